@@ -1,0 +1,72 @@
+"""netsim: a flow-level simulator of the network under distributed machine learning.
+
+The front door::
+
+    net = netsim.big_switch(hosts=128, capacity="10Gbps")
+    jobs = netsim.read_workload("parrot-60")
+    result = netsim.simulate(net, jobs, allocator="parrot", observe_interval="10ms")
+    result.jobs, result.coflows, result.summary()
+
+Names are loaded when they are first used, so that ``import netsim`` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from netsim._version import __version__
+
+if TYPE_CHECKING:
+    from netsim.allocators import ALLOCATORS, make_allocator
+    from netsim.analysis.comparison import compare
+    from netsim.errors import (
+        AllocationError,
+        InputError,
+        MissingExtraError,
+        NetsimError,
+        OutputError,
+        SpecError,
+        StalledError,
+        TraceError,
+        UnitError,
+        UnknownNameError,
+    )
+    from netsim.experiments.result import Result
+    from netsim.experiments.simulate import CapacityEvent, simulate
+    from netsim.fabric.policy import Allocation, Allocator, Event
+    from netsim.fabric.view import FabricView
+    from netsim.jobs.patterns import PATTERNS, Pattern
+    from netsim.model import Flow, Flows, JobSpec, Stage, Workload
+    from netsim.network import BigSwitch, Topology, big_switch, read_network
+    from netsim.traces import check_trace, poisson_resample, read_workload
+
+_HOME = {
+    "netsim.allocators": ("ALLOCATORS", "make_allocator"),
+    "netsim.errors": ("AllocationError", "InputError", "MissingExtraError", "NetsimError",
+                      "OutputError", "SpecError", "StalledError", "TraceError", "UnitError",
+                      "UnknownNameError"),
+    "netsim.experiments.result": ("Result",),
+    "netsim.experiments.simulate": ("CapacityEvent", "simulate"),
+    "netsim.fabric.policy": ("Allocation", "Allocator", "Event"),
+    "netsim.fabric.view": ("FabricView",),
+    "netsim.jobs.patterns": ("PATTERNS", "Pattern"),
+    "netsim.model": ("Flow", "Flows", "JobSpec", "Stage", "Workload"),
+    "netsim.network": ("BigSwitch", "Topology", "big_switch", "read_network"),
+    "netsim.traces": ("check_trace", "poisson_resample", "read_workload"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = ["__version__", *sorted(_MODULE_OF)]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'netsim' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_MODULE_OF])

@@ -1,0 +1,5 @@
+"""Bandwidth allocators: one file per family, one entry each in `ALLOCATORS`."""
+
+from netsim.allocators.registry import ALLOCATORS, allocator_options, describe, make_allocator
+
+__all__ = ["ALLOCATORS", "allocator_options", "describe", "make_allocator"]

@@ -1,0 +1,115 @@
+"""One job first, the others behind it: the schemes that Parrot is compared with (Section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.allocators.options import check_choice
+from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
+from netsim.fabric.view import FabricView
+
+__all__ = ["LCCF", "AaloLBSF", "JobSRPT"]
+
+WORK_CONSERVATION = ("capped", "greedy", "none", "shared_uniform")
+
+
+def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: str) -> Allocation:
+    """Give the first coflow its LP rates, and what is left to the others.
+
+    Parameters
+    ----------
+    view : FabricView
+    order : ndarray of int, shape (coflows,)
+        The first to be served first.
+    work_conservation : {"greedy", "none", "capped", "shared_uniform"}
+        ``"greedy"``: in order, each the largest share up to 1 that still fits; ``"capped"``:
+        likewise, but up to 1/(n-1); ``"shared_uniform"``: all others the largest common
+        share; ``"none"``: nothing.
+    """
+    first, count = order[0], len(order)
+    if work_conservation == "greedy":
+        return Allocation(shares=view.greedy(order))
+    if work_conservation == "capped":
+        limit = np.full(count, 1 / max(count - 1, 1))
+        limit[first] = 1.0
+        return Allocation(shares=view.greedy(order, limit))
+    shares = np.zeros(count)
+    shares[first] = 1.0
+    if work_conservation == "shared_uniform" and count > 1:
+        others = 1.0 - shares
+        shares += others * min(view.common_factor(others, base=shares), 1.0)
+    return Allocation(shares=shares)
+
+
+@dataclass(frozen=True)
+class AaloLBSF(Allocator):
+    """Least bytes sent first: the job with least attained service gets its LP rates.
+
+    The Parrot paper's "Aalo": D-CLAS with as many queues as it takes to tell any two jobs
+    apart. Ties go to the earlier arrival, then id.
+
+    Parameters
+    ----------
+    work_conservation : {"greedy", "none", "capped", "shared_uniform"}
+        What the other jobs get, see `serve_first`.
+    """
+
+    work_conservation: str = "greedy"
+
+    wakes_on: ClassVar[Event] = Event.COFLOW
+
+    def __post_init__(self) -> None:
+        check_choice("work_conservation", self.work_conservation, WORK_CONSERVATION)
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Return LP rates for the first job; see `Allocator.allocate`."""
+        order = np.lexsort((view.job, view.job_attained))
+        return serve_first(view, order, self.work_conservation)
+
+
+@dataclass(frozen=True)
+class LCCF(Allocator):
+    """Least completed coflows first: the job that has completed the fewest gets its LP rates.
+
+    Ties go to the earlier arrival, then id.
+
+    Parameters
+    ----------
+    work_conservation : {"greedy", "none", "capped", "shared_uniform"}
+        What the other jobs get, see `serve_first`.
+    """
+
+    work_conservation: str = "greedy"
+
+    wakes_on: ClassVar[Event] = Event.COFLOW
+
+    def __post_init__(self) -> None:
+        check_choice("work_conservation", self.work_conservation, WORK_CONSERVATION)
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Return LP rates for the first job; see `Allocator.allocate`."""
+        order = np.lexsort((view.job, view.job_attained, view.job_completed))
+        return serve_first(view, order, self.work_conservation)
+
+
+@dataclass(frozen=True)
+class JobSRPT(Allocator):
+    """Shortest remaining job first, told what no scheduler knows: the clairvoyant reference.
+
+    Jobs in order of the seconds that they would still take alone (the remaining sum of
+    Gamma, computation left out), each served greedily at up to its LP rates.
+    """
+
+    knows: ClassVar[Knowledge] = "jobs"
+    wakes_on: ClassVar[Event] = Event.COFLOW
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Return greedy LP rates in SRPT order; see `Allocator.allocate`."""
+        active = np.zeros(int(view.job.max()) + 1)
+        np.add.at(active, view.job, view.gamma)
+        order = np.lexsort((view.job, view.job_ahead_s + active[view.job]))
+        return Allocation(shares=view.greedy(order))

@@ -1,0 +1,45 @@
+"""Per-flow max-min fairness: what an ideal transport gives without a coflow scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from netsim.allocators.options import check_choice
+from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
+from netsim.fabric.view import FabricView
+
+__all__ = ["MaxMin"]
+
+
+@dataclass(frozen=True)
+class MaxMin(Allocator):
+    """Max-min fair sharing among all flows, coflows or not.
+
+    Parameters
+    ----------
+    decisions : {"flow", "coflow"}
+        Share anew whenever a flow ends, or only when a coflow becomes valid or completes
+        (the Parrot paper, where a flow that has ended wastes its bandwidth until then).
+    """
+
+    decisions: str = "flow"
+
+    knows: ClassVar[Knowledge] = "sent"
+
+    def __post_init__(self) -> None:
+        check_choice("decisions", self.decisions, ("flow", "coflow"))
+
+    @property
+    def wakes_on(self) -> Event:  # type: ignore[override]
+        """Flow completions, or only those of coflows."""
+        return Event.ANY if self.decisions == "flow" else Event.COFLOW
+
+    @property
+    def work_conserving(self) -> bool:
+        """True: a flow's bottleneck link is full."""
+        return True
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Return the max-min fair rates; see `Allocator.allocate`."""
+        return Allocation(view.maxmin())

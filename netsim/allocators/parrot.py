@@ -1,0 +1,99 @@
+"""Parrot: coflow-aware bandwidth for DML jobs whose length nobody knows.
+
+Li, Chen, Li, Qi, Xu, Zhang, "Efficient Online Scheduling for Coflow-aware Machine Learning
+Clusters". Numbers of sections, equations and steps are the paper's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.allocators.options import check_choice
+from netsim.errors import InputError
+from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.view import FabricView
+
+__all__ = ["Parrot"]
+
+WORK_CONSERVATION = ("backfill", "none", "per_flow", "uniform")
+
+
+@dataclass(frozen=True)
+class Parrot(Allocator):
+    """Parrot: most bandwidth to the job inferred to be shortest (LPCAS), the rest shared.
+
+    The job that has sent the least bytes per completed coflow is taken for the one with
+    the shortest remaining time (Def. 5) and gets the share theta (Eq. 10) of its LP rates;
+    the n-1 others get (1-theta)/(n-1) of theirs (Eq. 11).
+
+    Parameters
+    ----------
+    theta_max : float
+        The largest share that the inferred job may get; in [0.5, 1).
+    work_conservation : {"backfill", "none", "per_flow", "uniform"}
+        What becomes of bandwidth left over (Algorithm 1, step 10). ``"uniform"`` is the
+        literal step: all rates times the one largest factor that fits. ``"backfill"`` then
+        offers the residual to the jobs in order, up to their LP rates. ``"per_flow"``
+        stretches each flow on its own. ``"none"`` leaves it (Parrot-wo-WC).
+
+    Notes
+    -----
+    Where some job has several active coflows (computation overlapped with communication),
+    Section 7's rule takes the place of Algorithm 1: jobs by shortest effective bottleneck
+    of their longest coflow, within a job the latest coflow first, then the one that takes
+    longer, each served greedily.
+
+    Step 3 of Algorithm 1 says "sort non-increasingly"; the text, and this class, mean the
+    least first. Attained service is rounded to whole bytes, so that float noise does not
+    decide ties, which go to the earlier arrival, then id.
+    """
+
+    theta_max: float = 0.9
+    work_conservation: str = "backfill"
+
+    wakes_on: ClassVar[Event] = Event.COFLOW
+
+    def __post_init__(self) -> None:
+        check_choice("work_conservation", self.work_conservation, WORK_CONSERVATION)
+        if not (isinstance(self.theta_max, int | float) and 0.5 <= self.theta_max < 1):
+            raise InputError(f"theta_max must be in [0.5, 1), not {self.theta_max!r}")
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Return LP rates scaled by each job's share; see `Allocator.allocate`."""
+        if len(np.unique(view.job)) < len(view):
+            return Allocation(shares=view.greedy(_overlap_order(view)))
+        order = np.lexsort((view.job, view.job_attained, average_coflow(view)))
+        theta = self.theta(view)
+        shares = np.full(len(view), (1 - theta) / max(len(view) - 1, 1))
+        shares[order[0]] = theta
+        note = {"theta": theta, "job": int(view.job[order[0]])}
+        if self.work_conservation == "none":
+            return Allocation(shares=shares, note=note)
+        if self.work_conservation == "per_flow":
+            return Allocation(view.stretch_flows(view.lp_rates(shares)), note=note)
+        shares *= min(view.common_factor(shares), 1 / shares.max())
+        if self.work_conservation == "backfill":
+            shares = view.greedy(order, base=shares)
+        return Allocation(shares=shares, note=note)
+
+    def theta(self, view: FabricView) -> float:
+        """Return the occupancy of the inferred job (Eq. 10); 1 where it is alone."""
+        if len(view) == 1:
+            return 1.0
+        attained = float(view.job_attained.sum())
+        return min(self.theta_max, (1 / len(view)) ** (1 / (math.log(attained + 1) + 1)))
+
+
+def average_coflow(view: FabricView) -> NDArray[np.float64]:
+    """Return A_m = S_m/Z_m, bytes sent per completed coflow (Def. 5); inf before the first."""
+    completed = view.job_completed
+    return np.where(completed > 0, view.job_attained / np.maximum(completed, 1), np.inf)
+
+
+def _overlap_order(view: FabricView) -> NDArray[np.int64]:
+    return np.lexsort((-view.gamma, -view.valid_s, view.job, view.job_longest_gamma))

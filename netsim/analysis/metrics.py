@@ -1,0 +1,56 @@
+"""Metrics of one run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from netsim.experiments.result import Result
+
+__all__ = ["summarise", "times"]
+
+PERCENTILES = (50, 95, 99)
+
+
+def times(values: pd.Series, name: str) -> dict[str, float]:
+    """Return total, mean and percentiles of completion times, keys ending in ``_s``.
+
+    Parameters
+    ----------
+    values : Series of float
+        Seconds; NaN (not completed) is left out. All keys are NaN if nothing is left.
+    name : str
+        Prefix of the keys, such as ``"jct"``.
+    """
+    known = values.dropna().to_numpy()
+    found = {f"{name}_total_s": float(known.sum()), f"{name}_mean_s": float("nan")}
+    found |= {f"{name}_p{percent}_s": float("nan") for percent in PERCENTILES}
+    if len(known):
+        found[f"{name}_mean_s"] = float(known.mean())
+        for percent in PERCENTILES:
+            found[f"{name}_p{percent}_s"] = float(np.percentile(known, percent))
+    return found
+
+
+def summarise(result: Result) -> dict[str, Any]:
+    """Return the summary of a run; see `Result.summary`.
+
+    ``makespan_s`` is from the first arrival to the last completion. CCTs are there if
+    coflows were recorded. ``lower_bound_total_s`` sums the bounds of the jobs completed.
+    """
+    jobs = result.jobs
+    done = jobs[jobs["finish_s"].notna()]
+    found: dict[str, Any] = {"jobs": len(jobs), "jobs_finished": len(done)}
+    found |= times(jobs["jct_s"], "jct")
+    found["lower_bound_total_s"] = float(done["lower_bound_s"].sum())
+    if result.coflows is not None:
+        found |= times(result.coflows["cct_s"], "cct")
+    makespan = done["finish_s"].max() - jobs["arrival_s"].min() if len(done) else float("nan")
+    found["makespan_s"] = float(makespan)
+    found["coflows"] = int(jobs["coflows"].sum())
+    found["bytes"] = float(jobs["bytes"].sum())
+    return found | {key: result.run[key] for key in ("decisions", "events", "wall_s")}

@@ -1,0 +1,124 @@
+"""The exception tree: everything that netsim raises on purpose is a `NetsimError`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = [
+    "AllocationError",
+    "InputError",
+    "MissingExtraError",
+    "NetsimError",
+    "OutputError",
+    "SpecError",
+    "StalledError",
+    "TraceError",
+    "UnitError",
+    "UnknownNameError",
+]
+
+
+class NetsimError(Exception):
+    """Base of every error that netsim raises on purpose."""
+
+
+class InputError(NetsimError, ValueError):
+    """A network, a workload or an argument that cannot be simulated."""
+
+
+class UnitError(InputError):
+    """A quantity such as ``"10Gbps"`` that cannot be read or is out of range."""
+
+
+class UnknownNameError(InputError, LookupError):
+    """A policy, pattern, format or option that does not exist.
+
+    Parameters
+    ----------
+    kind : str
+        What was looked up, such as ``"allocator"``.
+    name : str
+        The name that was not found.
+    choices : iterable of str
+        The names that exist; they are listed in the message.
+    """
+
+    def __init__(self, kind: str, name: object, choices: Iterable[str]) -> None:
+        self.kind, self.name, self.choices = kind, name, sorted(choices)
+        near = difflib.get_close_matches(str(name), self.choices, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        listed = ", ".join(self.choices) or "none"
+        super().__init__(f"unknown {kind} {name!r}{hint}; choose from: {listed}")
+
+
+class TraceError(InputError):
+    """A trace or instance file that is wrong, with the file and the line.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, with the offending value.
+    path : path-like, optional
+        The file.
+    line : int, optional
+        The line, counted from 1.
+    """
+
+    def __init__(
+        self, message: str, path: str | Path | None = None, line: int | None = None
+    ) -> None:
+        self.message, self.path, self.line = message, path, line
+        where = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
+        super().__init__(where + message)
+
+
+class SpecError(InputError):
+    """An experiment file or a keyword of it that is wrong.
+
+    Parameters
+    ----------
+    problems : iterable of str
+        All problems found, each beginning with its key path.
+    path : path-like, optional
+        The file.
+    """
+
+    def __init__(self, problems: Iterable[str], path: str | Path | None = None) -> None:
+        self.problems, self.path = list(problems), path
+        where = "" if path is None else f"{path}: "
+        if len(self.problems) == 1:
+            super().__init__(where + self.problems[0])
+        else:
+            listed = "\n".join(f"  - {problem}" for problem in self.problems)
+            super().__init__(f"{where}{len(self.problems)} problems:\n{listed}")
+
+
+class AllocationError(NetsimError):
+    """An allocator returned rates that the network cannot carry; names the allocator."""
+
+
+class StalledError(NetsimError):
+    """Coflows are pending, nothing moves, and nothing will happen any more."""
+
+
+class MissingExtraError(NetsimError, ImportError):
+    """An optional dependency is not installed; the message says how to install it.
+
+    Parameters
+    ----------
+    package : str
+        The package that is missing.
+    extra : str
+        The extra of ``coflow-netsim`` that brings it.
+    """
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"{package} is not installed; install it with: pip install 'coflow-netsim[{extra}]'"
+        )
+
+
+class OutputError(NetsimError, OSError):
+    """A result that cannot be written."""

@@ -1,0 +1,193 @@
+"""Collects what happens in a run, row by row, into data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import UnknownNameError
+from netsim.fabric.fabric import Fabric, Transfer
+from netsim.fabric.policy import Allocation
+from netsim.jobs.process import JobProcess
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RECORDS", "Recorder", "Rows"]
+
+#: What can be recorded; jobs always are.
+RECORDS = ("coflows", "decisions", "flows", "jobs", "links")
+
+_COLUMNS: dict[str, list[tuple[str, str]]] = {
+    "coflows": [("coflow", "i8"), ("job", "i8"), ("iteration", "i8"), ("stage", "i4"),
+                ("valid_s", "f8"), ("start_s", "f8"), ("finish_s", "f8"), ("cct_s", "f8"),
+                ("bytes", "f8"), ("width", "i8"), ("gamma_s", "f8")],
+    "flows": [("coflow", "i8"), ("job", "i8"), ("flow", "i8"), ("src", "i8"), ("dst", "i8"),
+              ("bytes", "f8"), ("valid_s", "f8"), ("finish_s", "f8")],
+    "links": [("start_s", "f8"), ("end_s", "f8"), ("link", "i8"), ("bytes", "f8")],
+    "decisions": [("time_s", "f8"), ("jobs", "i8"), ("coflows", "i8"), ("flows", "i8")],
+}
+
+
+class Rows:
+    """A table that grows: rows are tuples at first and packed arrays soon after.
+
+    Parameters
+    ----------
+    columns : list of (name, dtype)
+    """
+
+    _CHUNK = 8192
+
+    def __init__(self, columns: list[tuple[str, str]]) -> None:
+        self._dtype = np.dtype(columns)
+        self._packed: list[NDArray[Any]] = []
+        self._loose: list[tuple[Any, ...]] = []
+
+    def append(self, row: tuple[Any, ...]) -> None:
+        """Add one row."""
+        self._loose.append(row)
+        if len(self._loose) == self._CHUNK:
+            self._pack()
+
+    def extend(self, rows: NDArray[Any]) -> None:
+        """Add an array of rows."""
+        self._pack()
+        self._packed.append(rows)
+
+    def _pack(self) -> None:
+        if self._loose:
+            self._packed.append(np.array(self._loose, self._dtype))
+            self._loose = []
+
+    def frame(self) -> pd.DataFrame:
+        """Return the rows as a data frame."""
+        import pandas as pd
+
+        self._pack()
+        rows = np.concatenate([np.empty(0, self._dtype), *self._packed])
+        return pd.DataFrame({name: rows[name].copy() for name in self._dtype.names or ()})
+
+
+class Recorder:
+    """Takes note of jobs and, where asked, coflows, flows, links and decisions.
+
+    Parameters
+    ----------
+    record : sequence of str
+        Any of `RECORDS`.
+    first_coflow : sequence of int
+        For each job, by (arrival, id), the number of its first coflow.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is nothing of such a name to record.
+    """
+
+    def __init__(self, record: Sequence[str], first_coflow: Sequence[int]) -> None:
+        for name in record:
+            if name not in RECORDS:
+                raise UnknownNameError("record", name, RECORDS)
+        self.rows = {name: Rows(_COLUMNS[name]) for name in RECORDS
+                     if name in record and name != "jobs"}
+        self.coflows_done = 0
+        self.jobs_done = 0
+        self.cct_total = 0.0
+        self.bytes_of_job = [0.0] * len(first_coflow)
+        self.coflows_of_job = [0] * len(first_coflow)
+        self.notes: list[dict[str, float]] = []
+        self._first_coflow = first_coflow
+        self._stages: dict[str, int] = {}
+        self._flows_of: dict[Transfer, NDArray[Any]] = {}
+
+    @property
+    def watches_fabric(self) -> bool:
+        """Whether it needs to be told of every decision and movement."""
+        return not {"decisions", "flows", "links"}.isdisjoint(self.rows)
+
+    # --- from jobs -------------------------------------------------------------------
+
+    def coflow_finished(self, job: JobProcess, stage: int, transfer: Transfer, finish: float
+                        ) -> None:
+        """Take note of a completed coflow."""
+        demand = transfer.demand
+        self.coflows_done += 1
+        self.bytes_of_job[job.index] += demand.nbytes
+        self.coflows_of_job[job.index] += 1
+        if "coflows" not in self.rows and "flows" not in self.rows:
+            return
+        spec, stages = job.graph.stages[stage], len(job.graph.stages)
+        coflow = spec.coflow_id
+        if coflow is None:
+            coflow = self._first_coflow[job.index] + job.iteration * stages + stage
+        if "coflows" in self.rows:
+            name = self._stages.setdefault(spec.name, len(self._stages))
+            self.rows["coflows"].append((
+                coflow, job.plan.spec.id, job.iteration, name, transfer.valid_s,
+                transfer.start_s, finish, finish - transfer.valid_s, demand.nbytes,
+                len(demand.flows), demand.gamma))
+        if "flows" in self.rows:
+            self._add_flows(coflow, job.plan.spec.id, transfer)
+
+    def _add_flows(self, coflow: int, job: int, transfer: Transfer) -> None:
+        flows = self._flows_of.pop(transfer, None)
+        if flows is None:
+            return
+        rows = np.empty(len(flows), _COLUMNS["flows"])
+        rows["coflow"], rows["job"], rows["valid_s"] = coflow, job, transfer.valid_s
+        rows["flow"], rows["bytes"] = flows["index"], flows["size"]
+        rows["src"], rows["dst"] = flows["src"], flows["dst"]
+        rows["finish_s"] = np.where(flows["remaining"] > 0, transfer.finish_s, flows["finish"])
+        self.rows["flows"].extend(rows)
+
+    def job_finished(self, job: JobProcess) -> None:
+        """Take note of a completed job."""
+        self.jobs_done += 1
+
+    # --- from the fabric -------------------------------------------------------------
+
+    def decided(self, now: float, fabric: Fabric, allocation: Allocation) -> None:
+        """Take note of a decision and of what the policy inferred."""
+        if "decisions" in self.rows:
+            coflows = fabric.table.coflows
+            self.rows["decisions"].append((now, len(np.unique(coflows["job"])), len(coflows),
+                                           int(coflows["open"].sum())))
+            self.notes.append(dict(allocation.note or {}))
+
+    def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
+        """Take note of the bytes that each link carried between two instants."""
+        if "links" in self.rows:
+            busy = np.flatnonzero(carried)
+            rows = np.empty(len(busy), _COLUMNS["links"])
+            rows["start_s"], rows["end_s"] = start, now
+            rows["link"], rows["bytes"] = busy, carried[busy]
+            self.rows["links"].extend(rows)
+
+    def flows_finished(self, transfer: Transfer, flows: NDArray[Any]) -> None:
+        """Keep a completed coflow's flows until its job says which coflow it was."""
+        if "flows" in self.rows:
+            self._flows_of[transfer] = flows.copy()
+
+    # --- results ---------------------------------------------------------------------
+
+    def frame(self, name: str, link_names: Sequence[str]) -> pd.DataFrame | None:
+        """Return one table, or None if it was not recorded."""
+        if name not in self.rows:
+            return None
+        import pandas as pd
+
+        frame = self.rows[name].frame()
+        if name == "coflows":
+            frame["stage"] = pd.Categorical.from_codes(frame["stage"], list(self._stages))
+            frame = frame.sort_values(["coflow", "valid_s"], kind="stable", ignore_index=True)
+        elif name == "flows":
+            frame = frame.sort_values(["coflow", "flow"], kind="stable", ignore_index=True)
+        elif name == "links":
+            frame["link"] = pd.Categorical.from_codes(frame["link"], list(link_names))
+        elif name == "decisions":
+            frame = pd.concat([frame, pd.DataFrame(self.notes, index=frame.index)], axis=1)
+        return frame

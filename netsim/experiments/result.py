@@ -1,0 +1,68 @@
+"""What a run gives back: data frames, a summary, and a folder on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim.analysis.metrics import summarise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Result"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The records of one run.
+
+    Attributes
+    ----------
+    jobs : DataFrame
+        One row per job: job, name, arrival_s, start_s (first byte), finish_s, jct_s,
+        iterations, ranks, coflows, bytes, lower_bound_s. Times of a job that had not
+        finished when the run was stopped are NaN.
+    coflows : DataFrame or None
+        One row per completed coflow: coflow, job, iteration, stage, valid_s, start_s,
+        finish_s, cct_s, bytes, width (flows with bytes), gamma_s (effective bottleneck).
+    flows, links, decisions : DataFrame or None
+        Where recorded: a row per flow; per interval between two events and link that
+        carried bytes; per decision, with what the policy inferred.
+    run : mapping
+        What identifies the run: allocator, network, workload, seed, version, platform,
+        and its cost: decisions, events, wall_s.
+    spec : mapping or None
+        The experiment file that it came from, resolved.
+    """
+
+    jobs: pd.DataFrame
+    coflows: pd.DataFrame | None
+    flows: pd.DataFrame | None
+    links: pd.DataFrame | None
+    decisions: pd.DataFrame | None
+    run: Mapping[str, Any]
+    spec: Mapping[str, Any] | None = field(default=None)
+
+    def summary(self) -> dict[str, Any]:
+        """Return total, mean and percentile JCT and CCT, makespan, bytes, and the run's cost."""
+        return summarise(self)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the run to a folder, all of it or nothing; see `netsim.experiments.store`.
+
+        Raises
+        ------
+        OutputError
+            If the folder cannot be written.
+        """
+        from netsim.experiments.store import save_result
+
+        return save_result(self, folder)
+
+    def __repr__(self) -> str:
+        done = int(self.jobs["finish_s"].notna().sum())
+        return (f"<Result of {self.run['allocator']['name']} on {self.run['workload']}: "
+                f"{done} of {len(self.jobs)} jobs, total JCT {self.jobs['jct_s'].sum():.6g} s>")

@@ -1,0 +1,1 @@
+"""The fabric: flows on links, moved at the rates that an allocator gives."""

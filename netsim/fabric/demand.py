@@ -1,0 +1,108 @@
+"""A coflow bound to a network: which links its flows cross, and how loaded they get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError
+from netsim.fabric.records import FLOW, HOP, LOAD
+from netsim.model import Flows
+from netsim.network import Topology
+
+__all__ = ["Demand", "bottleneck"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """The rows that a coflow brings to the fabric: built once per stage, reused each iteration.
+
+    Flows without bytes, and flows that cross no link, are not among them: they are
+    complete as soon as the coflow is valid.
+
+    Attributes
+    ----------
+    flows : ndarray of FLOW
+        Hops count from this demand's first.
+    hops : ndarray of HOP
+        Flow by flow.
+    loads : ndarray of LOAD
+        One row per link that the coflow uses.
+    nbytes : float
+        Bytes in total.
+    gamma : float
+        Effective bottleneck at the network's nominal capacities, in seconds.
+    weight : float
+        The coflow's weight.
+    """
+
+    flows: NDArray[Any]
+    hops: NDArray[Any]
+    loads: NDArray[Any]
+    nbytes: float
+    gamma: float
+    weight: float = 1.0
+
+    @classmethod
+    def of(cls, flows: Flows, network: Topology, hosts: ArrayLike | None = None, *,
+           key: int = 0, weight: float = 1.0, capacity: NDArray[np.float64] | None = None
+           ) -> Demand:
+        """Route the flows of a coflow.
+
+        Parameters
+        ----------
+        flows : Flows
+            In rank space.
+        network : Topology
+            Where they run.
+        hosts : array_like of int, optional
+            The host of each rank; rank r is host r if not given.
+        key : int
+            First ECMP key; flow i has ``key + i``.
+        weight : float
+            The coflow's weight.
+        capacity : ndarray of float, shape (links,), optional
+            For gamma, instead of the network's.
+
+        Raises
+        ------
+        InputError
+            If a flow's host is not on the network.
+        """
+        places = np.arange(network.hosts) if hosts is None else np.asarray(hosts, dtype=np.int64)
+        if flows.ranks > len(places):
+            raise InputError(f"host {flows.ranks - 1} is out of range: network {network.name!r} "
+                             f"has the hosts 0 to {network.hosts - 1}")
+        src, dst = places[flows.src], places[flows.dst]
+        ptr, links = network.routes(src, dst, key + np.arange(len(flows)))
+        used = np.flatnonzero((flows.nbytes > 0) & (np.diff(ptr) > 0))
+
+        rows = np.zeros(len(used), FLOW)
+        rows["size"] = rows["remaining"] = flows.nbytes[used]
+        rows["hops"] = np.diff(ptr)[used]
+        rows["hop"] = np.cumsum(rows["hops"]) - rows["hops"]
+        rows["src"], rows["dst"], rows["index"] = src[used], dst[used], used
+        rows["finish"] = np.inf
+
+        crossed = np.repeat(flows.nbytes > 0, np.diff(ptr))
+        hops = np.zeros(int(crossed.sum()), HOP)
+        hops["link"] = links[crossed]
+        distinct, hops["slot"] = np.unique(hops["link"], return_inverse=True)
+        loads = np.zeros(len(distinct), LOAD)
+        loads["link"] = distinct
+        loads["nbytes"] = np.bincount(hops["slot"], np.repeat(rows["size"], rows["hops"]),
+                                      len(distinct))
+        for array in (rows, hops, loads):
+            array.flags.writeable = False
+        gamma = bottleneck(loads, network.capacity if capacity is None else capacity)
+        return cls(rows, hops, loads, float(rows["size"].sum()), gamma, weight)
+
+
+def bottleneck(loads: NDArray[Any], capacity: NDArray[np.float64]) -> float:
+    """Return the effective bottleneck of LOAD rows: max over links of bytes/capacity (Eq. 26)."""
+    if not len(loads):
+        return 0.0
+    return float(np.max(loads["nbytes"] / capacity[loads["link"]]))

@@ -1,0 +1,291 @@
+"""The fabric: the one SimPy actor that moves every flow of a run."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from netsim.errors import AllocationError
+from netsim.fabric.demand import Demand
+from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.view import FabricView
+from netsim.network import Topology
+
+__all__ = ["Fabric", "Observer", "Transfer"]
+
+#: After everything else at its instant, so that one decision sees all of an instant's events.
+_LATE = 2
+
+#: Relative to the observation interval: how late an event may be and still be noticed. What
+#: marks completions is a trifle larger, or rounding could ring for one and not find it.
+_GRID_SLACK = 1e-6
+_NOTICE_SLACK = 1.001e-6
+
+_NOTHING = np.empty(0)
+
+
+class Transfer(simpy.Event):
+    """A coflow in flight: the event that fires when its completion is noticed.
+
+    Attributes
+    ----------
+    job : int
+        The job, numbered by (arrival, id).
+    order : int
+        Breaks ties among coflows of one job that become valid at one instant.
+    demand : Demand
+    valid_s, start_s, finish_s : float
+        When the coflow became valid, first sent a byte and sent its last; NaN until then.
+    """
+
+    def __init__(self, env: simpy.Environment, job: int, order: int, demand: Demand) -> None:
+        super().__init__(env)
+        self.job = job
+        self.order = order
+        self.demand = demand
+        self.valid_s = env.now
+        self.start_s = math.nan
+        self.finish_s = math.nan
+
+
+class Observer(Protocol):
+    """Is told what happens on the fabric, for records; see `Fabric`."""
+
+    def decided(self, now: float, fabric: Fabric, allocation: Allocation) -> None:
+        """Take note of a decision."""
+
+    def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
+        """Take note of the bytes that each link carried between two instants."""
+
+    def flows_finished(self, transfer: Transfer, flows: NDArray[Any]) -> None:
+        """Take note of a completed coflow's FLOW rows; in step, they have ``remaining > 0``."""
+
+
+class Fabric:
+    """Moves the bytes of all active coflows at the rates that an allocator gives.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        Where the run takes place.
+    network : Topology
+        Links and capacities.
+    allocator : Allocator
+        Asked once per instant at which something happened that it wakes on.
+    job_arrivals : array_like of float, shape (jobs,)
+        When each job arrives, in order of (arrival, id).
+    observe_interval : float
+        0: decisions fall at the exact instants of events. Otherwise at multiples of it, in
+        seconds, if something happened since the last one; a completion is noticed then.
+    check : bool
+        Check that every allocation is finite, non-negative and within capacity.
+    observer : Observer, optional
+        Is told of decisions, carried bytes and finished flows.
+    """
+
+    def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
+                 job_arrivals: Any, *, observe_interval: float = 0.0, check: bool = True,
+                 observer: Observer | None = None) -> None:
+        self.network = network
+        self.allocator = allocator
+        self.table = FlowTable(network.capacity, job_arrivals)
+        self.decisions = 0
+        self.transfers: list[Transfer] = []
+        self._env = env
+        self._interval = observe_interval
+        self._check = check
+        self._observer = observer
+        self._submitted: list[Transfer] = []
+        self._happened = Event(0)
+        self._moved_to = env.now
+        self._finished = 0
+        self._wake_at = math.inf
+        self._alarm_number = 0
+        self._next = (math.inf, math.inf)
+        self._revisit_at = math.inf
+
+    # --- what jobs call --------------------------------------------------------------
+
+    def submit(self, job: int, demand: Demand, order: int = 0) -> Transfer:
+        """Make a coflow valid now; return the event of its completion.
+
+        Parameters
+        ----------
+        job : int
+            The job, numbered by (arrival, id).
+        demand : Demand
+            Its flows. A coflow without bytes completes at once.
+        order : int
+            Breaks ties among coflows of the job that become valid at one instant.
+        """
+        transfer = Transfer(self._env, job, order, demand)
+        row = self.table.jobs[job]
+        row["ahead"] = max(row["ahead"] - demand.gamma, 0.0)
+        row["longest"] = max(row["longest"], demand.gamma)
+        if len(demand.flows):
+            self._submitted.append(transfer)
+            self._happen(Event.COFLOW_VALID)
+        else:
+            transfer.start_s = transfer.finish_s = self._env.now
+            row["completed"] += 1
+            transfer.succeed(transfer)
+        return transfer
+
+    def set_capacity(self, link: int, capacity: float) -> None:
+        """Change a link's capacity now, in bytes per second; 0 is a failure."""
+        self._move()
+        self.table.set_capacity(link, capacity)
+        next_flow, next_coflow, _ = self.table.throttle(self._env.now)
+        self._next = (next_flow, next_coflow)
+        self._happen(Event.CAPACITY)
+
+    def pending(self) -> list[Transfer]:
+        """Return the coflows that are not complete, in order of validity."""
+        return self.transfers + self._submitted
+
+    # --- the clock -------------------------------------------------------------------
+
+    def _happen(self, event: Event) -> None:
+        self._happened |= event
+        self._wake(self._env.now)
+
+    def _observed(self, at: float) -> float:
+        """Return the observation instant at which something that happens at `at` is noticed."""
+        if not self._interval:
+            return at
+        instant = math.ceil(at / self._interval - _GRID_SLACK) * self._interval
+        return max(instant, self._env.now)
+
+    def _wake(self, at: float) -> None:
+        """Set the alarm to `at`, or the observation instant that follows, if that is earlier.
+
+        SimPy's events cannot be moved: the alarm that counts is the one with the present
+        number, and earlier ones ring unheard.
+        """
+        at = self._observed(at)
+        if at >= self._wake_at:
+            return
+        self._wake_at = at
+        self._alarm_number += 1
+        alarm = simpy.Event(self._env)
+        alarm._ok, alarm._value = True, self._alarm_number
+        alarm.callbacks.append(self._on_alarm)
+        self._env.schedule(alarm, _LATE, max(at - self._env.now, 0.0))
+
+    def _on_alarm(self, alarm: simpy.Event) -> None:
+        """Let bytes flow until now; tell jobs what has completed; decide anew."""
+        if alarm.value != self._alarm_number:
+            return
+        self._wake_at = math.inf
+        self._move()
+        if self._finished:
+            # Jobs answer a completion at this same instant; decide after they have.
+            self._complete()
+            self._wake(self._env.now)
+            return
+        if self._revisit_at <= self._env.now:
+            self._happened |= Event.REVISIT
+        if self._happened & (self.allocator.wakes_on | Event.CAPACITY):
+            self._decide()
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        next_flow, next_coflow = self._next
+        wakes_on_flows = self.allocator.wakes_on & Event.FLOW_DONE
+        at = next_flow if wakes_on_flows else next_coflow
+        if at < math.inf:
+            self._wake(at)
+        if self._revisit_at < math.inf:
+            self._wake(self._revisit_at)
+
+    # --- bytes -----------------------------------------------------------------------
+
+    def _move(self) -> None:
+        """Let bytes flow until now, and count the coflows that have finished."""
+        start, now = self._moved_to, self._env.now
+        self._moved_to = now
+        if now == start or not self.transfers:
+            return
+        carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
+        slack = _NOTICE_SLACK * self._interval if self._interval else 4 * math.ulp(now)
+        self._finished, flows = self.table.advance(now - start, now, slack, carried)
+        if flows:
+            self._happened |= Event.FLOW_DONE
+        if self._observer is not None:
+            self._observer.moved(start, now, carried)
+
+    def _complete(self) -> None:
+        self._finished = 0
+        self._happened |= Event.COFLOW_DONE
+        done = self.table.drop_finished()
+        for c, row in done:
+            transfer = self.transfers[c]
+            transfer.start_s, transfer.finish_s = float(row["start"]), float(row["last"])
+            if self._observer is not None:
+                first = row["flow"]
+                flows = self.table.flows[first:first + row["flows"]]
+                self._observer.flows_finished(transfer, flows)
+            transfer.succeed(transfer)
+        for c, _ in reversed(done):
+            del self.transfers[c]
+
+    # --- decisions -------------------------------------------------------------------
+
+    def _decide(self) -> None:
+        now = self._env.now
+        if len(self._submitted) > 1:
+            self._submitted.sort(key=lambda transfer: (transfer.job, transfer.order))
+        for transfer in self._submitted:
+            self.table.add(transfer.demand, transfer.job, transfer.order, transfer.valid_s)
+            self.transfers.append(transfer)
+        self._submitted.clear()
+        self._happened = Event(0)
+        self._next, self._revisit_at = (math.inf, math.inf), math.inf
+        if not self.transfers:
+            return
+        view = FabricView(self.table, now, self.allocator.knows)
+        allocation = self.allocator.allocate(view)
+        self.decisions += 1
+        self._put_in_force(allocation, view)
+        if self._observer is not None:
+            self._observer.decided(now, self, allocation)
+
+    def _put_in_force(self, allocation: Allocation, view: FabricView) -> None:
+        if not isinstance(allocation, Allocation):
+            raise self._refuse(f"returned {type(allocation).__name__}, not an Allocation")
+        now = self._env.now
+        if allocation.shares is not None:
+            given, wanted, apply = allocation.shares, len(view), self.table.apply_shares
+        else:
+            given, wanted, apply = allocation.rates, view.flows, self.table.apply_rates
+        if given.shape != (wanted,):
+            kind = "shares" if allocation.shares is not None else "rates"
+            raise self._refuse(f"returned {kind} of shape {given.shape}, not ({wanted},)")
+        next_flow, next_coflow, link = apply(given, now, self._check)
+        if link != -1:
+            raise self._infeasible(given, link)
+        self._next = (next_flow, next_coflow)
+        if not allocation.revisit_at > now:
+            raise self._refuse(f"asks to be woken at {allocation.revisit_at!r} s, "
+                               f"which is not after now, {now!r} s")
+        self._revisit_at = allocation.revisit_at
+        if self._revisit_at < math.inf and self._observed(self._revisit_at) <= now:
+            self._revisit_at = now + self._interval
+
+    def _infeasible(self, given: NDArray[np.float64], link: int) -> AllocationError:
+        if link < 0:
+            bad = given[~(np.isfinite(given) & (given >= 0))][0]
+            return self._refuse(f"returned {bad!r}; rates and shares must be finite and "
+                                "not negative")
+        return self._refuse(
+            f"overloads link {self.network.link_names[link]!r}: it would carry "
+            f"{self.table.used[link]:.6g} of {self.table.capacity[link]:.6g} bytes/s")
+
+    def _refuse(self, what: str) -> AllocationError:
+        name = type(self.allocator).__name__
+        return AllocationError(f"allocator {name} at t = {self._env.now:g} s {what}")

@@ -1,0 +1,189 @@
+"""The table of active coflows and flows that the fabric, views and kernels work on."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.demand import Demand
+from netsim.fabric.kernels import blocks, progress
+from netsim.fabric.kernels.maxmin import incidence
+from netsim.fabric.records import COFLOW, FLOW, HOP, JOB, LOAD
+
+__all__ = ["FlowTable"]
+
+_SEGMENTS = ("flow", "hop", "load")
+
+
+class _Pool:
+    """Rows handed out in segments; `FlowTable` moves the live ones together when it is full."""
+
+    def __init__(self, dtype: np.dtype[Any], rows: int = 256) -> None:
+        self.rows = np.zeros(rows, dtype)
+        self.used = 0
+        self.live = 0
+
+    def append(self, rows: NDArray[Any]) -> int:
+        first, self.used = self.used, self.used + len(rows)
+        self.live += len(rows)
+        self.rows[first:self.used] = rows
+        return first
+
+    def has_room(self, rows: int) -> bool:
+        return self.used + rows <= len(self.rows)
+
+
+class FlowTable:
+    """Active coflows in order of (valid time, job, stage), with their flows and loads.
+
+    Parameters
+    ----------
+    capacity : ndarray of float, shape (links,)
+        Bytes per second; `set_capacity` changes it.
+    job_arrivals : array_like of float, shape (jobs,)
+        When each job arrives, in seconds.
+
+    Attributes
+    ----------
+    coflows : ndarray of COFLOW, shape (active coflows,)
+    flows, hops, loads : ndarray of FLOW, HOP, LOAD
+        Pools; each coflow has a segment in each.
+    jobs : ndarray of JOB, shape (jobs,)
+    in_step : bool
+        Whether all rates in force keep each coflow's flows in step.
+    used : ndarray of float, shape (links,)
+        Bytes per second that the last allocation put on each link, where it was checked.
+    """
+
+    def __init__(self, capacity: NDArray[np.float64], job_arrivals: Any) -> None:
+        self.capacity = np.array(capacity, dtype=np.float64)
+        self.jobs = np.zeros(len(job_arrivals), JOB)
+        self.jobs["arrival"] = job_arrivals
+        self.in_step = True
+        self._rows = np.zeros(16, COFLOW)
+        self._pools = (_Pool(FLOW), _Pool(HOP), _Pool(LOAD))
+        self._fresh = True
+        self.used = np.zeros(len(self.capacity))
+        self.coflows = self._rows[:0]
+
+    @property
+    def flows(self) -> NDArray[Any]:
+        return self._pools[0].rows
+
+    @property
+    def hops(self) -> NDArray[Any]:
+        return self._pools[1].rows
+
+    @property
+    def loads(self) -> NDArray[Any]:
+        return self._pools[2].rows
+
+    def add(self, demand: Demand, job: int, order: int, valid: float) -> None:
+        """Append a coflow; its flows do not move until the next allocation."""
+        parts = (demand.flows, demand.hops, demand.loads)
+        if not all(pool.has_room(len(part))
+                   for pool, part in zip(self._pools, parts, strict=True)):
+            self._make_room([len(part) for part in parts])
+        flow, hop, load = (pool.append(part)
+                           for pool, part in zip(self._pools, parts, strict=True))
+        self.flows["hop"][flow:flow + len(demand.flows)] += hop
+        count = len(self.coflows)
+        if count == len(self._rows):
+            self._rows = np.concatenate((self._rows, np.zeros(count, COFLOW)))
+        self.coflows = self._rows[:count + 1]
+        self.coflows[count] = (
+            job, order, valid, -1.0, np.inf, valid, demand.nbytes, demand.nbytes, 1.0, 0.0,
+            demand.gamma, demand.weight, flow, len(demand.flows), len(demand.flows), hop,
+            len(demand.hops), load, len(demand.loads), 1)
+        self._changed()
+
+    def _make_room(self, wanted: list[int]) -> None:
+        """Move the live segments to the front of pools that hold twice what is live and wanted."""
+        for pool, name, more in zip(self._pools, _SEGMENTS, wanted, strict=True):
+            old = pool.rows
+            pool.rows = np.zeros(max(256, 2 * (pool.live + more)), old.dtype)
+            pool.used = pool.live = 0
+            for row in self.coflows:
+                first = int(row[name])
+                row[name] = pool.append(old[first:first + int(row[name + "s"])])
+                if name == "hop":
+                    self.flows["hop"][row["flow"]:row["flow"] + row["flows"]] += row["hop"] - first
+        self._changed()
+
+    def drop_finished(self) -> list[Any]:
+        """Remove the coflows that have completed; return their positions, ascending, and rows."""
+        done = [(int(c), self.coflows[c].copy()) for c in np.flatnonzero(self.coflows["open"] == 0)]
+        for _, row in done:
+            for pool, name in zip(self._pools, _SEGMENTS, strict=True):
+                pool.live -= int(row[name + "s"])
+            job = self.jobs[row["job"]]
+            job["attained"] += row["total"]
+            job["completed"] += 1
+        self.coflows = self._rows[:progress.drop_finished(self.coflows)]
+        self._changed()
+        return done
+
+    def set_capacity(self, link: int, capacity: float) -> None:
+        """Change a link's capacity, in bytes per second."""
+        self.capacity[link] = capacity
+        self.coflows["fresh"] = np.minimum(self.coflows["fresh"], 1)
+        self._fresh = False
+
+    def advance(self, dt: float, now: float, slack: float, carried: NDArray[np.float64]
+                ) -> tuple[int, int]:
+        """Let time pass at the rates in force; return how many coflows and flows completed."""
+        if self.in_step:
+            done = progress.advance_in_step(self.coflows, self.loads, dt, now, slack, carried)
+            return done, done
+        self._fresh = False
+        return progress.advance_flows(self.coflows, self.flows, self.hops, dt, now, slack, carried)
+
+    def apply_shares(self, shares: NDArray[np.float64], now: float, check: bool
+                     ) -> tuple[float, float, int]:
+        """Put shares of the LP rates into force; see `progress.apply_shares`."""
+        self.refresh()
+        self.in_step = True
+        finish, link = progress.apply_shares(self.coflows, self.loads, shares, self.capacity,
+                                             self.used, now, check)
+        return finish, finish, link
+
+    def apply_rates(self, rates: NDArray[np.float64], now: float, check: bool
+                    ) -> tuple[float, float, int]:
+        """Put one rate per unfinished flow into force; see `progress.apply_rates`."""
+        if self.in_step:
+            progress.spread(self.coflows, self.flows, self.loads)
+            self.in_step = False
+        return progress.apply_rates(self.coflows, self.flows, self.hops, rates, self.capacity,
+                                    self.used, now, check)
+
+    def refresh(self) -> None:
+        """Bring the coflows' loads and gammas up to date."""
+        if not self._fresh:
+            progress.refresh(self.coflows, self.flows, self.hops, self.loads, self.capacity)
+            self._fresh = True
+
+    def throttle(self, now: float) -> tuple[float, float, int]:
+        """Slow what overloads a link after its capacity has dropped."""
+        if self.in_step:
+            self.refresh()
+            shares = progress.throttle_shares(self.coflows, self.loads, self.capacity, self.used)
+            return self.apply_shares(shares, now, False)
+        rates = progress.throttle_rates(self.coflows, self.flows, self.hops, self.capacity,
+                                        self.used)
+        return self.apply_rates(rates, now, False)
+
+    @cached_property
+    def incidence(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which flows cross each link, see `incidence`; kept until a coflow comes or goes."""
+        return incidence(self.coflows, self.flows, self.hops, len(self.capacity))
+
+    def open_flows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the positions of the unfinished flows in `flows`, and the coflow of each."""
+        return blocks.open_flows(self.coflows, self.flows)
+
+    def _changed(self) -> None:
+        self._fresh = False
+        self.__dict__.pop("incidence", None)

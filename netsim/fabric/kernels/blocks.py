@@ -1,0 +1,141 @@
+"""Compiled building blocks of allocators, on the rows of `netsim.fabric.records`.
+
+`netsim.fabric.kernels.reference` has each of them in readable NumPy; the tests hold one
+against the other. Shares count in LP rates: at share 1 a coflow sends at
+remaining/gamma and fills its effective bottleneck.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from netsim.fabric.records import DUST
+
+__all__ = ["common_factor", "greedy", "job_attained", "lp_rates", "open_flows", "stretch_flows"]
+
+
+@njit(cache=True)
+def open_flows(coflows, flows):
+    """Return the positions of the unfinished flows, and the coflow of each."""
+    count = 0
+    for c in range(len(coflows)):
+        count += coflows[c].open
+    index = np.empty(count, np.int64)
+    owner = np.empty(count, np.int64)
+    i = 0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        for f in range(row.flow, row.flow + row.flows):
+            if flows[f].remaining > 0.0:
+                index[i] = f
+                owner[i] = c
+                i += 1
+    return index, owner
+
+
+@njit(cache=True)
+def job_attained(coflows, jobs):
+    """Return, per coflow, the whole bytes that its job has sent, active coflows included."""
+    for c in range(len(coflows)):
+        job = jobs[coflows[c].job]
+        job.sent = job.attained
+    for c in range(len(coflows)):
+        row = coflows[c]
+        jobs[row.job].sent += row.total - row.base * row.left
+    attained = np.empty(len(coflows))
+    for c in range(len(coflows)):
+        attained[c] = np.rint(jobs[coflows[c].job].sent)
+    return attained
+
+
+@njit(cache=True)
+def lp_rates(coflows, flows, shares):
+    """Return share times remaining/gamma for each unfinished flow."""
+    count = 0
+    for c in range(len(coflows)):
+        count += coflows[c].open
+    rates = np.zeros(count)
+    i = 0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        speed = shares[c] / row.gamma
+        for f in range(row.flow, row.flow + row.flows):
+            if flows[f].remaining > 0.0:
+                rates[i] = speed * flows[f].remaining
+                i += 1
+    return rates
+
+
+@njit(cache=True)
+def _residual(coflows, loads, shares, capacity):
+    left = capacity.copy()
+    for c in range(len(coflows)):
+        row = coflows[c]
+        if shares[c] > 0.0 and row.gamma > 0.0:
+            speed = shares[c] / row.gamma
+            for k in range(row.load, row.load + row.loads):
+                left[loads[k].link] -= speed * loads[k].nbytes
+    return left
+
+
+@njit(cache=True)
+def common_factor(coflows, loads, shares, base, capacity):
+    """Return the largest x for which ``base + x * shares`` fits; inf if nothing limits it."""
+    left = _residual(coflows, loads, base, capacity)
+    used = capacity - _residual(coflows, loads, shares, capacity)
+    x = np.inf
+    for link in range(len(capacity)):
+        if used[link] > DUST * capacity[link]:
+            x = min(x, max(left[link], 0.0) / used[link])
+    return x if x >= DUST else 0.0
+
+
+@njit(cache=True)
+def greedy(coflows, loads, order, limit, base, capacity):
+    """Return `base` plus, in `order`, the largest share up to `limit` that still fits."""
+    left = _residual(coflows, loads, base, capacity)
+    shares = base.copy()
+    for c in order:
+        row = coflows[c]
+        x = limit[c]
+        speed = 1.0 / row.gamma if row.gamma > 0.0 else 0.0
+        for k in range(row.load, row.load + row.loads):
+            rate = speed * loads[k].nbytes
+            if rate > 0.0:
+                x = min(x, left[loads[k].link] / rate)
+        if x < DUST:
+            continue
+        shares[c] += x
+        for k in range(row.load, row.load + row.loads):
+            left[loads[k].link] -= x * speed * loads[k].nbytes
+    return shares
+
+
+@njit(cache=True)
+def stretch_flows(coflows, flows, hops, rates, capacity):
+    """Return each rate times the least capacity/load of its links."""
+    used = np.zeros(len(capacity))
+    i = 0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        for f in range(row.flow, row.flow + row.flows):
+            if flows[f].remaining > 0.0:
+                for h in range(flows[f].hop, flows[f].hop + flows[f].hops):
+                    used[hops[h].link] += rates[i]
+                i += 1
+    stretched = rates.copy()
+    i = 0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        for f in range(row.flow, row.flow + row.flows):
+            if flows[f].remaining > 0.0:
+                factor = np.inf
+                for h in range(flows[f].hop, flows[f].hop + flows[f].hops):
+                    link = hops[h].link
+                    if used[link] > 0.0:
+                        factor = min(factor, capacity[link] / used[link])
+                if factor < np.inf:
+                    stretched[i] *= factor
+                i += 1
+    return stretched

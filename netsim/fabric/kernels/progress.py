@@ -1,0 +1,285 @@
+"""Compiled steps of the fabric: let time pass, and put an allocation into force.
+
+All work on the rows of `netsim.fabric.records`. A coflow that is *in step* changes only
+its ``left``; `spread` writes that back to its flows before they are treated one by one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from netsim.fabric.records import DUST
+
+__all__ = ["advance_flows", "advance_in_step", "apply_rates", "apply_shares", "drop_finished",
+           "refresh", "spread", "throttle_rates", "throttle_shares"]
+
+
+@njit(cache=True)
+def refresh(coflows, flows, hops, loads, capacity):
+    """Recompute the loads and the gamma of every coflow that is not ``fresh``."""
+    for c in range(len(coflows)):
+        row = coflows[c]
+        if row.fresh == 2:
+            continue
+        if row.fresh == 0:
+            for k in range(row.load, row.load + row.loads):
+                loads[k].nbytes = 0.0
+            for f in range(row.flow, row.flow + row.flows):
+                if flows[f].remaining > 0.0:
+                    first = flows[f].hop
+                    for h in range(first, first + flows[f].hops):
+                        loads[row.load + hops[h].slot].nbytes += flows[f].remaining
+        gamma = 0.0
+        for k in range(row.load, row.load + row.loads):
+            if loads[k].nbytes > 0.0:
+                u = capacity[loads[k].link]
+                gamma = max(gamma, loads[k].nbytes / u if u > 0.0 else np.inf)
+        row.gamma = gamma
+        row.fresh = 2
+
+
+@njit(cache=True)
+def spread(coflows, flows, loads):
+    """Write each coflow's ``left`` back to its flows and loads."""
+    for c in range(len(coflows)):
+        row = coflows[c]
+        if row.left != 1.0:
+            for f in range(row.flow, row.flow + row.flows):
+                flows[f].remaining *= row.left
+            for k in range(row.load, row.load + row.loads):
+                loads[k].nbytes *= row.left
+            row.base *= row.left
+            row.gamma *= row.left
+            row.left = 1.0
+        row.speed = 0.0
+        for f in range(row.flow, row.flow + row.flows):
+            flows[f].rate = 0.0
+            flows[f].finish = np.inf
+
+
+@njit(cache=True)
+def advance_in_step(coflows, loads, dt, now, slack, carried):
+    """Let `dt` seconds pass for coflows in step; return how many are complete now.
+
+    A coflow has completed when its predicted end is not after ``now + slack`` or when
+    less than `DUST` of it is left. `carried`, where it has a value per link, collects
+    the bytes that each link carries.
+    """
+    done = 0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        if row.open == 0:
+            done += 1
+            continue
+        if row.speed <= 0.0:
+            continue
+        before = row.left
+        row.left = before - row.speed * dt
+        if row.finish <= now + slack or row.left <= DUST:
+            row.left = 0.0
+            row.open = 0
+            row.last = min(row.finish, now)
+            done += 1
+        if len(carried):
+            for k in range(row.load, row.load + row.loads):
+                carried[loads[k].link] += (before - row.left) * loads[k].nbytes
+    return done
+
+
+@njit(cache=True)
+def advance_flows(coflows, flows, hops, dt, now, slack, carried):
+    """Let `dt` seconds pass flow by flow.
+
+    Returns
+    -------
+    done : int
+        How many coflows are complete now.
+    flows_done : int
+        How many flows have completed in these `dt` seconds.
+    """
+    done = 0
+    flows_done = 0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        base = 0.0
+        ended = 0
+        for f in range(row.flow, row.flow + row.flows):
+            flow = flows[f]
+            before = flow.remaining
+            if before <= 0.0:
+                continue
+            flow.remaining = before - flow.rate * dt
+            if flow.finish <= now + slack or flow.remaining <= DUST * flow.size:
+                flow.remaining = 0.0
+                flow.finish = min(flow.finish, now)
+                row.last = max(row.last, flow.finish)
+                ended += 1
+            base += flow.remaining
+            if len(carried):
+                first = flow.hop
+                for h in range(first, first + flow.hops):
+                    carried[hops[h].link] += before - flow.remaining
+        row.base = base
+        row.fresh = 0
+        if ended:
+            row.open -= ended
+            flows_done += ended
+        if row.open == 0:
+            done += 1
+    return done, flows_done
+
+
+@njit(cache=True)
+def apply_shares(coflows, loads, shares, capacity, used, now, check):
+    """Put `shares` of the LP rates into force.
+
+    Returns
+    -------
+    next_finish : float
+        When the first coflow will complete; inf if none moves.
+    link : int
+        With `check`, a link that would carry more than its capacity; -1 if there is
+        none, -2 if a share is negative or not finite.
+    """
+    next_finish = np.inf
+    used[:] = 0.0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        share = shares[c]
+        if not (share >= 0.0 and share < np.inf):
+            return np.inf, -2
+        row.speed = share / row.gamma if row.gamma > 0.0 else 0.0
+        row.finish = np.inf
+        if row.open == 0:
+            row.finish = row.last
+            next_finish = min(next_finish, row.last)
+        elif row.speed > 0.0:
+            row.finish = now + row.left / row.speed
+            next_finish = min(next_finish, row.finish)
+            if row.start < 0.0:
+                row.start = now
+            if check:
+                for k in range(row.load, row.load + row.loads):
+                    used[loads[k].link] += row.speed * loads[k].nbytes
+    if check:
+        return next_finish, _overloaded(used, capacity)
+    return next_finish, -1
+
+
+@njit(cache=True)
+def apply_rates(coflows, flows, hops, rates, capacity, used, now, check):
+    """Put one rate per unfinished flow into force.
+
+    Returns
+    -------
+    next_flow, next_coflow : float
+        When the first flow and the first coflow will complete; inf if none will.
+    link : int
+        As for `apply_shares`.
+    """
+    next_flow = np.inf
+    next_coflow = np.inf
+    used[:] = 0.0
+    i = 0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        end = row.last
+        moves = False
+        for f in range(row.flow, row.flow + row.flows):
+            flow = flows[f]
+            if flow.remaining <= 0.0:
+                continue
+            rate = rates[i]
+            i += 1
+            if not (rate >= 0.0 and rate < np.inf):
+                return np.inf, np.inf, -2
+            flow.rate = rate
+            flow.finish = np.inf
+            if rate > 0.0:
+                flow.finish = now + flow.remaining / rate
+                next_flow = min(next_flow, flow.finish)
+                moves = True
+                if check:
+                    first = flow.hop
+                    for h in range(first, first + flow.hops):
+                        used[hops[h].link] += rate
+            end = max(end, flow.finish)
+        row.finish = end
+        next_coflow = min(next_coflow, end)
+        if moves and row.start < 0.0:
+            row.start = now
+    if check:
+        return next_flow, next_coflow, _overloaded(used, capacity)
+    return next_flow, next_coflow, -1
+
+
+@njit(cache=True)
+def _overloaded(used, capacity):
+    for link in range(len(used)):
+        if used[link] > capacity[link] * (1.0 + DUST):
+            return link
+    return -1
+
+
+@njit(cache=True)
+def throttle_shares(coflows, loads, capacity, used):
+    """Return shares that slow each coflow by its most overloaded link, after a capacity drop."""
+    used[:] = 0.0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        for k in range(row.load, row.load + row.loads):
+            used[loads[k].link] += row.speed * loads[k].nbytes
+    shares = np.zeros(len(coflows))
+    for c in range(len(coflows)):
+        row = coflows[c]
+        factor = 1.0
+        for k in range(row.load, row.load + row.loads):
+            link = loads[k].link
+            if row.speed * loads[k].nbytes > 0.0 and used[link] > capacity[link]:
+                factor = min(factor, capacity[link] / used[link])
+        if row.gamma < np.inf:
+            shares[c] = factor * row.speed * row.gamma
+    return shares
+
+
+@njit(cache=True)
+def throttle_rates(coflows, flows, hops, capacity, used):
+    """Return rates that slow each flow by its most overloaded link, after a capacity drop."""
+    used[:] = 0.0
+    count = 0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        for f in range(row.flow, row.flow + row.flows):
+            if flows[f].remaining > 0.0:
+                count += 1
+                first = flows[f].hop
+                for h in range(first, first + flows[f].hops):
+                    used[hops[h].link] += flows[f].rate
+    rates = np.zeros(count)
+    i = 0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        for f in range(row.flow, row.flow + row.flows):
+            if flows[f].remaining > 0.0:
+                factor = 1.0
+                first = flows[f].hop
+                for h in range(first, first + flows[f].hops):
+                    link = hops[h].link
+                    if used[link] > capacity[link]:
+                        factor = min(factor, capacity[link] / used[link])
+                rates[i] = factor * flows[f].rate
+                i += 1
+    return rates
+
+
+@njit(cache=True)
+def drop_finished(coflows):
+    """Move the unfinished coflows to the front, in order; return their number."""
+    kept = 0
+    for c in range(len(coflows)):
+        if coflows[c].open > 0:
+            if kept < c:
+                coflows[kept] = coflows[c]
+            kept += 1
+    return kept

@@ -1,0 +1,112 @@
+"""What an allocator is: the base class, its answer, and the events it is asked on."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import AllocationError
+
+if TYPE_CHECKING:
+    from netsim.fabric.view import FabricView
+
+__all__ = ["Allocation", "Allocator", "Event", "Knowledge"]
+
+#: What a policy may see: ``"sent"``, bytes already sent; ``"sizes"``, also the flow sizes of
+#: coflows that are valid; ``"jobs"``, also what a job has yet to emit.
+Knowledge = Literal["sent", "sizes", "jobs"]
+
+
+class Event(enum.IntFlag):
+    """What can happen between two decisions."""
+
+    COFLOW_VALID = enum.auto()
+    COFLOW_DONE = enum.auto()
+    FLOW_DONE = enum.auto()
+    CAPACITY = enum.auto()
+    REVISIT = enum.auto()
+    COFLOW = COFLOW_VALID | COFLOW_DONE | CAPACITY | REVISIT
+    ANY = COFLOW | FLOW_DONE
+
+
+class Allocation:
+    """Who gets which bandwidth until the next decision.
+
+    Give either `rates` or `shares`. Shares keep each coflow's flows in step, which the
+    fabric simulates per coflow rather than per flow: much faster for wide coflows.
+
+    Parameters
+    ----------
+    rates : array_like of float, shape (flows,), optional
+        Bytes per second for each flow of the view.
+    shares : array_like of float, shape (coflows,), optional
+        For each coflow of the view, the multiple of its LP rates (remaining/gamma) at
+        which its flows send; 1 fills its effective bottleneck.
+    revisit_at : float
+        An instant at which to be asked again even if nothing happens, in seconds.
+    note : mapping of str to float, optional
+        What the policy inferred, kept with the decision where decisions are recorded.
+
+    Raises
+    ------
+    AllocationError
+        If not exactly one of `rates` and `shares` is given.
+    """
+
+    __slots__ = ("note", "rates", "revisit_at", "shares")
+
+    def __init__(self, rates: ArrayLike | None = None, *, shares: ArrayLike | None = None,
+                 revisit_at: float = math.inf, note: Mapping[str, float] | None = None) -> None:
+        if (rates is None) == (shares is None):
+            raise AllocationError("an Allocation takes either rates or shares")
+        self.rates = None if rates is None else _floats(rates)
+        self.shares = None if shares is None else _floats(shares)
+        self.revisit_at = revisit_at
+        self.note = note
+
+
+def _floats(values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise AllocationError(f"rates and shares must be numbers: {error}") from error
+
+
+class Allocator:
+    """Base of bandwidth allocators: implement `allocate`, and say what the policy sees.
+
+    A policy without state is a pure function of the view. State, where one is needed,
+    lives on the instance; each run gets a fresh copy.
+
+    Attributes
+    ----------
+    knows : {"sizes", "sent", "jobs"}
+        What the policy may see, see `Knowledge`; sizes that it may not see are NaN.
+    wakes_on : Event
+        The events on which it is asked. It is always asked after a capacity change.
+    work_conserving : bool
+        Whether it claims that no unfinished flow could be given more.
+    """
+
+    knows: ClassVar[Knowledge] = "sizes"
+    wakes_on: ClassVar[Event] = Event.ANY
+
+    @property
+    def work_conserving(self) -> bool:
+        """Whether the policy claims that no flow could be given more; False unless said."""
+        return False
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Return the rates that hold until the next decision.
+
+        Parameters
+        ----------
+        view : FabricView
+            The active coflows and flows; read-only.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement allocate")

@@ -1,0 +1,1 @@
+"""Jobs: communication patterns, and the process that runs a job on the fabric."""

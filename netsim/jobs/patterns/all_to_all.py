@@ -1,0 +1,40 @@
+"""All-to-all: every rank sends to every other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.errors import UnknownNameError
+from netsim.model import Flows, Stage
+
+__all__ = ["AllToAll"]
+
+
+@dataclass(frozen=True)
+class AllToAll:
+    """All-to-all: one flow from every rank to every other one.
+
+    Parameters
+    ----------
+    sizes : {"split", "uniform"}
+        ``"split"``: every rank splits its nbytes evenly over all ranks, itself included,
+        so that each flow has nbytes/w. ``"uniform"``: each flow is uniform in (0, nbytes].
+    """
+
+    sizes: str = "split"
+
+    def __post_init__(self) -> None:
+        if self.sizes not in ("split", "uniform"):
+            raise UnknownNameError("sizes", self.sizes, ("split", "uniform"))
+
+    def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
+        """Return one stage; see `Pattern.stages`."""
+        src, dst = np.divmod(np.arange(ranks * ranks), ranks)
+        src, dst = src[src != dst], dst[src != dst]
+        if self.sizes == "split":
+            sizes = np.full(len(src), nbytes / ranks)
+        else:
+            sizes = nbytes * (1 - rng.random(len(src)))
+        return (Stage("all-to-all", Flows(src, dst, sizes)),)

@@ -1,0 +1,35 @@
+"""What a communication pattern is."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from netsim.model import Stage
+
+__all__ = ["Pattern"]
+
+
+@runtime_checkable
+class Pattern(Protocol):
+    """Says what one iteration of a job sends, in rank space."""
+
+    def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
+        """Return the stages of one iteration.
+
+        Parameters
+        ----------
+        ranks : int
+            Number of processes of the job.
+        nbytes : float
+            The job's message size, in bytes; what it measures is the pattern's to say.
+        rng : numpy.random.Generator
+            The only source of randomness.
+
+        Raises
+        ------
+        InputError
+            If the pattern does not exist for so many ranks.
+        """
+        ...

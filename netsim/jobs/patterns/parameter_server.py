@@ -1,0 +1,57 @@
+"""Parameter server: workers push gradients, servers send parameters back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError, UnknownNameError
+from netsim.model import Flows, Stage
+
+__all__ = ["ParameterServer"]
+
+
+@dataclass(frozen=True)
+class ParameterServer:
+    """Parameter server: push from every worker to every server, then pull.
+
+    Ranks 0 .. W-1 are the workers, the last P the servers.
+
+    Parameters
+    ----------
+    servers : int, optional
+        P. Half of the ranks if not given.
+    sizes : {"uniform", "split"}
+        ``"uniform"``: every flow is uniform in (0, nbytes], push and pull drawn apart (the
+        Parrot paper, Section 6.1). ``"split"``: nbytes is the model's size, split evenly
+        over the servers, so that each flow has nbytes/P.
+    """
+
+    servers: int | None = None
+    sizes: str = "uniform"
+
+    def __post_init__(self) -> None:
+        if self.sizes not in ("uniform", "split"):
+            raise UnknownNameError("sizes", self.sizes, ("uniform", "split"))
+        if self.servers is not None and (not isinstance(self.servers, int) or self.servers < 1):
+            raise InputError(f"servers must be a whole number of at least 1, not {self.servers!r}")
+
+    def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
+        """Return push and pull; see `Pattern.stages`."""
+        servers = ranks // 2 if self.servers is None else self.servers
+        workers = ranks - servers
+        if workers < 1 or servers < 1:
+            raise InputError(f"{ranks} ranks cannot be workers and {servers} parameter servers")
+        worker = np.repeat(np.arange(workers), servers)
+        server = workers + np.tile(np.arange(servers), workers)
+        push = Flows(worker, server, self._draw(workers * servers, servers, nbytes, rng))
+        pull = Flows(server, worker, self._draw(workers * servers, servers, nbytes, rng))
+        return Stage("push", push), Stage("pull", pull, after=("push",))
+
+    def _draw(self, flows: int, servers: int, nbytes: float, rng: np.random.Generator
+              ) -> NDArray[np.float64]:
+        if self.sizes == "split":
+            return np.full(flows, nbytes / servers)
+        return nbytes * (1 - rng.random(flows))

@@ -1,0 +1,144 @@
+"""The SimPy process of one running job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Protocol
+
+import simpy
+
+from netsim.fabric.fabric import Fabric, Transfer
+from netsim.jobs.plan import JobPlan, StageGraph
+
+__all__ = ["JobProcess", "JobRecorder"]
+
+
+class JobRecorder(Protocol):
+    """Is told what a job does, for records."""
+
+    def coflow_finished(self, job: JobProcess, stage: int, transfer: Transfer, finish: float
+                        ) -> None:
+        """Take note of a coflow that has completed, and when."""
+
+    def job_finished(self, job: JobProcess) -> None:
+        """Take note of a job that has completed."""
+
+
+class JobProcess:
+    """Runs a job: iteration after iteration, stage after stage.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    fabric : Fabric
+    index : int
+        The job's number by (arrival, id).
+    make_plan : callable returning JobPlan
+        Called when the job arrives, so that memory grows with the jobs that run.
+    recorder : JobRecorder
+
+    Attributes
+    ----------
+    arrival_s, finish_s : float
+        `finish_s` is the true end of its last stage so far.
+    start_s : float
+        When it first sent a byte; NaN before.
+    iteration : int
+        The iteration that it is in, from 0.
+    done : bool
+        Whether it has completed.
+    lower_bound_s : float
+        Its least possible JCT; NaN before it arrives.
+    """
+
+    def __init__(self, env: simpy.Environment, fabric: Fabric, index: int, arrival_s: float,
+                 make_plan: Callable[[], JobPlan], recorder: JobRecorder) -> None:
+        self.index = index
+        self.arrival_s = arrival_s
+        self.start_s = math.nan
+        self.finish_s = arrival_s
+        self.iteration = 0
+        self.done = False
+        self.lower_bound_s = math.nan
+        self.plan: JobPlan | None = None
+        self.graph: StageGraph | None = None
+        self._env = env
+        self._fabric = fabric
+        self._make_plan = make_plan
+        self._recorder = recorder
+        env.process(self._run())
+
+    def _run(self) -> Generator[simpy.Event, None, None]:
+        yield self._env.timeout(self.arrival_s)
+        self.plan = self._make_plan()
+        self.lower_bound_s = self.plan.lower_bound()
+        if self._fabric.allocator.knows == "jobs":
+            self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s()
+        for self.iteration in range(self.plan.spec.iterations):
+            yield self._iterate(self.plan.graph(self.iteration))
+        self.done = True
+        self._recorder.job_finished(self)
+        self.plan = self.graph = None
+
+    def _iterate(self, graph: StageGraph) -> simpy.Event:
+        """Start the stages that wait for no other; return the event of the iteration's end."""
+        self.graph = graph
+        self._ended = self._env.event()
+        self._left = len(graph.stages)
+        self._blockers = [len(set(stage.after)) for stage in graph.stages]
+        self._holders = [len(set(stage.finishes_before)) for stage in graph.stages]
+        self._held: dict[int, tuple[Transfer | None, float]] = {}
+        for stage, blockers in enumerate(tuple(self._blockers)):
+            if not blockers:
+                self._start(stage)
+        return self._ended
+
+    def _start(self, stage: int) -> None:
+        """Wait for the stage's release and its computation, then emit its coflow."""
+        spec = self.graph.stages[stage]
+        wait = max(self.arrival_s + spec.release_s - self._env.now, 0.0) + spec.compute_s
+        if wait > 0 or self.graph.demands[stage] is None:
+            self._env.timeout(wait).callbacks.append(partial(self._computed, stage))
+        else:
+            self._emit(stage)
+
+    def _computed(self, stage: int, _: simpy.Event) -> None:
+        if self.graph.demands[stage] is None:
+            self._ready(stage, None, self._env.now)
+        else:
+            self._emit(stage)
+
+    def _emit(self, stage: int) -> None:
+        transfer = self._fabric.submit(self.index, self.graph.demands[stage], stage)
+        transfer.callbacks.append(partial(self._sent, stage))
+
+    def _sent(self, stage: int, transfer: Transfer) -> None:
+        if not self.start_s <= transfer.start_s:
+            self.start_s = transfer.start_s
+        self._ready(stage, transfer, transfer.finish_s)
+
+    def _ready(self, stage: int, transfer: Transfer | None, finish: float) -> None:
+        """Complete a stage whose own work ended at `finish`, unless another holds it."""
+        if self._holders[stage]:
+            self._held[stage] = transfer, finish
+        else:
+            self._complete(stage, transfer, finish)
+
+    def _complete(self, stage: int, transfer: Transfer | None, finish: float) -> None:
+        if transfer is not None:
+            self._recorder.coflow_finished(self, stage, transfer, finish)
+        self.finish_s = max(self.finish_s, finish)
+        for other in self.graph.held[stage]:
+            self._holders[other] -= 1
+            if not self._holders[other] and other in self._held:
+                sent, own_finish = self._held.pop(other)
+                self._complete(other, sent, max(own_finish, finish))
+        for child in self.graph.children[stage]:
+            self._blockers[child] -= 1
+            if not self._blockers[child]:
+                self._start(child)
+        self._left -= 1
+        if not self._left:
+            self._ended.succeed()

@@ -1,0 +1,278 @@
+"""What a simulation is given: flows, stages, jobs and workloads, as frozen data.
+
+A job is a DAG of *stages* that repeats for a number of iterations. A stage computes for
+a while and then emits one *coflow*: a set of flows that the job needs finished together.
+Flows are written between *ranks*, the processes of the job; a placement says on which
+host each rank runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError
+
+__all__ = ["Flow", "Flows", "JobSpec", "Stage", "Workload"]
+
+
+class Flow(NamedTuple):
+    """One flow, for writing coflows by hand.
+
+    Attributes
+    ----------
+    src, dst : int
+        Ranks, or hosts where the job is not placed.
+    nbytes : float
+        Size in bytes.
+    """
+
+    src: int
+    dst: int
+    nbytes: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flows:
+    """The flows of one coflow, as arrays.
+
+    Attributes
+    ----------
+    src, dst : ndarray of int, shape (flows,)
+        Ranks.
+    nbytes : ndarray of float, shape (flows,)
+        Sizes in bytes: finite and not negative.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, a rank is negative or a size is not allowed.
+    """
+
+    src: NDArray[np.int64]
+    dst: NDArray[np.int64]
+    nbytes: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("src", np.int64), ("dst", np.int64), ("nbytes", np.float64)):
+            object.__setattr__(self, name, _frozen(getattr(self, name), dtype, name))
+        if not self.src.shape == self.dst.shape == self.nbytes.shape:
+            raise InputError("src, dst and nbytes of a coflow must have one length, not "
+                             f"{len(self.src)}, {len(self.dst)} and {len(self.nbytes)}")
+        bad = np.flatnonzero(~(np.isfinite(self.nbytes) & (self.nbytes >= 0)))
+        if len(bad):
+            raise InputError(f"flow {bad[0]} has {self.nbytes[bad[0]]!r} bytes; "
+                             "a size must be finite and not negative")
+        if len(self.src) and min(self.src.min(), self.dst.min()) < 0:
+            raise InputError("a flow's source and destination must not be negative")
+
+    @classmethod
+    def of(cls, flows: Iterable[tuple[int, int, float]]) -> Flows:
+        """Build from `Flow` tuples ``(src, dst, nbytes)``."""
+        rows = list(flows)
+        src, dst, nbytes = zip(*rows, strict=True) if rows else ((), (), ())
+        return cls(src, dst, nbytes)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def __iter__(self) -> Iterator[Flow]:
+        for src, dst, nbytes in zip(self.src, self.dst, self.nbytes, strict=True):
+            yield Flow(int(src), int(dst), float(nbytes))
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks that the flows need: the largest one, plus 1."""
+        return int(max(self.src.max(), self.dst.max())) + 1 if len(self) else 0
+
+
+def _frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
+    given = np.asarray(values)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iuf"):
+        raise InputError(f"{name} must be a list of numbers, not {values!r}")
+    array = given.astype(dtype)
+    if given.size and dtype is np.int64 and not np.array_equal(array, given):
+        raise InputError(f"{name} must be whole numbers, not {values!r}")
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """A node of a job's per-iteration DAG: compute, then one coflow.
+
+    Attributes
+    ----------
+    name : str
+        Unique within the job.
+    flows : Flows or None
+        The stage's coflow, in rank space; None where the stage only computes. A coflow
+        without bytes completes as soon as it is valid, and counts as completed.
+    compute_s : float
+        Seconds of computation before the coflow becomes valid.
+    after : tuple of str
+        Stages of the same iteration that must have completed first.
+    finishes_before : tuple of str
+        Stages of the same iteration that must finish before this one does: the coflow
+        runs beside them and completes when its bytes are sent and they have finished.
+    release_s : float
+        Seconds after the job's arrival before which the stage cannot start.
+    weight : float
+        The coflow's weight, for policies that use one.
+    coflow_id : int or None
+        The coflow's id in the results; numbered by job, iteration and stage if None.
+    """
+
+    name: str
+    flows: Flows | None = None
+    compute_s: float = 0.0
+    after: tuple[str, ...] = ()
+    finishes_before: tuple[str, ...] = ()
+    release_s: float = 0.0
+    weight: float = 1.0
+    coflow_id: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "after", tuple(self.after))
+        object.__setattr__(self, "finishes_before", tuple(self.finishes_before))
+        if self.flows is not None and not isinstance(self.flows, Flows):
+            object.__setattr__(self, "flows", Flows.of(self.flows))
+        for name in ("compute_s", "release_s"):
+            _check_number(getattr(self, name), f"stage {self.name!r}: {name}", positive=False)
+        _check_number(self.weight, f"stage {self.name!r}: weight", positive=True)
+
+
+def _check_number(value: float, what: str, *, positive: bool) -> None:
+    if not (np.isfinite(value) and (value > 0 if positive else value >= 0)):
+        allowed = "positive" if positive else "not negative"
+        raise InputError(f"{what} must be finite and {allowed}, not {value!r}")
+
+
+def _check_stages(stages: Sequence[Stage], owner: str) -> None:
+    """Refuse duplicate names, unknown parents and cycles; Kahn's algorithm."""
+    names = [stage.name for stage in stages]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{owner}: two stages are named {twice!r}")
+    left = {stage.name: {*stage.after, *stage.finishes_before} for stage in stages}
+    for name, parents in left.items():
+        unknown = parents.difference(names)
+        if unknown:
+            raise InputError(f"{owner}: stage {name!r} depends on {min(unknown)!r}, "
+                             f"which is not one of its stages: {', '.join(names)}")
+    while left:
+        ready = [name for name, parents in left.items() if not parents.intersection(left)]
+        if not ready:
+            raise InputError(f"{owner}: dependency cycle among stages {', '.join(left)}")
+        for name in ready:
+            del left[name]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobSpec:
+    """A training job: what it sends, how often, and from when on.
+
+    Either `stages` says what one iteration sends, or `pattern` says how to draw it.
+
+    Attributes
+    ----------
+    id : int
+        Unique in the workload; ties between jobs break by arrival, then id.
+    arrival_s : float
+        When the job arrives, in seconds.
+    iterations : int
+        How often the stages repeat; an iteration starts when the one before has ended.
+    stages : tuple of Stage
+        One iteration, in rank space.
+    pattern : str, mapping or object, optional
+        A communication pattern by name (``"ring-all-reduce"``), by name and options
+        (``{"name": "parameter-server", "servers": 2}``), or an instance.
+    ranks : int, optional
+        The number of processes; with explicit stages, found from them.
+    nbytes : float
+        Bytes handed to the pattern (what they mean is the pattern's to say).
+    compute_s : float
+        Seconds of computation handed to the pattern, before each iteration's first coflow.
+    redraw : bool
+        Draw the pattern's random sizes anew in each iteration.
+    hosts : tuple of int, optional
+        Where each rank runs; placed by the simulation if None.
+    name : str
+        A label, such as the model's name.
+    """
+
+    id: int
+    arrival_s: float = 0.0
+    iterations: int = 1
+    stages: tuple[Stage, ...] = ()
+    pattern: str | Mapping[str, Any] | Any | None = None
+    ranks: int = 0
+    nbytes: float = 0.0
+    compute_s: float = 0.0
+    redraw: bool = False
+    hosts: tuple[int, ...] | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        owner = f"job {self.id}"
+        object.__setattr__(self, "stages", tuple(self.stages))
+        if bool(self.stages) == (self.pattern is not None):
+            raise InputError(f"{owner}: give either stages or a pattern")
+        if isinstance(self.id, bool) or not isinstance(self.id, int | np.integer):
+            raise InputError(f"{owner}: an id must be a whole number, not {self.id!r}")
+        if not isinstance(self.iterations, int | np.integer) or self.iterations < 1:
+            raise InputError(f"{owner}: iterations must be a whole number of at least 1, "
+                             f"not {self.iterations!r}")
+        for name in ("arrival_s", "nbytes", "compute_s"):
+            _check_number(getattr(self, name), f"{owner}: {name}", positive=False)
+        _check_stages(self.stages, owner)
+        if self.stages:
+            needed = max((s.flows.ranks for s in self.stages if s.flows is not None), default=0)
+            object.__setattr__(self, "ranks", max(self.ranks, needed))
+        elif self.ranks < 1:
+            raise InputError(f"{owner}: a job with a pattern needs ranks >= 1, not {self.ranks!r}")
+        if self.hosts is not None:
+            object.__setattr__(self, "hosts", tuple(int(host) for host in self.hosts))
+            if len(self.hosts) < self.ranks:
+                raise InputError(f"{owner}: {self.ranks} ranks need as many hosts, "
+                                 f"not {len(self.hosts)}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """A set of jobs, ordered by arrival, then id.
+
+    Attributes
+    ----------
+    jobs : tuple of JobSpec
+        In order of (arrival, id), whatever order they were given in.
+    name : str
+        A label for results.
+    seed : int
+        Seed of the sizes that patterns draw; a job's draws depend on it and the job's id.
+    """
+
+    jobs: tuple[JobSpec, ...]
+    name: str = "workload"
+    seed: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        jobs = tuple(sorted(self.jobs, key=lambda job: (job.arrival_s, job.id)))
+        object.__setattr__(self, "jobs", jobs)
+        if not jobs:
+            raise InputError(f"workload {self.name!r} has no jobs")
+        seen: set[int] = set()
+        for job in jobs:
+            if job.id in seen:
+                raise InputError(f"workload {self.name!r}: two jobs have the id {job.id}")
+            seen.add(job.id)
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def __iter__(self) -> Iterator[JobSpec]:
+        return iter(self.jobs)

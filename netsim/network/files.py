@@ -1,0 +1,132 @@
+"""Networks from files: ready-made ones by name, TOML descriptions and JSON instances."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.network.topology import Topology, big_switch
+
+__all__ = ["TOPOLOGIES", "make_network", "read_network", "ready_made"]
+
+#: Builders by the ``kind`` that network tables and files name.
+TOPOLOGIES: dict[str, Callable[..., Topology]] = {"big-switch": big_switch}
+
+
+def make_network(kind: str, **options: Any) -> Topology:
+    """Build a network of a registered kind.
+
+    Raises
+    ------
+    UnknownNameError
+        If the kind, or an option of it, does not exist; the message lists the choices.
+    """
+    if kind not in TOPOLOGIES:
+        raise UnknownNameError("topology", kind, TOPOLOGIES)
+    parameters = inspect.signature(TOPOLOGIES[kind]).parameters
+    for option in options:
+        if option not in parameters:
+            raise UnknownNameError(f"option of topology {kind!r}", option, parameters)
+    required = [name for name, parameter in parameters.items()
+                if parameter.default is parameter.empty and name not in options]
+    if required:
+        raise InputError(f"topology {kind!r} needs: {', '.join(required)}")
+    return TOPOLOGIES[kind](**options)
+
+
+def read_network(source: str | Path, **changes: Any) -> Topology:
+    """Read a network from a file, or by the name of a ready-made one.
+
+    Parameters
+    ----------
+    source : path-like or str
+        A TOML file with a ``kind`` and its options; a JSON instance with ``hosts`` and
+        ``port_capacity_bytes_per_s``, or ``egress_capacity_bytes_per_s`` and
+        ``ingress_capacity_bytes_per_s``, and ``loopback_uses_ports``; or a ready-made
+        name, see `ready_made`.
+    **changes
+        Options that replace those of the file, such as ``capacity="40Gbps"``.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read or is not of either form.
+    UnknownNameError
+        If there is neither such a file nor such a name.
+    """
+    path = Path(source)
+    if path.suffix not in (".toml", ".json"):
+        folder = ready_made_folder()
+        path = folder / f"{source}.toml"
+        if not path.is_file():
+            raise UnknownNameError("network", str(source), ready_made())
+    text = _read(path)
+    description = _parse_toml(text, path) if path.suffix == ".toml" else _from_json(text, path)
+    description.pop("description", None)
+    kind = description.pop("kind", None)
+    if kind is None:
+        raise TraceError(f"names no kind; choose from: {', '.join(TOPOLOGIES)}", path)
+    try:
+        return make_network(kind, **{"name": path.stem} | description | changes)
+    except InputError as error:
+        raise TraceError(str(error), path) from error
+
+
+def ready_made_folder() -> Path:
+    """Return the folder of ready-made networks, installed or in a checkout."""
+    package = Path(__file__).parent.parent
+    installed = package / "topologies"
+    return installed if installed.is_dir() else package.parent / "topologies"
+
+
+def ready_made() -> dict[str, str]:
+    """Return the ready-made networks: name -> one-line description."""
+    found = {}
+    for path in sorted(ready_made_folder().glob("*.toml")):
+        found[path.stem] = str(_parse_toml(_read(path), path).get("description", ""))
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TraceError(f"cannot be read: {getattr(error, 'strerror', None) or error}",
+                         path) from error
+
+
+def _parse_toml(text: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise TraceError(f"is not TOML: {error}", path) from error
+
+
+def _from_json(text: str, path: Path) -> dict[str, Any]:
+    try:
+        instance = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TraceError(f"is not JSON: {error.msg}", path, error.lineno) from error
+    except RecursionError as error:
+        raise TraceError("is nested too deeply", path) from error
+    if not isinstance(instance, Mapping):
+        raise TraceError("must hold an object with the key 'hosts'", path)
+    if "hosts" not in instance:
+        raise TraceError("has no key 'hosts'", path)
+    description = {"kind": "big-switch", "hosts": instance["hosts"]}
+    ports = instance.get("port_capacity_bytes_per_s")
+    for direction in ("egress", "ingress"):
+        capacity = instance.get(f"{direction}_capacity_bytes_per_s", ports)
+        if capacity is None:
+            raise TraceError("needs port_capacity_bytes_per_s, or egress_capacity_bytes_per_s "
+                             "and ingress_capacity_bytes_per_s", path)
+        description[direction] = capacity
+    loopback = instance.get("loopback_uses_ports", False)
+    if not isinstance(loopback, bool):
+        raise TraceError(f"loopback_uses_ports must be true or false, not {loopback!r}", path)
+    return description | {"loopback_uses_ports": loopback}

@@ -1,0 +1,208 @@
+"""Topologies: links with capacities, and a route for every pair of hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError
+from netsim.units import Quantity, parse_rate
+
+__all__ = ["BigSwitch", "Topology", "big_switch"]
+
+
+class Topology:
+    """Hosts on a network of directed links; the base of every network.
+
+    A subclass gives its links to this constructor and implements `routes`.
+
+    Parameters
+    ----------
+    name : str
+        A label.
+    hosts : int
+        Number of hosts; they are 0 .. hosts-1.
+    capacity : array_like of float, shape (links,)
+        Bytes per second per link: finite and positive.
+    link_names : sequence of str
+        One unique name per link.
+    loopback_uses_ports : bool
+        Whether a flow from a host to itself crosses the host's own links. If not, such
+        a flow is free: it completes when it becomes valid and counts no bytes.
+
+    Raises
+    ------
+    InputError
+        If there is no host, a capacity is not allowed or a name stands twice.
+    """
+
+    def __init__(self, name: str, hosts: int, capacity: ArrayLike, link_names: Sequence[str], *,
+                 loopback_uses_ports: bool = False) -> None:
+        if isinstance(hosts, bool) or not isinstance(hosts, int | np.integer) or hosts < 1:
+            raise InputError(f"network {name!r}: hosts must be a whole number of at least 1, "
+                             f"not {hosts!r}")
+        self.name = name
+        self.hosts = int(hosts)
+        self.link_names = tuple(link_names)
+        self.capacity = np.array(capacity, dtype=np.float64)
+        self.capacity.flags.writeable = False
+        self.loopback_uses_ports = bool(loopback_uses_ports)
+        if self.capacity.shape != (len(self.link_names),):
+            raise InputError(f"network {name!r}: {len(self.link_names)} links, but capacities "
+                             f"of shape {self.capacity.shape}")
+        bad = np.flatnonzero(~(np.isfinite(self.capacity) & (self.capacity > 0)))
+        if len(bad):
+            raise InputError(f"network {name!r}: link {self.link_names[bad[0]]!r} has the "
+                             f"capacity {self.capacity[bad[0]]!r} bytes/s; it must be positive")
+        if len(self._link_ids) != len(self.link_names):
+            raise InputError(f"network {name!r}: two links have the same name")
+
+    @property
+    def links(self) -> int:
+        """Number of links."""
+        return len(self.link_names)
+
+    @cached_property
+    def _link_ids(self) -> dict[str, int]:
+        return {name: link for link, name in enumerate(self.link_names)}
+
+    def link(self, name: str | int) -> int:
+        """Return the id of a link given by name or id.
+
+        Raises
+        ------
+        InputError
+            If there is no such link.
+        """
+        link = self._link_ids.get(name, -1) if isinstance(name, str) else name
+        if not 0 <= link < self.links:
+            raise InputError(f"network {self.name!r} has no link {name!r}; it has {self.links}, "
+                             f"such as {self.link_names[0]!r} and {self.link_names[-1]!r}")
+        return int(link)
+
+    def route(self, src: int, dst: int, key: int = 0) -> NDArray[np.int64]:
+        """Return the link ids of one flow's path; the same key takes the same path."""
+        return self.routes(np.array([src]), np.array([dst]), np.array([key]))[1]
+
+    def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
+               ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the paths of many flows, in compressed rows.
+
+        Parameters
+        ----------
+        src, dst : ndarray of int, shape (flows,)
+            Hosts.
+        key : ndarray of int, shape (flows,)
+            Chooses among equal paths (ECMP); the same key takes the same path.
+
+        Returns
+        -------
+        ptr : ndarray of int, shape (flows + 1,)
+        links : ndarray of int, shape (ptr[-1],)
+            Flow f crosses ``links[ptr[f]:ptr[f + 1]]``. Empty for a free loopback flow.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement routes")
+
+    def to_networkx(self) -> nx.DiGraph:
+        """Return the network as a graph whose edges have ``name`` and ``capacity`` (bytes/s)."""
+        raise NotImplementedError(f"{type(self).__name__} must implement to_networkx")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self.hosts} hosts, {self.links} links>"
+
+
+class BigSwitch(Topology):
+    """A non-blocking switch: host i sends through link i and receives through link hosts+i.
+
+    Parameters
+    ----------
+    egress, ingress : array_like of float, shape (hosts,)
+        Bytes per second that each host can send and receive.
+    name : str
+        A label.
+    loopback_uses_ports : bool
+        See `Topology`.
+    """
+
+    def __init__(self, egress: ArrayLike, ingress: ArrayLike, *, name: str = "big-switch",
+                 loopback_uses_ports: bool = False) -> None:
+        out, into = np.asarray(egress, dtype=np.float64), np.asarray(ingress, dtype=np.float64)
+        if out.shape != into.shape or out.ndim != 1:
+            raise InputError(f"network {name!r}: egress and ingress capacities must be lists of "
+                             f"one length, not of shapes {out.shape} and {into.shape}")
+        hosts = len(out)
+        names = [f"egress-{host}" for host in range(hosts)]
+        names += [f"ingress-{host}" for host in range(hosts)]
+        super().__init__(name, hosts, np.concatenate((out, into)), names,
+                         loopback_uses_ports=loopback_uses_ports)
+
+    def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
+               ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return (egress of src, ingress of dst) for each flow; see `Topology.routes`."""
+        crosses = np.full(len(src), True) if self.loopback_uses_ports else src != dst
+        ptr = np.concatenate(([0], np.cumsum(2 * crosses)))
+        links = np.stack((src, dst + self.hosts), axis=1)[crosses].ravel()
+        return ptr, links
+
+    def to_networkx(self) -> nx.DiGraph:
+        """Return a star around the node ``"switch"``; see `Topology.to_networkx`."""
+        graph = nx.DiGraph(name=self.name)
+        for host in range(self.hosts):
+            into = self.hosts + host
+            graph.add_edge(host, "switch", name=self.link_names[host],
+                           capacity=float(self.capacity[host]))
+            graph.add_edge("switch", host, name=self.link_names[into],
+                           capacity=float(self.capacity[into]))
+        return graph
+
+
+def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *,
+               egress: Quantity | Sequence[Quantity] | None = None,
+               ingress: Quantity | Sequence[Quantity] | None = None,
+               name: str = "big-switch", loopback_uses_ports: bool = False) -> BigSwitch:
+    """Return a non-blocking switch.
+
+    Parameters
+    ----------
+    hosts : int
+        Number of hosts.
+    capacity : quantity or sequence of quantities
+        Of every port in both directions (``"10Gbps"``, or bytes/s), or one per host.
+    egress, ingress : quantity or sequence of quantities, optional
+        Instead of `capacity`, in one direction: what hosts can send and receive.
+    name : str
+        A label.
+    loopback_uses_ports : bool
+        Whether a flow from a host to itself crosses its ports; free if not.
+
+    Raises
+    ------
+    UnitError
+        If a capacity cannot be read or is not positive.
+    InputError
+        If there is no host, or a list has not one capacity per host.
+
+    Examples
+    --------
+    >>> big_switch(4, "10Gbps").route(0, 3)
+    array([0, 7])
+    """
+    if isinstance(hosts, bool) or not isinstance(hosts, int | np.integer) or hosts < 1:
+        raise InputError(f"hosts must be a whole number of at least 1, not {hosts!r}")
+    out = _per_host(capacity if egress is None else egress, hosts, "egress capacity")
+    into = _per_host(capacity if ingress is None else ingress, hosts, "ingress capacity")
+    return BigSwitch(out, into, name=name, loopback_uses_ports=loopback_uses_ports)
+
+
+def _per_host(value: Quantity | Sequence[Quantity], hosts: int, what: str) -> list[float]:
+    if isinstance(value, str) or np.ndim(value) == 0:
+        return [parse_rate(value, what, strict=True)] * hosts  # type: ignore[arg-type]
+    values = list(value)  # type: ignore[arg-type]
+    if len(values) != hosts:
+        raise InputError(f"{what}: {hosts} hosts need as many values, not {len(values)}")
+    return [parse_rate(each, f"{what} of host {host}", strict=True)
+            for host, each in enumerate(values)]

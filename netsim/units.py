@@ -1,0 +1,144 @@
+"""Quantities with units: the only place where ``"10Gbps"`` becomes a float.
+
+Inside netsim every number is in SI base units: seconds, bytes, bytes per second.
+Strings are accepted at the boundary (experiment files, readers, constructors) and
+parsed here. A plain number is taken to be in base units already.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from numbers import Real
+
+from netsim.errors import UnitError
+
+__all__ = ["format_bytes", "format_rate", "format_seconds", "parse_bytes", "parse_rate",
+           "parse_seconds"]
+
+Quantity = str | int | float
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*")
+
+_DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
+_PREFIX = _DECIMAL | _BINARY
+
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9,
+            "min": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {prefix + "B": scale for prefix, scale in _PREFIX.items()} | {
+    prefix + "bit": scale / 8 for prefix, scale in _PREFIX.items()
+}
+_RATE = {prefix + "B/s": scale for prefix, scale in _PREFIX.items()} | {
+    prefix + unit: scale / 8
+    for prefix, scale in _PREFIX.items()
+    for unit in ("bps", "bit/s", "b/s")
+}
+
+
+def _parse(value: Quantity, units: Mapping[str, float], what: str, example: str, least: float,
+           strict: bool) -> float:
+    number = _in_base_units(value, units, what, example)
+    if not math.isfinite(number):
+        raise UnitError(f"{what} must be finite, not {value!r}")
+    if number < least or (strict and number == least):
+        bound = "greater than" if strict else "at least"
+        raise UnitError(f"{what} must be {bound} {least:g}, not {value!r}")
+    return number
+
+
+def _in_base_units(value: Quantity, units: Mapping[str, float], what: str, example: str) -> float:
+    if not isinstance(value, str):
+        if isinstance(value, Real) and not isinstance(value, bool):
+            return float(value)
+        raise UnitError(f"{what} must be a number or a string such as {example!r}, not {value!r}")
+    match = _NUMBER.fullmatch(value)
+    if match is None:
+        raise UnitError(f"{what} {value!r} is not a number with a unit, such as {example!r}")
+    number, unit = match.groups()
+    if unit is None:
+        return float(number)
+    if unit not in units:
+        raise UnitError(f"{what} {value!r} has the unknown unit {unit!r}; "
+                        f"choose from: {', '.join(units)}")
+    return float(number) * units[unit]
+
+
+def parse_seconds(value: Quantity, what: str = "time", *, least: float = 0.0,
+                  strict: bool = False) -> float:
+    """Return a duration or an instant in seconds.
+
+    Parameters
+    ----------
+    value : str or number
+        ``"10ms"``, ``"1.5h"``, or a number of seconds.
+    what : str
+        The name of the quantity, for the message.
+    least : float
+        The smallest value allowed.
+    strict : bool
+        Refuse `least` itself too.
+
+    Raises
+    ------
+    UnitError
+        If the value cannot be read, is not finite, or is below `least`.
+
+    Examples
+    --------
+    >>> parse_seconds("10ms")
+    0.01
+    """
+    return _parse(value, _SECONDS, what, "10ms", least, strict)
+
+
+def parse_bytes(value: Quantity, what: str = "size", *, least: float = 0.0,
+                strict: bool = False) -> float:
+    """Return a size in bytes; as `parse_seconds`. ``MB`` is 1e6 bytes, ``MiB`` is 2**20.
+
+    Examples
+    --------
+    >>> parse_bytes("40MB")
+    40000000.0
+    """
+    return _parse(value, _BYTES, what, "40MB", least, strict)
+
+
+def parse_rate(value: Quantity, what: str = "rate", *, least: float = 0.0,
+               strict: bool = False) -> float:
+    """Return a rate in bytes per second; as `parse_seconds`. ``bps`` counts bits.
+
+    Examples
+    --------
+    >>> parse_rate("10Gbps"), parse_rate("300GB/s")
+    (1250000000.0, 300000000000.0)
+    """
+    return _parse(value, _RATE, what, "10Gbps", least, strict)
+
+
+def _scaled(number: float, unit: str) -> str:
+    for prefix in ("P", "T", "G", "M", "k"):
+        if abs(number) >= _DECIMAL[prefix]:
+            return f"{number / _DECIMAL[prefix]:.4g} {prefix}{unit}"
+    return f"{number:.4g} {unit}"
+
+
+def format_bytes(nbytes: float) -> str:
+    """Return a size for people: ``format_bytes(4e7)`` is ``"40 MB"``."""
+    return _scaled(nbytes, "B")
+
+
+def format_rate(rate: float) -> str:
+    """Return a rate for people, in bits: ``format_rate(1.25e9)`` is ``"10 Gbps"``."""
+    return _scaled(rate * 8, "bps")
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration for people: ``format_seconds(0.0123)`` is ``"12.3 ms"``."""
+    if seconds == 0 or abs(seconds) >= 1:
+        return f"{seconds:,.4g} s" if abs(seconds) < 1e4 else f"{seconds:,.0f} s"
+    for unit in ("ms", "us", "ns"):
+        if abs(seconds) >= _SECONDS[unit]:
+            break
+    return f"{seconds / _SECONDS[unit]:.4g} {unit}"
