@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from netsim.allocators.options import check_choice
 from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
 from netsim.fabric.view import FabricView
@@ -26,14 +28,10 @@ class MaxMin(Allocator):
     decisions: str = "flow"
 
     knows: ClassVar[Knowledge] = "sent"
+    wakes_on: ClassVar[Event] = Event.COFLOW
 
     def __post_init__(self) -> None:
         check_choice("decisions", self.decisions, ("flow", "coflow"))
-
-    @property
-    def wakes_on(self) -> Event:  # type: ignore[override]
-        """Flow completions, or only those of coflows."""
-        return Event.ANY if self.decisions == "flow" else Event.COFLOW
 
     @property
     def work_conserving(self) -> bool:
@@ -41,5 +39,7 @@ class MaxMin(Allocator):
         return True
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return the max-min fair rates; see `Allocator.allocate`."""
-        return Allocation(view.maxmin())
+        """Leave the sharing to the links; see `Allocator.allocate`."""
+        if self.decisions == "coflow":
+            return Allocation(view.maxmin())
+        return Allocation(weights=np.ones(view.flows))

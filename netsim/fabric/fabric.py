@@ -28,6 +28,10 @@ _NOTICE_SLACK = 1.001e-6
 
 _NOTHING = np.empty(0)
 
+# Plain integers: or-ing enum members costs more than SimPy's step.
+_COFLOW_VALID, _COFLOW_DONE = int(Event.COFLOW_VALID), int(Event.COFLOW_DONE)
+_FLOW_DONE, _CAPACITY, _REVISIT = int(Event.FLOW_DONE), int(Event.CAPACITY), int(Event.REVISIT)
+
 
 class Transfer(simpy.Event):
     """A coflow in flight: the event that fires when its completion is noticed.
@@ -95,18 +99,21 @@ class Fabric:
         self.allocator = allocator
         self.table = FlowTable(network.capacity, job_arrivals)
         self.decisions = 0
-        self.transfers: list[Transfer] = []
+        self._listens = int(allocator.wakes_on) | _CAPACITY
+        self._fair = False
+        self._transfers: dict[int, Transfer] = {}
+        self._submissions = 0
         self._env = env
         self._interval = observe_interval
         self._check = check
         self._observer = observer
         self._submitted: list[Transfer] = []
-        self._happened = Event(0)
+        self._happened = 0
         self._moved_to = env.now
         self._finished = 0
         self._wake_at = math.inf
         self._alarm_number = 0
-        self._next = (math.inf, math.inf)
+        self._next = math.inf
         self._revisit_at = math.inf
 
     # --- what jobs call --------------------------------------------------------------
@@ -129,7 +136,7 @@ class Fabric:
         row["longest"] = max(row["longest"], demand.gamma)
         if len(demand.flows):
             self._submitted.append(transfer)
-            self._happen(Event.COFLOW_VALID)
+            self._happen(_COFLOW_VALID)
         else:
             transfer.start_s = transfer.finish_s = self._env.now
             row["completed"] += 1
@@ -141,16 +148,16 @@ class Fabric:
         self._move()
         self.table.set_capacity(link, capacity)
         next_flow, next_coflow, _ = self.table.throttle(self._env.now)
-        self._next = (next_flow, next_coflow)
-        self._happen(Event.CAPACITY)
+        self._next = self._next_event(next_flow, next_coflow)
+        self._happen(_CAPACITY)
 
     def pending(self) -> list[Transfer]:
         """Return the coflows that are not complete, in order of validity."""
-        return self.transfers + self._submitted
+        return [*self._transfers.values(), *self._submitted]
 
     # --- the clock -------------------------------------------------------------------
 
-    def _happen(self, event: Event) -> None:
+    def _happen(self, event: int) -> None:
         self._happened |= event
         self._wake(self._env.now)
 
@@ -189,17 +196,16 @@ class Fabric:
             self._wake(self._env.now)
             return
         if self._revisit_at <= self._env.now:
-            self._happened |= Event.REVISIT
-        if self._happened & (self.allocator.wakes_on | Event.CAPACITY):
+            self._happened |= _REVISIT
+        if self._happened & self._listens:
             self._decide()
+        elif self._fair and self._happened & _FLOW_DONE:
+            self._share()
         self._set_alarm()
 
     def _set_alarm(self) -> None:
-        next_flow, next_coflow = self._next
-        wakes_on_flows = self.allocator.wakes_on & Event.FLOW_DONE
-        at = next_flow if wakes_on_flows else next_coflow
-        if at < math.inf:
-            self._wake(at)
+        if self._next < math.inf:
+            self._wake(self._next)
         if self._revisit_at < math.inf:
             self._wake(self._revisit_at)
 
@@ -208,31 +214,28 @@ class Fabric:
     def _move(self) -> None:
         """Let bytes flow until now, and count the coflows that have finished."""
         start, now = self._moved_to, self._env.now
-        self._moved_to = now
-        if now == start or not self.transfers:
+        self._moved_to = max(start, now)
+        if now <= start or not self._transfers:
             return
         carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
         slack = _NOTICE_SLACK * self._interval if self._interval else 4 * math.ulp(now)
         self._finished, flows = self.table.advance(now - start, now, slack, carried)
         if flows:
-            self._happened |= Event.FLOW_DONE
+            self._happened |= _FLOW_DONE
         if self._observer is not None:
             self._observer.moved(start, now, carried)
 
     def _complete(self) -> None:
         self._finished = 0
-        self._happened |= Event.COFLOW_DONE
-        done = self.table.drop_finished()
-        for c, row in done:
-            transfer = self.transfers[c]
+        self._happened |= _COFLOW_DONE
+        for row in self.table.drop_finished():
+            transfer = self._transfers.pop(int(row["key"]))
             transfer.start_s, transfer.finish_s = float(row["start"]), float(row["last"])
             if self._observer is not None:
                 first = row["flow"]
                 flows = self.table.flows[first:first + row["flows"]]
                 self._observer.flows_finished(transfer, flows)
             transfer.succeed(transfer)
-        for c, _ in reversed(done):
-            del self.transfers[c]
 
     # --- decisions -------------------------------------------------------------------
 
@@ -241,12 +244,13 @@ class Fabric:
         if len(self._submitted) > 1:
             self._submitted.sort(key=lambda transfer: (transfer.job, transfer.order))
         for transfer in self._submitted:
-            self.table.add(transfer.demand, transfer.job, transfer.order, transfer.valid_s)
-            self.transfers.append(transfer)
+            self._submissions += 1
+            self._transfers[self._submissions] = transfer
+            self.table.add(transfer.demand, transfer.job, self._submissions, transfer.valid_s)
         self._submitted.clear()
-        self._happened = Event(0)
-        self._next, self._revisit_at = (math.inf, math.inf), math.inf
-        if not self.transfers:
+        self._happened = 0
+        self._next = self._revisit_at = math.inf
+        if not self._transfers:
             return
         view = FabricView(self.table, now, self.allocator.knows)
         allocation = self.allocator.allocate(view)
@@ -259,29 +263,52 @@ class Fabric:
         if not isinstance(allocation, Allocation):
             raise self._refuse(f"returned {type(allocation).__name__}, not an Allocation")
         now = self._env.now
-        if allocation.shares is not None:
-            given, wanted, apply = allocation.shares, len(view), self.table.apply_shares
-        else:
-            given, wanted, apply = allocation.rates, view.flows, self.table.apply_rates
-        if given.shape != (wanted,):
-            kind = "shares" if allocation.shares is not None else "rates"
-            raise self._refuse(f"returned {kind} of shape {given.shape}, not ({wanted},)")
-        next_flow, next_coflow, link = apply(given, now, self._check)
-        if link != -1:
-            raise self._infeasible(given, link)
-        self._next = (next_flow, next_coflow)
         if not allocation.revisit_at > now:
             raise self._refuse(f"asks to be woken at {allocation.revisit_at!r} s, "
                                f"which is not after now, {now!r} s")
         self._revisit_at = allocation.revisit_at
         if self._revisit_at < math.inf and self._observed(self._revisit_at) <= now:
             self._revisit_at = now + self._interval
+        self._fair = allocation.weights is not None
+        if allocation.weights is not None:
+            given = self._shaped("weights", allocation.weights, view.flows)
+            if not self.table.set_weights(given):
+                raise self._infeasible(given, -2)
+            self._share()
+            return
+        if allocation.shares is not None:
+            given = self._shaped("shares", allocation.shares, len(view))
+            next_flow, next_coflow, link = self.table.apply_shares(given, now, self._check)
+        else:
+            given = self._shaped("rates", allocation.rates, view.flows)
+            next_flow, next_coflow, link = self.table.apply_rates(given, now, self._check)
+        if link != -1:
+            raise self._infeasible(given, link)
+        self._next = self._next_event(next_flow, next_coflow)
+
+    def _next_event(self, next_flow: float, next_coflow: float) -> float:
+        return next_flow if self._fair or self._listens & _FLOW_DONE else next_coflow
+
+    def _share(self) -> None:
+        """Share max-min fairly, ahead of the clock as far as nothing else can happen."""
+        self._happened = 0
+        now = self._env.now
+        carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
+        until = -math.inf if self._interval else min(self._env.peek(), self._revisit_at)
+        self._moved_to, self._next = self.table.share_until(now, until, carried)
+        if self._observer is not None and self._moved_to > now:
+            self._observer.moved(now, self._moved_to, carried)
+
+    def _shaped(self, kind: str, given: NDArray[np.float64], wanted: int) -> NDArray[np.float64]:
+        if given.shape != (wanted,):
+            raise self._refuse(f"returned {kind} of shape {given.shape}, not ({wanted},)")
+        return given
 
     def _infeasible(self, given: NDArray[np.float64], link: int) -> AllocationError:
         if link < 0:
             bad = given[~(np.isfinite(given) & (given >= 0))][0]
-            return self._refuse(f"returned {bad!r}; rates and shares must be finite and "
-                                "not negative")
+            return self._refuse(f"returned {bad!r}; rates, shares and weights must be "
+                                "finite and not negative")
         return self._refuse(
             f"overloads link {self.network.link_names[link]!r}: it would carry "
             f"{self.table.used[link]:.6g} of {self.table.capacity[link]:.6g} bytes/s")

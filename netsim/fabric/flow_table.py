@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from netsim.fabric.demand import Demand
 from netsim.fabric.kernels import blocks, progress
-from netsim.fabric.kernels.maxmin import incidence
+from netsim.fabric.kernels.fair import share_until
 from netsim.fabric.records import COFLOW, FLOW, HOP, JOB, LOAD
 
 __all__ = ["FlowTable"]
@@ -52,6 +51,8 @@ class FlowTable:
     flows, hops, loads : ndarray of FLOW, HOP, LOAD
         Pools; each coflow has a segment in each.
     jobs : ndarray of JOB, shape (jobs,)
+    active_jobs : int
+        The number of jobs that have an active coflow.
     in_step : bool
         Whether all rates in force keep each coflow's flows in step.
     used : ndarray of float, shape (links,)
@@ -62,6 +63,7 @@ class FlowTable:
         self.capacity = np.array(capacity, dtype=np.float64)
         self.jobs = np.zeros(len(job_arrivals), JOB)
         self.jobs["arrival"] = job_arrivals
+        self.active_jobs = 0
         self.in_step = True
         self._rows = np.zeros(16, COFLOW)
         self._pools = (_Pool(FLOW), _Pool(HOP), _Pool(LOAD))
@@ -81,7 +83,7 @@ class FlowTable:
     def loads(self) -> NDArray[Any]:
         return self._pools[2].rows
 
-    def add(self, demand: Demand, job: int, order: int, valid: float) -> None:
+    def add(self, demand: Demand, job: int, key: int, valid: float) -> None:
         """Append a coflow; its flows do not move until the next allocation."""
         parts = (demand.flows, demand.hops, demand.loads)
         if not all(pool.has_room(len(part))
@@ -94,11 +96,14 @@ class FlowTable:
         if count == len(self._rows):
             self._rows = np.concatenate((self._rows, np.zeros(count, COFLOW)))
         self.coflows = self._rows[:count + 1]
+        row = self.jobs[job]
+        self.active_jobs += row["active"] == 0
+        row["active"] += 1
         self.coflows[count] = (
-            job, order, valid, -1.0, np.inf, valid, demand.nbytes, demand.nbytes, 1.0, 0.0,
+            job, key, valid, -1.0, np.inf, valid, demand.nbytes, demand.nbytes, 1.0, 0.0,
             demand.gamma, demand.weight, flow, len(demand.flows), len(demand.flows), hop,
             len(demand.hops), load, len(demand.loads), 1)
-        self._changed()
+        self._fresh = False
 
     def _make_room(self, wanted: list[int]) -> None:
         """Move the live segments to the front of pools that hold twice what is live and wanted."""
@@ -111,20 +116,17 @@ class FlowTable:
                 row[name] = pool.append(old[first:first + int(row[name + "s"])])
                 if name == "hop":
                     self.flows["hop"][row["flow"]:row["flow"] + row["flows"]] += row["hop"] - first
-        self._changed()
 
-    def drop_finished(self) -> list[Any]:
-        """Remove the coflows that have completed; return their positions, ascending, and rows."""
-        done = [(int(c), self.coflows[c].copy()) for c in np.flatnonzero(self.coflows["open"] == 0)]
-        for _, row in done:
-            for pool, name in zip(self._pools, _SEGMENTS, strict=True):
-                pool.live -= int(row[name + "s"])
-            job = self.jobs[row["job"]]
-            job["attained"] += row["total"]
-            job["completed"] += 1
-        self.coflows = self._rows[:progress.drop_finished(self.coflows)]
-        self._changed()
-        return done
+    def drop_finished(self) -> NDArray[Any]:
+        """Remove the coflows that have completed, and return their rows."""
+        gone = np.empty(len(self.coflows), COFLOW)
+        count, jobs_idle = progress.drop_finished(self.coflows, self.jobs, gone)
+        self.active_jobs -= jobs_idle
+        gone = gone[:count]
+        for pool, name in zip(self._pools, ("flows", "hops", "loads"), strict=True):
+            pool.live -= int(gone[name].sum())
+        self.coflows = self._rows[:len(self.coflows) - count]
+        return gone
 
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity, in bytes per second."""
@@ -153,11 +155,25 @@ class FlowTable:
     def apply_rates(self, rates: NDArray[np.float64], now: float, check: bool
                     ) -> tuple[float, float, int]:
         """Put one rate per unfinished flow into force; see `progress.apply_rates`."""
+        self._spread()
+        return progress.apply_rates(self.coflows, self.flows, self.hops, rates, self.capacity,
+                                    self.used, now, check)
+
+    def set_weights(self, weights: NDArray[np.float64]) -> bool:
+        """Give each unfinished flow its weight; return whether all are allowed."""
+        return bool(progress.set_weights(self.coflows, self.flows, weights))
+
+    def share_until(self, now: float, until: float, carried: NDArray[np.float64]
+                    ) -> tuple[float, float]:
+        """Share max-min fairly from now on; see `fair.share_until`."""
+        self._spread()
+        self._fresh = False
+        return share_until(self.coflows, self.flows, self.hops, self.capacity, now, until, carried)
+
+    def _spread(self) -> None:
         if self.in_step:
             progress.spread(self.coflows, self.flows, self.loads)
             self.in_step = False
-        return progress.apply_rates(self.coflows, self.flows, self.hops, rates, self.capacity,
-                                    self.used, now, check)
 
     def refresh(self) -> None:
         """Bring the coflows' loads and gammas up to date."""
@@ -175,15 +191,6 @@ class FlowTable:
                                         self.used)
         return self.apply_rates(rates, now, False)
 
-    @cached_property
-    def incidence(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which flows cross each link, see `incidence`; kept until a coflow comes or goes."""
-        return incidence(self.coflows, self.flows, self.hops, len(self.capacity))
-
     def open_flows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of the unfinished flows in `flows`, and the coflow of each."""
         return blocks.open_flows(self.coflows, self.flows)
-
-    def _changed(self) -> None:
-        self._fresh = False
-        self.__dict__.pop("incidence", None)

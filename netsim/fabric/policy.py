@@ -35,10 +35,7 @@ class Event(enum.IntFlag):
 
 
 class Allocation:
-    """Who gets which bandwidth until the next decision.
-
-    Give either `rates` or `shares`. Shares keep each coflow's flows in step, which the
-    fabric simulates per coflow rather than per flow: much faster for wide coflows.
+    """Who gets which bandwidth until the next decision. Give one of three forms.
 
     Parameters
     ----------
@@ -46,7 +43,12 @@ class Allocation:
         Bytes per second for each flow of the view.
     shares : array_like of float, shape (coflows,), optional
         For each coflow of the view, the multiple of its LP rates (remaining/gamma) at
-        which its flows send; 1 fills its effective bottleneck.
+        which its flows send; 1 fills its effective bottleneck. Keeps each coflow's flows
+        in step, which the fabric simulates per coflow rather than per flow: much faster
+        for wide coflows.
+    weights : array_like of float, shape (flows,), optional
+        The links share max-min fairly by these weights, anew whenever a flow ends; the
+        policy need not be asked on that.
     revisit_at : float
         An instant at which to be asked again even if nothing happens, in seconds.
     note : mapping of str to float, optional
@@ -55,17 +57,19 @@ class Allocation:
     Raises
     ------
     AllocationError
-        If not exactly one of `rates` and `shares` is given.
+        If not exactly one of `rates`, `shares` and `weights` is given.
     """
 
-    __slots__ = ("note", "rates", "revisit_at", "shares")
+    __slots__ = ("note", "rates", "revisit_at", "shares", "weights")
 
     def __init__(self, rates: ArrayLike | None = None, *, shares: ArrayLike | None = None,
-                 revisit_at: float = math.inf, note: Mapping[str, float] | None = None) -> None:
-        if (rates is None) == (shares is None):
-            raise AllocationError("an Allocation takes either rates or shares")
+                 weights: ArrayLike | None = None, revisit_at: float = math.inf,
+                 note: Mapping[str, float] | None = None) -> None:
+        if (rates is None) + (shares is None) + (weights is None) != 2:
+            raise AllocationError("an Allocation takes one of rates, shares and weights")
         self.rates = None if rates is None else _floats(rates)
         self.shares = None if shares is None else _floats(shares)
+        self.weights = None if weights is None else _floats(weights)
         self.revisit_at = revisit_at
         self.note = note
 

@@ -14,9 +14,10 @@ __all__ = ["COFLOW", "DUST", "FLOW", "HOP", "JOB", "LOAD"]
 DUST = 1e-9
 
 #: A flow. It crosses ``hops`` links, those of the HOP rows from ``hop`` on. ``finish`` is
-#: when it ends at its present rate, ``index`` its place in the stage's list.
+#: when it ends at its present rate, ``weight`` its weight where the fabric shares fairly,
+#: ``index`` its place in the stage's list.
 FLOW = np.dtype([("size", "f8"), ("remaining", "f8"), ("rate", "f8"), ("finish", "f8"),
-                 ("hop", "i8"), ("hops", "i4"), ("src", "i4"), ("dst", "i4"), ("index", "i4")],
+                 ("weight", "f8"), ("hop", "i8"), ("hops", "i4"), ("src", "i4"), ("dst", "i4"), ("index", "i4")],
                 align=True)
 
 #: A flow on a link; ``slot`` is the link's place among the loads of the coflow.
@@ -31,8 +32,9 @@ LOAD = np.dtype([("link", "i8"), ("nbytes", "f8")], align=True)
 #: ``remaining``, ``gamma`` the effective bottleneck of the LOAD rows; ``fresh`` is 2 if both
 #: hold, 1 if the gamma is out of date, 0 if the loads are too. ``finish`` is when the coflow
 #: ends at its present rates, ``last`` when the last of its flows ended, ``start`` when it
-#: first moved (-1: not yet), ``open`` the number of its unfinished flows.
-COFLOW = np.dtype([("job", "i8"), ("order", "i8"), ("valid", "f8"), ("start", "f8"),
+#: first moved (-1: not yet), ``open`` the number of its unfinished flows, ``key`` what
+#: whoever added it knows it by.
+COFLOW = np.dtype([("job", "i8"), ("key", "i8"), ("valid", "f8"), ("start", "f8"),
                    ("finish", "f8"), ("last", "f8"), ("total", "f8"), ("base", "f8"),
                    ("left", "f8"), ("speed", "f8"), ("gamma", "f8"), ("weight", "f8"),
                    ("flow", "i8"), ("flows", "i8"), ("open", "i8"), ("hop", "i8"),
@@ -40,6 +42,7 @@ COFLOW = np.dtype([("job", "i8"), ("order", "i8"), ("valid", "f8"), ("start", "f
 
 #: A job: ``attained`` bytes of its ``completed`` coflows, ``sent`` those of the active ones
 #: too (as of the last `job_attained`), ``ahead`` the sum of the gammas of coflows that it has
-#: not emitted yet, ``longest`` the longest gamma of those that it has.
+#: not emitted yet, ``longest`` the longest gamma of those that it has, ``active`` the
+#: number of its active coflows.
 JOB = np.dtype([("arrival", "f8"), ("attained", "f8"), ("sent", "f8"), ("ahead", "f8"),
-                ("longest", "f8"), ("completed", "i8")], align=True)
+                ("longest", "f8"), ("completed", "i8"), ("active", "i8")], align=True)

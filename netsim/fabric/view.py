@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import AllocationError
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels import blocks
-from netsim.fabric.kernels.maxmin import maxmin
-from netsim.fabric.policy import Knowledge
+from netsim.fabric.kernels.fair import maxmin
+from netsim.fabric.policy import Allocation, Knowledge
 
 __all__ = ["FabricView"]
 
@@ -23,6 +23,10 @@ Ints = NDArray[np.int64]
 def _locked(array: NDArray[Any]) -> NDArray[Any]:
     array.flags.writeable = False
     return array
+
+
+def _contiguous(values: ArrayLike) -> Floats:
+    return np.ascontiguousarray(values, dtype=np.float64)
 
 
 class FabricView:
@@ -57,6 +61,11 @@ class FabricView:
         return f"<FabricView at {self.now:g} s: {len(self)} coflows, {self.flows} flows>"
 
     # --- coflows ---------------------------------------------------------------------
+
+    @property
+    def jobs(self) -> int:
+        """The number of jobs that have an active coflow."""
+        return self._table.active_jobs
 
     def __len__(self) -> int:
         """Return the number of active coflows."""
@@ -211,9 +220,11 @@ class FabricView:
         self._table.refresh()
 
     def _per_coflow(self, values: ArrayLike) -> Floats:
-        if np.ndim(values) == 0:
-            return np.full(len(self), float(values))  # type: ignore[arg-type]
-        return np.ascontiguousarray(values, dtype=np.float64)
+        if isinstance(values, float | int):
+            array = np.empty(len(self))
+            array.fill(values)
+            return array
+        return _contiguous(values)
 
     def lp_rates(self, shares: ArrayLike = 1.0) -> Floats:
         """Return share times LP rate, remaining/gamma, for each flow. Shape (F,).
@@ -255,7 +266,7 @@ class FabricView:
     def stretch_flows(self, rates: ArrayLike) -> Floats:
         """Return each flow's rate times the least capacity/load of its links. Shape (F,)."""
         return blocks.stretch_flows(self._rows, self._table.flows, self._table.hops,
-                                    np.ascontiguousarray(rates, dtype=np.float64),
+                                    _contiguous(rates),
                                     self._table.capacity)
 
     def maxmin(self, weights: ArrayLike | None = None, capacity: ArrayLike | None = None
@@ -270,12 +281,18 @@ class FabricView:
             What there is to share out; the links' capacities if not given.
         """
         table = self._table
-        ptr, members = table.incidence
-        return maxmin(
-            self._rows, table.flows, table.hops, ptr, members,
-            np.empty(0) if weights is None else np.ascontiguousarray(weights, dtype=np.float64),
-            table.capacity if capacity is None
-            else np.ascontiguousarray(capacity, dtype=np.float64))
+        return maxmin(self._rows, table.flows, table.hops,
+                      np.ones(self.flows) if weights is None else _contiguous(weights),
+                      table.capacity if capacity is None else _contiguous(capacity))
+
+    def rates(self, allocation: Allocation) -> Floats:
+        """Return the bytes per second that an allocation gives each flow. Shape (F,)."""
+        if allocation.shares is not None:
+            self._table.refresh()
+            return blocks.lp_rates(self._rows, self._table.flows, allocation.shares)
+        if allocation.weights is not None:
+            return self.maxmin(allocation.weights)
+        return allocation.rates.copy()
 
     def link_load(self, rates: ArrayLike) -> Floats:
         """Return the bytes per second that `rates`, one per flow, put on each link. Shape (L,)."""

@@ -12,7 +12,7 @@ from numba import njit
 from netsim.fabric.records import DUST
 
 __all__ = ["advance_flows", "advance_in_step", "apply_rates", "apply_shares", "drop_finished",
-           "refresh", "spread", "throttle_rates", "throttle_shares"]
+           "refresh", "set_weights", "spread", "throttle_rates", "throttle_shares"]
 
 
 @njit(cache=True)
@@ -274,12 +274,43 @@ def throttle_rates(coflows, flows, hops, capacity, used):
 
 
 @njit(cache=True)
-def drop_finished(coflows):
-    """Move the unfinished coflows to the front, in order; return their number."""
+def drop_finished(coflows, jobs, gone):
+    """Move the unfinished coflows to the front and copy the others to `gone`, in order.
+
+    Returns
+    -------
+    count, jobs_idle : int
+        How many coflows were finished, and how many jobs are left without an active one.
+    """
     kept = 0
+    count = 0
+    jobs_idle = 0
     for c in range(len(coflows)):
         if coflows[c].open > 0:
             if kept < c:
                 coflows[kept] = coflows[c]
             kept += 1
-    return kept
+        else:
+            job = jobs[coflows[c].job]
+            job.attained += coflows[c].total
+            job.completed += 1
+            job.active -= 1
+            jobs_idle += job.active == 0
+            gone[count] = coflows[c]
+            count += 1
+    return count, jobs_idle
+
+
+@njit(cache=True)
+def set_weights(coflows, flows, weights):
+    """Give each unfinished flow its weight; return whether all are finite and not negative."""
+    i = 0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        for f in range(row.flow, row.flow + row.flows):
+            if flows[f].remaining > 0.0:
+                if not (weights[i] >= 0.0 and weights[i] < np.inf):
+                    return False
+                flows[f].weight = weights[i]
+                i += 1
+    return True

@@ -1,0 +1,117 @@
+"""What is in a trace, or all that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from netsim.model import JobSpec, Workload
+from netsim.traces.formats import resolve
+from netsim.traces.problems import Problem, TraceProblemsError
+
+__all__ = ["TraceReport", "check_trace"]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceReport:
+    """What `check_trace` found.
+
+    Attributes
+    ----------
+    path : path-like
+        The file that was read, or that the problems are in.
+    format : str
+        The name of its format; ``"toml"`` for a workload file that is itself wrong.
+    facts : tuple of (str, number)
+        What the workload holds: a label, with the unit where there is one, and a value. Flow
+        sizes that are drawn later count with their mean. Empty if there are problems.
+    problems : tuple of Problem
+        All that is wrong, as (line or None, message).
+    """
+
+    path: str | Path
+    format: str
+    facts: tuple[tuple[str, float], ...]
+    problems: tuple[Problem, ...]
+
+
+def check_trace(path: str | Path, format: str | None = None, **options: Any) -> TraceReport:
+    """Read a trace as `read_workload` does, and report instead of raising what is wrong in it.
+
+    Parameters
+    ----------
+    path, format, **options
+        As for `read_workload`.
+
+    Raises
+    ------
+    TraceError
+        If there is no such file, or it is a folder.
+    InputError
+        If the arguments are wrong.
+    """
+    name = format or "toml"
+    seed = options.pop("seed", None)
+    try:
+        request = resolve(path, format, seed, options)
+        name = request.format
+        workload = request.workload()
+    except TraceProblemsError as error:
+        return TraceReport(error.path or path, name, (), error.problems)
+    return TraceReport(request.path or path, name, tuple(_facts(workload)), ())
+
+
+def _facts(workload: Workload) -> list[tuple[str, float]]:
+    jobs = workload.jobs
+    sent = [_sent(job) for job in jobs]
+    total = [sum(column) for column in zip(*sent, strict=True)]
+    return [
+        ("jobs", len(jobs)),
+        ("coflows", total[0]),
+        ("flows", total[1]),
+        ("bytes in total", total[2]),
+        *_spread("workers" if jobs[0].pattern else "hosts", [_width(job) for job in jobs]),
+        *_spread("iterations", [job.iterations for job in jobs]),
+        ("first arrival (s)", jobs[0].arrival_s),
+        ("last arrival (s)", jobs[-1].arrival_s),
+    ]
+
+
+def _spread(label: str, values: Sequence[int]) -> list[tuple[str, float]]:
+    return [
+        (f"{label} per job, least", min(values)),
+        (f"{label} per job, median", median(values)),
+        (f"{label} per job, most", max(values)),
+    ]
+
+
+def _sent(job: JobSpec) -> tuple[int, int, float]:
+    """Return the coflows, flows and bytes of a job over all its iterations."""
+    if job.pattern is None:
+        coflows = [stage.flows for stage in job.stages if stage.flows is not None]
+        flows = sum(len(coflow) for coflow in coflows)
+        nbytes = sum(float(coflow.nbytes.sum()) for coflow in coflows)
+        return len(coflows) * job.iterations, flows * job.iterations, nbytes * job.iterations
+    # All to all from workers to servers and back; sizes are uniform in (0, nbytes].
+    coflows_sent = 2 * job.iterations
+    flows_sent = coflows_sent * _width(job) * _servers(job)
+    return coflows_sent, flows_sent, flows_sent * job.nbytes / 2
+
+
+def _width(job: JobSpec) -> int:
+    """Return the workers of a job, or the hosts that it uses."""
+    if job.pattern is not None:
+        return job.ranks - _servers(job)
+    used = [np.concatenate((stage.flows.src, stage.flows.dst))
+            for stage in job.stages if stage.flows is not None]
+    return len(np.unique(np.concatenate(used))) if used else 0
+
+
+def _servers(job: JobSpec) -> int:
+    pattern: Any = job.pattern
+    return int(pattern["servers"])

@@ -1,0 +1,79 @@
+"""Text files in and out: errors with a place, and writes that are whole or not at all."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import secrets
+from pathlib import Path
+
+from netsim.errors import OutputError, TraceError
+from netsim.traces.problems import Problem, TraceProblemsError
+
+__all__ = ["read_text", "require_file", "split_lines", "write_text"]
+
+
+def require_file(path: str | Path) -> Path:
+    """Return `path` if a file is there.
+
+    Raises
+    ------
+    TraceError
+        If nothing is there, or a folder is.
+    """
+    if os.path.isdir(path):
+        raise TraceError("is a folder, not a file", path)
+    if not os.path.exists(path):
+        raise TraceError("no such file", path)
+    return Path(path)
+
+
+def read_text(path: str | Path) -> str:
+    """Return the text of a UTF-8 file, without its byte-order mark.
+
+    Raises
+    ------
+    TraceError
+        If there is no such file, or it cannot be read.
+    TraceProblemsError
+        If it is empty or not UTF-8.
+    """
+    try:
+        data = require_file(path).read_bytes().removeprefix(codecs.BOM_UTF8)
+    except OSError as error:
+        raise TraceError(f"cannot be read: {error.strerror}", path) from error
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = len(split_lines(data[: error.start].decode("utf-8")))
+        message = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        raise TraceProblemsError([Problem(line, message)], path) from error
+    if not text.strip():
+        raise TraceProblemsError([Problem(1, "the file is empty")], path)
+    return text
+
+
+def split_lines(text: str) -> list[str]:
+    """Split at line ends only; `str.splitlines` splits at seven other characters too."""
+    return re.split(r"\r\n|\r|\n", text)
+
+
+def write_text(text: str, path: str | Path) -> None:
+    """Write a UTF-8 file under a temporary name, then rename it.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written; nothing is left behind then.
+    """
+    target = Path(path)
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}"
+    try:
+        try:
+            temporary.write_bytes(text.encode("utf-8"))
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except (OSError, UnicodeEncodeError) as error:
+        raise OutputError(f"{target}: cannot be written: {error}") from error

@@ -1,0 +1,129 @@
+"""Explicit instances: hand-made jobs or coflows in JSON, with every flow written out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from netsim.model import JobSpec, Stage, Workload
+from netsim.traces.checked import Checker, load_json
+from netsim.traces.coflows import jobs_of_coflows
+from netsim.traces.problems import Rule, TraceProblemsError
+
+__all__ = ["read_instances"]
+
+_JOB = ("arrival_s", "coflows", "stages", "iterations", "compute_s", "name")
+_STAGE = ("flows", "after", "compute_s", "finishes_before")
+
+
+def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
+    """Read an explicit instance, in either of two forms.
+
+    ``jobs: [{arrival_s, coflows: [[{src, dst, bytes}, ...], ...]}]``
+        A chain of coflows per job, named ``"c0"``, ``"c1"``, ...; optionally ``iterations``,
+        ``name``, and ``compute_s``, a list of the seconds before each coflow. Or, for a DAG,
+        ``stages: [{name, flows, after, compute_s, finishes_before}]``. A job's id is its
+        position in the file.
+    ``coflows: [{id, arrival_s, weight, flows, starts_after, finishes_before, job}]``
+        Coflows that share a ``job``, or that ``starts_after`` or ``finishes_before`` connects,
+        are the stages of one job. Its id is that ``job``, else the smallest id of its coflows.
+
+    Flows are between hosts, and each job's rank k runs on host k. Other keys of the file are
+    left to other readers, except ``hosts``, the number of hosts, which bounds src and dst, and
+    ``name``, the workload's.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    seed : int
+        The workload's seed; nothing is drawn here.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If its contents are wrong, with the line or the JSON path.
+    """
+    document = load_json(path)
+    check = Checker(document)
+    jobs = _jobs(check, document)
+    name = check.text(document.get("name", Path(path).stem), "name")
+    if check.problems:
+        raise TraceProblemsError(check.problems, path)
+    return Workload(tuple(jobs), name, seed=seed)
+
+
+def _jobs(check: Checker, document: dict[str, Any]) -> list[JobSpec]:
+    if ("jobs" in document) == ("coflows" in document):
+        check.refuse("the file", " must hold either 'jobs' or 'coflows'")
+        return []
+    if "coflows" in document:
+        return jobs_of_coflows(check, document["coflows"])
+    entries = check.items(document["jobs"], "jobs", empty=False)
+    jobs = [_job(check, entry, f"jobs[{k}]", k) for k, entry in enumerate(entries)]
+    return [job for job in jobs if job is not None]
+
+
+def _job(check: Checker, value: object, where: str, job_id: int) -> JobSpec | None:
+    known = len(check.problems)
+    job = check.table(value, where, (), _JOB)
+    if job is None:
+        return None
+    arrival_s = check.number(job.get("arrival_s", 0.0), f"{where}.arrival_s", Rule())
+    iterations = check.whole(job.get("iterations", 1), f"{where}.iterations", 1)
+    name = check.text(job.get("name", ""), f"{where}.name")
+    stages = _stages(check, job, where)
+    if len(check.problems) > known:
+        return None
+    return check.job(where, job_id, arrival_s, stages, iterations, name)
+
+
+def _stages(check: Checker, job: dict[str, Any], where: str) -> list[Stage]:
+    if ("coflows" in job) == ("stages" in job):
+        check.refuse(where, ": give either 'coflows' or 'stages'")
+        return []
+    if "coflows" in job:
+        return _chain(check, job, where)
+    if "compute_s" in job:
+        check.refuse(f"{where}.compute_s", ": where a job has 'stages', give it in each")
+    entries = check.items(job["stages"], f"{where}.stages", empty=False)
+    stages = [_stage(check, entry, f"{where}.stages[{k}]") for k, entry in enumerate(entries)]
+    return [stage for stage in stages if stage is not None]
+
+
+def _chain(check: Checker, job: dict[str, Any], where: str) -> list[Stage]:
+    coflows = check.items(job["coflows"], f"{where}.coflows", empty=False)
+    compute = check.items(job.get("compute_s", [0.0] * len(coflows)), f"{where}.compute_s")
+    if len(compute) != len(coflows):
+        check.refuse(f"{where}.compute_s", f" must have one entry for each of the {len(coflows)} "
+                                           f"coflows, not {len(compute)}")
+        compute = [0.0] * len(coflows)
+    return [
+        Stage(
+            f"c{k}",
+            check.flows(flows, f"{where}.coflows[{k}]"),
+            check.number(seconds, f"{where}.compute_s[{k}]", Rule()),
+            after=(f"c{k - 1}",) if k else (),
+        )
+        for k, (flows, seconds) in enumerate(zip(coflows, compute, strict=True))
+    ]
+
+
+def _stage(check: Checker, value: object, where: str) -> Stage | None:
+    stage = check.table(value, where, ("name",), _STAGE)
+    if stage is None:
+        return None
+    return Stage(
+        check.text(stage["name"], f"{where}.name"),
+        check.flows(stage["flows"], f"{where}.flows") if "flows" in stage else None,
+        check.number(stage.get("compute_s", 0.0), f"{where}.compute_s", Rule()),
+        _names(check, stage.get("after", []), f"{where}.after"),
+        _names(check, stage.get("finishes_before", []), f"{where}.finishes_before"),
+    )
+
+
+def _names(check: Checker, value: object, where: str) -> tuple[str, ...]:
+    entries = check.items(value, where)
+    return tuple(check.text(entry, f"{where}[{k}]") for k, entry in enumerate(entries))

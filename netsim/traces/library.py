@@ -1,0 +1,105 @@
+"""Ready-made workloads and other workload files: TOML that names a format and its options."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import TraceError, UnknownNameError
+from netsim.traces.checked import load_json
+from netsim.traces.files import read_text
+from netsim.traces.problems import Problem, TraceProblemsError
+
+__all__ = ["load_workload_file", "locate", "ready_made"]
+
+_SUFFIXES = (".toml", ".json")
+_EXPERIMENT = ("network", "allocator")
+
+
+def _folder() -> Path:
+    """Return where the ready-made workloads are: in the package, or beside it in a checkout."""
+    package = Path(__file__).parent.parent
+    inside = package / "workloads"
+    return inside if inside.is_dir() else package.parent / "workloads"
+
+
+def ready_made() -> dict[str, str]:
+    """Return the ready-made workloads: name to one-line description, sorted by name.
+
+    They are the workload files (``*.toml`` with a ``description``) and explicit instances
+    (``*.json`` with a ``note``) of the folder ``workloads``; experiments are not among them.
+
+    Raises
+    ------
+    TraceProblemsError
+        If a file of the folder cannot be read as what it is.
+    """
+    found: dict[str, str] = {}
+    for path in sorted(_folder().glob("*"), key=lambda path: path.stem):
+        if path.suffix == ".toml":
+            table = _load_toml(path)
+            if not _experiment_keys(table):
+                found[path.stem] = str(table.get("description", ""))
+        elif path.suffix == ".json":
+            found[path.stem] = str(load_json(path).get("note", ""))
+    return found
+
+
+def locate(source: str | Path) -> Path:
+    """Return the file that `source` is: a ready-made workload by name, or a path.
+
+    Raises
+    ------
+    UnknownNameError
+        If it is a bare name, without suffix and folder, of no workload and no file.
+    TraceError
+        If there is no such file, or a folder is there.
+    """
+    name = os.fspath(source)
+    if isinstance(source, str) and name and Path(name).name == name:
+        for suffix in _SUFFIXES:
+            path = _folder() / (name + suffix)
+            if os.path.isfile(path):
+                return path
+        if not (Path(name).suffix or os.path.exists(name)):
+            raise UnknownNameError("workload", name, ready_made())
+    if os.path.isdir(name):
+        raise TraceError("is a folder, not a file", name)
+    if not os.path.exists(name):
+        raise TraceError("no such file", name)
+    return Path(name)
+
+
+def load_workload_file(path: Path) -> dict[str, Any]:
+    """Return the keys of a workload file.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If it is not TOML, with the line, or is an experiment.
+    """
+    table = _load_toml(path)
+    keys = _experiment_keys(table)
+    if keys:
+        message = f"an experiment (it has a [{keys[0]}] table), not a workload; run it instead"
+        raise TraceProblemsError([Problem(None, message)], path)
+    return table
+
+
+def _experiment_keys(table: dict[str, Any]) -> list[str]:
+    return [key for key in _EXPERIMENT if key in table]
+
+
+def _load_toml(path: Path) -> dict[str, Any]:
+    text = read_text(path)
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        place = re.search(r" \(at line (\d+), column \d+\)", str(error))
+        line = int(place[1]) if place else None
+        raise TraceProblemsError([Problem(line, f"not TOML: {error}")], path) from error

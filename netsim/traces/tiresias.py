@@ -1,0 +1,269 @@
+"""The 60-job Tiresias trace of the Parrot paper, and jobs made of it (Section 6.1)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from netsim.errors import InputError
+from netsim.model import JobSpec, Workload
+from netsim.streams import stream
+from netsim.traces.files import read_text, split_lines, write_text
+from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
+from netsim.units import parse_bytes
+
+__all__ = ["Construction", "TiresiasRow", "parse_tiresias", "read_tiresias", "write_tiresias"]
+
+
+class TiresiasRow(NamedTuple):
+    """One line of the trace: a training job.
+
+    Attributes
+    ----------
+    job_id : int
+        Unique in the trace.
+    num_gpu : int
+        GPUs that the job asked for.
+    submit_time : float
+        Seconds since the start of the trace.
+    iterations : int
+        Training iterations.
+    model_name : str
+        The neural network, such as ``"vgg19"``.
+    duration : float
+        Seconds of training on the GPUs asked for.
+    interval : float
+        Seconds until the next job was submitted.
+    """
+
+    job_id: int
+    num_gpu: int
+    submit_time: float
+    iterations: int
+    model_name: str
+    duration: float
+    interval: float
+
+
+_WHOLE = Rule(1, 1e15, whole=True)
+_RULES = {
+    "job_id": _WHOLE._replace(least=0),
+    "num_gpu": _WHOLE,
+    "submit_time": Rule(),
+    "iterations": _WHOLE,
+    "duration": Rule(least=1e-9),  # it is divided by
+    "interval": Rule(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Construction:
+    """How rows of the trace become parameter-server jobs (Section 6.1).
+
+    A job on ``num_gpu`` GPUs has ``W = ranks_per_gpu * num_gpu`` workers and ``P`` parameter
+    servers, and pushes and pulls once per iteration. Its flows are uniform in (0, L_j], where
+    L_j = `length` * (duration/iterations)_j / max over all jobs, of the trace's own iterations.
+
+    Attributes
+    ----------
+    iterations : int, optional
+        Iterations of every job; the trace's own if None.
+    arrival_scale : float
+        Factor of the arrival times.
+    length : str or float
+        L_max, the largest flow of the job with the longest iterations; bytes.
+    servers : int, optional
+        Parameter servers of every job; as many as it has workers if None.
+    servers_max : int, optional
+        Instead: draw each job's P uniformly from 1 to `servers_max`.
+    redraw : bool
+        Draw the flow sizes anew in each iteration.
+    ranks_per_gpu : int
+        Workers per GPU.
+
+    Raises
+    ------
+    InputError
+        If an option is out of range, or both `servers` and `servers_max` are given.
+    """
+
+    iterations: int | None = None
+    arrival_scale: float = 1.0
+    length: str | float = "1000MB"
+    servers: int | None = None
+    servers_max: int | None = None
+    redraw: bool = False
+    ranks_per_gpu: int = 2
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "servers", "servers_max", "ranks_per_gpu"):
+            if getattr(self, name) is not None or name == "ranks_per_gpu":
+                whole_option(getattr(self, name), name, 1)
+        if Rule().number(self.arrival_scale) is None:
+            raise InputError(f"arrival_scale must be {Rule()}, not {self.arrival_scale!r}")
+        if not isinstance(self.redraw, bool):
+            raise InputError(f"redraw must be true or false, not {self.redraw!r}")
+        if self.servers is not None and self.servers_max is not None:
+            raise InputError("give either servers or servers_max, not both")
+        parse_bytes(self.length, "length", strict=True)
+
+    def workload(self, rows: Sequence[TiresiasRow], name: str, seed: int = 0) -> Workload:
+        """Return the jobs of `rows`, which must not be empty.
+
+        Parameters
+        ----------
+        rows : sequence of TiresiasRow
+            The trace.
+        name : str
+            The workload's label.
+        seed : int
+            Seed of the numbers of servers, and of the sizes that the pattern draws.
+        """
+        longest = max(row.duration / row.iterations for row in rows)
+        return Workload(tuple(self._job(row, longest, seed) for row in rows), name, seed=seed)
+
+    def _job(self, row: TiresiasRow, longest: float, seed: int) -> JobSpec:
+        workers = self.ranks_per_gpu * row.num_gpu
+        servers = self._servers(row, workers, seed)
+        share = row.duration / row.iterations / longest
+        return JobSpec(
+            id=row.job_id,
+            arrival_s=row.submit_time * self.arrival_scale,
+            iterations=row.iterations if self.iterations is None else self.iterations,
+            pattern={"name": "parameter-server", "servers": servers, "sizes": "uniform"},
+            ranks=workers + servers,
+            nbytes=parse_bytes(self.length) * share,
+            redraw=self.redraw,
+            name=row.model_name,
+        )
+
+    def _servers(self, row: TiresiasRow, workers: int, seed: int) -> int:
+        if self.servers_max is not None:
+            return int(stream(seed, "servers", row.job_id).integers(1, self.servers_max + 1))
+        return workers if self.servers is None else self.servers
+
+
+def read_tiresias(path: str | Path, *, seed: int = 0, **construction: Any) -> Workload:
+    """Read a trace in the form of Tiresias' ``60_job.csv`` (Section 6.1).
+
+    The header names the columns of `TiresiasRow`, in any order; others are ignored.
+
+    Parameters
+    ----------
+    path : path-like
+        The file: UTF-8, one job per line.
+    seed : int
+        As `Construction.workload`.
+    **construction
+        The fields of `Construction`.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If its contents are wrong, with the line.
+    InputError
+        If an option is out of range.
+    """
+    build = Construction(**construction)
+    rows, problems = parse_tiresias(read_text(path))
+    if problems:
+        raise TraceProblemsError(problems, path)
+    return build.workload(rows, Path(path).stem, seed)
+
+
+def parse_tiresias(text: str) -> tuple[list[TiresiasRow], list[Problem]]:
+    """Return the rows of a trace, and every problem of it, in order of lines."""
+    rows: list[TiresiasRow] = []
+    problems: list[Problem] = []
+    lines = [(n, line) for n, line in enumerate(split_lines(text), 1) if line.strip()]
+    header = [name.strip() for name in _cells(*lines[0], problems)] if lines else []
+    if not problems:
+        problems += _header_problems(header, lines[0][0] if lines else 1)
+    if problems:
+        return rows, problems
+    first_line: dict[int, int] = {}
+    for number, line in lines[1:]:
+        row = _row(header, number, line, problems)
+        if row is None:
+            continue
+        if row.job_id in first_line:
+            message = f"job_id {row.job_id} was given already, on line {first_line[row.job_id]}"
+            problems.append(Problem(number, message))
+        first_line.setdefault(row.job_id, number)
+        rows.append(row)
+    if len(lines) == 1:
+        problems.append(Problem(lines[0][0], "no jobs follow the header"))
+    return rows, problems
+
+
+def _cells(number: int, line: str, problems: list[Problem]) -> list[str]:
+    """Split one line; each is read on its own, so that a stray quote spoils no other line."""
+    try:
+        return next(csv.reader([line], strict=True))
+    except csv.Error as error:
+        problems.append(Problem(number, f"not a line of comma-separated values: {error}"))
+        return []
+
+
+def _header_problems(header: list[str], number: int) -> list[Problem]:
+    missing = [name for name in TiresiasRow._fields if name not in header]
+    twice = sorted({name for name in TiresiasRow._fields if header.count(name) > 1})
+    found = f"the header has: {', '.join(map(repr, header))}"
+    return [Problem(number, f"missing column {name!r}; {found}") for name in missing] + [
+        Problem(number, f"column {name!r} is there twice; {found}") for name in twice
+    ]
+
+
+def _row(
+    header: list[str], number: int, line: str, problems: list[Problem]
+) -> TiresiasRow | None:
+    known = len(problems)
+    cells = _cells(number, line, problems)
+    if cells and len(cells) != len(header):
+        message = f"{len(cells)} fields, where the header has {len(header)}: {line!r}"
+        problems.append(Problem(number, message))
+    if len(problems) > known:
+        return None
+    row: dict[str, Any] = dict(zip(header, cells, strict=True))
+    for name, rule in _RULES.items():
+        value = rule.number(_as_float(row[name]))
+        if value is None:
+            problems.append(Problem(number, f"{name} must be {rule}, not {row[name]!r}"))
+        row[name] = value
+    if len(problems) > known:
+        return None
+    return TiresiasRow(**{name: row[name] for name in TiresiasRow._fields})
+
+
+def _as_float(text: str) -> float | None:
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def write_tiresias(rows: Iterable[TiresiasRow], path: str | Path) -> None:
+    """Write a trace that `read_tiresias` reads back; whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If a model's name holds a line end.
+    OutputError
+        If the file cannot be written.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(TiresiasRow._fields)
+    for row in rows:
+        if len(split_lines(row.model_name)) > 1:
+            raise InputError(f"job {row.job_id}: model_name must be one line, "
+                             f"not {row.model_name!r}")
+        writer.writerow(row)
+    write_text(text.getvalue(), path)
