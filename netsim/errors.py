@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "AllocationError",
@@ -22,6 +23,18 @@ __all__ = [
 
 class NetsimError(Exception):
     """Base of every error that netsim raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By message and attributes: a subclass's __init__ takes other arguments, and errors
+        # travel between processes.
+        return _restore, (type(self), str(self), self.__dict__)
+
+
+def _restore(kind: type[NetsimError], message: str, state: dict[str, Any]) -> NetsimError:
+    error = kind.__new__(kind, message)
+    error.args = (message,)
+    error.__dict__.update(state)
+    return error
 
 
 class InputError(NetsimError, ValueError):

@@ -94,7 +94,7 @@ def _frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
     given = np.asarray(values)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iuf"):
         raise InputError(f"{name} must be a list of numbers, not {values!r}")
-    array = given.astype(dtype)
+    array: NDArray[Any] = given.astype(dtype)
     if given.size and dtype is np.int64 and not np.array_equal(array, given):
         raise InputError(f"{name} must be whole numbers, not {values!r}")
     array.flags.writeable = False
@@ -158,18 +158,25 @@ def _check_stages(stages: Sequence[Stage], owner: str) -> None:
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{owner}: two stages are named {twice!r}")
-    left = {stage.name: {*stage.after, *stage.finishes_before} for stage in stages}
-    for name, parents in left.items():
-        unknown = parents.difference(names)
+    waits = {stage.name: {*stage.after, *stage.finishes_before} for stage in stages}
+    children: dict[str, list[str]] = {name: [] for name in names}
+    for name, parents in waits.items():
+        unknown = parents.difference(children)
         if unknown:
             raise InputError(f"{owner}: stage {name!r} depends on {min(unknown)!r}, "
                              f"which is not one of its stages: {', '.join(names)}")
-    while left:
-        ready = [name for name, parents in left.items() if not parents.intersection(left)]
-        if not ready:
-            raise InputError(f"{owner}: dependency cycle among stages {', '.join(left)}")
-        for name in ready:
-            del left[name]
+        for parent in parents:
+            children[parent].append(name)
+    ready = [name for name, parents in waits.items() if not parents]
+    blocked = {name: len(parents) for name, parents in waits.items()}
+    for name in ready:
+        for child in children[name]:
+            blocked[child] -= 1
+            if not blocked[child]:
+                ready.append(child)
+    if len(ready) < len(names):
+        cycle = [name for name in names if blocked[name]]
+        raise InputError(f"{owner}: dependency cycle among stages {', '.join(cycle)}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,7 +231,8 @@ class JobSpec:
             raise InputError(f"{owner}: give either stages or a pattern")
         if isinstance(self.id, bool) or not isinstance(self.id, int | np.integer):
             raise InputError(f"{owner}: an id must be a whole number, not {self.id!r}")
-        if not isinstance(self.iterations, int | np.integer) or self.iterations < 1:
+        whole = isinstance(self.iterations, int | np.integer) and self.iterations is not True
+        if not whole or self.iterations < 1:
             raise InputError(f"{owner}: iterations must be a whole number of at least 1, "
                              f"not {self.iterations!r}")
         for name in ("arrival_s", "nbytes", "compute_s"):

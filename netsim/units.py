@@ -39,7 +39,10 @@ _RATE = {prefix + "B/s": scale for prefix, scale in _PREFIX.items()} | {
 
 def _parse(value: Quantity, units: Mapping[str, float], what: str, example: str, least: float,
            strict: bool) -> float:
-    number = _in_base_units(value, units, what, example)
+    try:
+        number = _in_base_units(value, units, what, example)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
         raise UnitError(f"{what} must be finite, not {value!r}")
     if number < least or (strict and number == least):

@@ -75,7 +75,8 @@ def simulate(network: Topology | str | Path, workload: Workload | str | Path, *,
         0: events are noticed, and bandwidth is decided, at exact instants. Otherwise at
         multiples of this interval, such as ``"10ms"``.
     seed : int
-        Of the placement of jobs that do not say on which hosts they run.
+        Of the placement of jobs that do not say on which hosts they run, and of the
+        workload if it is given by name or path.
     until : quantity, optional
         Stop then, finished or not.
     record : sequence of str
@@ -109,7 +110,7 @@ def simulate(network: Topology | str | Path, workload: Workload | str | Path, *,
     np.float64(3.0)
     """
     run = _Run(network if isinstance(network, Topology) else read_network(network),
-               workload if isinstance(workload, Workload) else read_workload(workload),
+               workload if isinstance(workload, Workload) else read_workload(workload, seed=seed),
                make_allocator(allocator), observe_interval, seed, record, events, check)
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
     started = time.perf_counter()
