@@ -8,14 +8,14 @@ remaining/gamma and fills its effective bottleneck.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from netsim.fabric.kernels import compiled
 from netsim.fabric.records import DUST
 
 __all__ = ["common_factor", "greedy", "job_attained", "lp_rates", "open_flows", "stretch_flows"]
 
 
-@njit(cache=True)
+@compiled
 def open_flows(coflows, flows):
     """Return the positions of the unfinished flows, and the coflow of each."""
     count = 0
@@ -34,7 +34,7 @@ def open_flows(coflows, flows):
     return index, owner
 
 
-@njit(cache=True)
+@compiled
 def job_attained(coflows, jobs):
     """Return, per coflow, the whole bytes that its job has sent, active coflows included."""
     for c in range(len(coflows)):
@@ -49,7 +49,7 @@ def job_attained(coflows, jobs):
     return attained
 
 
-@njit(cache=True)
+@compiled
 def lp_rates(coflows, flows, shares):
     """Return share times remaining/gamma for each unfinished flow."""
     count = 0
@@ -67,7 +67,7 @@ def lp_rates(coflows, flows, shares):
     return rates
 
 
-@njit(cache=True)
+@compiled
 def _residual(coflows, loads, shares, capacity):
     left = capacity.copy()
     for c in range(len(coflows)):
@@ -79,7 +79,7 @@ def _residual(coflows, loads, shares, capacity):
     return left
 
 
-@njit(cache=True)
+@compiled
 def common_factor(coflows, loads, shares, base, capacity):
     """Return the largest x for which ``base + x * shares`` fits; inf if nothing limits it."""
     left = _residual(coflows, loads, base, capacity)
@@ -91,7 +91,7 @@ def common_factor(coflows, loads, shares, base, capacity):
     return x if x >= DUST else 0.0
 
 
-@njit(cache=True)
+@compiled
 def greedy(coflows, loads, order, limit, base, capacity):
     """Return `base` plus, in `order`, the largest share up to `limit` that still fits."""
     left = _residual(coflows, loads, base, capacity)
@@ -112,7 +112,7 @@ def greedy(coflows, loads, order, limit, base, capacity):
     return shares
 
 
-@njit(cache=True)
+@compiled
 def stretch_flows(coflows, flows, hops, rates, capacity):
     """Return each rate times the least capacity/load of its links."""
     used = np.zeros(len(capacity))

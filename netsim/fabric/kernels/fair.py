@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from netsim.fabric.kernels import compiled
 from netsim.fabric.records import DUST
 
 __all__ = ["maxmin", "share_until"]
@@ -19,7 +20,21 @@ __all__ = ["maxmin", "share_until"]
 _ULPS = 1e-15
 
 
-@njit(cache=True)
+#: A flow while it is being shared for: its path is ``path[start:stop]``; ``remaining`` is as
+#: of ``since``; ``frozen`` is the last sharing in which its rate was settled.
+_SHARER = np.dtype([("weight", "f8"), ("rate", "f8"), ("remaining", "f8"), ("since", "f8"),
+                    ("start", "i4"), ("stop", "i4"), ("frozen", "i4"), ("alive", "i4")],
+                   align=True)
+
+#: A link while it fills: its flows are ``members[first:first + listed]``, of which ``alive``
+#: with weight ``total`` have not ended, and ``waiting`` with ``weight`` are not frozen yet.
+#: ``place`` is where it stands among the links that still fill.
+_FILLING = np.dtype([("left", "f8"), ("weight", "f8"), ("total", "f8"), ("first", "i4"),
+                     ("listed", "i4"), ("waiting", "i4"), ("alive", "i4"), ("place", "i4"),
+                     ("touched", "i4")], align=True)
+
+
+@compiled
 def maxmin(coflows, flows, hops, weights, capacity):
     """Return the weighted max-min fair rate of each unfinished flow.
 
@@ -30,17 +45,18 @@ def maxmin(coflows, flows, hops, weights, capacity):
     capacity : ndarray of float, shape (links,)
         What there is to share out.
     """
-    index, _, ptr, path = _paths(coflows, flows, hops)
-    members, first, listed = _members(ptr, path, len(capacity))
-    total = _weight_per_link(weights, ptr, path, len(capacity))
-    rate = np.zeros(len(index))
-    clock = np.zeros(len(index))
-    _share(weights, ptr, path, members, first, listed, listed.copy(), total, capacity,
-           np.ones(len(index), np.bool_), 0.0, clock, rate, clock, clock)
-    return rate
+    index, _, sharers, path = _sharers(coflows, flows, hops, 0.0)
+    for i in range(len(sharers)):
+        sharers[i].weight = weights[i]
+    links, members = _links(sharers, path, len(capacity))
+    _share(sharers, path, links, members, capacity, 0.0, 1, np.empty(len(index)))
+    rates = np.empty(len(index))
+    for i in range(len(index)):
+        rates[i] = sharers[i].rate
+    return rates
 
 
-@njit(cache=True)
+@compiled
 def share_until(coflows, flows, hops, capacity, now, until, carried):
     """Share by the flows' weights, anew whenever one ends, until a coflow is about to complete.
 
@@ -61,55 +77,204 @@ def share_until(coflows, flows, hops, capacity, now, until, carried):
     next_finish : float
         When the next flow ends; inf if none moves.
     """
-    index, owner, ptr, path = _paths(coflows, flows, hops)
-    count = len(index)
-    members, first, listed = _members(ptr, path, len(capacity))
-    alive_on = listed.copy()
-    remaining = np.empty(count)
-    weight = np.empty(count)
-    for i in range(count):
-        remaining[i] = flows[index[i]].remaining
-        weight[i] = flows[index[i]].weight
-    total = _weight_per_link(weight, ptr, path, len(capacity))
-    rate = np.zeros(count)
-    since = np.full(count, now)
-    finish = np.full(count, np.inf)
-    alive = np.ones(count, np.bool_)
-    ending = np.empty(count, np.int64)
     while True:
-        _share(weight, ptr, path, members, first, listed, alive_on, total, capacity, alive, now,
-               remaining, rate, since, finish)
-        next_finish = np.inf
-        for i in range(count):
-            next_finish = min(next_finish, finish[i])
-        if next_finish >= until:
-            break
-        ends = _ending(coflows, owner, alive, finish, next_finish, ending)
+        now, next_finish, thinned = _share_while_crowded(coflows, flows, hops, capacity, now,
+                                                         until, carried)
+        if not thinned:
+            return now, next_finish
+
+
+@compiled
+def _share_while_crowded(coflows, flows, hops, capacity, now, until, carried):
+    """As `share_until`, but stop, returning True, once half of the flows have ended."""
+    index, owner, sharers, path = _sharers(coflows, flows, hops, now)
+    links, members = _links(sharers, path, len(capacity))
+    count = len(index)
+    finish = np.full(count, np.inf)
+    ending = np.empty(count, np.int64)
+    ended = 0
+    turn = 0
+    while 2 * ended <= count:
+        turn += 1
+        _share(sharers, path, links, members, capacity, now, turn, finish)
+        next_finish = _least(finish)
+        ends = 0
+        if next_finish < until:
+            ends = _ending(coflows, owner, finish, next_finish, ending)
         if ends == 0:
             break
+        ended += ends
         now = next_finish
         for e in range(ends):
             i = ending[e]
-            alive[i] = False
-            remaining[i] = 0.0
+            _strike(sharers[i], path, links)
             finish[i] = np.inf
             flows[index[i]].finish = now
             coflows[owner[i]].last = max(coflows[owner[i]].last, now)
-            for p in range(ptr[i], ptr[i + 1]):
-                alive_on[path[p]] -= 1
-                total[path[p]] -= weight[i]
-    _write_back(coflows, flows, index, owner, ptr, path, alive, remaining, rate, since, finish,
-                now, carried)
-    return now, next_finish
+    _write_back(coflows, flows, index, owner, sharers, path, finish, now, carried)
+    return now, next_finish, 2 * ended > count
 
 
-@njit(cache=True)
-def _ending(coflows, owner, alive, finish, at, ending):
+@compiled
+def _sharers(coflows, flows, hops, now):
+    """Return the unfinished flows: position, coflow, row, and all paths one after the other."""
+    count = 0
+    crossings = 0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        count += row.open
+        for f in range(row.flow, row.flow + row.flows):
+            if flows[f].remaining > 0.0:
+                crossings += flows[f].hops
+    index = np.empty(count, np.int64)
+    owner = np.empty(count, np.int64)
+    sharers = np.zeros(count, _SHARER)
+    path = np.empty(crossings, np.int32)
+    i = 0
+    at = 0
+    for c in range(len(coflows)):
+        row = coflows[c]
+        for f in range(row.flow, row.flow + row.flows):
+            flow = flows[f]
+            if flow.remaining <= 0.0:
+                continue
+            index[i] = f
+            owner[i] = c
+            sharer = sharers[i]
+            sharer.weight = flow.weight
+            sharer.remaining = flow.remaining
+            sharer.since = now
+            sharer.alive = 1
+            sharer.start = at
+            for h in range(flow.hop, flow.hop + flow.hops):
+                path[at] = hops[h].link
+                at += 1
+            sharer.stop = at
+            i += 1
+    return index, owner, sharers, path
+
+
+@compiled
+def _links(sharers, path, count):
+    """Return the links to fill, and the flows on them link by link."""
+    links = np.zeros(count, _FILLING)
+    for p in range(len(path)):
+        links[path[p]].listed += 1
+    first = 0
+    for link in range(count):
+        links[link].first = first
+        first += links[link].listed
+    members = np.empty(len(path), np.int32)
+    for i in range(len(sharers)):
+        for p in range(sharers[i].start, sharers[i].stop):
+            link = links[path[p]]
+            members[link.first + link.alive] = i
+            link.alive += 1
+            link.total += sharers[i].weight
+    return links, members
+
+
+@compiled
+def _share(sharers, path, links, members, capacity, now, turn, finish):
+    """Share out once, and bring the flows whose rate changes up to `now`.
+
+    Flows that have ended are struck off `members` on the way.
+    """
+    levels = np.empty(len(links))
+    live = np.empty(len(links), np.int32)
+    touched = np.empty(len(links), np.int32)
+    lives = 0
+    for k in range(len(links)):
+        link = links[k]
+        if link.alive > 0:
+            link.left = capacity[k]
+            link.weight = link.total
+            link.waiting = link.alive
+            link.touched = 0
+            link.place = lives
+            levels[lives] = _level(link, capacity[k])
+            live[lives] = k
+            lives += 1
+    while lives > 0:
+        lowest = _least(levels[:lives])
+        if lowest == np.inf:
+            return
+        place = 0
+        while levels[place] != lowest:
+            place += 1
+        count = _freeze(sharers, path, links, members, links[live[place]], lowest, now, turn,
+                        finish, touched)
+        for t in range(count):
+            k = touched[t]
+            link = links[k]
+            link.touched = 0
+            if link.waiting > 0:
+                levels[link.place] = _level(link, capacity[k])
+            else:
+                lives -= 1
+                levels[link.place] = levels[lives]
+                live[link.place] = live[lives]
+                links[live[lives]].place = link.place
+
+
+@compiled
+def _level(link, capacity):
+    """Return the rate per weight at which a link will be full."""
+    if link.weight <= 0.0:
+        return np.inf
+    return link.left / link.weight if link.left > DUST * capacity else 0.0
+
+
+# Without NaN or signed zeros a minimum can be taken four at a time.
+@njit(cache=True, fastmath={"nnan", "nsz"})
+def _least(values):
+    least = np.inf
+    for i in range(len(values)):
+        least = min(least, values[i])
+    return least
+
+
+@compiled
+def _freeze(sharers, path, links, members, full, level, now, turn, finish, touched):
+    """Settle the flows that wait on a link that is full; list the links that they touch."""
+    kept = full.first
+    count = 0
+    for m in range(full.first, full.first + full.listed):
+        i = members[m]
+        sharer = sharers[i]
+        if sharer.alive == 0:
+            continue
+        members[kept] = i
+        kept += 1
+        if sharer.frozen == turn:
+            continue
+        sharer.frozen = turn
+        rate = level * sharer.weight
+        for p in range(sharer.start, sharer.stop):
+            link = links[path[p]]
+            link.waiting -= 1
+            link.left -= rate
+            link.weight -= sharer.weight
+            if not link.touched:
+                link.touched = 1
+                touched[count] = path[p]
+                count += 1
+        if rate != sharer.rate:
+            sharer.remaining -= sharer.rate * (now - sharer.since)
+            sharer.since = now
+            sharer.rate = rate
+            finish[i] = now + sharer.remaining / rate if rate > 0.0 else np.inf
+    full.listed = kept - full.first
+    return count
+
+
+@compiled
+def _ending(coflows, owner, finish, at, ending):
     """List the flows that end at `at`; none if a coflow would complete with them."""
     ends = 0
     completes = False
     for i in range(len(finish)):
-        if finish[i] <= at * (1.0 + _ULPS) and alive[i]:
+        if finish[i] <= at * (1.0 + _ULPS):
             ending[ends] = i
             ends += 1
             coflows[owner[i]].open -= 1
@@ -121,127 +286,18 @@ def _ending(coflows, owner, alive, finish, at, ending):
     return ends
 
 
-@njit(cache=True)
-def _weight_per_link(weight, ptr, path, links):
-    total = np.zeros(links)
-    for i in range(len(weight)):
-        for p in range(ptr[i], ptr[i + 1]):
-            total[path[p]] += weight[i]
-    return total
+@compiled
+def _strike(sharer, path, links):
+    """Take a flow that has ended off its links."""
+    sharer.alive = 0
+    for p in range(sharer.start, sharer.stop):
+        link = links[path[p]]
+        link.alive -= 1
+        link.total -= sharer.weight
 
 
-@njit(cache=True)
-def _paths(coflows, flows, hops):
-    """Return the unfinished flows, their coflows, and their paths in compressed rows."""
-    count = 0
-    crossings = 0
-    for c in range(len(coflows)):
-        row = coflows[c]
-        for f in range(row.flow, row.flow + row.flows):
-            if flows[f].remaining > 0.0:
-                count += 1
-                crossings += flows[f].hops
-    index = np.empty(count, np.int64)
-    owner = np.empty(count, np.int64)
-    ptr = np.zeros(count + 1, np.int64)
-    path = np.empty(crossings, np.int32)
-    i = 0
-    at = 0
-    for c in range(len(coflows)):
-        row = coflows[c]
-        for f in range(row.flow, row.flow + row.flows):
-            if flows[f].remaining > 0.0:
-                index[i] = f
-                owner[i] = c
-                for h in range(flows[f].hop, flows[f].hop + flows[f].hops):
-                    path[at] = hops[h].link
-                    at += 1
-                i += 1
-                ptr[i] = at
-    return index, owner, ptr, path
-
-
-@njit(cache=True)
-def _members(ptr, path, links):
-    """Return the flows on each link: ``members[first[l]:first[l] + listed[l]]``."""
-    listed = np.zeros(links, np.int64)
-    for p in range(len(path)):
-        listed[path[p]] += 1
-    first = np.zeros(links, np.int64)
-    for link in range(1, links):
-        first[link] = first[link - 1] + listed[link - 1]
-    at = first.copy()
-    members = np.empty(len(path), np.int32)
-    for i in range(len(ptr) - 1):
-        for p in range(ptr[i], ptr[i + 1]):
-            members[at[path[p]]] = i
-            at[path[p]] += 1
-    return members, first, listed
-
-
-@njit(cache=True)
-def _share(weight, ptr, path, members, first, listed, alive_on, total, capacity, alive, now,
-           remaining, rate, since, finish):
-    """Share out once, and bring the flows whose rate changes up to `now`.
-
-    Flows that have ended are struck off `members` on the way.
-    """
-    links = len(capacity)
-    left = capacity.copy()
-    open_weight = total.copy()
-    waiting = alive_on.copy()
-    frozen = np.zeros(len(rate), np.bool_)
-    live = np.empty(links, np.int64)
-    lives = 0
-    for link in range(links):
-        if waiting[link] > 0:
-            live[lives] = link
-            lives += 1
-    while lives > 0:
-        lowest = np.inf
-        full = -1
-        kept = 0
-        for k in range(lives):
-            link = live[k]
-            if waiting[link] == 0:
-                continue
-            live[kept] = link
-            kept += 1
-            spare = left[link]
-            level = spare / open_weight[link] if spare > DUST * capacity[link] else 0.0
-            if level < lowest:
-                lowest = level
-                full = link
-        lives = kept
-        if full < 0:
-            break
-        kept = first[full]
-        for m in range(first[full], first[full] + listed[full]):
-            i = members[m]
-            if not alive[i]:
-                continue
-            members[kept] = i
-            kept += 1
-            if frozen[i]:
-                continue
-            frozen[i] = True
-            new = lowest * weight[i] if weight[i] > 0.0 else 0.0
-            for p in range(ptr[i], ptr[i + 1]):
-                link = path[p]
-                waiting[link] -= 1
-                left[link] -= new
-                open_weight[link] -= weight[i]
-            if new != rate[i]:
-                remaining[i] -= rate[i] * (now - since[i])
-                since[i] = now
-                rate[i] = new
-                finish[i] = now + remaining[i] / new if new > 0.0 else np.inf
-        listed[full] = kept - first[full]
-
-
-@njit(cache=True)
-def _write_back(coflows, flows, index, owner, ptr, path, alive, remaining, rate, since, finish,
-                now, carried):
+@compiled
+def _write_back(coflows, flows, index, owner, sharers, path, finish, now, carried):
     for c in range(len(coflows)):
         coflows[c].base = 0.0
         coflows[c].finish = 0.0
@@ -249,15 +305,17 @@ def _write_back(coflows, flows, index, owner, ptr, path, alive, remaining, rate,
     for i in range(len(index)):
         flow = flows[index[i]]
         row = coflows[owner[i]]
+        sharer = sharers[i]
         before = flow.remaining
-        flow.remaining = remaining[i] - rate[i] * (now - since[i]) if alive[i] else 0.0
-        if len(carried):
-            for p in range(ptr[i], ptr[i + 1]):
-                carried[path[p]] += before - flow.remaining
-        if alive[i]:
-            flow.rate = rate[i]
+        flow.remaining = 0.0
+        if sharer.alive:
+            flow.remaining = sharer.remaining - sharer.rate * (now - sharer.since)
+            flow.rate = sharer.rate
             flow.finish = finish[i]
             row.base += flow.remaining
             row.finish = max(row.finish, finish[i])
-            if rate[i] > 0.0 and row.start < 0.0:
+            if sharer.rate > 0.0 and row.start < 0.0:
                 row.start = now
+        if len(carried):
+            for p in range(sharer.start, sharer.stop):
+                carried[path[p]] += before - flow.remaining

@@ -7,15 +7,15 @@ its ``left``; `spread` writes that back to its flows before they are treated one
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from netsim.fabric.kernels import compiled
 from netsim.fabric.records import DUST
 
 __all__ = ["advance_flows", "advance_in_step", "apply_rates", "apply_shares", "drop_finished",
            "refresh", "set_weights", "spread", "throttle_rates", "throttle_shares"]
 
 
-@njit(cache=True)
+@compiled
 def refresh(coflows, flows, hops, loads, capacity):
     """Recompute the loads and the gamma of every coflow that is not ``fresh``."""
     for c in range(len(coflows)):
@@ -39,7 +39,7 @@ def refresh(coflows, flows, hops, loads, capacity):
         row.fresh = 2
 
 
-@njit(cache=True)
+@compiled
 def spread(coflows, flows, loads):
     """Write each coflow's ``left`` back to its flows and loads."""
     for c in range(len(coflows)):
@@ -58,7 +58,7 @@ def spread(coflows, flows, loads):
             flows[f].finish = np.inf
 
 
-@njit(cache=True)
+@compiled
 def advance_in_step(coflows, loads, dt, now, slack, carried):
     """Let `dt` seconds pass for coflows in step; return how many are complete now.
 
@@ -87,7 +87,7 @@ def advance_in_step(coflows, loads, dt, now, slack, carried):
     return done
 
 
-@njit(cache=True)
+@compiled
 def advance_flows(coflows, flows, hops, dt, now, slack, carried):
     """Let `dt` seconds pass flow by flow.
 
@@ -130,7 +130,7 @@ def advance_flows(coflows, flows, hops, dt, now, slack, carried):
     return done, flows_done
 
 
-@njit(cache=True)
+@compiled
 def apply_shares(coflows, loads, shares, capacity, used, now, check):
     """Put `shares` of the LP rates into force.
 
@@ -167,7 +167,7 @@ def apply_shares(coflows, loads, shares, capacity, used, now, check):
     return next_finish, -1
 
 
-@njit(cache=True)
+@compiled
 def apply_rates(coflows, flows, hops, rates, capacity, used, now, check):
     """Put one rate per unfinished flow into force.
 
@@ -214,7 +214,7 @@ def apply_rates(coflows, flows, hops, rates, capacity, used, now, check):
     return next_flow, next_coflow, -1
 
 
-@njit(cache=True)
+@compiled
 def _overloaded(used, capacity):
     for link in range(len(used)):
         if used[link] > capacity[link] * (1.0 + DUST):
@@ -222,7 +222,7 @@ def _overloaded(used, capacity):
     return -1
 
 
-@njit(cache=True)
+@compiled
 def throttle_shares(coflows, loads, capacity, used):
     """Return shares that slow each coflow by its most overloaded link, after a capacity drop."""
     used[:] = 0.0
@@ -243,7 +243,7 @@ def throttle_shares(coflows, loads, capacity, used):
     return shares
 
 
-@njit(cache=True)
+@compiled
 def throttle_rates(coflows, flows, hops, capacity, used):
     """Return rates that slow each flow by its most overloaded link, after a capacity drop."""
     used[:] = 0.0
@@ -273,7 +273,7 @@ def throttle_rates(coflows, flows, hops, capacity, used):
     return rates
 
 
-@njit(cache=True)
+@compiled
 def drop_finished(coflows, jobs, gone):
     """Move the unfinished coflows to the front and copy the others to `gone`, in order.
 
@@ -301,7 +301,7 @@ def drop_finished(coflows, jobs, gone):
     return count, jobs_idle
 
 
-@njit(cache=True)
+@compiled
 def set_weights(coflows, flows, weights):
     """Give each unfinished flow its weight; return whether all are finite and not negative."""
     i = 0
