@@ -201,6 +201,8 @@ class Fabric:
             self._decide()
         elif self._fair and self._happened & _FLOW_DONE:
             self._share()
+        elif self._happened:
+            self._next = self._next_event(*self.table.next_finishes())
         self._set_alarm()
 
     def _set_alarm(self) -> None:

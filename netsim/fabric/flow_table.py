@@ -175,6 +175,10 @@ class FlowTable:
             progress.spread(self.coflows, self.flows, self.loads)
             self.in_step = False
 
+    def next_finishes(self) -> tuple[float, float]:
+        """Return when the next flow and coflow will complete; see `progress.next_finishes`."""
+        return progress.next_finishes(self.coflows, self.flows, self.in_step)
+
     def refresh(self) -> None:
         """Bring the coflows' loads and gammas up to date."""
         if not self._fresh:

@@ -12,7 +12,7 @@ from netsim.fabric.kernels import compiled
 from netsim.fabric.records import DUST
 
 __all__ = ["advance_flows", "advance_in_step", "apply_rates", "apply_shares", "drop_finished",
-           "refresh", "set_weights", "spread", "throttle_rates", "throttle_shares"]
+           "next_finishes", "refresh", "set_weights", "spread", "throttle_rates", "throttle_shares"]
 
 
 @compiled
@@ -212,6 +212,21 @@ def apply_rates(coflows, flows, hops, rates, capacity, used, now, check):
     if check:
         return next_flow, next_coflow, _overloaded(used, capacity)
     return next_flow, next_coflow, -1
+
+
+@compiled
+def next_finishes(coflows, flows, in_step):
+    """Return when the next flow and the next coflow will complete at the rates in force."""
+    next_flow = np.inf
+    next_coflow = np.inf
+    for c in range(len(coflows)):
+        row = coflows[c]
+        next_coflow = min(next_coflow, row.finish)
+        if not in_step:
+            for f in range(row.flow, row.flow + row.flows):
+                if flows[f].remaining > 0.0:
+                    next_flow = min(next_flow, flows[f].finish)
+    return min(next_flow, next_coflow), next_coflow
 
 
 @compiled

@@ -1,0 +1,143 @@
+"""Readable references of the compiled building blocks; the tests hold one against the other.
+
+Nothing here is fast, and nothing in the simulator calls it. The problem is stated on plain
+arrays, each rule as its paper states it: a coflow sends at *LP rates*, remaining/gamma,
+when all its flows end together as early as full capacities allow (MADD); a *share* is a
+multiple of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Problem", "common_factor", "gamma", "greedy", "lp_rates", "maxmin", "stretch_flows"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_DUST = 1e-9
+
+
+class Problem(NamedTuple):
+    """Unfinished flows of coflows, on links.
+
+    Attributes
+    ----------
+    remaining : ndarray of float, shape (F,)
+        Bytes that each flow has yet to send.
+    coflow : ndarray of int, shape (F,)
+        The coflow of each flow; coflows are 0 .. C-1, each with at least one flow.
+    ptr : ndarray of int, shape (F + 1,)
+    links : ndarray of int, shape (ptr[-1],)
+        Flow f crosses ``links[ptr[f]:ptr[f + 1]]``.
+    capacity : ndarray of float, shape (L,)
+        Bytes per second.
+    """
+
+    remaining: Floats
+    coflow: Ints
+    ptr: Ints
+    links: Ints
+    capacity: Floats
+
+    def path(self, flow: int) -> Ints:
+        """Return the links that a flow crosses."""
+        return self.links[self.ptr[flow]:self.ptr[flow + 1]]
+
+    def link_load(self, values: ArrayLike) -> Floats:
+        """Return, per coflow and link, the sum of one value per flow. Shape (C, L)."""
+        per_flow = np.asarray(values, dtype=np.float64)
+        load = np.zeros((int(self.coflow.max()) + 1, len(self.capacity)))
+        for flow, coflow in enumerate(self.coflow):
+            load[coflow, self.path(flow)] += per_flow[flow]
+        return load
+
+
+def gamma(problem: Problem) -> Floats:
+    """Return each coflow's effective bottleneck, in seconds. Shape (C,).
+
+    Eq. 26: Gamma = max over links of (bytes of the coflow on the link / capacity). A link
+    without capacity makes it inf.
+    """
+    load = problem.link_load(problem.remaining)
+    seconds = np.full(load.shape, np.inf)
+    np.divide(load, problem.capacity, out=seconds, where=problem.capacity > 0)
+    return np.where(load > 0, seconds, 0.0).max(axis=1)
+
+
+def lp_rates(problem: Problem, shares: ArrayLike = 1.0) -> Floats:
+    """Return each flow's rate at its coflow's share: b_f = share * V_f/Gamma (Eq. 27)."""
+    alone = gamma(problem)
+    return np.broadcast_to(shares, alone.shape)[problem.coflow] * (
+        problem.remaining / alone[problem.coflow])
+
+
+def common_factor(problem: Problem, shares: Floats, base: Floats) -> float:
+    """Return the largest x for which ``base + x * shares`` fits every link (step 10).
+
+    x = min over links of (capacity - load of base)/(load of shares), over the links that
+    the shares load at all; inf if there is none, 0 if it is below 1e-9.
+    """
+    per_link = problem.link_load(lp_rates(problem))
+    wanted = shares @ per_link
+    left = np.maximum(problem.capacity - base @ per_link, 0.0)
+    loaded = wanted > _DUST * problem.capacity
+    factor = float(np.min(left[loaded] / wanted[loaded], initial=np.inf))
+    return factor if factor >= _DUST else 0.0
+
+
+def greedy(problem: Problem, order: Sequence[int], limit: Floats, base: Floats) -> Floats:
+    """Return shares: to `base`, each coflow in `order` adds the most that still fits.
+
+    That is the largest x <= limit with x * (its LP load) <= residual on every link; less
+    than 1e-9 is nothing.
+    """
+    per_link = problem.link_load(lp_rates(problem))
+    left = problem.capacity - base @ per_link
+    shares = base.copy()
+    for coflow in order:
+        crossed = per_link[coflow] > 0
+        x = np.min(left[crossed] / per_link[coflow, crossed], initial=limit[coflow])
+        if x >= _DUST:
+            shares[coflow] += x
+            left -= x * per_link[coflow]
+    return shares
+
+
+def stretch_flows(problem: Problem, rates: Floats) -> Floats:
+    """Return each flow's rate times the min over its links of capacity/load (`per_flow`)."""
+    load = problem.link_load(rates).sum(axis=0)
+    stretched = rates.copy()
+    for flow, rate in enumerate(rates):
+        if rate > 0:
+            path = problem.path(flow)
+            stretched[flow] *= np.min(problem.capacity[path] / load[path])
+    return stretched
+
+
+def maxmin(problem: Problem, weights: Floats) -> Floats:
+    """Return the weighted max-min fair rate of each flow, by progressive filling.
+
+    All flows grow in proportion to their weights; the link that fills first, at the least
+    (capacity left)/(weight of the flows still growing), freezes its flows; repeat with the
+    rest. A flow of weight 0 gets nothing.
+    """
+    rates = np.zeros(len(weights))
+    left = problem.capacity.copy()
+    growing = [flow for flow, weight in enumerate(weights) if weight > 0]
+    while growing:
+        weight = np.zeros(len(left))
+        for flow in growing:
+            weight[problem.path(flow)] += weights[flow]
+        used = np.flatnonzero(weight)
+        levels = np.maximum(left[used], 0.0) / weight[used]
+        full = used[np.argmin(levels)]
+        for flow in [flow for flow in growing if full in problem.path(flow)]:
+            rates[flow] = levels.min() * weights[flow]
+            left[problem.path(flow)] -= rates[flow]
+            growing.remove(flow)
+    return rates

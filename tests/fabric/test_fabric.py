@@ -1,0 +1,307 @@
+"""The fabric on cases small enough for a pencil. Ports carry 1 MB/s unless said otherwise."""
+
+import math
+
+import numpy as np
+import pytest
+
+import netsim
+from netsim import Allocation, Allocator, Event, JobSpec, Stage, Workload
+from netsim.errors import AllocationError, InputError, StalledError
+
+MB = 1e6
+NET = netsim.big_switch(4, MB)
+
+
+def chain(job, *coflows, arrival=0.0, **options):
+    """A job whose coflows, lists of (src, dst, MB), follow one another."""
+    stages = [Stage(f"c{k}", [(s, d, mb * MB) for s, d, mb in flows],
+                    after=(f"c{k - 1}",) if k else ()) for k, flows in enumerate(coflows)]
+    return JobSpec(job, arrival, stages=stages, hosts=range(4), **options)
+
+
+def finish(*jobs, net=NET, **options):
+    result = netsim.simulate(net, Workload(jobs), **options)
+    return result.jobs.sort_values("job")["finish_s"].tolist()
+
+
+def test_one_flow_takes_bytes_over_capacity():
+    assert finish(chain(0, [(0, 1, 3)], arrival=0.5)) == [3.5]
+
+
+def test_a_flow_is_limited_by_the_slower_port():
+    """Egress 2 MB/s into ingress 0.5 MB/s: 3 MB take 6 s."""
+    net = netsim.big_switch(4, egress=2 * MB, ingress=MB / 2)
+    assert finish(chain(0, [(0, 1, 3)]), net=net) == [6]
+
+
+def test_iterations_follow_one_another():
+    assert finish(chain(0, [(0, 1, 1)], [(1, 0, 2)], iterations=3)) == [9]
+
+
+def test_compute_comes_before_each_iteration():
+    """(0.5 s of computation + 1 s) twice."""
+    assert finish(chain(0, [(0, 1, 1)], iterations=2, compute_s=0.5)) == [3]
+
+
+def test_zero_bytes_free_loopback_and_parallel_flows():
+    """An empty coflow and a flow of 0 bytes take no time; neither does 0 -> 0 off the ports.
+
+    The last coflow has two flows on one port pair: 1 + 2 MB over one port take 3 s.
+    """
+    job = chain(0, [], [(0, 1, 0)], [(2, 2, 9)], [(0, 1, 1), (0, 1, 2)])
+    for allocator in ("maxmin", "parrot", "aalo-lbsf", "lccf", "srpt"):
+        result = netsim.simulate(NET, Workload([job]), allocator=allocator)
+        assert result.jobs["finish_s"].tolist() == [3]
+        assert result.coflows["cct_s"].tolist() == [0, 0, 0, 3]
+        assert result.coflows["bytes"].tolist() == [0, 0, 0, 3 * MB]
+        assert result.coflows["width"].tolist() == [0, 0, 0, 2]
+
+
+def test_loopback_on_the_ports_where_the_network_says_so():
+    net = netsim.big_switch(4, MB, loopback_uses_ports=True)
+    assert finish(chain(0, [(2, 2, 9)]), net=net) == [9]
+
+
+def test_simultaneous_arrivals_are_one_decision():
+    """Three jobs at once and three completions at once: two instants, one decision."""
+    jobs = [chain(job, [(job, 3, 1)]) for job in range(3)]
+    result = netsim.simulate(NET, Workload(jobs), allocator="parrot")
+    assert result.run["decisions"] < 4
+    decisions = netsim.simulate(NET, Workload(jobs), record=["decisions"]).decisions
+    assert decisions["time_s"].tolist() == [0]
+    assert decisions["coflows"].tolist() == [3]
+
+
+def test_many_jobs_at_one_instant():
+    """100 equal jobs share one port max-min fairly: all end at 100 s."""
+    assert finish(*(chain(job, [(0, 1, 1)]) for job in range(100))) == pytest.approx([100] * 100)
+
+
+class TestObservation:
+    """Decisions at multiples of 0.3 s."""
+
+    def test_true_end_counts_but_is_noticed_later(self):
+        """Valid at 0.5, noticed at 0.6; 1 MB ends at 1.6, noticed at 1.8; then 2 MB to 3.8."""
+        job = chain(0, [(0, 1, 1)], [(1, 0, 2)], arrival=0.5)
+        result = netsim.simulate(NET, Workload([job]), observe_interval=0.3)
+        coflows = result.coflows
+        assert coflows["valid_s"].tolist() == pytest.approx([0.5, 1.8])
+        assert coflows["start_s"].tolist() == pytest.approx([0.6, 1.8])
+        assert coflows["finish_s"].tolist() == pytest.approx([1.6, 3.8])
+        assert result.jobs["jct_s"].tolist() == pytest.approx([3.3])
+
+    def test_on_the_grid_is_noticed_at_once(self):
+        """3 * 0.3 is 0.8999..., an event at 0.9 belongs to it; a completion likewise."""
+        job = chain(0, [(0, 1, 0.3)], [(1, 0, 0.3)], arrival=0.9)
+        assert finish(job, observe_interval=0.3) == pytest.approx([1.5])
+
+    def test_a_flow_that_ends_wastes_its_bandwidth(self):
+        """0->1 of 1 MB beside 0->2 of 3 MB: halves until 2; noticed at 3 with 1.5 MB left."""
+        jobs = chain(0, [(0, 1, 1)]), chain(1, [(0, 2, 3)])
+        assert finish(*jobs, observe_interval=3) == pytest.approx([2, 4.5])
+
+    def test_no_event_no_decision(self):
+        """One flow of 9 s, observed every 0.1 s, is decided once."""
+        result = netsim.simulate(NET, Workload([chain(0, [(0, 1, 9)])]), observe_interval="100ms")
+        assert result.run["decisions"] == 1
+
+    def test_compute_between_the_grid(self):
+        """Computation of 0.5 s ends at 0.5, is noticed at 0.6, 1 MB ends at 1.6."""
+        assert finish(chain(0, [(0, 1, 1)], compute_s=0.5), observe_interval=0.3) == [1.6]
+
+
+class TestCapacityEvents:
+    """A link changes in the middle of a run."""
+
+    @pytest.mark.parametrize("allocator", ["maxmin", "parrot", "aalo-lbsf", "lccf", "srpt"])
+    def test_degradation_and_repair(self, allocator):
+        """3 MB: 1 MB until 1, half speed until 3 (1 MB), full speed again: 1 MB until 4."""
+        events = [{"at": "1s", "link": "egress-0", "capacity": MB / 2},
+                  {"at": "3s", "link": "egress-0", "capacity": MB}]
+        assert finish(chain(0, [(0, 1, 3)]), allocator=allocator, events=events) == [4]
+
+    @pytest.mark.parametrize("allocator", ["maxmin", "parrot", "aalo-lbsf", "lccf", "srpt"])
+    def test_failure_stops_and_repair_resumes(self, allocator):
+        """1 MB until 1, nothing until 5, 2 MB until 7. Job 1 elsewhere does not notice."""
+        events = [{"at": 1, "link": "ingress-1", "capacity": 0},
+                  {"at": 5, "link": "ingress-1", "capacity": "8Mbps"}]
+        jobs = chain(0, [(0, 1, 3)]), chain(1, [(2, 3, 2)])
+        options = {"work_conservation": "greedy"} if allocator in ("aalo-lbsf", "lccf") else {}
+        assert finish(*jobs, allocator={"name": allocator, **options}, events=events
+                      )[0] == pytest.approx(7)
+
+    def test_a_drop_between_two_observations_takes_effect_at_once(self):
+        """Observed every 10 s: 2 MB until 2, then a link at a quarter: 4 s for the last MB."""
+        events = [{"at": 2, "link": "egress-0", "capacity": MB / 4}]
+        for allocator in ("maxmin", "parrot"):
+            assert finish(chain(0, [(0, 1, 3)]), allocator=allocator, events=events,
+                          observe_interval=10) == pytest.approx([6])
+
+    def test_a_rise_between_two_observations_waits_for_the_next(self):
+        """Observed every 2 s, doubled at 1: 2 MB until 2, then 2 MB/s: 6 MB end at 4."""
+        net = netsim.big_switch(4, egress=MB, ingress=4 * MB)
+        events = [{"at": 1, "link": "egress-0", "capacity": 2 * MB}]
+        assert finish(chain(0, [(0, 1, 6)]), net=net, events=events, observe_interval=2) == [4]
+
+    def test_a_coflow_that_has_ended_unnoticed_stays_ended(self):
+        """It ends at 1, a link drops at 2, it is noticed at 10: its true end counts."""
+        events = [{"at": 2, "link": "egress-0", "capacity": MB / 4}]
+        job = chain(0, [(0, 1, 1)], [(0, 1, 1)])
+        for allocator in ("maxmin", "parrot"):
+            result = netsim.simulate(NET, Workload([job]), allocator=allocator, events=events,
+                                     observe_interval=10)
+            assert result.coflows["finish_s"].tolist() == [1, 14]
+
+    def test_lower_bound_counts_the_best_that_a_link_ever_has(self):
+        net = netsim.big_switch(4, egress=MB, ingress=4 * MB)
+        events = [{"at": 1, "link": "egress-0", "capacity": 2 * MB}]
+        result = netsim.simulate(net, Workload([chain(0, [(0, 1, 5)])]), events=events)
+        assert result.jobs[["finish_s", "lower_bound_s"]].values.tolist() == [[3, 2.5]]
+
+    @pytest.mark.parametrize(("event", "message"), [
+        ({"at": -1, "link": 0, "capacity": 1}, "event: at must be at least 0, not -1"),
+        ({"at": 1, "link": "up", "capacity": 1}, "has no link 'up'"),
+        ({"at": 1, "link": 0, "capacity": -1}, "event: capacity must be at least 0, not -1"),
+        ({"at": 1, "link": 0}, "has the keys at, link and capacity, not at, link"),
+    ])
+    def test_refused(self, event, message):
+        with pytest.raises(InputError, match=message):
+            finish(chain(0, [(0, 1, 1)]), events=[event])
+
+
+class Fixed(Allocator):
+    """Gives every flow what a function of the view says."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def allocate(self, view):
+        return self.answer(view)
+
+
+class TestBadAllocators:
+    """A policy that breaks the rules is named, with the time and the value."""
+
+    @pytest.mark.parametrize(("answer", "message"), [
+        (lambda view: Allocation([2 * MB]), r"Fixed at t = 0.5 s overloads link 'egress-0': it "
+                                            r"would carry 2e\+06 of 1e\+06 bytes/s"),
+        (lambda view: Allocation(shares=[1.5]), r"overloads link 'egress-0': it would carry 1.5e"),
+        (lambda view: Allocation([math.nan]), "returned .*nan.*; rates, shares and weights must"),
+        (lambda view: Allocation(shares=[math.inf]), "returned .*inf"),
+        (lambda view: Allocation([-1.0]), "returned .*-1.0"),
+        (lambda view: Allocation(weights=[-1.0]), "returned .*-1.0"),
+        (lambda view: Allocation([1.0, 1.0]), r"returned rates of shape \(2,\), not \(1,\)"),
+        (lambda view: Allocation(shares=[[1.0]]), r"shares of shape \(1, 1\), not \(1,\)"),
+        (lambda view: Allocation(weights=[]), r"weights of shape \(0,\), not \(1,\)"),
+        (lambda view: [1.0], "returned list, not an Allocation"),
+        (lambda view: Allocation([1.0], revisit_at=view.now), "asks to be woken at 0.5 s"),
+        (lambda view: Allocation([1.0], revisit_at=math.nan), "asks to be woken at nan s"),
+    ])
+    def test_named(self, answer, message):
+        with pytest.raises(AllocationError, match=message) as error:
+            finish(chain(0, [(0, 1, 1)], arrival=0.5), allocator=Fixed(answer))
+        assert "allocator Fixed at t = 0.5 s" in str(error.value)
+
+    def test_an_allocation_has_one_form(self):
+        for wrong in ({}, {"rates": [1], "shares": [1]}, {"shares": [1], "weights": [1]}):
+            with pytest.raises(AllocationError, match="one of rates, shares and weights"):
+                Allocation(**wrong)
+        with pytest.raises(AllocationError, match="must be numbers"):
+            Allocation(["fast"])
+
+    def test_unchecked_infeasible_rates_are_the_users_own_risk(self):
+        fast = Fixed(lambda view: Allocation([2 * MB]))
+        assert finish(chain(0, [(0, 1, 1)]), allocator=fast, check=False) == [0.5]
+
+    def test_a_stall_names_the_coflows_and_the_time(self):
+        lazy = Fixed(lambda view: Allocation(np.zeros(view.flows)))
+        with pytest.raises(StalledError, match=r"stalled at t = 2 s: allocator Fixed .* 2 pending "
+                                               r"coflows.*job 5 \(valid since 1 s\), job 6"):
+            finish(chain(5, [(0, 1, 1)], arrival=1), chain(6, [(0, 1, 1)], arrival=2),
+                   allocator=lazy)
+
+    def test_a_dead_link_stalls_what_needs_it(self):
+        with pytest.raises(StalledError, match="1 pending coflows"):
+            finish(chain(0, [(0, 1, 2)]), chain(1, [(2, 3, 2)]),
+                   events=[{"at": 1, "link": 0, "capacity": 0}])
+
+    def test_until_ends_a_run_that_would_stall(self):
+        lazy = Fixed(lambda view: Allocation(np.zeros(view.flows)))
+        jobs = netsim.simulate(NET, Workload([chain(0, [(0, 1, 1)])]), allocator=lazy,
+                               until=5).jobs
+        assert jobs["finish_s"].isna().all()
+
+
+def test_a_policy_is_woken_when_it_asks():
+    """It gives half the link, then asks to be woken at 1 and gives all: 0.5 + 1.5 = 2 MB at 2.5."""
+    def answer(view):
+        early = view.now < 1
+        return Allocation([MB / 2 if early else MB], revisit_at=1 if early else math.inf)
+
+    assert finish(chain(0, [(0, 1, 2)]), allocator=Fixed(answer)) == [2.5]
+
+
+def test_a_policy_that_asks_is_woken_on_the_observation_grid():
+    """As above, but noticed at 1.2 = 4 * 0.3: 0.6 MB until then, 1.4 s for the rest."""
+    def answer(view):
+        early = view.now < 1
+        return Allocation([MB / 2 if early else MB], revisit_at=1 if early else math.inf)
+
+    assert finish(chain(0, [(0, 1, 2)]), allocator=Fixed(answer), observe_interval=0.3
+                  ) == pytest.approx([2.6])
+
+
+def test_a_policy_wakes_on_what_it_says():
+    """Asked when a coflow becomes valid only: job 0's share stays a half after job 1 ends."""
+    class Half(Allocator):
+        wakes_on = Event.COFLOW_VALID
+
+        def allocate(self, view):
+            return Allocation(np.full(view.flows, MB / 2))
+
+    assert finish(chain(0, [(0, 1, 2)]), chain(1, [(0, 2, 1)]), allocator=Half) == [4, 2]
+
+
+def test_state_of_an_instance_serves_one_run():
+    """An instance is copied, so that a second run starts as the first did."""
+    class Counting(Allocator):
+        calls = 0
+
+        def allocate(self, view):
+            self.calls += 1
+            return Allocation(np.full(view.flows, MB / self.calls))
+
+    policy = Counting()
+    runs = [finish(chain(0, [(0, 1, 1)], [(0, 1, 1)]), allocator=policy) for _ in range(2)]
+    assert runs == [[3], [3]]
+    assert policy.calls == 0
+
+
+def test_forms_may_alternate():
+    """Shares, then rates, then weights: a coflow in step is spread over its flows and back."""
+    def answer(view):
+        form = int(view.now) % 3
+        if form == 0:
+            return Allocation(shares=[0.5], revisit_at=view.now + 1)
+        if form == 1:
+            return Allocation([MB / 4, MB / 4], revisit_at=view.now + 1)
+        return Allocation(weights=[1.0, 3.0], revisit_at=view.now + 1)
+
+    # 0->1 of 4 MB, 0->2 of 2 MB: Gamma is 6 s. From 0 to 1 LP at half: (1/3, 1/6) MB; then
+    # 1/4 each; then (1/4, 3/4) MB; at 3, (4 - 5/6, 2 - 7/6) MB = (19/6, 5/6) are left.
+    result = netsim.simulate(NET, Workload([chain(0, [(0, 1, 4), (0, 2, 2)])]),
+                             allocator=Fixed(answer), until=3, record=["links"])
+    carried = result.links.groupby("link", observed=True)["bytes"].sum() / MB
+    assert carried["ingress-1"] == pytest.approx(5 / 6)
+    assert carried["ingress-2"] == pytest.approx(7 / 6)
+
+
+def test_more_coflows_than_the_table_starts_with():
+    """Segments move when the table grows: 200 jobs of growing width, all in disjoint time."""
+    jobs = [chain(job, [(0, 1, 0.01)] * (1 + job % 7), arrival=job / 100) for job in range(200)]
+    for allocator in ("maxmin", "parrot"):
+        result = netsim.simulate(NET, Workload(jobs), allocator=allocator, record=["flows"])
+        total = sum(1 + job % 7 for job in range(200)) / 100
+        assert result.jobs["finish_s"].max() == pytest.approx(total)
+        assert len(result.flows) == sum(1 + job % 7 for job in range(200))

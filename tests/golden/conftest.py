@@ -1,0 +1,23 @@
+"""Worked cases: those under NETSIM_GOLDEN, and the project's own in `cases`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SHARED = Path(os.environ.get("NETSIM_GOLDEN", HERE.parents[2] / "shared" / "golden"))
+
+
+def cases(kind: str, pattern: str = "*.json") -> list[Path]:
+    """Return the files of one kind, the project's own first."""
+    return [*sorted((HERE / "cases" / kind).glob(pattern)), *sorted((SHARED / kind).glob(pattern))]
+
+
+def pytest_generate_tests(metafunc):
+    """Run a test that takes ``<kind>_case`` once per file; skip it where there is none."""
+    for name in metafunc.fixturenames:
+        if name.endswith("_case"):
+            kind = name.removesuffix("_case")
+            files = cases(kind) + (cases(kind, "*.npz") if kind == "maxmin" else [])
+            metafunc.parametrize(name, files, ids=lambda path: path.stem)

@@ -1,0 +1,111 @@
+"""Big switches, their routes and their files."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import netsim
+from netsim.errors import InputError, TraceError, UnitError, UnknownNameError
+from netsim.network import make_network, read_network, ready_made
+
+
+def test_routes_are_egress_then_ingress():
+    net = netsim.big_switch(4, "10Gbps")
+    ptr, links = net.routes(np.array([0, 2, 1]), np.array([3, 2, 0]), np.zeros(3, int))
+    assert ptr.tolist() == [0, 2, 2, 4]
+    assert links.tolist() == [0, 7, 1, 4]
+    assert [net.link_names[link] for link in net.route(0, 3)] == ["egress-0", "ingress-3"]
+
+
+def test_loopback_uses_ports_only_where_it_is_said():
+    assert len(netsim.big_switch(2).route(1, 1)) == 0
+    assert netsim.big_switch(2, loopback_uses_ports=True).route(1, 1).tolist() == [1, 3]
+
+
+def test_capacities_per_host_and_direction():
+    net = netsim.big_switch(2, egress=["1Gbps", "2Gbps"], ingress="8Gbps")
+    assert net.capacity.tolist() == [1.25e8, 2.5e8, 1e9, 1e9]
+    assert netsim.big_switch(2, [1.0, 2.0]).capacity.tolist() == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(("args", "error", "message"), [
+    ((0,), InputError, "hosts must be a whole number of at least 1, not 0"),
+    ((2.5,), InputError, "not 2.5"),
+    ((2, "-1Gbps"), UnitError, "egress capacity must be greater than 0, not '-1Gbps'"),
+    ((2, 0), UnitError, "must be greater than 0, not 0"),
+    ((2, [1.0, float("nan")]), UnitError, "egress capacity of host 1 must be finite, not nan"),
+    ((3, [1.0, 2.0]), InputError, "3 hosts need as many values, not 2"),
+])
+def test_refused(args, error, message):
+    with pytest.raises(error, match=message):
+        netsim.big_switch(*args)
+
+
+def test_links_by_name_or_number():
+    net = netsim.big_switch(3)
+    assert net.link("ingress-1") == net.link(4) == 4
+    for wrong in ("ingress-3", 6, -1):
+        with pytest.raises(InputError, match="has no link .* such as 'egress-0' and 'ingress-2'"):
+            net.link(wrong)
+
+
+def test_capacity_is_read_only():
+    with pytest.raises(ValueError, match="read-only"):
+        netsim.big_switch(2).capacity[0] = 1
+
+
+def test_to_networkx_keeps_names_and_capacities():
+    """Every route of the topology is the shortest path of the graph."""
+    net = netsim.big_switch(3, [1.0, 2.0, 3.0])
+    graph = net.to_networkx()
+    path = nx.shortest_path(graph, 0, 2)
+    edges = [graph.edges[edge] for edge in nx.utils.pairwise(path)]
+    assert [edge["name"] for edge in edges] == ["egress-0", "ingress-2"]
+    assert [edge["capacity"] for edge in edges] == [1.0, 3.0]
+
+
+def test_ready_made_networks_by_name():
+    assert read_network("big-switch-128-10g").capacity[0] == 1.25e9
+    assert read_network("big-switch-128-10g", capacity="40Gbps").capacity[0] == 5e9
+    for name, description in ready_made().items():
+        assert description
+        assert read_network(name).name == name
+
+
+def test_instance_with_capacities_per_direction(tmp_path):
+    path = tmp_path / "case.json"
+    path.write_text('{"hosts": 2, "egress_capacity_bytes_per_s": [1, 2], "jobs": [],'
+                    '"ingress_capacity_bytes_per_s": [3, 4], "loopback_uses_ports": true}')
+    net = read_network(path)
+    assert net.capacity.tolist() == [1, 2, 3, 4]
+    assert net.loopback_uses_ports
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("a.json", "{", r"a.json:1: is not JSON"),
+    ("a.json", "[]", "must hold an object with the key 'hosts'"),
+    ("a.json", '{"hosts": 2}', "needs port_capacity_bytes_per_s, or egress"),
+    ("a.json", '{"hosts": "x", "port_capacity_bytes_per_s": 1}', "hosts must be a whole number"),
+    ("a.json", '{"hosts": 1, "port_capacity_bytes_per_s": 1, "loopback_uses_ports": 1}',
+     "loopback_uses_ports must be true or false, not 1"),
+    ("a.toml", "hosts = ", "a.toml: is not TOML"),
+    ("a.toml", "hosts = 3", "names no kind; choose from: big-switch"),
+    ("a.toml", 'kind = "ring"', "unknown topology 'ring'"),
+    ("a.toml", 'kind = "big-switch"\nhost = 3', "unknown option .* 'host' .did you mean 'hosts'"),
+    ("a.toml", 'kind = "big-switch"', "needs: hosts"),
+])
+def test_bad_files_are_named(tmp_path, name, text, message):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(TraceError, match=message) as error:
+        read_network(path)
+    assert str(path) in str(error.value)
+
+
+def test_unknown_names_list_the_choices():
+    with pytest.raises(UnknownNameError, match="unknown network 'fat-tree'; choose from: big-sw"):
+        read_network("fat-tree")
+    with pytest.raises(UnknownNameError, match="choose from: big-switch"):
+        make_network("torus")
+    with pytest.raises(TraceError, match="cannot be read"):
+        read_network("nowhere/at-all.toml")

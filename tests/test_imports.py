@@ -1,0 +1,75 @@
+"""Imports point one way, and the front door is light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import netsim
+
+PACKAGE = Path(netsim.__file__).parent
+
+#: What each part may import of netsim, besides itself. Later parts may import earlier ones.
+LAYERS = ["errors", "_version", "streams", "units", "model", "network", "fabric", "allocators",
+          "jobs", "experiments", "testing", "cli"]
+ONLY = {"traces": {"errors", "units", "model", "streams"},
+        "analysis": {"errors", "units", "experiments"},
+        "allocators": {"errors", "units", "fabric"}}
+SIMPY = {"fabric/fabric.py", "jobs/process.py", "experiments/simulate.py"}
+
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"
+                 or path.parent != PACKAGE)
+
+
+def imports(path):
+    """The modules that a file imports, wherever in it the statement stands."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path):
+    part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    for module in imports(path):
+        if not module.startswith("netsim."):
+            continue
+        other = module.split(".")[1]
+        if other == part:
+            continue
+        if part in ONLY:
+            assert other in ONLY[part], f"{part} must not import {module}"
+        elif other not in ("traces", "analysis"):
+            assert LAYERS.index(other) < LAYERS.index(part), f"{part} must not import {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_only_the_engines_import_simpy(path):
+    if any(module.split(".")[0] == "simpy" for module in imports(path)):
+        assert path.relative_to(PACKAGE).as_posix() in SIMPY
+
+
+def test_the_front_door_is_light():
+    """``import netsim`` loads nothing heavy and compiles nothing."""
+    code = ("import sys, netsim; heavy = {'numba', 'pandas', 'networkx', 'pydantic', 'simpy'};"
+            "print(sorted(heavy & set(sys.modules)))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there():
+    for name in netsim.__all__:
+        assert getattr(netsim, name) is not None
+    assert set(netsim.__all__) <= set(dir(netsim))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = netsim.nothing
+
+
+def test_modules_are_short():
+    long = {path.name: count for path in PACKAGE.rglob("*.py")
+            if (count := len(path.read_text().splitlines())) >= 400}
+    assert long == {}

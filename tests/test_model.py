@@ -1,0 +1,91 @@
+"""Frozen data: what a job and a workload may be."""
+
+import numpy as np
+import pytest
+
+from netsim.errors import InputError
+from netsim.model import Flow, Flows, JobSpec, Stage, Workload
+
+PUSH = Stage("push", [(0, 1, 10.0)])
+
+
+def test_flows_from_tuples_and_back():
+    flows = Flows.of([(0, 1, 10), Flow(1, 2, 5.5)])
+    assert list(flows) == [Flow(0, 1, 10.0), Flow(1, 2, 5.5)]
+    assert flows.ranks == 3
+    assert Flows.of([]).ranks == 0
+
+
+def test_flows_are_read_only():
+    with pytest.raises(ValueError, match="read-only"):
+        PUSH.flows.nbytes[0] = 1
+
+
+@pytest.mark.parametrize(("args", "message"), [
+    (([0], [1], [-1.0]), "flow 0 has .*-1.0.* bytes"),
+    (([0, 0], [1, 1], [1.0, np.nan]), "flow 1 has .*nan.* bytes"),
+    (([0], [1], [np.inf]), "inf"),
+    (([-1], [1], [1.0]), "must not be negative"),
+    (([0, 1], [1], [1.0]), "one length, not 2, 1 and 1"),
+    (([0.5], [1], [1.0]), "src must be whole numbers"),
+    ((["a"], [1], [1.0]), "src must be a list of numbers"),
+])
+def test_flows_refused(args, message):
+    with pytest.raises(InputError, match=message):
+        Flows(*args)
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"stages": ()}, "give either stages or a pattern"),
+    ({"pattern": "all-to-all"}, "give either stages or a pattern"),
+    ({"iterations": 0}, "iterations must be a whole number of at least 1, not 0"),
+    ({"iterations": 1.5}, "not 1.5"),
+    ({"iterations": True}, "not True"),
+    ({"arrival_s": -1}, "job 7: arrival_s must be finite and not negative, not -1"),
+    ({"compute_s": np.nan}, "compute_s must be finite"),
+    ({"hosts": (0,)}, "2 ranks need as many hosts, not 1"),
+    ({"stages": (PUSH, PUSH)}, "two stages are named 'push'"),
+    ({"stages": (Stage("a", after=("b",)), Stage("b", after=("a",)))},
+     "dependency cycle among stages a, b"),
+    ({"stages": (Stage("a", after=("nobody",)),)}, "depends on 'nobody', which is not one of"),
+    ({"stages": (Stage("a", finishes_before=("a",)),)}, "dependency cycle among stages a"),
+])
+def test_jobs_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        JobSpec(**{"id": 7, "stages": (PUSH,)} | changes)
+
+
+def test_a_pattern_needs_ranks():
+    with pytest.raises(InputError, match="needs ranks >= 1"):
+        JobSpec(0, pattern="all-to-all")
+
+
+@pytest.mark.parametrize("name", ["compute_s", "release_s"])
+def test_stage_times_are_not_negative(name):
+    with pytest.raises(InputError, match=f"stage 'x': {name} must be finite and not negative"):
+        Stage("x", **{name: -1.0})
+
+
+def test_a_weight_is_positive():
+    with pytest.raises(InputError, match="weight must be finite and positive, not 0"):
+        Stage("x", weight=0)
+
+
+def test_a_long_chain_is_checked_quickly():
+    """Linear in the stages; 20,000 would take minutes if it were quadratic."""
+    names = [f"s{k}" for k in range(20_000)]
+    stages = [Stage(name, after=tuple(names[max(k - 1, 0):k])) for k, name in enumerate(names)]
+    assert len(JobSpec(0, stages=stages, ranks=1).stages) == 20_000
+
+
+def test_workload_is_ordered_by_arrival_then_id():
+    jobs = [JobSpec(3, 1.0, stages=[PUSH]), JobSpec(2, 1.0, stages=[PUSH]),
+            JobSpec(9, 0.0, stages=[PUSH])]
+    assert [job.id for job in Workload(jobs)] == [9, 2, 3]
+
+
+def test_workload_refused():
+    with pytest.raises(InputError, match="has no jobs"):
+        Workload([])
+    with pytest.raises(InputError, match="two jobs have the id 1"):
+        Workload([JobSpec(1, stages=[PUSH]), JobSpec(1, stages=[PUSH])])

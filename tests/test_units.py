@@ -1,0 +1,73 @@
+"""Quantities: what is read, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netsim.errors import UnitError
+from netsim.units import (
+    format_bytes,
+    format_rate,
+    format_seconds,
+    parse_bytes,
+    parse_rate,
+    parse_seconds,
+)
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ("10ms", 0.01), ("1.5 h", 5400), ("2min", 120), ("3us", 3e-6), ("1e3s", 1000), (7, 7),
+    (np.float64(0.5), 0.5), ("0", 0)])
+def test_seconds(text, value):
+    assert parse_seconds(text) == pytest.approx(value, rel=1e-15)
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ("40MB", 40e6), ("1KiB", 1024), ("8bit", 1), ("1 GB", 1e9), (".5kB", 500), (12, 12)])
+def test_bytes(text, value):
+    assert parse_bytes(text) == value
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ("10Gbps", 1.25e9), ("8 bit/s", 1), ("300GB/s", 3e11), ("1MiB/s", 2**20), (1e6, 1e6)])
+def test_rates(text, value):
+    assert parse_rate(text) == value
+
+
+@pytest.mark.parametrize("wrong", ["10 parsecs", "ten ms", "", "ms", "1 2 s", "--1s", "nan", "inf",
+                                   math.nan, math.inf, None, True, [1], {"a": 1}, 10**400, "1e999s",
+                                   -1, "-1s"])
+def test_refused_with_the_value(wrong):
+    with pytest.raises(UnitError) as error:
+        parse_seconds(wrong, "observe_interval")
+    assert str(error.value).startswith("observe_interval ")
+    assert repr(wrong) in str(error.value)
+
+
+def test_unknown_unit_lists_the_choices():
+    with pytest.raises(UnitError, match=r"unknown unit 'Gb'; choose from: .*Gbps"):
+        parse_rate("10Gb")
+
+
+def test_strict_refuses_the_bound_itself():
+    assert parse_rate(0) == 0
+    with pytest.raises(UnitError, match="capacity must be greater than 0, not 0"):
+        parse_rate(0, "capacity", strict=True)
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_number_or_a_unit_error(text):
+    try:
+        assert parse_bytes(text) >= 0
+    except UnitError:
+        pass
+
+
+def test_formats():
+    assert format_bytes(4e7) == "40 MB"
+    assert format_rate(1.25e9) == "10 Gbps"
+    assert [format_seconds(t) for t in (0.0123, 4e-6, 0, 12.3456, 51926.3)] == [
+        "12.3 ms", "4 us", "0 s", "12.35 s", "51,926 s"]
