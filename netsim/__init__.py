@@ -19,7 +19,6 @@ from netsim._version import __version__
 
 if TYPE_CHECKING:
     from netsim.allocators import ALLOCATORS, make_allocator
-    from netsim.analysis.comparison import compare
     from netsim.errors import (
         AllocationError,
         InputError,
@@ -32,8 +31,13 @@ if TYPE_CHECKING:
         UnitError,
         UnknownNameError,
     )
+    from netsim.experiments.compare import Comparison, compare
+    from netsim.experiments.files import load_experiment
     from netsim.experiments.result import Result
+    from netsim.experiments.run import run
     from netsim.experiments.simulate import CapacityEvent, simulate
+    from netsim.experiments.spec import Experiment
+    from netsim.experiments.store import load_result
     from netsim.fabric.policy import Allocation, Allocator, Event
     from netsim.fabric.view import FabricView
     from netsim.jobs.patterns import PATTERNS, Pattern
@@ -46,8 +50,13 @@ _HOME = {
     "netsim.errors": ("AllocationError", "InputError", "MissingExtraError", "NetsimError",
                       "OutputError", "SpecError", "StalledError", "TraceError", "UnitError",
                       "UnknownNameError"),
+    "netsim.experiments.compare": ("Comparison", "compare"),
+    "netsim.experiments.files": ("load_experiment",),
     "netsim.experiments.result": ("Result",),
+    "netsim.experiments.run": ("run",),
     "netsim.experiments.simulate": ("CapacityEvent", "simulate"),
+    "netsim.experiments.spec": ("Experiment",),
+    "netsim.experiments.store": ("load_result",),
     "netsim.fabric.policy": ("Allocation", "Allocator", "Event"),
     "netsim.fabric.view": ("FabricView",),
     "netsim.jobs.patterns": ("PATTERNS", "Pattern"),
@@ -57,7 +66,7 @@ _HOME = {
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = ["__version__", *sorted(_MODULE_OF)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_MODULE_OF)]
 
 
 def __getattr__(name: str) -> Any:

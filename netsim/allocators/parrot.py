@@ -56,6 +56,8 @@ class Parrot(Allocator):
     theta_max: float = 0.9
     work_conservation: str = "backfill"
 
+    # Theta takes the logarithm of bytes.
+    scale_free: ClassVar[bool] = False
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     def __post_init__(self) -> None:

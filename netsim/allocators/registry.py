@@ -61,10 +61,10 @@ def _find(name: str) -> type[Allocator]:
     if not attribute:
         raise UnknownNameError("allocator", name, ALLOCATORS)
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        found: type[Allocator] = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"allocator {name!r} cannot be loaded: {error}") from error
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def allocator_options(name: str) -> dict[str, Any]:
@@ -81,17 +81,19 @@ def _make(kind: Any, name: str, options: dict[str, Any]) -> Allocator:
         if option not in known:
             raise UnknownNameError(f"option of allocator {name!r}", option, known)
     try:
-        return kind(**options)  # type: ignore[no-any-return]
+        made: Allocator = kind(**options)
     except NetsimError:
         raise
     except (TypeError, ValueError) as error:
         raise InputError(f"allocator {name!r} cannot be made: {error}") from error
+    return made
 
 
 def describe(policy: Allocator) -> dict[str, Any]:
     """Return an allocator as ``{"name": ..., option: ...}``, for results and tables."""
-    kind = type(policy)
+    kind: Any = type(policy)
     target = f"{kind.__module__}:{kind.__qualname__}"
     name = next((name for name, where in ALLOCATORS.items() if where == target), target)
-    options = dataclasses.asdict(policy) if dataclasses.is_dataclass(policy) else {}
-    return {"name": name, **options}
+    if dataclasses.is_dataclass(policy) and not isinstance(policy, type):
+        return {"name": name, **dataclasses.asdict(policy)}
+    return {"name": name}

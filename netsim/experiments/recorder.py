@@ -182,12 +182,14 @@ class Recorder:
 
         frame = self.rows[name].frame()
         if name == "coflows":
-            frame["stage"] = pd.Categorical.from_codes(frame["stage"], list(self._stages))
+            names = pd.Index(list(self._stages))
+            frame["stage"] = pd.Categorical.from_codes(frame["stage"].to_numpy(np.int64), names)
             frame = frame.sort_values(["coflow", "valid_s"], kind="stable", ignore_index=True)
         elif name == "flows":
             frame = frame.sort_values(["coflow", "flow"], kind="stable", ignore_index=True)
         elif name == "links":
-            frame["link"] = pd.Categorical.from_codes(frame["link"], list(link_names))
+            frame["link"] = pd.Categorical.from_codes(frame["link"].to_numpy(np.int64),
+                                                      pd.Index(link_names))
         elif name == "decisions":
             frame = pd.concat([frame, pd.DataFrame(self.notes, index=frame.index)], axis=1)
         return frame

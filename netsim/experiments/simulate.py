@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import simpy
+from numpy.typing import NDArray
 
 from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
@@ -143,8 +144,7 @@ class _Run:
             observe_interval=self.interval, check=check,
             observer=self.recorder if self.recorder.watches_fabric else None)
         for at, link, capacity in sorted(changes):
-            self.env.timeout(at).callbacks.append(
-                lambda _, link=link, capacity=capacity: self.fabric.set_capacity(link, capacity))
+            self.env.timeout(at).callbacks.append(partial(self._change, link, capacity))
         most = network.capacity.copy()
         for _, link, capacity in changes:
             most[link] = max(most[link], capacity)
@@ -153,7 +153,10 @@ class _Run:
                        partial(self._plan, job, most), self.recorder)
             for index, job in enumerate(workload)]
 
-    def _plan(self, job: Any, capacity: np.ndarray) -> JobPlan:
+    def _change(self, link: int, capacity: float, _: simpy.Event) -> None:
+        self.fabric.set_capacity(link, capacity)
+
+    def _plan(self, job: Any, capacity: NDArray[np.float64]) -> JobPlan:
         hosts = place_randomly(job, self.network, self.seed)
         return JobPlan(job, self.network, hosts, self.workload.seed, capacity)
 
@@ -162,8 +165,10 @@ class _Run:
         first = [0]
         rng = np.random.default_rng(0)
         for job in self.workload:
-            stages = job.stages or make_pattern(job.pattern).stages(job.ranks, job.nbytes, rng)
-            first.append(first[-1] + len(stages) * job.iterations)
+            stages = len(job.stages)
+            if job.pattern is not None:
+                stages = len(make_pattern(job.pattern).stages(job.ranks, job.nbytes, rng))
+            first.append(first[-1] + stages * job.iterations)
         return first
 
     def go(self, limit: float, report: Callable[[int, int], None]) -> None:
@@ -199,7 +204,7 @@ class _Run:
             "python": platform.python_version(),
             "decisions": self.fabric.decisions, "events": self.steps, "wall_s": wall_s,
         }
-        tables = {name: self.recorder.frame(name, self.network.link_names)
+        tables: dict[str, Any] = {name: self.recorder.frame(name, self.network.link_names)
                   for name in ("coflows", "flows", "links", "decisions")}
         return Result(jobs=self._jobs_frame(), run=run, **tables)
 
@@ -224,6 +229,6 @@ def _resolve(event: CapacityEvent | Mapping[str, Any], network: Topology
             event = CapacityEvent(**event)
         except TypeError:
             raise InputError("a capacity event has the keys at, link and capacity, not "
-                             f"{', '.join(map(str, event))}") from None
+                             + ", ".join(map(str, event))) from None  # type: ignore[arg-type]
     return (parse_seconds(event.at, "event: at"), network.link(event.link),
             parse_rate(event.capacity, "event: capacity"))

@@ -182,7 +182,8 @@ class Fabric:
         alarm = simpy.Event(self._env)
         alarm._ok, alarm._value = True, self._alarm_number
         alarm.callbacks.append(self._on_alarm)
-        self._env.schedule(alarm, _LATE, max(at - self._env.now, 0.0))
+        self._env.schedule(alarm, _LATE,  # type: ignore[arg-type]
+                           max(at - self._env.now, 0.0))
 
     def _on_alarm(self, alarm: simpy.Event) -> None:
         """Let bytes flow until now; tell jobs what has completed; decide anew."""
@@ -217,11 +218,13 @@ class Fabric:
         """Let bytes flow until now, and count the coflows that have finished."""
         start, now = self._moved_to, self._env.now
         self._moved_to = max(start, now)
-        if now <= start or not self._transfers:
+        slack = _NOTICE_SLACK * self._interval if self._interval else 4 * math.ulp(now)
+        # What a decision has sped up may end in no time at all.
+        if not self._transfers or (now <= start and self._next > now + slack):
             return
         carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
-        slack = _NOTICE_SLACK * self._interval if self._interval else 4 * math.ulp(now)
-        self._finished, flows = self.table.advance(now - start, now, slack, carried)
+        self._finished, flows = self.table.advance(
+            max(now - start, 0.0), now, slack, carried)
         if flows:
             self._happened |= _FLOW_DONE
         if self._observer is not None:
@@ -282,6 +285,7 @@ class Fabric:
             given = self._shaped("shares", allocation.shares, len(view))
             next_flow, next_coflow, link = self.table.apply_shares(given, now, self._check)
         else:
+            assert allocation.rates is not None
             given = self._shaped("rates", allocation.rates, view.flows)
             next_flow, next_coflow, link = self.table.apply_rates(given, now, self._check)
         if link != -1:

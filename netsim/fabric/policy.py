@@ -93,11 +93,15 @@ class Allocator:
         What the policy may see, see `Knowledge`; sizes that it may not see are NaN.
     wakes_on : Event
         The events on which it is asked. It is always asked after a capacity change.
+    scale_free : bool
+        Whether rates scale with the unit of bytes; False for a policy that counts in absolute
+        bytes, such as thresholds of queues. `netsim.testing.check_allocator` holds it to that.
     work_conserving : bool
         Whether it claims that no unfinished flow could be given more.
     """
 
     knows: ClassVar[Knowledge] = "sizes"
+    scale_free: ClassVar[bool] = True
     wakes_on: ClassVar[Event] = Event.ANY
 
     @property

@@ -17,8 +17,8 @@ DUST = 1e-9
 #: when it ends at its present rate, ``weight`` its weight where the fabric shares fairly,
 #: ``index`` its place in the stage's list.
 FLOW = np.dtype([("size", "f8"), ("remaining", "f8"), ("rate", "f8"), ("finish", "f8"),
-                 ("weight", "f8"), ("hop", "i8"), ("hops", "i4"), ("src", "i4"), ("dst", "i4"), ("index", "i4")],
-                align=True)
+                 ("weight", "f8"), ("hop", "i8"), ("hops", "i4"), ("src", "i4"), ("dst", "i4"),
+                 ("index", "i4")], align=True)
 
 #: A flow on a link; ``slot`` is the link's place among the loads of the coflow.
 HOP = np.dtype([("link", "i8"), ("slot", "i8")], align=True)

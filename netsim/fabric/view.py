@@ -292,10 +292,11 @@ class FabricView:
             return blocks.lp_rates(self._rows, self._table.flows, allocation.shares)
         if allocation.weights is not None:
             return self.maxmin(allocation.weights)
+        assert allocation.rates is not None
         return allocation.rates.copy()
 
     def link_load(self, rates: ArrayLike) -> Floats:
         """Return the bytes per second that `rates`, one per flow, put on each link. Shape (L,)."""
         ptr, links = self.paths
         per_hop = np.repeat(np.asarray(rates, dtype=np.float64), np.diff(ptr))
-        return np.bincount(links, per_hop, len(self._table.capacity))
+        return np.bincount(links, per_hop, len(self._table.capacity)).astype(np.float64)

@@ -97,7 +97,8 @@ class JobPlan:
         The most that each link ever has during the run, for lower bounds.
     """
 
-    def __init__(self, spec: JobSpec, network: Topology, hosts: Sequence[int], seed: int,
+    def __init__(self, spec: JobSpec, network: Topology,
+                 hosts: Sequence[int] | NDArray[np.int64], seed: int,
                  capacity: NDArray[np.float64]) -> None:
         self.spec = spec
         self.hosts = np.asarray(hosts, dtype=np.int64)

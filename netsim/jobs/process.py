@@ -51,7 +51,12 @@ class JobProcess:
         Whether it has completed.
     lower_bound_s : float
         Its least possible JCT; NaN before it arrives.
+    plan, graph : JobPlan, StageGraph
+        What it does, and the iteration that it is in; only while it runs.
     """
+
+    plan: JobPlan
+    graph: StageGraph
 
     def __init__(self, env: simpy.Environment, fabric: Fabric, index: int, arrival_s: float,
                  make_plan: Callable[[], JobPlan], recorder: JobRecorder) -> None:
@@ -62,8 +67,6 @@ class JobProcess:
         self.iteration = 0
         self.done = False
         self.lower_bound_s = math.nan
-        self.plan: JobPlan | None = None
-        self.graph: StageGraph | None = None
         self._env = env
         self._fabric = fabric
         self._make_plan = make_plan
@@ -76,11 +79,12 @@ class JobProcess:
         self.lower_bound_s = self.plan.lower_bound()
         if self._fabric.allocator.knows == "jobs":
             self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s()
-        for self.iteration in range(self.plan.spec.iterations):
-            yield self._iterate(self.plan.graph(self.iteration))
+        for iteration in range(self.plan.spec.iterations):
+            self.iteration = iteration
+            yield self._iterate(self.plan.graph(iteration))
         self.done = True
         self._recorder.job_finished(self)
-        self.plan = self.graph = None
+        del self.plan, self.graph
 
     def _iterate(self, graph: StageGraph) -> simpy.Event:
         """Start the stages that wait for no other; return the event of the iteration's end."""
@@ -111,7 +115,9 @@ class JobProcess:
             self._emit(stage)
 
     def _emit(self, stage: int) -> None:
-        transfer = self._fabric.submit(self.index, self.graph.demands[stage], stage)
+        demand = self.graph.demands[stage]
+        assert demand is not None
+        transfer = self._fabric.submit(self.index, demand, stage)
         transfer.callbacks.append(partial(self._sent, stage))
 
     def _sent(self, stage: int, transfer: Transfer) -> None:

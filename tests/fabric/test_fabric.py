@@ -29,6 +29,13 @@ def test_one_flow_takes_bytes_over_capacity():
     assert finish(chain(0, [(0, 1, 3)], arrival=0.5)) == [3.5]
 
 
+@pytest.mark.parametrize("allocator", ["maxmin", "parrot"])
+def test_a_flow_too_short_for_the_clock(allocator):
+    """1e-6 bytes at a time when the clock's resolution is 1e-10 s: done, and no time passes."""
+    assert finish(chain(0, [(0, 1, 1e-12)], [(0, 1, 1)], arrival=1e6), allocator=allocator
+                  ) == [1e6 + 1]
+
+
 def test_a_flow_is_limited_by_the_slower_port():
     """Egress 2 MB/s into ingress 0.5 MB/s: 3 MB take 6 s."""
     net = netsim.big_switch(4, egress=2 * MB, ingress=MB / 2)
@@ -100,6 +107,11 @@ class TestObservation:
         """0->1 of 1 MB beside 0->2 of 3 MB: halves until 2; noticed at 3 with 1.5 MB left."""
         jobs = chain(0, [(0, 1, 1)]), chain(1, [(0, 2, 3)])
         assert finish(*jobs, observe_interval=3) == pytest.approx([2, 4.5])
+
+    def test_sped_up_to_end_within_the_tolerance(self):
+        """Halves of a port until 1, when 0.8 bytes are left: noticed as done at once, at 1."""
+        jobs = chain(0, [(0, 1, 0.5)]), chain(1, [(0, 2, 0.5 + 0.8e-6)])
+        assert finish(*jobs, observe_interval=1) == pytest.approx([1, 1], abs=1e-6)
 
     def test_no_event_no_decision(self):
         """One flow of 9 s, observed every 0.1 s, is decided once."""

@@ -2,8 +2,9 @@
 
 import math
 
-import netsim
 import pytest
+
+import netsim
 
 MB = 1e6
 

@@ -39,7 +39,7 @@ def test_uniform_sizes_fill_the_interval():
 
 
 def test_ring_sends_twice_all_but_a_share():
-    """w = 4, m = 12: 2 * 12 * 3/4 = 18 bytes over each edge of the ring."""
+    """With w = 4, m = 12: 2 * 12 * 3/4 = 18 bytes over each edge of the ring."""
     (stage,) = make_pattern("ring-all-reduce").stages(4, 12.0, rng())
     assert list(stage.flows) == [(0, 1, 18.0), (1, 2, 18.0), (2, 3, 18.0), (3, 0, 18.0)]
 

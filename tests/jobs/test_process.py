@@ -19,7 +19,7 @@ def by_stage(result, column="finish_s"):
 
 
 def test_a_diamond():
-    """a (1 s), then b (2 s) and c (4 s) on other ports, then d (1 s) after both: 1 + 4 + 1."""
+    """Stage a (1 s), then b (2 s) beside c (4 s), then d (1 s) after both: 1 + 4 + 1."""
     stages = [Stage("a", [(0, 1, MB)]), Stage("b", [(1, 2, 2 * MB)], after=["a"]),
               Stage("c", [(2, 3, 4 * MB)], after=["a"]), Stage("d", [(3, 0, MB)], after=["b", "c"])]
     result = run(JobSpec(0, stages=stages))

@@ -45,7 +45,7 @@ def test_links_by_name_or_number():
     net = netsim.big_switch(3)
     assert net.link("ingress-1") == net.link(4) == 4
     for wrong in ("ingress-3", 6, -1):
-        with pytest.raises(InputError, match="has no link .* such as 'egress-0' and 'ingress-2'"):
+        with pytest.raises(InputError, match=r"has no link .* such as 'egress-0' and 'ingress-2'"):
             net.link(wrong)
 
 
@@ -103,7 +103,7 @@ def test_bad_files_are_named(tmp_path, name, text, message):
 
 
 def test_unknown_names_list_the_choices():
-    with pytest.raises(UnknownNameError, match="unknown network 'fat-tree'; choose from: big-sw"):
+    with pytest.raises(UnknownNameError, match=r"unknown network 'fat-tree'; choose from: big-sw"):
         read_network("fat-tree")
     with pytest.raises(UnknownNameError, match="choose from: big-switch"):
         make_network("torus")

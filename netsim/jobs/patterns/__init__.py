@@ -45,4 +45,5 @@ def make_pattern(pattern: str | Mapping[str, Any] | Pattern) -> Pattern:
     for option in options:
         if option not in known:
             raise UnknownNameError(f"option of pattern {name!r}", option, known)
-    return PATTERNS[name](**options)  # type: ignore[no-any-return]
+    made: Pattern = PATTERNS[name](**options)
+    return made

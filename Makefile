@@ -1,0 +1,52 @@
+# make demo    set up, and compare Parrot with the other schemes on a ready-made workload
+# make test    set up, and run the tests
+# make lint    ruff and mypy
+# make bench   the speed of the things that must be fast
+# make clean   remove the environment, results and caches
+#
+# PYTHON=python3.12 make demo   uses another Python than python3; 3.11 or newer.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
+
+# What is installed is marked by a file each, so that a second call does nothing.
+
+$(VENV)/made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "netsim needs Python 3.11 or newer, and '$(PYTHON)' is not." \
+	         "Name one that is: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/netsim: pyproject.toml $(VENV)/made
+	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	@touch $@
+
+$(VENV)/test $(VENV)/lint: $(VENV)/%: $(VENV)/netsim
+	$(BIN)/python -m pip install --quiet --group $*
+	@touch $@
+
+demo: $(VENV)/netsim
+	$(BIN)/netsim compare demo --out runs/demo --plot runs/demo.png
+
+test: $(VENV)/test
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/lint
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/test
+	$(BIN)/python -m pytest tests/bench --benchmark-only --benchmark-timer=time.process_time
+
+clean:
+	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find netsim tests -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,47 @@
+"""``netsim compare``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from netsim.cli.options import experiment_options, overrides
+
+__all__ = ["compare"]
+
+
+@click.command()
+@experiment_options
+@click.option("--allocator", "allocators", multiple=True, metavar="NAME,...",
+              help="Allocators to compare, instead of those of the file; with options as in "
+                   "parrot:work_conservation=none. The first is the baseline.")
+@click.option("--plot", type=click.Path(), metavar="FILE",
+              help="Draw the total JCTs as a .png, .pdf or .svg.")
+def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
+            quiet: bool, allocators: tuple[str, ...], plot: str | None) -> None:
+    """Run an experiment under several allocators and compare them."""
+    from netsim.analysis.plots import check_plottable, save_plot, total_jct_bars
+    from netsim.cli.tables import print_comparison
+    from netsim.experiments.compare import compare_experiment
+    from netsim.experiments.files import load_experiment
+    from netsim.experiments.spec import default_folder
+    from netsim.experiments.store import check_writable
+
+    changes = overrides(settings, seed)
+    if allocators:
+        names = [name.strip() for each in allocators for name in each.split(",")]
+        changes.append(f"compare.allocators={json.dumps(names)}")
+    loaded = load_experiment(experiment, changes)
+    folder = out or default_folder(loaded)
+    check_writable(folder)
+    if plot is not None:
+        check_plottable(plot)
+    comparison = compare_experiment(loaded, progress=not quiet)
+    comparison.save(folder)
+    if plot is not None:
+        save_plot(total_jct_bars(comparison.table), plot)
+    if quiet:
+        click.echo(folder)
+    else:
+        print_comparison(comparison, folder, plot)

@@ -1,0 +1,58 @@
+"""The command ``netsim``: each command is a thin call of a public function.
+
+Nothing heavy is imported before a command runs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from netsim._version import __version__
+from netsim.cli.compare import compare
+from netsim.cli.init import init
+from netsim.cli.listing import listing
+from netsim.cli.run import run
+from netsim.cli.trace import trace
+from netsim.errors import NetsimError
+
+__all__ = ["main"]
+
+_EXIT_INPUT, _EXIT_INTERRUPTED = 2, 130
+
+
+class _Commands(click.Group):
+    """Turns what netsim raises on purpose, and Ctrl-C, into a line and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except NetsimError as error:
+            click.echo(f"error: {error}", err=True)
+            ctx.exit(_EXIT_INPUT)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(_EXIT_INTERRUPTED)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"],
+                                              "max_content_width": 100})
+@click.version_option(__version__, prog_name="netsim")
+def main() -> None:
+    """Simulate the network under distributed machine learning.
+
+    \b
+    netsim compare demo          run the ready-made comparison
+    netsim init                  write an experiment file with every option
+    netsim run experiment.toml   run it
+    """
+    # An allocator of the user's own, "module:Class", may be in the current folder.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+for command in (run, compare, listing, init, trace):
+    main.add_command(command)

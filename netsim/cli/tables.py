@@ -1,0 +1,90 @@
+"""Results as tables for people; the files have all figures."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from netsim.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from netsim.experiments.compare import Comparison
+    from netsim.experiments.result import Result
+
+__all__ = ["print_comparison", "print_result"]
+
+_COLUMNS = {
+    "total\nJCT (s)": "jct_total_s", "over\nbound": "over_lower_bound",
+    "over\nfirst": "over_baseline", "mean\nJCT (s)": "jct_mean_s", "p95\nJCT (s)": "jct_p95_s",
+    "mean\nCCT (s)": "cct_mean_s", "makespan\n(s)": "makespan_s",
+}
+
+
+def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
+    """Print the summary of one run, and where its results are."""
+    run, summary = result.run, result.summary()
+    bound = summary["lower_bound_total_s"]
+    over = f" ({summary['jct_total_s'] / bound:.2f} times the lower bound)" if bound else ""
+    lines = {
+        "allocator": ", ".join(f"{key} {value}".removeprefix("name ")
+                               for key, value in run["allocator"].items()),
+        "network": run["network"],
+        "workload": f"{run['workload']}: {summary['jobs']:,} jobs, {summary['coflows']:,} "
+                    f"coflows, {format_bytes(summary['bytes'])}",
+        "finished": f"{summary['jobs_finished']:,} of {summary['jobs']:,} jobs",
+        "total JCT": format_seconds(summary["jct_total_s"]) + over,
+        "JCT": _spread(summary, "jct"),
+        "CCT": _spread(summary, "cct"),
+        "makespan": format_seconds(summary["makespan_s"]),
+        "run": f"{summary['decisions']:,} decisions, {summary['events']:,} events, "
+               f"{format_seconds(summary['wall_s'])}",
+        "results": os.fspath(folder),
+    }
+    for name, text in lines.items():
+        click.echo(f"{name:<9}  {text}")
+
+
+def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],
+                     plot: str | None = None) -> None:
+    """Print a comparison, and where its results are."""
+    console = Console(highlight=False)
+    # Too narrow a terminal breaks lines, and a pipe takes them as long as they are.
+    console.width = max(console.width, 100) if console.is_terminal else 160
+    table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False,
+                  padding=(0, 1 if console.is_terminal else 2, 0, 0))
+    table.add_column("allocator", vertical="bottom", overflow="fold")
+    for heading in _COLUMNS:
+        table.add_column(heading, justify="right", no_wrap=True)
+    figures = comparison.table
+    columns = [_aligned(figures[key].tolist()) for key in _COLUMNS.values()]
+    for label, *row in zip(figures["label"], *columns, strict=True):
+        table.add_row(label, *row)
+    console.print(table)
+    jobs = figures["jobs_finished"].iloc[-1]  # of the bound: all
+    for label, finished in zip(figures["label"], figures["jobs_finished"], strict=True):
+        if finished < jobs:
+            click.echo(f"{label}: only {finished:,} of {jobs:,} jobs finished, and count")
+    click.echo(f"results: {os.fspath(folder)}")
+    if plot is not None:
+        click.echo(f"picture: {plot}")
+
+
+def _spread(summary: dict[str, float], name: str) -> str:
+    if f"{name}_mean_s" not in summary:
+        return "not recorded"
+    return ", ".join(f"{label} {format_seconds(summary[f'{name}_{label}_s'])}"
+                     for label in ("mean", "p50", "p95", "p99"))
+
+
+def _aligned(values: Sequence[float]) -> list[str]:
+    """Return a column with as many decimals as give its smallest value three figures."""
+    known = [value for value in values if value > 0 and math.isfinite(value)]
+    decimals = max(0, 2 - math.floor(math.log10(min(known)))) if known else 0
+    return [f"{value:,.{decimals}f}" if math.isfinite(value) else "-" for value in values]

@@ -1,0 +1,122 @@
+"""From a failure to the keys of an experiment that caused it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from netsim.errors import InputError, UnknownNameError
+
+__all__ = ["Problems", "build", "problems_of"]
+
+Built = TypeVar("Built")
+
+
+class Problems(ValueError):
+    """Several problems of one table, raised together; pydantic carries them to `problems_of`.
+
+    Parameters
+    ----------
+    found : iterable of (str, str)
+        The key path below the table, which may be empty, and the message.
+    """
+
+    def __init__(self, found: Iterable[tuple[str, str]]) -> None:
+        self.found = tuple(found)
+        super().__init__("; ".join(message for _, message in self.found))
+
+
+def build(make: Callable[..., Built], table: Mapping[str, Any], skeleton: Sequence[str]) -> Built:
+    """Return ``make(**table)``; where that fails, say which keys are to blame.
+
+    A key is to blame if the failure changes without it. It is then left out, to see what else
+    is wrong, unless it is of the skeleton.
+
+    Parameters
+    ----------
+    make : callable
+        Raises `InputError` for a table that it cannot make anything of.
+    table : mapping
+        The keys and values.
+    skeleton : sequence of str
+        Keys that `make` cannot do without; blamed only where no other is, the first first.
+
+    Raises
+    ------
+    Problems
+        One per key to blame.
+    """
+    try:
+        return make(**table)
+    except InputError as error:
+        raise Problems(_blame(make, dict(table), skeleton, str(error))) from error
+
+
+def _blame(make: Callable[..., Any], table: dict[str, Any], skeleton: Sequence[str],
+           message: str | None) -> list[tuple[str, str]]:
+    found = []
+    while message is not None:
+        key = _culprit(make, table, skeleton, message)
+        found.append((key, message))
+        if not key or key in skeleton:
+            break
+        del table[key]
+        message = _failure(make, table)
+    return found
+
+
+def _culprit(make: Callable[..., Any], table: Mapping[str, Any], skeleton: Sequence[str],
+             message: str) -> str:
+    options = [key for key in table if key not in skeleton]
+    for key in (*options, *(key for key in skeleton if key in table)):
+        if _failure(make, {other: table[other] for other in table if other != key}) != message:
+            return key
+    return ""
+
+
+def _failure(make: Callable[..., Any], table: Mapping[str, Any]) -> str | None:
+    try:
+        make(**table)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def problems_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
+    """Return what pydantic found wrong, each problem beginning with its key path."""
+    problems = []
+    for detail in error.errors():
+        where, cause = detail["loc"], detail.get("ctx", {}).get("error")
+        if isinstance(cause, Problems):
+            problems += [_line((*where, *filter(None, (key,))), text) for key, text in cause.found]
+        else:
+            problems.append(_line(where, _message(detail, cause, model)))
+    return problems
+
+
+def _line(where: Iterable[str | int], message: str) -> str:
+    path = ".".join(map(str, where))
+    return f"{path}: {message}" if path else message
+
+
+def _message(detail: Mapping[str, Any], cause: object, model: type[BaseModel]) -> str:
+    if cause is not None:
+        return str(cause)
+    if detail["type"] == "missing":
+        return "is required"
+    if detail["type"] == "extra_forbidden":
+        return str(UnknownNameError("key", detail["loc"][-1], _keys(model, detail["loc"][:-1])))
+    if detail["type"] in ("model_type", "dict_type"):
+        return f"must be a table, not {detail['input']!r}"
+    return f"{detail['msg'].replace('Input should be', 'must be')}, not {detail['input']!r}"
+
+
+def _keys(model: type[BaseModel], where: Iterable[str | int]) -> list[str]:
+    """Return the fields of the table at a key path."""
+    for part in where:
+        if isinstance(part, str):
+            kind = model.model_fields[part].annotation
+            model = (get_args(kind) or (kind,))[0]
+    return list(model.model_fields)

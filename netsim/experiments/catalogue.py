@@ -1,0 +1,66 @@
+"""What there is to choose from, with a line on each."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+from netsim import network, traces
+from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.errors import UnknownNameError
+from netsim.experiments.files import ready_made_experiments
+from netsim.jobs.patterns import PATTERNS
+
+__all__ = ["CATALOGUES", "catalogue"]
+
+
+def catalogue(kind: str) -> dict[str, str]:
+    """Return what there is of a kind: name to one line.
+
+    Parameters
+    ----------
+    kind : {"allocators", "patterns", "formats", "topologies", "workloads"}
+        ``"topologies"`` are kinds of networks and ready-made ones, ``"workloads"`` ready-made
+        workloads and experiments.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such kind.
+    """
+    if kind not in CATALOGUES:
+        raise UnknownNameError("catalogue", kind, CATALOGUES)
+    return CATALOGUES[kind]()
+
+
+def _allocators() -> dict[str, str]:
+    return {name: _first_line(type(make_allocator(name))) for name in ALLOCATORS}
+
+
+def _patterns() -> dict[str, str]:
+    return {name: _first_line(pattern) for name, pattern in PATTERNS.items()}
+
+
+def _formats() -> dict[str, str]:
+    return {name: form.summary for name, form in traces.FORMATS.items()}
+
+
+def _topologies() -> dict[str, str]:
+    kinds = {name: f"kind: {_first_line(make)}" for name, make in network.TOPOLOGIES.items()}
+    return kinds | network.ready_made()
+
+
+def _workloads() -> dict[str, str]:
+    experiments = {name: f"experiment: {line}" for name, line in ready_made_experiments().items()}
+    return traces.ready_made() | experiments
+
+
+#: Kind -> what lists it.
+CATALOGUES: dict[str, Callable[[], dict[str, str]]] = {
+    "allocators": _allocators, "patterns": _patterns, "formats": _formats,
+    "topologies": _topologies, "workloads": _workloads,
+}
+
+
+def _first_line(thing: Callable[..., object]) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n")[0]

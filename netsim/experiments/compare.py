@@ -1,0 +1,198 @@
+"""Run one workload under several allocators."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from netsim.allocators import describe, make_allocator
+from netsim.analysis.comparison import table_of
+from netsim.errors import InputError, SpecError
+from netsim.experiments.files import load_experiment
+from netsim.experiments.progress import show_progress
+from netsim.experiments.result import Result
+from netsim.experiments.simulate import simulate
+from netsim.experiments.spec import Experiment
+from netsim.experiments.store import save_comparison
+from netsim.experiments.values import parse_allocator
+from netsim.fabric.policy import Allocator
+from netsim.model import Workload
+from netsim.network import Topology, read_network
+from netsim.traces import read_workload
+
+__all__ = ["Comparison", "Policy", "compare", "compare_experiment", "label_of"]
+
+#: What `netsim.make_allocator` takes, or an allocator on one line: ``"parrot:theta_max=0.6"``.
+Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The results of one workload under several allocators.
+
+    Attributes
+    ----------
+    results : mapping of str to Result
+        By label, in the order in which they were asked for. The first is the baseline.
+    spec : mapping or None
+        The experiment that it came from, resolved.
+    """
+
+    results: Mapping[str, Result]
+    spec: Mapping[str, Any] | None = None
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row per allocator and one for the lower bound; see `netsim.analysis.comparison`."""
+        return table_of(self.results)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``comparison.csv`` and a folder per run, all of it or nothing.
+
+        Raises
+        ------
+        OutputError
+            If the folder cannot be written, or holds something else than results.
+        """
+        return save_comparison(self.table, self.results, self.spec, folder)
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(self.results)}>"
+
+
+def compare(network: Topology | str | Path, workload: Workload | str | Path,
+            allocators: Sequence[Policy] | Mapping[str, Policy], *, seed: int = 0,
+            progress: bool | Callable[[int, int], None] = False, **settings: Any) -> Comparison:
+    """Simulate a workload under several allocators.
+
+    Parameters
+    ----------
+    network, workload, seed, progress
+        As for `netsim.simulate`.
+    allocators : sequence or mapping
+        Names, tables, classes or instances; ``"parrot:theta_max=0.6"`` is a name with an
+        option. A mapping gives the labels. The first is the baseline.
+    **settings
+        The other keywords of `netsim.simulate`: observe_interval, until, record, events, check.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InputError
+        If there is nothing to compare, two allocators have one label, or an argument is wrong.
+    NetsimError
+        As `netsim.simulate` does.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> net = netsim.read_network("parrot-fig2")
+    >>> jobs = netsim.read_workload("parrot-fig2")
+    >>> netsim.compare(net, jobs, ["parrot", "lccf"]).table[["label", "jct_total_s"]].round(4)
+             label  jct_total_s
+    0       parrot      40.8889
+    1         lccf      44.0000
+    2  lower bound      33.0000
+    """
+    policies = _labelled(allocators)
+    if not isinstance(network, Topology):
+        network = read_network(network)
+    if not isinstance(workload, Workload):
+        workload = read_workload(workload, seed=seed)
+    results = {}
+    with show_progress(progress, 1) as report:
+        for index, (label, policy) in enumerate(policies.items()):
+            results[label] = simulate(network, workload, allocator=policy, seed=seed, **settings,
+                                      progress=_share(report, index, len(policies)))
+    return Comparison(results)
+
+
+def compare_experiment(experiment: Experiment | str | Path, *,
+                       progress: bool | Callable[[int, int], None] = False) -> Comparison:
+    """Run an experiment under each allocator of its table ``compare``.
+
+    Parameters
+    ----------
+    experiment : Experiment, str or path
+        An experiment, or what `load_experiment` reads.
+    progress : bool or callable
+        As for `netsim.simulate`.
+
+    Returns
+    -------
+    Comparison
+        With the resolved experiment as its `spec`, and that of each run as the result's.
+
+    Raises
+    ------
+    SpecError
+        If it names no allocators to compare.
+    NetsimError
+        As `compare` does.
+    """
+    if not isinstance(experiment, Experiment):
+        experiment = load_experiment(experiment)
+    tables = experiment.compare.allocators
+    if not tables:
+        raise SpecError(["compare.allocators: is empty; list what to compare, or give --allocator"])
+    compared = compare(experiment.network.built, experiment.workload.built,
+                       [table.given for table in tables], progress=progress,
+                       **experiment.settings)
+    specs = [experiment.single(table).resolved() for table in tables]
+    results = {label: replace(result, spec=spec) for (label, result), spec
+               in zip(compared.results.items(), specs, strict=True)}
+    return Comparison(results, experiment.resolved())
+
+
+def label_of(policy: Policy) -> str:
+    """Return an allocator's name, with the options that are not as they are by default.
+
+    Examples
+    --------
+    >>> label_of({"name": "parrot", "theta_max": 0.9, "work_conservation": "none"})
+    'parrot (work_conservation=none)'
+    """
+    allocator = make_allocator(policy)
+    described = describe(allocator)
+    name = described.pop("name")
+    parameters = inspect.signature(type(allocator)).parameters
+    changed = [f"{option}={value}" for option, value in described.items()
+               if option in parameters and repr(value) != repr(parameters[option].default)]
+    return f"{name} ({', '.join(changed)})" if changed else str(name)
+
+
+def _labelled(allocators: Sequence[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:
+    if isinstance(allocators, str) or not isinstance(allocators, Sequence | Mapping):
+        raise InputError(f"allocators must be a list or a mapping, not {allocators!r}")
+    if isinstance(allocators, Mapping):
+        pairs = [(str(label), _table(policy)) for label, policy in allocators.items()]
+    else:
+        pairs = [(label_of(_table(policy)), _table(policy)) for policy in allocators]
+    if not pairs:
+        raise InputError("there are no allocators to compare")
+    labelled = dict(pairs)
+    if len(labelled) < len(pairs):
+        labels = [label for label, _ in pairs]
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise InputError(f"two allocators to compare are the same: {twice!r}; leave one out, or "
+                         "give a mapping with a label for each")
+    return labelled
+
+
+def _table(policy: Policy) -> Policy:
+    return parse_allocator(policy) if isinstance(policy, str) else policy
+
+
+def _share(report: Callable[[int, int], None], index: int, runs: int
+           ) -> Callable[[int, int], None]:
+    """Return a report on one of several runs that take turns."""
+    return lambda done, total: report(index * total + done, runs * total)

@@ -1,0 +1,46 @@
+"""Run an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from netsim.experiments.files import load_experiment
+from netsim.experiments.result import Result
+from netsim.experiments.simulate import simulate
+from netsim.experiments.spec import Experiment
+
+__all__ = ["run", "run_experiment"]
+
+
+def run_experiment(experiment: Experiment | str | Path, *,
+                   progress: bool | Callable[[int, int], None] = False) -> Result:
+    """Run an experiment under its allocator; `netsim.run`.
+
+    Parameters
+    ----------
+    experiment : Experiment, str or path
+        An experiment, or what `load_experiment` reads.
+    progress : bool or callable
+        As for `netsim.simulate`.
+
+    Returns
+    -------
+    Result
+        Its `spec` is the resolved experiment.
+
+    Raises
+    ------
+    NetsimError
+        As `load_experiment` and `netsim.simulate` do.
+    """
+    if not isinstance(experiment, Experiment):
+        experiment = load_experiment(experiment)
+    alone = experiment.single()
+    result = simulate(alone.network.built, alone.workload.built,
+                      allocator=alone.allocator.given, progress=progress, **alone.settings)
+    return replace(result, spec=alone.resolved())
+
+
+run = run_experiment

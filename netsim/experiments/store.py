@@ -1,0 +1,269 @@
+"""Results on disk: a folder that is there whole or not at all."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import tomli_w
+
+from netsim._version import __version__
+from netsim.analysis.metrics import summarise
+from netsim.errors import InputError, OutputError
+from netsim.experiments.result import Result
+
+__all__ = ["check_writable", "load_result", "save_comparison", "save_result", "whole_folder"]
+
+TABLES = ("jobs", "coflows", "flows", "links", "decisions")
+
+#: Files that only finished results have, of a run and of a comparison.
+MARKS = ("summary.json", "comparison.csv")
+
+#: What a summary repeats of the run that it is of.
+_OF_RUN = ("decisions", "events", "wall_s")
+
+
+def save_result(result: Result, folder: str | Path) -> Path:
+    """Write a result to a folder, in place of the result that is there.
+
+    The folder then holds ``summary.json`` (the summary, what identifies the run, and the
+    columns of the tables), ``spec.toml`` if the result is of an experiment, and one ``.csv``
+    per table. Floats read back exactly.
+
+    Parameters
+    ----------
+    result : Result
+    folder : path-like
+        New, empty, or an earlier result.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be written, or holds something else. Nothing is left behind.
+    """
+    with whole_folder(folder) as temporary:
+        _write_result(result, temporary)
+    return Path(folder)
+
+
+def save_comparison(table: pd.DataFrame, results: Mapping[str, Result],
+                    spec: Mapping[str, Any] | None, folder: str | Path) -> Path:
+    """Write several results to one folder; see `netsim.experiments.compare.Comparison.save`.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Written to ``comparison.csv``, but for the wall-clock times: the same experiment gives
+        the same bytes.
+    results : mapping of str to Result
+        By label; each is written to a folder with a name as near to the label as can be.
+    spec : mapping or None
+        What they came from.
+    folder : path-like
+        As for `save_result`.
+
+    Raises
+    ------
+    OutputError
+        As `save_result` does.
+    """
+    with whole_folder(folder) as temporary:
+        if spec is not None:
+            _write_spec(spec, temporary)
+        for label, result in results.items():
+            path = _free(temporary, re.sub(r"[^\w.=+-]+", "-", label).strip("-.") or "run")
+            path.mkdir()
+            _write_result(result, path)
+        _write_table(table.drop(columns="wall_s"), temporary / "comparison.csv")
+    return Path(folder)
+
+
+def _free(folder: Path, name: str) -> Path:
+    """Return a path in the folder that nothing is at yet."""
+    names = (name if k == 1 else f"{name}-{k}" for k in itertools.count(1))
+    return next(path for path in map(folder.joinpath, names) if not path.exists())
+
+
+def _write_result(result: Result, folder: Path) -> None:
+    if result.spec is not None:
+        _write_spec(result.spec, folder)
+    tables = {name: table for name in TABLES if (table := getattr(result, name)) is not None}
+    for name, table in tables.items():
+        _write_table(table, folder / f"{name}.csv")
+    columns = {name: {column: _kind(table[column]) for column in table}
+               for name, table in tables.items()}
+    summary = dict(result.run) | result.summary() | {"tables": columns}
+    text = json.dumps(_plain(summary), indent=2, allow_nan=False)
+    (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _write_spec(spec: Mapping[str, Any], folder: Path) -> None:
+    text = f"# The experiment of these results, run by netsim {__version__}.\n"
+    (folder / "spec.toml").write_text(text + tomli_w.dumps(spec), encoding="utf-8")
+
+
+def _write_table(table: pd.DataFrame, path: Path) -> None:
+    table.to_csv(path, index=False, lineterminator="\n", encoding="utf-8")
+
+
+def load_result(folder: str | Path) -> Result:
+    """Read back what `save_result` wrote.
+
+    Raises
+    ------
+    InputError
+        If the folder is not a result, or is damaged.
+    """
+    try:
+        return _load(Path(folder))
+    except FileNotFoundError as error:
+        raise InputError(f"{folder}: not a result: it has no {Path(error.filename).name}"
+                         ) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder}: not a readable result: {error}") from error
+
+
+def _load(folder: Path) -> Result:
+    stored = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    columns = stored.pop("tables")
+    tables = {name: _read_table(folder / f"{name}.csv", columns[name]) if name in columns else None
+              for name in TABLES}
+    path = folder / "spec.toml"
+    spec = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    summary = summarise(Result(**tables, run=stored))  # type: ignore[arg-type]
+    run = {key: value for key, value in stored.items() if key in _OF_RUN or key not in summary}
+    return Result(**tables, run=run, spec=spec)  # type: ignore[arg-type]
+
+
+def _kind(column: pd.Series) -> str | list[str]:
+    """Return a column's type for `_read_table`: a name, or the categories."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return list(column.cat.categories)
+    return str(column.dtype) if column.dtype.kind in "iufb" else "str"
+
+
+def _read_table(path: Path, columns: Mapping[str, str | list[str]]) -> pd.DataFrame:
+    # As text first: pandas' own reading of floats is not exact in all its versions.
+    text = pd.read_csv(path, dtype=str, keep_default_na=False)
+    return pd.DataFrame({name: _column(text[name], kind) for name, kind in columns.items()})
+
+
+def _column(text: pd.Series, kind: str | list[str]) -> Any:
+    if isinstance(kind, list):
+        return pd.Categorical(text, categories=kind)
+    if kind == "float64":
+        return np.array([float(each or "nan") for each in text], dtype=np.float64)
+    if kind == "bool":
+        return text == "True"
+    return text if kind == "str" else text.astype(kind)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: NaN and infinities as null, arrays as lists."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def check_writable(folder: str | Path) -> None:
+    """Find out before a long run whether results can be written to a folder.
+
+    Raises
+    ------
+    OutputError
+        If they cannot: there is something else than an empty folder or an earlier result,
+        or a folder cannot be made there.
+    """
+    target = Path(os.path.realpath(folder))
+    with _naming(folder):
+        if target.exists() and not target.is_dir():
+            raise OutputError(f"{folder}: is a file, not a folder")
+        if Path.cwd().is_relative_to(target):
+            raise OutputError(f"{folder}: holds the current folder, which cannot be replaced")
+        if target.is_dir() and any(target.iterdir()) and not _holds_result(target):
+            raise OutputError(f"{folder}: holds something else than results of netsim; "
+                              "give a new folder, or empty this one")
+        parent = target.parent
+        while not parent.exists():
+            parent = parent.parent
+        os.rmdir(tempfile.mkdtemp(prefix=".netsim-", dir=parent))
+
+
+@contextmanager
+def whole_folder(folder: str | Path) -> Iterator[Path]:
+    """Give a temporary folder that takes the place of `folder` at the end, if all goes well.
+
+    An earlier result is moved aside until the new one is in its place.
+
+    Raises
+    ------
+    OutputError
+        As `check_writable` does, or if something cannot be written.
+    """
+    check_writable(folder)
+    target = Path(os.path.realpath(folder))
+    temporary, aside = (target.with_name(f".{target.name}.{secrets.token_hex(4)}.{suffix}")
+                        for suffix in ("new", "old"))
+    parents = [parent for parent in target.parents if not parent.exists()]
+    with _naming(folder):
+        try:
+            temporary.mkdir(parents=True)
+            yield temporary
+            _replace(target, temporary, aside)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+            for parent in parents:
+                with suppress(OSError):  # it holds the results, if all went well
+                    parent.rmdir()
+
+
+def _replace(target: Path, new: Path, aside: Path) -> None:
+    if not target.exists():
+        new.rename(target)
+        return
+    target.rename(aside)
+    try:
+        new.rename(target)
+    except BaseException:
+        aside.rename(target)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _holds_result(folder: Path) -> bool:
+    return any((folder / mark).is_file() for mark in MARKS)
+
+
+@contextmanager
+def _naming(folder: str | Path) -> Iterator[None]:
+    """Make an OutputError that names the folder of whatever cannot be written."""
+    try:
+        yield
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,275 @@
+"""The tables of an experiment: each checks itself by building what it describes."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
+
+from netsim import network as networks
+from netsim import traces
+from netsim.allocators import describe, make_allocator
+from netsim.errors import InputError, UnknownNameError
+from netsim.experiments.blame import build
+from netsim.experiments.values import LinkName, Rate, Seconds, parse_allocator
+from netsim.fabric.policy import Allocator
+from netsim.model import Workload
+from netsim.network.files import ready_made_folder
+from netsim.traces.formats import Request, resolve
+
+__all__ = ["AllocatorTable", "CompareTable", "EventTable", "NetworkTable", "Table",
+           "WorkloadTable"]
+
+class Table(BaseModel):
+    """A table whose keys are all known."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _OpenTable(BaseModel):
+    """A table with a few keys of its own, which hands the others on as options."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The keys and values, as given."""
+        return self.model_dump(exclude_none=True)
+
+
+class NetworkTable(_OpenTable):
+    """``[network]``: a ready-made network, a file, or a kind; and options.
+
+    Attributes
+    ----------
+    name : str, optional
+        A ready-made network. Beside `file` or `kind` just a label.
+    file : str, optional
+        What `netsim.read_network` reads.
+    kind : str, optional
+        A name of `netsim.network.TOPOLOGIES`. All other keys are options of its builder.
+    sha256 : str, optional
+        Refuse a `file` with another digest.
+    """
+
+    name: str | None = None
+    file: str | None = None
+    kind: str | None = None
+    sha256: str | None = None
+    _built: networks.Topology = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _build(self) -> NetworkTable:
+        needed = _required(networks.TOPOLOGIES.get(str(self.kind)))
+        self._built = build(_network, self.given, (*needed, "name", "file", "kind"))
+        return self
+
+    @property
+    def built(self) -> networks.Topology:
+        """The network."""
+        return self._built
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the table with the options of a TOML description and all defaults in it."""
+        table = self.given
+        if self.file is not None and Path(self.file).suffix != ".toml":
+            return table | _pinned(self.file)
+        if self.kind is None:
+            path = Path(table.pop("file", ready_made_folder() / f"{self.name}.toml"))
+            description = tomllib.loads(path.read_text(encoding="utf-8"))
+            table = {"name": path.stem} | description | table
+        full = {"kind": table["kind"]} | _defaults(networks.TOPOLOGIES[table["kind"]]) | table
+        return {key: value for key, value in full.items()
+                if value is not None and key not in ("description", "sha256")}
+
+
+def _network(*, kind: str | None = None, file: str | None = None, name: str | None = None,
+             sha256: str | None = None, **options: Any) -> networks.Topology:
+    if kind is not None and file is not None:
+        raise InputError("give either kind or file, not both")
+    _check_digest(file, sha256)
+    if kind is None and file is None:
+        return networks.read_network(_ready_made("network", name, networks.ready_made()),
+                                     **options)
+    label = {} if name is None else {"name": name}
+    if file is not None:
+        return networks.read_network(Path(file), **label, **options)
+    return networks.make_network(str(kind), **label, **options)
+
+
+class WorkloadTable(_OpenTable):
+    """``[workload]``: a ready-made workload, a file, or a format that generates; and options.
+
+    Attributes
+    ----------
+    name : str, optional
+        A ready-made workload. Beside `file` or `format` just a label.
+    file : str, optional
+        What `netsim.read_workload` reads.
+    format : str, optional
+        A name of `netsim.traces.FORMATS`. All other keys are options of `netsim.read_workload`.
+    seed : int
+        Of everything random in the workload; the experiment's where it is not given.
+    sha256 : str, optional
+        Refuse a file with another digest.
+    """
+
+    name: str | None = None
+    file: str | None = None
+    format: str | None = None
+    seed: int = 0
+    sha256: str | None = None
+    _request: Request = PrivateAttr()
+    _built: Workload = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _build(self) -> WorkloadTable:
+        self._request, self._built = build(_workload, self.given, ("name", "file", "format"))
+        return self
+
+    @property
+    def built(self) -> Workload:
+        """The workload."""
+        return self._built
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the table with the options of a workload file and all defaults in it."""
+        request = self._request
+        table = {"name": self._built.name, "format": request.format, "seed": request.seed}
+        table |= _format_defaults(request.format) | dict(request.options)
+        if request.path is not None:
+            table |= _pinned(request.path)
+        if request.path is not None and self.file is None:
+            # The data come with netsim: by name, not by a path of this machine.
+            table = table | {"name": self.name}
+            del table["file"], table["format"]
+        return table
+
+
+def _workload(*, name: str | None = None, file: str | None = None, format: str | None = None,
+              sha256: str | None = None, seed: int = 0, **options: Any
+              ) -> tuple[Request, Workload]:
+    source: str | Path | None = None if file is None else Path(file)
+    if file is None and format is None:
+        source = _ready_made("workload", name, traces.ready_made())
+    request = resolve(source, format, seed, options)
+    _check_digest(request.path, sha256)
+    workload = request.workload()
+    return request, workload if name is None else replace(workload, name=name)
+
+
+class AllocatorTable(_OpenTable):
+    """``allocator``: a name, or a table with a name and options.
+
+    Attributes
+    ----------
+    name : str
+        As for `netsim.make_allocator`. All other keys are the allocator's options.
+    """
+
+    name: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: object) -> object:
+        if isinstance(value, str):
+            return parse_allocator(value)
+        if not isinstance(value, Mapping):
+            raise InputError(f"must be a name, or a table with a name and options, not {value!r}")
+        return value
+
+    @model_validator(mode="after")
+    def _build(self) -> AllocatorTable:
+        build(_allocator, self.given, ("name",))
+        return self
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the table with all options in it."""
+        described = describe(make_allocator(self.given))
+        defaults = {key: value for key, value in described.items()
+                    if isinstance(value, str | int | float | list | tuple | dict)}
+        return defaults | self.given
+
+
+def _allocator(**table: Any) -> Allocator:
+    return make_allocator(table)
+
+
+class EventTable(Table):
+    """``[[events]]``: a link's capacity changes; see `netsim.CapacityEvent`.
+
+    Attributes
+    ----------
+    at : float
+        When, in seconds.
+    link : str or int
+        Name or number.
+    capacity : float
+        From then on, in bytes per second.
+    """
+
+    at: Seconds
+    link: LinkName
+    capacity: Rate
+
+
+class CompareTable(Table):
+    """``[compare]``: what `netsim compare` runs.
+
+    Attributes
+    ----------
+    allocators : list of AllocatorTable
+        The first is the baseline.
+    """
+
+    allocators: list[AllocatorTable] = []
+
+
+def _ready_made(kind: str, name: str | None, known: Collection[str]) -> str:
+    if name is None:
+        raise InputError(f"give the name of a ready-made {kind}, a file, or a "
+                         f"{'kind' if kind == 'network' else 'format'}")
+    if name not in known:
+        raise UnknownNameError(kind, name, known)
+    return name
+
+
+def _required(make: Callable[..., Any] | None) -> list[str]:
+    parameters = inspect.signature(make).parameters if make is not None else {}
+    return [name for name, each in parameters.items() if each.default is each.empty]
+
+
+def _defaults(make: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(make).parameters
+    return {name: each.default for name, each in parameters.items()
+            if each.default is not each.empty}
+
+
+def _format_defaults(name: str) -> dict[str, Any]:
+    form = traces.FORMATS[name]
+    defaults = {each.name: each.default for each in fields(traces.Construction)}
+    defaults |= _defaults(form.read)
+    return {key: defaults[key] for key in form.options if defaults.get(key) is not None}
+
+
+def _pinned(path: str | Path) -> dict[str, str]:
+    """Return the keys that name a file and what was in it."""
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return {"file": os.path.abspath(path), "sha256": digest}
+
+
+def _check_digest(path: str | Path | None, sha256: str | None) -> None:
+    if sha256 is None:
+        return
+    if path is None:
+        raise InputError("sha256 is that of a file, and none is read")
+    if os.path.isfile(path) and _pinned(path)["sha256"] != sha256:
+        raise InputError(f"{path} has changed: its sha256 is {_pinned(path)['sha256']}, "
+                         f"not {sha256}")

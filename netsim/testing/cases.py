@@ -1,0 +1,181 @@
+"""Random problems for allocators: plain data that can be drawn, printed, varied and shrunk."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.fabric.policy import Knowledge
+from netsim.fabric.view import FabricView
+from netsim.network import BigSwitch, Topology
+from netsim.testing.view import make_view
+
+__all__ = ["Case", "Pick", "draw_case", "draw_network", "with_capacity"]
+
+#: ``pick(low, high)`` returns a whole number from low to high. All draws go through it, so that
+#: one generator serves NumPy and hypothesis, which shrinks towards low.
+Pick = Callable[[int, int], int]
+
+#: Sizes are multiples of it, so that eighths of them are whole bytes and sums are exact: in
+#: whatever order they are added, equal keys stay equal.
+_GRAIN = 64
+_PORT = 250_000.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """The arguments of `make_view`, in full: a view as plain data.
+
+    Its text is the call that makes the view.
+    """
+
+    network: Topology
+    coflows: tuple[tuple[tuple[int, int, float], ...], ...]
+    sent: tuple[float | tuple[float, ...], ...]
+    jobs: tuple[int, ...]
+    valid_s: tuple[float, ...]
+    now: float
+    weight: tuple[float, ...]
+    capacity: Mapping[int, float]
+    arrival_s: tuple[float, ...]
+    attained: tuple[float, ...]
+    completed: tuple[int, ...]
+    ahead_s: tuple[float, ...]
+
+    def view(self, knows: Knowledge = "sizes") -> FabricView:
+        """Build the view."""
+        return make_view(**{each.name: getattr(self, each.name) for each in fields(self)},
+                         knows=knows)
+
+    def bytes_sent(self) -> tuple[tuple[float, ...], ...]:
+        """Return the bytes that each flow has sent, where `sent` may hold fractions."""
+        return tuple(tuple(part * size for _, _, size in flows) if isinstance(part, float)
+                     else part for flows, part in zip(self.coflows, self.sent, strict=True))
+
+    def open_flows(self) -> list[tuple[int, int]]:
+        """Return (coflow, place in it) of each flow that is in the view, in the view's order."""
+        return [(c, f) for c, sent in enumerate(self.bytes_sent())
+                for f, nbytes in enumerate(sent) if nbytes < self.coflows[c][f][2]]
+
+    def smaller(self) -> Iterator[Case]:
+        """Yield the cases without one of the coflows, then without one of the flows."""
+        if len(self.coflows) > 1:
+            for c in range(len(self.coflows)):
+                yield replace(self, **{name: _without(getattr(self, name), c) for name in
+                                       ("coflows", "sent", "jobs", "valid_s", "weight")})
+        for c, f in self.open_flows():
+            others = [flow for coflow, flow in self.open_flows() if coflow == c and flow != f]
+            if others:
+                part = self.sent[c]
+                yield replace(
+                    self, coflows=_with(self.coflows, c, _without(self.coflows[c], f)),
+                    sent=_with(self.sent, c, part if isinstance(part, float)
+                               else _without(part, f)))
+
+    def __str__(self) -> str:
+        count, jobs = len(self.coflows), len(self.arrival_s)
+        default = {"sent": (0.0,) * count, "jobs": tuple(range(count)), "now": max(self.valid_s),
+                   "valid_s": (0.0,) * count, "weight": (1.0,) * count, "capacity": {},
+                   "arrival_s": (0.0,) * jobs, "attained": (0.0,) * jobs,
+                   "completed": (0,) * jobs, "ahead_s": (0.0,) * jobs}
+        lines = [f"make_view({_network_text(self.network)}",
+                 f"coflows={[list(flows) for flows in self.coflows]}"]
+        for name, usual in default.items():
+            value = getattr(self, name)
+            if value != usual:
+                lines.append(f"{name}={list(value) if isinstance(value, tuple) else value}")
+        return ",\n          ".join(lines) + ")"
+
+
+def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
+    return (*values[:place], *values[place + 1:])
+
+
+def _with(values: Sequence[Any], place: int, value: Any) -> tuple[Any, ...]:
+    return (*values[:place], value, *values[place + 1:])
+
+
+def _network_text(network: Topology) -> str:
+    if not isinstance(network, BigSwitch):
+        return repr(network)
+    ports = network.capacity.tolist()
+    out, into = ports[:network.hosts], ports[network.hosts:]
+    loopback = ", loopback_uses_ports=True" if network.loopback_uses_ports else ""
+    return f"BigSwitch({out}, {into}{loopback})"
+
+
+def with_capacity(network: Topology, capacity: NDArray[np.float64]) -> Topology:
+    """Return a network that differs in the capacities of its links."""
+    other = copy.copy(network)
+    other.capacity = np.array(capacity, dtype=np.float64)
+    other.capacity.flags.writeable = False
+    return other
+
+
+def draw_network(pick: Pick, max_hosts: int) -> BigSwitch:
+    """Draw a big switch of 2 to `max_hosts` hosts with unequal ports."""
+    hosts = pick(2, max_hosts)
+    ports = [_PORT * pick(1, 8) for _ in range(2 * hosts)]
+    return BigSwitch(ports[:hosts], ports[hosts:], loopback_uses_ports=bool(pick(0, 1)))
+
+
+def draw_case(pick: Pick, network: Topology, max_coflows: int, max_width: int) -> Case:
+    """Draw coflows of several jobs in the middle of a run, some links degraded or failed.
+
+    Raises
+    ------
+    InputError
+        If no flow can cross a link, on a single host.
+    """
+    if network.hosts == 1 and not network.loopback_uses_ports:
+        raise InputError(f"network {network.name!r} has one host: no flow crosses a link")
+    count = pick(1, max_coflows)
+    jobs = pick(1, count)
+    arrival = tuple(np.cumsum([0.25 * pick(0, 4) for _ in range(jobs)]).tolist())
+    owners = [pick(0, jobs - 1) for _ in range(count)]
+    keys = sorted((arrival[job] + 0.25 * pick(0, 4), job) for job in owners)
+    coflows = tuple(_draw_flows(pick, network, max_width) for _ in keys)
+    in_step = pick(0, 1) == 0
+    completed = tuple(pick(0, 3) for _ in range(jobs))
+    return Case(
+        network=network, coflows=coflows,
+        sent=tuple(pick(0, 7) / 8 if in_step else _draw_sent(pick, flows) for flows in coflows),
+        jobs=tuple(job for _, job in keys), valid_s=tuple(at for at, _ in keys),
+        now=keys[-1][0] + 0.25 * pick(0, 4), weight=tuple(float(pick(1, 3)) for _ in keys),
+        capacity=_draw_degraded(pick, network), arrival_s=arrival, completed=completed,
+        attained=tuple(float(_GRAIN * pick(1, 100_000) * (z > 0)) for z in completed),
+        ahead_s=tuple(0.25 * pick(0, 20) for _ in range(jobs)))
+
+
+def _draw_flows(pick: Pick, network: Topology, max_width: int) -> tuple[Any, ...]:
+    """Draw flows that cross links; two may share a pair of hosts."""
+    flows = []
+    for _ in range(pick(1, max_width)):
+        src = pick(0, network.hosts - 1)
+        if network.loopback_uses_ports:
+            dst = pick(0, network.hosts - 1)
+        else:
+            dst = (src + pick(1, network.hosts - 1)) % network.hosts
+        flows.append((src, dst, float(_GRAIN * pick(1, 16_000))))
+    return tuple(flows)
+
+
+def _draw_sent(pick: Pick, flows: Sequence[tuple[int, int, float]]) -> tuple[float, ...]:
+    """Draw how many eighths each flow has sent; the last flow has not sent all."""
+    last = len(flows) - 1
+    return tuple(size / 8 * pick(0, 8 if flow < last else 7)
+                 for flow, (_, _, size) in enumerate(flows))
+
+
+def _draw_degraded(pick: Pick, network: Topology) -> dict[int, float]:
+    """Draw the links, at most one in three cases, that have 0 to 3 quarters of their capacity."""
+    if pick(0, 2) < 2:
+        return {}
+    link = pick(0, network.links - 1)
+    return {link: float(network.capacity[link]) * pick(0, 3) / 4}

@@ -1,0 +1,142 @@
+"""What an allocator promises: per promise, a function that returns the fault it finds, if any."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+
+from netsim.fabric.records import DUST
+from netsim.fabric.view import FabricView
+from netsim.network import BigSwitch
+from netsim.testing import variations
+from netsim.testing.trial import Trial, listed
+
+__all__ = ["PROMISES"]
+
+#: Powers of two scale without rounding, so that the answer is the same to the last bit unless
+#: the allocator counts in absolute units.
+_SECONDS, _BYTES = 2.0**6, 2.0**12
+
+
+def _changes_the_view(trial: Trial) -> str | None:
+    view = trial.case.view(trial.allocator.knows)
+    before = _snapshot(view)
+    trial.ask(view)
+    after = _snapshot(view)
+    changed = [name for name in before if before[name] != after[name]]
+    return f"{', '.join(changed)} changed" if changed else None
+
+
+def _snapshot(view: FabricView) -> dict[str, bytes]:
+    """Return all that the view shows, and the rows behind it, as bytes."""
+    names = [name for name, value in vars(FabricView).items()
+             if isinstance(value, property | cached_property) and not name.startswith("_")]
+    shown = {name: getattr(view, name) for name in names}
+    # Only now: looking at gamma and at attained service brings rows up to date.
+    table = view._table
+    rows = {f"table.{name}": getattr(table, name)
+            for name in ("coflows", "flows", "hops", "loads", "jobs", "capacity")}
+    return {name: b"".join(np.asarray(part).tobytes()
+                           for part in (value if isinstance(value, tuple) else (value,)))
+            for name, value in (shown | rows).items()}
+
+
+def _overloads(trial: Trial) -> str | None:
+    load, capacity = trial.view.link_load(trial.answer), trial.view.capacity
+    over = np.flatnonzero(load > capacity * (1 + DUST))
+    if not len(over):
+        return None
+    link = over[0]
+    return (f"it puts {load[link]:.9g} of {capacity[link]:.9g} bytes/s on link "
+            f"{trial.case.network.link_names[link]!r}")
+
+
+def _wavers(trial: Trial) -> str | None:
+    again = trial.rates(trial.case)
+    if np.array_equal(again, trial.answer):
+        return None
+    return f"asked again, it gives flows {listed(again)} bytes/s and not {listed(trial.answer)}"
+
+
+def _minds_host_names(trial: Trial) -> str | None:
+    if not isinstance(trial.case.network, BigSwitch):
+        return None
+    names = trial.rng().permutation(trial.case.network.hosts).tolist()
+    return trial.difference(variations.rename_hosts(trial.case, names),
+                         f"if hosts are numbered {names}")
+
+
+def _minds_flow_order(trial: Trial) -> str | None:
+    if not isinstance(trial.case.network, BigSwitch):
+        return None
+    rng = trial.rng()
+    orders = [rng.permutation(len(flows)).tolist() for flows in trial.case.coflows]
+    other, places = variations.reorder_flows(trial.case, orders)
+    return trial.difference(other, f"if flows are listed in the order {orders}", places=places)
+
+
+def _minds_job_numbers(trial: Trial) -> str | None:
+    numbers = np.cumsum(trial.rng().integers(1, 4, len(trial.case.arrival_s))).tolist()
+    return trial.difference(variations.renumber_jobs(trial.case, numbers),
+                         f"if jobs are numbered {numbers}, with idle ones between")
+
+
+def _minds_seconds(trial: Trial) -> str | None:
+    return trial.difference(variations.scale_time(trial.case, _SECONDS),
+                         f"if the unit of time is {_SECONDS:g} times as long", factor=_SECONDS)
+
+
+def _minds_bytes(trial: Trial) -> str | None:
+    if not trial.allocator.scale_free:
+        return None
+    return trial.difference(variations.scale_bytes(trial.case, _BYTES),
+                         f"if sizes and capacities are {_BYTES:g} times as large", factor=_BYTES)
+
+
+def _peeks_at_sizes(trial: Trial) -> str | None:
+    if trial.allocator.knows != "sent":
+        return None
+    factors = trial.rng().integers(1, 9, trial.view.flows).astype(np.float64)
+    return trial.difference(variations.more_unsent(trial.case, factors.tolist()),
+                         f"if flows have {listed(factors)} times as much to send")
+
+
+def _peeks_ahead(trial: Trial) -> str | None:
+    if trial.allocator.knows == "jobs":
+        return None
+    return trial.difference(variations.more_ahead(trial.case, 64.0), "if jobs have more to emit")
+
+
+def _wastes(trial: Trial) -> str | None:
+    if not trial.allocator.work_conserving:
+        return None
+    view = trial.view
+    spare = view.capacity - view.link_load(trial.answer)
+    # Twice the dust: sharing itself takes a link with less than that left for full.
+    full = spare <= 2 * DUST * view.capacity
+    ptr, links = view.paths
+    for flow, (first, end) in enumerate(zip(ptr, ptr[1:], strict=False)):
+        path = links[first:end]
+        if not full[path].any():
+            c, f = trial.case.open_flows()[flow]
+            return (f"flow {f} of coflow {c} could be given "
+                    f"{math.floor(spare[path].min())} bytes/s more")
+    return None
+
+
+PROMISES: dict[str, Callable[[Trial], str | None]] = {
+    "changes the view": _changes_the_view,
+    "is not feasible": _overloads,
+    "is not deterministic": _wavers,
+    "depends on the numbers of hosts": _minds_host_names,
+    "depends on the order in which a coflow's flows are listed": _minds_flow_order,
+    "depends on the numbers of jobs": _minds_job_numbers,
+    "depends on the unit of time": _minds_seconds,
+    "depends on the unit of bytes (declare scale_free = False if it is to)": _minds_bytes,
+    "depends on bytes not sent yet, which it says it does not know": _peeks_at_sizes,
+    "depends on coflows not emitted yet, which it says it does not know": _peeks_ahead,
+    "is not work-conserving, as it claims": _wastes,
+}

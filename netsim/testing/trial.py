@@ -1,0 +1,142 @@
+"""One allocator on one view: asking it, also in other words, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.allocators import describe, make_allocator
+from netsim.fabric.policy import Allocation, Allocator
+from netsim.fabric.records import DUST
+from netsim.fabric.view import FabricView
+from netsim.testing.cases import Case
+
+__all__ = ["BrokenPromise", "Policy", "Trial", "listed"]
+
+Floats = NDArray[np.float64]
+Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
+
+
+class BrokenPromise(Exception):
+    """A promise that an allocator broke, and on which view."""
+
+    def __init__(self, trial: Trial, promise: str, fault: str) -> None:
+        options = describe(trial.allocator)
+        name = options.pop("name")
+        given = ", ".join(f"{option}={value!r}" for option, value in options.items())
+        super().__init__(f"allocator {name}{f' ({given})' if given else ''} {promise}: {fault}, "
+                         f"on the view\n{trial.case}")
+        self.promise = promise
+        self.case = trial.case
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An allocator to be asked on a view, and on others that are the same in other words.
+
+    Parameters
+    ----------
+    policy : str, mapping, Allocator or class
+        Each question goes to a fresh instance.
+    case : Case
+    seed : int
+        Of the choice of other words.
+    """
+
+    policy: Policy
+    case: Case
+    seed: int
+
+    @cached_property
+    def allocator(self) -> Allocator:
+        """An instance to read the declarations of."""
+        return make_allocator(self.policy)
+
+    @cached_property
+    def view(self) -> FabricView:
+        """A view to look at, not to ask with."""
+        return self.case.view()
+
+    @cached_property
+    def answer(self) -> Floats:
+        """The rate of each flow."""
+        return self.rates(self.case)
+
+    def rng(self) -> np.random.Generator:
+        """Return the source of variations: the same for each promise and each smaller case."""
+        return np.random.default_rng(self.seed)
+
+    def ask(self, view: FabricView) -> Allocation:
+        """Return the answer of a fresh instance; what it raises gets a note of the case."""
+        with ExitStack() as stack:
+            stack.push(partial(_add_note, f"on the view\n{self.case}"))
+            return make_allocator(self.policy).allocate(view)
+
+    def rates(self, case: Case) -> Floats:
+        """Return the rates that the allocator gives on a case.
+
+        Raises
+        ------
+        BrokenPromise
+            If the allocation does not fit the view.
+        """
+        other = replace(self, case=case)
+        view = case.view(self.allocator.knows)
+        allocation = other.ask(view)
+        fault = _misfit(view, allocation)
+        if fault:
+            raise BrokenPromise(other, "does not return an Allocation that fits the view", fault)
+        return view.rates(allocation)
+
+    def difference(self, other: Case, what: str, *, factor: float = 1.0,
+                   places: list[int] | None = None) -> str | None:
+        """Say how the answer to the same problem in other words differs, if it does.
+
+        Parameters
+        ----------
+        other : Case
+        what : str
+            How it has been varied.
+        factor : float
+            What rates are to be multiplied by.
+        places : list of int, optional
+            Where each of its flows stands in this trial's view.
+        """
+        expected = factor * (self.answer if places is None else self.answer[places])
+        rates = self.rates(other)
+        slack = DUST * factor * self.view.capacity.max()
+        if np.allclose(rates, expected, rtol=0, atol=slack):
+            return None
+        return f"flows get {listed(rates)} bytes/s and not {listed(expected)} {what}"
+
+
+def _add_note(note: str, _kind: Any, error: BaseException | None, _trace: Any) -> bool:
+    if error is not None:
+        error.add_note(note)
+    return False
+
+
+def _misfit(view: FabricView, allocation: Allocation) -> str | None:
+    """Say what is wrong with the form of an answer."""
+    if not isinstance(allocation, Allocation):
+        return f"it returned {type(allocation).__name__}, not an Allocation"
+    if not allocation.revisit_at > view.now:
+        return f"it asks to be woken at {allocation.revisit_at!r} s, not after now, {view.now!r} s"
+    for form, entries in (("rates", view.flows), ("shares", len(view)), ("weights", view.flows)):
+        values = getattr(allocation, form)
+        if values is not None and values.shape != (entries,):
+            return f"it returned {form} of shape {values.shape}, not ({entries},)"
+        if values is not None and not np.all(np.isfinite(values) & (values >= 0)):
+            return f"it returned the {form} {listed(values)}, not all finite and at least 0"
+    return None
+
+
+def listed(values: Floats) -> str:
+    """Return numbers as text, to nine digits."""
+    return "[" + ", ".join(f"{value:.9g}" for value in values) + "]"

@@ -1,0 +1,98 @@
+"""The same problem in other words: what an allocator must answer alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from netsim.testing.cases import Case, with_capacity
+
+__all__ = ["more_ahead", "more_unsent", "rename_hosts", "renumber_jobs", "reorder_flows",
+           "scale_bytes", "scale_time"]
+
+
+def rename_hosts(case: Case, names: Sequence[int]) -> Case:
+    """Call host h ``names[h]``, on a big switch; each takes its ports with it."""
+    hosts = case.network.hosts
+    link = [*names, *(hosts + name for name in names)]
+    capacity = case.network.capacity.copy()
+    capacity[link] = case.network.capacity
+    return replace(
+        case, network=with_capacity(case.network, capacity),
+        coflows=tuple(tuple((names[src], names[dst], nbytes) for src, dst, nbytes in flows)
+                      for flows in case.coflows),
+        capacity={link[old]: value for old, value in case.capacity.items()})
+
+
+def reorder_flows(case: Case, orders: Sequence[Sequence[int]]) -> tuple[Case, list[int]]:
+    """List the flows of coflow c in the order ``orders[c]``.
+
+    Returns
+    -------
+    case : Case
+    places : list of int
+        Where each flow of the new view stood in the old one.
+    """
+    sent = case.bytes_sent()
+    other = replace(
+        case, coflows=tuple(tuple(flows[f] for f in order)
+                            for flows, order in zip(case.coflows, orders, strict=True)),
+        sent=tuple(tuple(sent[c][f] for f in order) if isinstance(case.sent[c], tuple)
+                   else case.sent[c] for c, order in enumerate(orders)))
+    old = {flow: place for place, flow in enumerate(case.open_flows())}
+    return other, [old[c, orders[c][f]] for c, f in other.open_flows()]
+
+
+def renumber_jobs(case: Case, numbers: Sequence[int]) -> Case:
+    """Give job j the number ``numbers[j]``, increasing; idle jobs have those between."""
+    def spread(values: Sequence, idle: Sequence) -> tuple:
+        found = list(idle)
+        for number, value in zip(numbers, values, strict=True):
+            found[number] = value
+        return tuple(found)
+
+    count = numbers[-1] + 1
+    # An idle job arrives when the next one does that is not idle.
+    arrival = [min(at for at, number in zip(case.arrival_s, numbers, strict=True)
+                   if number >= place) for place in range(count)]
+    return replace(case, jobs=tuple(numbers[job] for job in case.jobs), arrival_s=tuple(arrival),
+                   attained=spread(case.attained, [4096.0] * count),
+                   completed=spread(case.completed, [1] * count),
+                   ahead_s=spread(case.ahead_s, [0.5] * count))
+
+
+def scale_time(case: Case, factor: float) -> Case:
+    """Measure time in units that are `factor` times as long; rates grow by it."""
+    return replace(
+        case, network=with_capacity(case.network, factor * case.network.capacity),
+        capacity={link: factor * value for link, value in case.capacity.items()},
+        now=case.now / factor, **{name: tuple(at / factor for at in getattr(case, name))
+                                  for name in ("valid_s", "arrival_s", "ahead_s")})
+
+
+def scale_bytes(case: Case, factor: float) -> Case:
+    """Measure bytes in units of 1/factor: sizes and rates grow by it."""
+    return replace(
+        case, network=with_capacity(case.network, factor * case.network.capacity),
+        capacity={link: factor * value for link, value in case.capacity.items()},
+        coflows=tuple(tuple((src, dst, factor * nbytes) for src, dst, nbytes in flows)
+                      for flows in case.coflows),
+        sent=tuple(part if isinstance(part, float) else tuple(factor * each for each in part)
+                   for part in case.sent),
+        attained=tuple(factor * nbytes for nbytes in case.attained))
+
+
+def more_unsent(case: Case, factors: Sequence[float]) -> Case:
+    """Multiply what the flows have yet to send by a factor per flow of the view, in turn."""
+    sent = case.bytes_sent()
+    coflows = [list(flows) for flows in case.coflows]
+    for (c, f), factor in zip(case.open_flows(), factors, strict=True):
+        src, dst, nbytes = coflows[c][f]
+        coflows[c][f] = src, dst, sent[c][f] + factor * (nbytes - sent[c][f])
+    return replace(case, coflows=tuple(map(tuple, coflows)), sent=sent)
+
+
+def more_ahead(case: Case, seconds: float) -> Case:
+    """Let each job have more to emit later, the first the most."""
+    return replace(case, ahead_s=tuple(ahead + seconds / (1 + job)
+                                       for job, ahead in enumerate(case.ahead_s)))

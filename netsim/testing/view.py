@@ -1,0 +1,185 @@
+"""Views built by hand, for unit tests of allocators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError, UnknownNameError
+from netsim.fabric.demand import Demand
+from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.policy import Knowledge
+from netsim.fabric.view import FabricView
+from netsim.model import Flows
+from netsim.network import Topology
+from netsim.units import Quantity, parse_rate
+
+__all__ = ["make_view"]
+
+#: Of one coflow: the fraction that each flow has sent, or the bytes of each flow.
+Sent = float | Sequence[float]
+
+_PER_JOB = {"arrival_s": "arrival", "attained": "attained", "completed": "completed",
+            "ahead_s": "ahead", "longest_s": "longest"}
+
+
+def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, float]]], *,
+              sent: Sequence[Sent] | None = None, jobs: Sequence[int] | None = None,
+              valid_s: Sequence[float] | None = None, now: float | None = None,
+              weight: Sequence[float] | None = None,
+              capacity: Mapping[str | int, Quantity] | None = None,
+              arrival_s: Sequence[float] | None = None, attained: Sequence[float] | None = None,
+              completed: Sequence[int] | None = None, ahead_s: Sequence[float] | None = None,
+              longest_s: Sequence[float] | None = None,
+              knows: Knowledge = "sizes") -> FabricView:
+    """Build by hand the view that an allocator would see.
+
+    As on the fabric, flows without bytes, flows that have sent all and free loopback flows
+    are not in the view.
+
+    Parameters
+    ----------
+    network : Topology
+        The links.
+    coflows : sequence of sequences of (src, dst, nbytes)
+        Active coflows, in order of (valid time, job); each has something left to send.
+    sent : sequence, optional
+        Per coflow, what it has sent: a fraction in [0, 1), the same of every flow; or a
+        sequence of bytes, one number per flow. Nothing if not given.
+    jobs : sequence of int, optional
+        The job of each coflow; jobs are numbered by arrival. Coflow c is of job c if not given.
+    valid_s : sequence of float, optional
+        When each coflow became valid. 0 if not given.
+    now : float, optional
+        The instant; that of the last coflow's validity if not given.
+    weight : sequence of float, optional
+        The weight of each coflow; 1 if not given.
+    capacity : mapping of link to quantity, optional
+        Links, by name or id, that have another capacity now; 0 for a failed one.
+    arrival_s, attained, completed, ahead_s, longest_s : sequence, optional
+        Per job: when it arrived, bytes and number of its completed coflows, seconds alone of
+        the coflows that it has yet to emit and of the longest that it has emitted. 0 if not
+        given, but the longest is then that of its active coflows.
+    knows : {"sent", "sizes", "jobs"}
+        What the allocator may see.
+
+    Returns
+    -------
+    FabricView
+
+    Raises
+    ------
+    InputError
+        If lengths differ, coflows are out of order, a flow would have sent more than it has,
+        or a coflow has nothing left to send.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> from netsim.testing import make_view
+    >>> view = make_view(netsim.big_switch(2, 100.0), [[(0, 1, 300.0)], [(0, 1, 100.0)]])
+    >>> netsim.make_allocator("aalo-lbsf").allocate(view).shares
+    array([1., 0.])
+    """
+    if knows not in get_args(Knowledge):
+        raise UnknownNameError("knows", knows, get_args(Knowledge))
+    count = len(coflows)
+    owner = list(range(count)) if jobs is None else [int(job) for job in _of("jobs", jobs, count)]
+    valid = _of("valid_s", valid_s, count)
+    _check_order(valid, owner)
+    now = float(max(valid)) if now is None else now
+    if now < max(valid):
+        raise InputError(f"now is {now!r}, before a coflow becomes valid at {max(valid)!r}")
+    demands = [Demand.of(Flows.of(flows), network, weight=float(weight_c))
+               for flows, weight_c in zip(coflows, _of("weight", weight, count, 1.0), strict=True)]
+    parts = [_parts_sent(c, flows, part) for c, (flows, part)
+             in enumerate(zip(coflows, _of("sent", sent, count), strict=True))]
+
+    per_job = {"arrival_s": arrival_s, "attained": attained, "completed": completed,
+               "ahead_s": ahead_s, "longest_s": longest_s}
+    table = _table(network, owner, demands, per_job)
+    for c, demand in enumerate(demands):
+        table.add(demand, owner[c], c, float(valid[c]))
+    _let_send(table, demands, parts)
+    for link, quantity in (capacity or {}).items():
+        table.set_capacity(network.link(link), parse_rate(quantity, f"capacity of {link!r}"))
+    return FabricView(table, now, knows)
+
+
+def _of(name: str, values: Sequence | None, count: int, default: float = 0.0) -> Sequence:
+    if values is None:
+        return [default] * count
+    if len(values) != count:
+        raise InputError(f"{name} has {len(values)} values for {count} coflows")
+    return values
+
+
+def _check_order(valid: Sequence[float], owner: Sequence[int]) -> None:
+    if not owner:
+        raise InputError("a view has at least one coflow")
+    if min(owner) < 0:
+        raise InputError(f"jobs are numbered from 0, not {min(owner)}")
+    keys = list(zip(valid, owner, strict=True))
+    if keys != sorted(keys):
+        raise InputError("coflows must stand in order of (valid time, job), not "
+                         + ", ".join(f"({at:g}, {job})" for at, job in keys))
+
+
+def _table(network: Topology, owner: Sequence[int], demands: Sequence[Demand],
+           per_job: Mapping[str, Sequence[float] | None]) -> FlowTable:
+    """Return a table without coflows, with the rows of all jobs."""
+    given = {name: values for name, values in per_job.items() if values is not None}
+    count = max([max(owner) + 1, *(len(values) for values in given.values())])
+    table = FlowTable(network.capacity, np.zeros(count))
+    for job, demand in zip(owner, demands, strict=True):
+        table.jobs[job]["longest"] = max(table.jobs[job]["longest"], demand.gamma)
+    for name, values in given.items():
+        if len(values) != count:
+            raise InputError(f"{name} has {len(values)} values for {count} jobs")
+        table.jobs[_PER_JOB[name]] = values
+    if np.any(np.diff(table.jobs["arrival"]) < 0):
+        raise InputError("jobs are numbered by arrival: arrival_s must not decrease")
+    return table
+
+
+def _parts_sent(coflow: int, flows: Sequence[tuple[int, int, float]], sent: Sent
+                ) -> float | list[float]:
+    """Check what a coflow has sent; return it as it was given."""
+    part = float(sent) if np.ndim(sent) == 0 else [float(each) for each in sent]  # type: ignore
+    if isinstance(part, float):
+        if not 0 <= part < 1:
+            raise InputError(f"coflow {coflow} has sent the fraction {part!r}; "
+                             "it must be in [0, 1)")
+        return part
+    if len(part) != len(flows):
+        raise InputError(f"sent of coflow {coflow} has {len(part)} values for {len(flows)} flows")
+    for flow, (nbytes, (_, _, size)) in enumerate(zip(part, flows, strict=True)):
+        if not 0 <= nbytes <= size:
+            raise InputError(f"flow {flow} of coflow {coflow} has sent {nbytes!r} of its "
+                             f"{size!r} bytes")
+    return part
+
+
+def _let_send(table: FlowTable, demands: Sequence[Demand], parts: Sequence[float | list[float]]
+              ) -> None:
+    """Bring the rows to where the coflows have sent what they have."""
+    if any(isinstance(part, list) for part in parts):
+        # As on the fabric: a second at rates of what is to be sent.
+        rates = [demand.flows["size"] * part if isinstance(part, float)
+                 else np.take(part, demand.flows["index"])
+                 for demand, part in zip(demands, parts, strict=True)]
+        table.apply_rates(np.concatenate(rates), 0.0, False)
+        table.advance(1.0, 1.0, 0.0, _nothing())
+    else:
+        table.coflows["left"] = 1.0 - np.array(parts)
+    for coflow, row in enumerate(table.coflows):
+        if not row["open"]:
+            raise InputError(f"coflow {coflow} has nothing left to send: it is complete, and "
+                             "no allocator sees it")
+
+
+def _nothing() -> NDArray[np.float64]:
+    return np.empty(0)

@@ -1,0 +1,58 @@
+"""How long the things take that must be fast, after a warm-up; ``make bench`` runs it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import netsim
+
+HOSTS = 128
+TEN_GBPS = netsim.big_switch(HOSTS, "10Gbps")
+
+
+@pytest.mark.parametrize("allocator", [
+    "parrot", "aalo-lbsf", "lccf", "srpt", {"name": "maxmin", "decisions": "coflow"}, "maxmin",
+], ids=lambda policy: policy if isinstance(policy, str) else "maxmin-per-coflow")
+def test_trace(once, trace, allocator):
+    """The 60-job trace, exact events, SimPy included."""
+    result = once(netsim.simulate, TEN_GBPS, trace, allocator=allocator)
+    assert result.jobs["finish_s"].notna().all()
+    assert (result.jobs["jct_s"] >= result.jobs["lower_bound_s"] * (1 - 1e-9)).all()
+
+
+def peers_flows(count):
+    """Sources and other destinations uniform, sizes 10^U(6, 9) bytes."""
+    rng = np.random.default_rng(1)
+    src, dst = rng.integers(0, HOSTS, count), rng.integers(0, HOSTS - 1, count)
+    return src, dst + (dst >= src), np.round(10 ** rng.uniform(6, 9, count)), rng
+
+
+@pytest.mark.parametrize("count", [1_000, 10_000])
+def test_maxmin_at_once(once, smoke, count):
+    """All flows at one instant, as one coflow; per-flow max-min."""
+    src, dst, size, _ = peers_flows(count // 10 if smoke else count)
+    burst = netsim.Stage("burst", netsim.Flows(src, dst, size))
+    job = netsim.JobSpec(0, stages=[burst], hosts=range(HOSTS))
+    result = once(netsim.simulate, TEN_GBPS, netsim.Workload([job]))
+    assert result.jobs["bytes"][0] == size.sum()
+
+
+@pytest.mark.parametrize("count", [10_000])
+def test_maxmin_poisson(once, smoke, count):
+    """One-flow jobs arriving at 70 % load; per-flow max-min."""
+    src, dst, size, rng = peers_flows(count // 100 if smoke else count)
+    gaps = rng.exponential(size.mean() / (0.7 * 1.25e9 * HOSTS), len(size))
+    jobs = [netsim.JobSpec(i, at, hosts=range(HOSTS),
+                           stages=[netsim.Stage("flow", [(int(s), int(d), float(nbytes))])])
+            for i, (at, s, d, nbytes) in enumerate(zip(np.cumsum(gaps), src, dst, size,
+                                                       strict=True))]
+    result = once(netsim.simulate, TEN_GBPS, netsim.Workload(jobs))
+    assert result.jobs["bytes"].sum() == size.sum()
+
+
+def test_import(benchmark):
+    """``import netsim`` in a new interpreter. Wall seconds: it is another process."""
+    benchmark.pedantic(subprocess.run, ([sys.executable, "-c", "import netsim"],),
+                       {"check": True}, rounds=3, warmup_rounds=1)

@@ -1,0 +1,243 @@
+"""Experiment files: where they are, what `--set` changes, and the template."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import netsim
+from netsim.allocators import ALLOCATORS, allocator_options, make_allocator
+from netsim.errors import OutputError, SpecError, UnknownNameError
+from netsim.experiments import tables as tables_module
+from netsim.experiments.catalogue import CATALOGUES, catalogue
+from netsim.experiments.files import ready_made_experiments, template, write_template
+from netsim.experiments.spec import Experiment
+from netsim.jobs.patterns import PATTERNS
+from netsim.network import TOPOLOGIES
+from netsim.traces import FORMATS, Construction, ready_made
+
+FIG2 = '[network]\nname = "parrot-fig2"\n[workload]\nname = "parrot-fig2"\n'
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "my experiment.toml"
+    path.write_text('allocator = "lccf"\n' + FIG2 +
+                    '[[events]]\nat = 1\nlink = 0\ncapacity = 5\n', encoding="utf-8")
+    return path
+
+
+def test_the_name_is_that_of_the_file_unless_said(file) -> None:
+    assert netsim.load_experiment(file).name == "my-experiment"
+    assert netsim.load_experiment(str(file), ["name=b"]).name == "b"
+
+
+@pytest.mark.parametrize(("overrides", "where", "value"), [
+    (["seed=3"], ["seed"], 3),
+    (["seed = 3", "seed=4"], ["seed"], 4),
+    (["until=5s"], ["until"], 5.0),
+    (["check=false"], ["check"], False),
+    (["network.capacity=40Gbps"], ["network", "capacity"], "40Gbps"),
+    (['network.capacity="40Gbps"'], ["network", "capacity"], "40Gbps"),
+    (["network.capacity=[1, 2]"], ["network", "capacity"], [1, 2]),
+    (["allocator=parrot"], ["allocator", "name"], "parrot"),
+    (["allocator=parrot:theta_max=0.6"], ["allocator", "theta_max"], 0.6),
+    (["allocator.work_conservation=none"], ["allocator", "work_conservation"], "none"),
+    (["allocator=parrot", "allocator.theta_max=0.6"], ["allocator", "theta_max"], 0.6),
+    (["events.0.link=egress-1"], ["events", 0, "link"], "egress-1"),
+    (["events=[]"], ["events"], []),
+    (['compare.allocators=["lccf"]'], ["compare", "allocators", 0, "name"], "lccf"),
+])
+def test_settings_replace_those_of_the_file(file, overrides, where, value) -> None:
+    found = netsim.load_experiment(file, overrides).resolved()
+    for part in where:
+        found = found[part]
+    assert found == value
+
+
+@pytest.mark.parametrize(("override", "message"), [
+    ("seed", "'seed' is not a setting; write it as key.path=value"),
+    ("=3", "'=3' is not a setting"),
+    ("network..capacity=3", "'network..capacity=3' is not a setting"),
+    ("seed.x=3", "'seed.x=3': 'seed' is not a table, but 0"),
+    ("events.1.at=3", "'events.1.at=3': '1' is not the number of an entry; there are 1, numbered"),
+    ("events.first.at=3", "'events.first.at=3': 'first' is not the number of an entry"),
+])
+def test_settings_that_have_no_place(file, override, message) -> None:
+    file.write_text("seed = 0\n" + file.read_text())
+    with pytest.raises(SpecError, match=re.escape(message)):
+        netsim.load_experiment(file, [override])
+
+
+def test_problems_name_the_file_and_the_key(file) -> None:
+    with pytest.raises(SpecError) as caught:
+        netsim.load_experiment(file, ["seed=-1", "observe_intervall=1"])
+    lines = str(caught.value).splitlines()
+    assert lines[0] == f"{file}: 2 problems:"
+    assert [line.partition(":")[0] for line in lines[1:]] == ["  - seed", "  - observe_intervall"]
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (b"seed = ", "is not TOML: Invalid value (at end of document)"),
+    (b"seed = 1\nseed = 2\n", "is not TOML: Cannot overwrite a value (at line 2"),
+    (b"name = '\xff'", "is not TOML: 'utf-8' codec can't decode"),
+    (b"", "2 problems:\n  - network: is required"),
+])
+def test_files_that_are_no_experiments(file, content, message) -> None:
+    file.write_bytes(content)
+    with pytest.raises(SpecError, match=re.escape(f"{file}: {message}")):
+        netsim.load_experiment(file)
+
+
+def test_where_there_is_no_file(tmp_path) -> None:
+    with pytest.raises(SpecError, match="cannot be read: No such file"):
+        netsim.load_experiment(tmp_path / "a.toml")
+    with pytest.raises(SpecError, match="cannot be read: Is a directory"):
+        netsim.load_experiment(tmp_path)
+    with pytest.raises(UnknownNameError, match=r"'dmo' \(did you mean 'demo'\?\); choose from:"):
+        netsim.load_experiment("dmo")
+
+
+def test_files_are_relative_to_the_experiment(tmp_path, monkeypatch) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "net.toml").write_text('kind = "big-switch"\nhosts = 40\n')
+    (tmp_path / "jobs.toml").write_text('format = "synthetic"\njobs = 2\n')
+    (elsewhere / "more.toml").write_text('format = "synthetic"\njobs = 3\n')
+    path = tmp_path / "e.toml"
+    path.write_text('[network]\nfile = "net.toml"\n[workload]\nfile = "jobs.toml"\n')
+    monkeypatch.chdir(elsewhere)
+    assert len(netsim.load_experiment("../e.toml").workload.built) == 2
+    # The one who types --set is in the current folder.
+    assert len(netsim.load_experiment(path, ["workload.file=more.toml"]).workload.built) == 3
+
+
+# --- what comes with netsim ---------------------------------------------------------------
+
+
+def test_every_ready_made_experiment_is_one() -> None:
+    assert "demo" in ready_made_experiments()
+    for name, line in ready_made_experiments().items():
+        experiment = netsim.load_experiment(name)
+        assert (experiment.name, experiment.description) == (name, line)
+        assert line
+        assert name not in ready_made()
+        with pytest.raises(netsim.TraceError, match="an experiment"):
+            netsim.read_workload(name)
+
+
+def test_the_demo_compares_all_schemes() -> None:
+    experiment = netsim.load_experiment("demo")
+    assert experiment.observe_interval == 0.01
+    named = {(table.name, table.given.get("work_conservation", ""))
+             for table in experiment.compare.allocators}
+    schemes = ("parrot", "aalo-lbsf", "lccf")
+    assert named == {("maxmin", ""), *((name, "") for name in schemes),
+                     *((name, "none") for name in schemes)}
+
+
+def test_catalogues_have_a_line_on_everything() -> None:
+    for kind in CATALOGUES:
+        entries = catalogue(kind)
+        assert entries
+        assert all(line and "\n" not in line for line in entries.values()), kind
+    assert set(catalogue("allocators")) == set(ALLOCATORS)
+    assert {"big-switch", "parrot-fig2"} <= set(catalogue("topologies"))
+    assert catalogue("workloads")["demo"].startswith("experiment: Parrot")
+    with pytest.raises(UnknownNameError, match="'networks'; choose from: allocators, formats"):
+        catalogue("networks")
+
+
+# --- the template -------------------------------------------------------------------------
+
+
+def _options() -> set[str]:
+    """Return every key and option that an experiment can have, from the code itself."""
+    names = {name for kind in vars(tables_module).values()
+             if isinstance(kind, type) and issubclass(kind, tables_module.BaseModel)
+             for name in kind.model_fields}
+    names |= set(Experiment.model_fields)
+    for allocator in ALLOCATORS:
+        names |= set(allocator_options(allocator))
+    for pattern in PATTERNS.values():
+        names |= {field.name for field in fields(pattern)}
+    for form in FORMATS.values():
+        names |= set(form.options)
+    for build in TOPOLOGIES.values():
+        names |= set(inspect.signature(build).parameters)
+    return names
+
+
+def _commented_out() -> dict[str, dict[str, Any]]:
+    """Return the settings that are commented out, by table; of `allocator` the last of a key."""
+    found: dict[str, dict[str, Any]] = {"": {}}
+    table = ""
+    for line in template().splitlines():
+        if heading := re.match(r"#?\[+([a-z]+)\]+", line):
+            table = heading[1]
+            found[table] = {}
+        elif re.match(r"#[a-z_0-9]+ = ", line):
+            found[table] |= tomllib.loads(line[1:])
+    return found
+
+
+def test_the_template_has_every_option() -> None:
+    text = template()
+    shown = set(re.findall(r"\b([a-z_0-9]+) = ", text))
+    tables = set(re.findall(r"^#?\[+([a-z]+)\]+", text, re.MULTILINE))
+    assert _options() - shown - tables == set()
+
+
+def test_the_template_runs_as_it_is(tmp_path, monkeypatch) -> None:
+    path = write_template(tmp_path / "e.toml")
+    experiment = netsim.load_experiment(path)
+    assert len(netsim.run(experiment).jobs) == 60
+    for name in ALLOCATORS:
+        assert name in {table.name for table in experiment.compare.allocators}
+
+
+def test_what_the_template_comments_out_is_accepted() -> None:
+    off = _commented_out()
+    network = {key: off["network"][key] for key in off["network"] if key not in ("file", "sha256")}
+    workload = {key: off["workload"][key] for key in off["workload"]
+                if key not in ("file", "sha256", "servers_max")}
+    for policy in ({"name": "maxmin", "decisions": off["allocator"]["decisions"]},
+                   {"name": "lccf", "work_conservation": off["allocator"]["work_conservation"]},
+                   {"name": "aalo-lbsf",
+                    "work_conservation": off["allocator"]["work_conservation"]}):
+        Experiment(network=network, workload=workload, events=[off["events"]], allocator=policy,
+                   **off[""])
+    del workload["servers"]
+    workload["servers_max"] = off["workload"]["servers_max"]
+    assert len(Experiment(network=network, workload=workload).workload.built) == 100
+
+
+def test_what_the_template_shows_is_the_default_unless_it_says_example() -> None:
+    defaults: dict[str, set[str]] = {}
+    for make in (*TOPOLOGIES.values(), Construction, *(form.read for form in FORMATS.values()),
+                 *(type(make_allocator(name)) for name in ALLOCATORS)):
+        for name, parameter in inspect.signature(make).parameters.items():
+            defaults.setdefault(name, set()).add(repr(parameter.default))
+    checked = []
+    for line in template().splitlines():
+        setting = re.match(r"#([a-z_0-9]+) = ([^#]*)#? ?(.*)", line)
+        if setting and setting[1] in defaults and not setting[3].startswith(("example", "with")):
+            assert repr(tomllib.loads(setting[0][1:])[setting[1]]) in defaults[setting[1]], line
+            checked.append(setting[1])
+    assert {"capacity", "jobs", "length", "ranks_per_gpu", "decisions"} <= set(checked)
+
+
+def test_a_template_is_not_written_over_a_file(tmp_path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text("mine")
+    with pytest.raises(OutputError, match="exists already, and is left as it is"):
+        write_template(path)
+    assert path.read_text() == "mine"
+    with pytest.raises(OutputError, match="cannot be written: No such file or directory"):
+        write_template(tmp_path / "nowhere" / "e.toml")

@@ -1,0 +1,245 @@
+"""Results on disk: exact, whole or not at all, and never over something else."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import netsim
+from netsim.errors import InputError, OutputError
+from netsim.experiments import store
+from netsim.experiments.result import Result
+from netsim.experiments.store import check_writable, load_result, save_result
+
+TABLES = ("jobs", "coflows", "flows", "links", "decisions")
+
+
+def same(one: Result, other: Result) -> bool:
+    """Compare two results, to the bit."""
+    for name in TABLES:
+        mine, theirs = getattr(one, name), getattr(other, name)
+        assert (mine is None) == (theirs is None), name
+        if mine is not None:
+            pd.testing.assert_frame_equal(mine, theirs, check_exact=True)
+    assert one.run == other.run
+    assert one.spec == other.spec
+    return True
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Return all files below a folder, hidden ones too, and what is in them."""
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b""
+            for path in sorted(folder.rglob("*"))}
+
+
+@pytest.fixture
+def fails(monkeypatch) -> None:
+    """Make the second table that is written fail, with a full disk."""
+    write, written = store._write_table, []
+
+    def full(table: pd.DataFrame, path: Path) -> None:
+        written.append(path)
+        if len(written) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        write(table, path)
+
+    monkeypatch.setattr(store, "_write_table", full)
+
+
+def test_a_result_with_everything_reads_back_exactly(everything, tmp_path) -> None:
+    assert all(getattr(everything, name) is not None for name in TABLES)
+    assert same(load_result(save_result(everything, tmp_path / "r")), everything)
+    assert netsim.load_result(tmp_path / "r").summary() == everything.summary()
+
+
+def test_a_result_with_little_reads_back_exactly(tmp_path) -> None:
+    """No spec, only jobs, none of which has finished; then coflows, of which there are none."""
+    for record in (["jobs"], ["jobs", "coflows", "flows", "links", "decisions"]):
+        result = netsim.simulate("parrot-fig2", "parrot-fig2", record=record, until=1e-3)
+        assert result.jobs["finish_s"].isna().all()
+        assert same(load_result(result.save(tmp_path / "r")), result)
+
+
+def test_odd_names_and_numbers_read_back_exactly(everything, tmp_path) -> None:
+    names = ["", "NA", 'a "b", c', "two\nlines", "é 模型", "1.0"]
+    odd = np.array([math.nan, math.inf, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, -0.0])
+    jobs = everything.jobs.assign(name=pd.Series(names, dtype=everything.jobs["name"].dtype),
+                                  lower_bound_s=odd)
+    result = replace(everything, jobs=jobs)
+    assert same(load_result(result.save(tmp_path / "r")), result)
+    again = load_result(tmp_path / "r").jobs["lower_bound_s"].to_numpy()
+    assert np.array_equal(again.view("i8")[1:], odd.view("i8")[1:])
+
+
+def test_the_summary_is_json_and_says_what_ran(everything, tmp_path) -> None:
+    stopped = netsim.simulate("parrot-fig2", "parrot-fig2", until=1e-3)
+    text = (stopped.save(tmp_path / "r") / "summary.json").read_text()
+    summary = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert summary["jct_mean_s"] is None
+    assert (summary["jct_total_s"], summary["version"]) == (0.0, netsim.__version__)
+    assert {"seed", "platform", "wall_s", "decisions", "allocator"} <= set(summary)
+
+
+def test_the_same_experiment_gives_the_same_bytes(everything, tmp_path) -> None:
+    """As does the spec.toml of its results, run again."""
+    first = everything.save(tmp_path / "first")
+    again = netsim.run(netsim.load_experiment(first / "spec.toml")).save(tmp_path / "again")
+    one, two = tree(first), tree(again)
+    summaries = [json.loads(files.pop("summary.json")) for files in (one, two)]
+    assert one == two
+    assert set(one) == {f"{name}.csv" for name in TABLES} | {"spec.toml"}
+    for summary in summaries:
+        del summary["wall_s"]
+    assert summaries[0] == summaries[1]
+
+
+def test_an_earlier_result_is_replaced_whole(everything, tmp_path) -> None:
+    small = netsim.simulate("parrot-fig2", "parrot-fig2")
+    save_result(everything, tmp_path / "r")
+    save_result(small, tmp_path / "r")
+    assert set(tree(tmp_path / "r")) == {"summary.json", "jobs.csv", "coflows.csv"}
+    assert os.listdir(tmp_path) == ["r"]
+
+
+def test_an_empty_folder_is_taken_and_missing_ones_are_made(everything, tmp_path) -> None:
+    (tmp_path / "empty").mkdir()
+    save_result(everything, tmp_path / "empty")
+    save_result(everything, tmp_path / "a" / "b" / "c")
+    assert tree(tmp_path / "empty") == tree(tmp_path / "a" / "b" / "c")
+
+
+def test_a_link_to_an_earlier_result_stays_one(everything, tmp_path) -> None:
+    save_result(everything, tmp_path / "real")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    save_result(netsim.simulate("parrot-fig2", "parrot-fig2"), tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert not (tmp_path / "real" / "spec.toml").exists()
+
+
+# --- what must not happen -------------------------------------------------------------------
+
+
+def _full_folder(path: Path) -> None:
+    path.mkdir()
+    (path / "thesis.tex").write_text("x")
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (_full_folder, "holds something else than results of netsim"),
+    (lambda path: path.write_text("x"), "is a file, not a folder"),
+])
+def test_something_else_is_left_alone(everything, tmp_path, make, message) -> None:
+    make(tmp_path / "r")
+    before = tree(tmp_path)
+    for attempt in (check_writable, everything.save):
+        with pytest.raises(OutputError, match=message):
+            attempt(tmp_path / "r")
+    assert tree(tmp_path) == before
+
+
+def test_the_current_folder_is_left_alone(everything, tmp_path, monkeypatch) -> None:
+    inside = everything.save(tmp_path / "r") / "inside"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    with pytest.raises(OutputError, match="holds the current folder"):
+        check_writable("..")
+
+
+@pytest.mark.parametrize("below", ["file", "file/deep"])
+def test_a_folder_that_cannot_be_made(everything, tmp_path, below) -> None:
+    (tmp_path / "file").write_text("x")
+    for attempt in (check_writable, everything.save):
+        with pytest.raises(OutputError, match=f"{below}/r: cannot be written: Not a directory"):
+            attempt(tmp_path / below / "r")
+    assert tree(tmp_path) == {"file": b"x"}
+
+
+def test_a_folder_without_permission(everything, tmp_path, monkeypatch) -> None:
+    """Simulated: whoever runs the tests may have all permissions."""
+    def denied(*_: object, **__: object) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(store.tempfile, "mkdtemp", denied)
+    with pytest.raises(OutputError, match="r: cannot be written: Permission denied"):
+        everything.save(tmp_path / "r")
+    assert tree(tmp_path) == {}
+
+
+def test_checking_leaves_nothing(tmp_path) -> None:
+    check_writable(tmp_path / "a" / "b")
+    assert tree(tmp_path) == {}
+
+
+@pytest.mark.usefixtures("fails")
+def test_a_full_disk_leaves_nothing(everything, tmp_path) -> None:
+    with pytest.raises(OutputError, match="a/r: cannot be written: No space left on device"):
+        everything.save(tmp_path / "a" / "r")
+    assert tree(tmp_path) == {}
+
+
+def test_a_full_disk_leaves_the_earlier_result(everything, tmp_path, request) -> None:
+    everything.save(tmp_path / "r")
+    before = tree(tmp_path)
+    request.getfixturevalue("fails")
+    with pytest.raises(OutputError):
+        everything.save(tmp_path / "r")
+    assert tree(tmp_path) == before
+
+
+def test_an_interruption_leaves_nothing(everything, tmp_path, monkeypatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "_write_table", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        everything.save(tmp_path / "r")
+    assert tree(tmp_path) == {}
+
+
+def test_where_the_last_step_fails_the_earlier_result_is_put_back(everything, tmp_path,
+                                                                  monkeypatch) -> None:
+    everything.save(tmp_path / "r")
+    before = tree(tmp_path)
+    rename = Path.rename
+
+    def fails_for_new(self: Path, target: Path) -> Path:
+        if self.suffix == ".new":
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fails_for_new)
+    with pytest.raises(OutputError, match="r: cannot be written: Input/output error"):
+        everything.save(tmp_path / "r")
+    assert tree(tmp_path) == before
+
+
+# --- reading --------------------------------------------------------------------------------
+
+
+def test_folders_that_are_no_results(everything, tmp_path) -> None:
+    with pytest.raises(InputError, match=r"not a result: it has no summary\.json"):
+        load_result(tmp_path)
+    folder = everything.save(tmp_path / "r")
+    (folder / "flows.csv").unlink()
+    with pytest.raises(InputError, match=r"not a result: it has no flows\.csv"):
+        load_result(folder)
+
+
+@pytest.mark.parametrize(("file", "text"), [
+    ("summary.json", "{"), ("summary.json", "{}"), ("summary.json", "[]"),
+    ("jobs.csv", ""), ("jobs.csv", "job\nx\n"), ("coflows.csv", "coflow,stage\n1,2\n"),
+    ("spec.toml", "= 3"),
+])
+def test_damaged_results(everything, tmp_path, file, text) -> None:
+    folder = everything.save(tmp_path / "r")
+    (folder / file).write_text(text)
+    with pytest.raises(InputError, match="r: not a readable result: "):
+        load_result(folder)
