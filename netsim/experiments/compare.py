@@ -101,7 +101,7 @@ def compare(network: Topology | str | Path, workload: Workload | str | Path,
              label  jct_total_s
     0       parrot      40.8889
     1         lccf      44.0000
-    2  lower bound      33.0000
+    2  lower bound      28.0000
     """
     policies = _labelled(allocators)
     if not isinstance(network, Topology):

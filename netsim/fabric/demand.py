@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
-from netsim.fabric.records import FLOW, HOP, LOAD
+from netsim.fabric.kernels.binding import bind
 from netsim.model import Flows
 from netsim.network import Topology
 
@@ -78,23 +78,7 @@ class Demand:
                              f"has the hosts 0 to {network.hosts - 1}")
         src, dst = places[flows.src], places[flows.dst]
         ptr, links = network.routes(src, dst, key + np.arange(len(flows)))
-        used = np.flatnonzero((flows.nbytes > 0) & (np.diff(ptr) > 0))
-
-        rows = np.zeros(len(used), FLOW)
-        rows["size"] = rows["remaining"] = flows.nbytes[used]
-        rows["hops"] = np.diff(ptr)[used]
-        rows["hop"] = np.cumsum(rows["hops"]) - rows["hops"]
-        rows["src"], rows["dst"], rows["index"] = src[used], dst[used], used
-        rows["finish"] = np.inf
-
-        crossed = np.repeat(flows.nbytes > 0, np.diff(ptr))
-        hops = np.zeros(int(crossed.sum()), HOP)
-        hops["link"] = links[crossed]
-        distinct, hops["slot"] = np.unique(hops["link"], return_inverse=True)
-        loads = np.zeros(len(distinct), LOAD)
-        loads["link"] = distinct
-        loads["nbytes"] = np.bincount(hops["slot"], np.repeat(rows["size"], rows["hops"]),
-                                      len(distinct))
+        rows, hops, loads = bind(src, dst, flows.nbytes, ptr, links, network.capacity)
         for array in (rows, hops, loads):
             array.flags.writeable = False
         gamma = bottleneck(loads, network.capacity if capacity is None else capacity)

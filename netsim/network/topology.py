@@ -164,7 +164,7 @@ def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *
                egress: Quantity | Sequence[Quantity] | None = None,
                ingress: Quantity | Sequence[Quantity] | None = None,
                name: str = "big-switch", loopback_uses_ports: bool = False) -> BigSwitch:
-    """Return a non-blocking switch.
+    """Return a non-blocking switch: nothing but the ports of its hosts limits a flow.
 
     Parameters
     ----------

@@ -1,0 +1,78 @@
+"""`netsim compare`."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+import netsim as api
+
+
+def test_the_table_is_readable(netsim) -> None:
+    done = netsim("compare", "fig2.toml")
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines[1:5]] == [
+        "allocator", "parrot", "lccf (work_conservation=none)", "lower bound"]
+    assert lines[4].split() == ["lower", "bound", "28.0", "1.00", "0.683", "14.0", "17.6",
+                                "7.00", "18.0"]
+    assert lines[5].startswith("results: runs/fig2-")
+    assert all(len(line) <= 100 and line.isascii() for line in lines)
+
+
+def test_the_folder_has_a_result_per_allocator(netsim, here) -> None:
+    netsim("compare", "fig2.toml", "--out", "c")
+    assert sorted(path.name for path in (here / "c").iterdir()) == [
+        "comparison.csv", "lccf-work_conservation=none", "parrot", "spec.toml"]
+    labels = pd.read_csv(here / "c" / "comparison.csv")["label"].tolist()
+    assert labels == ["parrot", "lccf (work_conservation=none)", "lower bound"]
+    assert api.load_result(here / "c" / "parrot").run["observe_interval"] == 0.1
+
+
+def test_allocators_of_the_command_line_replace_those_of_the_file(netsim, here) -> None:
+    netsim("compare", "fig2.toml", "--out", "c", "--seed", "4", "--allocator",
+           "maxmin, parrot:theta_max=0.6:work_conservation=uniform", "--allocator", "srpt")
+    spec = api.load_experiment(here / "c" / "spec.toml")
+    assert spec.seed == 4
+    assert [table.given for table in spec.compare.allocators] == [
+        {"name": "maxmin", "decisions": "flow"},
+        {"name": "parrot", "theta_max": 0.6, "work_conservation": "uniform"}, {"name": "srpt"}]
+
+
+def test_a_picture_on_request(netsim, here) -> None:
+    pytest.importorskip("matplotlib")
+    done = netsim("compare", "fig2.toml", "--plot", "p/a.png")
+    assert done.stdout.splitlines()[-1] == "picture: p/a.png"
+    assert (here / "p" / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert netsim("compare", "fig2.toml", "--plot", "p/a.png", "--out", "c", "--quiet"
+                  ).stdout == "c\n"
+
+
+def test_jobs_that_did_not_finish_are_said(netsim) -> None:
+    lines = netsim("compare", "fig2.toml", "--set", "until=14").stdout.splitlines()
+    assert "parrot: only 1 of 2 jobs finished, and count" in lines
+    assert not any(line.startswith("lower bound: only") for line in lines)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--allocator", "parrot,fifo"], "fig2.toml: compare.allocators.1.name: unknown allocator 'fi"),
+    (["--allocator", "parrot,,lccf"], "fig2.toml: compare.allocators.1.name: unknown allocator ''"),
+    (["--allocator", "lccf:theta_max=0.6"], "fig2.toml: compare.allocators.0.theta_max: unknown "
+     "option of allocator 'lccf' 'theta_max'; choose from: work_conservation\n"),
+    (["--allocator", "parrot:theta_max=2"], "fig2.toml: compare.allocators.0.theta_max: theta_max"),
+    (["--allocator", "parrot,parrot"], "two allocators to compare are the same: 'parrot'"),
+    (["--set", "compare.allocators=[]"], "compare.allocators: is empty"),
+    (["--plot", "a.xyz"], "a.xyz: a picture's suffix must be one of .pdf, .png, .svg\n"),
+    (["--plot", "fig2.toml/a.png"], "fig2.toml/a.png: cannot be written: "),
+    (["--out", "fig2.toml"], "fig2.toml: is a file, not a folder\n"),
+])
+def test_bad_input(refused, arguments, message) -> None:
+    if "--plot" in arguments:
+        pytest.importorskip("matplotlib")
+    assert refused("compare", "fig2.toml", *arguments).startswith(message)
+
+
+def test_a_picture_without_matplotlib_is_refused_before_the_run(refused, monkeypatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    assert refused("compare", "fig2.toml", "--plot", "a.png") == (
+        "matplotlib is not installed; install it with: pip install 'coflow-netsim[plot]'\n")

@@ -1,0 +1,93 @@
+"""The commands that simulate nothing: `list`, `init`, `trace check`."""
+
+from __future__ import annotations
+
+import pytest
+
+import netsim as api
+from netsim.experiments.catalogue import CATALOGUES, catalogue
+from netsim.experiments.files import template
+
+
+@pytest.mark.parametrize("kind", CATALOGUES)
+def test_list_has_a_line_on_each(netsim, kind) -> None:
+    done = netsim("list", kind)
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = [line.split("  ", 1) for line in done.stdout.splitlines()]
+    assert {name: line.strip() for name, line in lines} == catalogue(kind)
+
+
+def test_every_catalogue_can_be_listed() -> None:
+    from netsim.cli.listing import KINDS
+
+    assert set(KINDS) == set(CATALOGUES)
+
+
+def test_init_writes_the_template_and_says_how_to_run_it(netsim, here) -> None:
+    done = netsim("init")
+    assert done.stdout == "wrote experiment.toml; run it with: netsim run experiment.toml\n"
+    assert (here / "experiment.toml").read_text() == template()
+    netsim("init", "other.toml")
+    assert netsim("run", "other.toml", "--set", "workload.jobs=2").exit_code == 0
+
+
+def test_init_writes_over_nothing(refused, netsim) -> None:
+    netsim("init")
+    assert refused("init") == "experiment.toml: exists already, and is left as it is\n"
+    assert refused("init", "fig2.toml") == "fig2.toml: exists already, and is left as it is\n"
+    assert refused("init", "nowhere/e.toml").startswith("nowhere/e.toml: cannot be written: No su")
+
+
+def test_trace_check_says_what_there_is(netsim) -> None:
+    done = netsim("trace", "check", "parrot-fig2")
+    lines = dict(line.strip().rsplit("  ", 1) for line in done.stdout.splitlines()[1:])
+    facts = {label.strip(): float(value.replace(",", "")) for label, value in lines.items()}
+    assert facts == dict(api.check_trace("parrot-fig2").facts)
+    assert done.stdout.splitlines()[0].endswith("parrot-fig2.json: json, nothing wrong")
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_trace_check_says_all_that_is_wrong_with_lines(netsim, here) -> None:
+    (here / "t.csv").write_text(
+        "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
+        "1,1,0,5,a,2,3\n1,x,0,5,a,2,3\n1,1,0,5,a,2,3\n2,1,0,-5,a,2,3\n")
+    done = netsim("trace", "check", "t.csv")
+    assert (done.exit_code, done.stderr) == (2, "")
+    assert [line.split(": ")[0] for line in done.stdout.splitlines()] == [
+        "t.csv:3", "t.csv:4", "t.csv:5"]
+
+
+def test_trace_check_takes_a_format(netsim, refused, here) -> None:
+    (here / "jobs.txt").write_text('{"jobs": [{"coflows": [[]]}]}')
+    assert "the suffix '.txt' tells no format" in refused("trace", "check", "jobs.txt")
+    assert netsim("trace", "check", "jobs.txt", "--format", "json").exit_code == 0
+    assert "unknown workload format 'jso'" in refused("trace", "check", "jobs.txt",
+                                                      "--format", "jso")
+
+
+@pytest.mark.parametrize(("file", "message"), [
+    ("nowhere.csv", "nowhere.csv: no such file\n"),
+    ("nowhere", "unknown workload 'nowhere'; choose from: parrot-60"),
+    (".", ".: is a folder, not a file\n"),
+])
+def test_trace_check_of_no_trace(refused, file, message) -> None:
+    assert refused("trace", "check", file).startswith(message)
+
+
+def test_trace_check_of_an_experiment(netsim) -> None:
+    done = netsim("trace", "check", "fig2.toml")
+    assert done.exit_code == 2
+    assert "fig2.toml: an experiment (it has a [network] table), not a workload" in done.stdout
+
+
+def test_version(netsim) -> None:
+    assert netsim("--version").stdout == f"netsim, version {api.__version__}\n"
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["compare"], ["list"], ["init"], ["trace"],
+                                     ["trace", "check"]])
+def test_help_fits_the_screen(netsim, command) -> None:
+    done = netsim(*command, "--help")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("Usage: netsim")
+    assert max(map(len, done.stdout.splitlines())) <= 100

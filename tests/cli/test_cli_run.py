@@ -1,0 +1,216 @@
+"""`netsim run`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import netsim as api
+from netsim.experiments import store
+from netsim.experiments.progress import show_progress
+
+POLICIES = '''\
+import numpy as np
+import netsim
+
+class Greedy(netsim.Allocator):
+    def allocate(self, view):
+        return netsim.Allocation(10 * view.maxmin())
+
+class Shapeless(netsim.Allocator):
+    def allocate(self, view):
+        return netsim.Allocation([1.0])
+
+class NaN(netsim.Allocator):
+    def allocate(self, view):
+        return netsim.Allocation(np.full(view.flows, np.nan))
+
+class Idle(netsim.Allocator):
+    def allocate(self, view):
+        return netsim.Allocation(np.zeros(view.flows))
+
+class Interrupted(netsim.Allocator):
+    def allocate(self, view):
+        raise KeyboardInterrupt
+'''
+
+
+@pytest.fixture
+def policies(here: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Write allocators that are wrong; return the name of their module."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    name = f"policies_{here.name}"  # a fresh name: modules stay loaded
+    (here / f"{name}.py").write_text(POLICIES)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return name
+
+
+def test_results_go_to_a_folder_with_name_and_hash(netsim, here) -> None:
+    done = netsim("run", "fig2.toml")
+    assert (done.exit_code, done.stderr) == (0, "")
+    (folder,) = (here / "runs").iterdir()
+    assert re.fullmatch("fig2-[0-9a-f]{8}", folder.name)
+    assert done.stdout.splitlines()[-1] == f"results    runs/{folder.name}"
+    assert {path.name for path in folder.iterdir()} == {"spec.toml", "summary.json", "jobs.csv",
+                                                        "coflows.csv"}
+    alone = api.run(here / "fig2.toml")
+    assert api.load_result(folder).jobs.equals(alone.jobs)
+    netsim("run", "fig2.toml")
+    assert list((here / "runs").iterdir()) == [folder]
+
+
+def test_the_summary_is_readable(netsim) -> None:
+    """48 s in all under max-min, which the interval of 0.1 s does not change; 28 s at least."""
+    lines = netsim("run", "fig2.toml").stdout.splitlines()
+    assert lines[0] == "allocator  maxmin, decisions flow"
+    assert "total JCT  48 s (1.71 times the lower bound)" in lines
+    assert "finished   2 of 2 jobs" in lines
+    assert all(len(line) <= 100 and line.isascii() and line == line.rstrip() for line in lines)
+
+
+def test_quiet_prints_the_folder_alone(netsim, here) -> None:
+    assert netsim("run", "fig2.toml", "--quiet", "--out", "a/b").stdout == "a/b\n"
+    assert (here / "a" / "b" / "summary.json").is_file()
+
+
+def test_settings_and_seed_reach_the_run(netsim, here) -> None:
+    netsim("run", "fig2.toml", "--set", "allocator=parrot", "--set", "allocator.theta_max=0.6",
+           "--seed", "7", "--set", 'record=["jobs", "decisions"]', "--out", "r")
+    loaded = api.load_result("r")
+    assert loaded.run["allocator"] == {"name": "parrot", "theta_max": 0.6,
+                                       "work_conservation": "backfill"}
+    assert (loaded.run["seed"], loaded.spec["workload"]["seed"]) == (7, 7)
+    assert loaded.coflows is None
+    assert len(loaded.decisions)
+
+
+def test_the_spec_of_a_result_runs_to_the_same_bytes(netsim, here) -> None:
+    netsim("run", "demo", "--set", "workload.jobs=5", "--out", "one")
+    netsim("run", "one/spec.toml", "--out", "two")
+    for name in ("jobs.csv", "coflows.csv", "spec.toml"):
+        assert (here / "one" / name).read_bytes() == (here / "two" / name).read_bytes()
+
+
+def test_no_ccts_where_coflows_are_not_recorded(netsim) -> None:
+    assert "CCT        not recorded\n" in netsim("run", "fig2.toml", "--set",
+                                                 "record=[]").stdout
+
+
+# --- bad input ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["nowhere.toml"], "nowhere.toml: cannot be read: No such file or directory\n"),
+    (["nowhere"], "unknown experiment 'nowhere'; choose from: demo"),
+    (["parrot-60"], "unknown experiment 'parrot-60'"),
+    (["fig2.toml", "--set", "seed"], "'seed' is not a setting; write it as key.path=value\n"),
+    (["fig2.toml", "--set", "sed=1"], "fig2.toml: sed: unknown key 'sed' (did you mean 'seed'?)"),
+    (["fig2.toml", "--set", "observe_interval=1 parsec"], "fig2.toml: observe_interval: time '1 pa"
+     "rsec' has the unknown unit 'parsec'; choose from: s, ms, us"),
+    (["fig2.toml", "--set", "network.capacity=-1Gbps"], "fig2.toml: network.capacity: "),
+    (["fig2.toml", "--set", "network.capacity=nan"], "fig2.toml: network.capacity: "),
+    (["fig2.toml", "--set", "network.hosts=1"], "fig2.toml: workload: job 0: host 1 is out of ra"),
+    (["fig2.toml", "--set", "workload.name=parrot-60"], "fig2.toml: workload: job 0 needs"),
+    (["fig2.toml", "--set", "allocator=parrot:theta_max=1"],
+     "fig2.toml: allocator.theta_max: theta_max must be in [0.5, 1), not 1\n"),
+    (["fig2.toml", "--set", "allocator=fifo"], "fig2.toml: allocator.name: unknown allocator 'fi"),
+    (["fig2.toml", "--set", "events=[{at=1, link=9, capacity=0}]"],
+     "fig2.toml: events.0.link: network 'parrot-fig2' has no link 9; it has 4"),
+    (["fig2.toml", "--out", "fig2.toml"], "fig2.toml: is a file, not a folder\n"),
+    (["fig2.toml", "--out", "fig2.toml/x"], "fig2.toml/x: cannot be written: Not a directory\n"),
+    (["fig2.toml", "--out", "."], ".: holds the current folder, which cannot be replaced\n"),
+])
+def test_bad_input(refused, arguments, message) -> None:
+    assert refused("run", *arguments).startswith(message)
+
+
+def test_all_problems_are_said_at_once(refused, here) -> None:
+    (here / "bad.toml").write_text('seed = -1\nobserve = 3\n[network]\nkind = "big-switch"\n'
+                                   'hosts = 4\ncapacity = "5"\negress = "x"\n')
+    lines = refused("run", "bad.toml").splitlines()
+    assert lines[0] == "bad.toml: 4 problems:"
+    assert [line.split(":")[0] for line in lines[1:]] == [
+        "  - seed", "  - network.egress", "  - workload", "  - observe"]
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("t.csv", "job_id,num_gpu\n1,2\n", "t.csv:1: missing column 'submit_time'"),
+    ("t.csv", "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
+              "1,1,0,5,a,2,3\n1,1,0,5,a,2,3\n", "t.csv:3: job_id 1 was given already, on line 2"),
+    ("t.json", '{"jobs": [{"coflows": [[{"src": 0, "dst": 1, "bytes": -4}]]}]}',
+     "t.json: jobs[0].coflows[0][0].bytes must be a number from 0 to 1e+18, not -4"),
+    ("t.json", '{"jobs": [{"stages": [{"name": "a", "after": ["b"]}, {"name": "b", '
+               '"after": ["a"]}]}]}', "t.json: jobs[0]: "),
+    ("t.json", '{"jobs": ]}', "t.json:1: "),
+])
+def test_bad_traces_are_named_with_file_and_line(refused, here, name, text, message) -> None:
+    (here / name).write_text(text)
+    (here / "e.toml").write_text(f'[network]\nname = "parrot-fig2"\n[workload]\nfile = "{name}"\n')
+    found = refused("run", "e.toml")
+    assert found.startswith("e.toml: workload.file: ")
+    assert message in found
+
+
+def test_a_folder_of_something_else_is_not_replaced(refused, here) -> None:
+    (here / "mine").mkdir()
+    (here / "mine" / "notes").write_text("x")
+    assert "holds something else than results" in refused("run", "fig2.toml", "--out", "mine")
+
+
+def test_what_cannot_be_written_is_known_before_the_run(refused, monkeypatch) -> None:
+    monkeypatch.setattr("netsim.experiments.run.run_experiment", lambda *_: pytest.fail("ran"))
+    refused("run", "fig2.toml", "--out", "fig2.toml/x")
+
+
+def test_a_disk_that_fills_up_leaves_nothing(refused, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "_write_table", full)
+    assert re.match(r"runs/fig2-\w+: cannot be written: No space left on device",
+                    refused("run", "fig2.toml"))
+
+
+@pytest.mark.parametrize(("policy", "message"), [
+    ("Greedy", "Greedy at t = 0 s overloads link"),
+    ("Shapeless", "Shapeless"),
+    ("NaN", "NaN"),
+    ("Idle", "stalled at t = 0 s: allocator Idle gives no bandwidth to 2 pending coflows"),
+])
+def test_allocators_that_are_wrong_are_named(refused, policies, policy, message) -> None:
+    assert message in refused("run", "fig2.toml", "--set", f"allocator={policies}:{policy}")
+
+
+def test_ctrl_c_leaves_nothing(netsim, here, policies) -> None:
+    before = sorted(here.rglob("*"))
+    stopped = netsim("run", "fig2.toml", "--set", f"allocator={policies}:Interrupted")
+    assert (stopped.exit_code, stopped.stdout, stopped.stderr) == (130, "", "interrupted\n")
+    assert sorted(here.rglob("*")) == before
+
+
+@pytest.mark.parametrize("arguments", [
+    ["run"], ["run", "a", "b"], ["run", "fig2.toml", "--seed", "-1"], ["run", "--nope"],
+    ["nope"], ["list", "nope"], ["trace", "nope"],
+])
+def test_wrong_usage(netsim, here, arguments) -> None:
+    found = netsim(*arguments)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "Usage: netsim" in found.stderr
+    assert os.listdir(here) == ["fig2.toml"]
+
+
+def test_no_bar_where_nobody_watches(capsys) -> None:
+    with show_progress(True, 10) as report:
+        report(5, 10)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_result_on_disk_is_what_was_said(netsim) -> None:
+    said = netsim("run", "fig2.toml", "--out", "r").stdout
+    summary = json.loads(Path("r/summary.json").read_text())
+    assert f"{summary['decisions']} decisions, {summary['events']} events" in said

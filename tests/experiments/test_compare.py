@@ -1,0 +1,217 @@
+"""Several allocators on one workload: labels, the table, and the folder."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import netsim
+from netsim.errors import InputError, OutputError, SpecError, UnknownNameError
+from netsim.experiments.compare import Comparison, compare_experiment, label_of
+from netsim.experiments.spec import Experiment
+
+FIG2 = ("parrot-fig2", "parrot-fig2")
+
+
+@dataclass(frozen=True)
+class Half(netsim.Allocator):
+    """Shares max-min fairly a part of what there is."""
+
+    part: float = 0.5
+
+    def allocate(self, view: netsim.FabricView) -> netsim.Allocation:
+        """Return the rates; see `Allocator.allocate`."""
+        return netsim.Allocation(self.part * view.maxmin())
+
+
+@pytest.fixture
+def files() -> Callable[[Path], dict[str, bytes]]:
+    """Return a function that reads all files below a folder."""
+    return lambda folder: {str(path.relative_to(folder)): path.read_bytes()
+                           for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize(("policy", "label"), [
+    ("parrot", "parrot"),
+    ({"name": "parrot", "theta_max": 0.9}, "parrot"),
+    ({"name": "parrot", "theta_max": 0.6, "work_conservation": "none"},
+     "parrot (theta_max=0.6, work_conservation=none)"),
+    ("maxmin", "maxmin"),
+    ("netsim.allocators.first:LCCF", "lccf"),
+])
+def test_labels_are_names_and_what_is_not_default(policy, label) -> None:
+    assert label_of(policy) == label
+
+
+def test_labels_of_allocators_of_one_s_own() -> None:
+    assert label_of(Half) == f"{Half.__module__}:Half"
+    assert label_of(Half(0.25)) == f"{Half.__module__}:Half (part=0.25)"
+
+
+def test_the_table_of_the_example() -> None:
+    """Fig. 2 of Parrot: totals 40.8889, 44, 44, 48.
+
+    Alone, at 1 MB/s, the fullest ports make J1 take 6 + 12 s and J2 2 + 8 s.
+    """
+    compared = netsim.compare(*FIG2, ["parrot", "aalo-lbsf", "lccf", "maxmin"])
+    table = compared.table.set_index("label")
+    assert list(compared.table.columns) == [
+        "label", "scheme", "work_conservation", "jobs_finished", "jct_total_s",
+        "over_lower_bound", "over_baseline", "jct_mean_s", "jct_p95_s", "cct_mean_s",
+        "makespan_s", "decisions", "wall_s"]
+    assert table["jct_total_s"].tolist() == pytest.approx([28 + 116 / 9, 44, 44, 48, 28])
+    assert table["over_baseline"]["maxmin"] == pytest.approx(48 / (28 + 116 / 9))
+    assert table["over_lower_bound"].tolist() == pytest.approx(
+        [(28 + 116 / 9) / 28, 44 / 28, 44 / 28, 48 / 28, 1])
+    assert table["jct_mean_s"].tolist() == pytest.approx([(28 + 116 / 9) / 2, 22, 22, 24, 14])
+    assert table["makespan_s"]["parrot"] == pytest.approx(28)
+    for label, result in compared.results.items():
+        summary = result.summary()
+        for column in ("jct_p95_s", "cct_mean_s", "makespan_s", "decisions", "wall_s"):
+            assert table[column][label] == summary[column]
+    assert table["decisions"].isna().tolist() == [False] * 4 + [True]
+    assert math.isnan(table["wall_s"]["lower bound"])
+
+
+def test_the_lower_bound_is_each_job_alone() -> None:
+    """6 MB over one port at 1 MB/s take 6 s: one job two of them, the other one."""
+    flows = [(0, 1, 6e6), (1, 0, 2e6)]
+    jobs = netsim.Workload([
+        netsim.JobSpec(0, stages=[netsim.Stage("a", flows)], iterations=2),
+        netsim.JobSpec(1, arrival_s=1.0, stages=[netsim.Stage("a", flows)])])
+    last = netsim.compare(netsim.big_switch(2, "1MB/s"), jobs, ["maxmin"]).table.iloc[-1]
+    assert last["label"] == last["scheme"] == "lower bound"
+    assert last["jct_total_s"] == 12 + 6
+    assert last["makespan_s"] == 12
+    assert last["cct_mean_s"] == 6
+    assert last["over_baseline"] < 1 == last["over_lower_bound"]
+
+
+def test_schemes_pair_with_work_conservation_and_without() -> None:
+    table = netsim.compare(*FIG2, [
+        "parrot:work_conservation=none", "parrot", "lccf:work_conservation=none",
+        "parrot:work_conservation=none:theta_max=0.6", "maxmin"]).table
+    assert dict(zip(table["label"], table["scheme"], strict=True)) == {
+        "parrot (work_conservation=none)": "parrot",
+        "parrot": "parrot",
+        "lccf (work_conservation=none)": "lccf (work_conservation=none)",
+        "parrot (theta_max=0.6, work_conservation=none)":
+            "parrot (theta_max=0.6, work_conservation=none)",
+        "maxmin": "maxmin",
+        "lower bound": "lower bound"}
+    assert table["work_conservation"].tolist() == ["none", "backfill", "none", "none", "", ""]
+
+
+def test_jobs_that_did_not_finish_spoil_the_ratio_to_the_baseline() -> None:
+    table = netsim.compare(*FIG2, ["parrot", "lccf"], until=14).table.set_index("label")
+    assert table["jobs_finished"].tolist() == [1, 0, 2]
+    assert table["over_baseline"].isna().all()
+    assert table["over_lower_bound"]["parrot"] == pytest.approx(116 / 9 / 10)
+    assert math.isnan(table["jct_mean_s"]["lccf"])
+
+
+def test_ccts_that_are_not_recorded_are_missing() -> None:
+    table = netsim.compare(*FIG2, ["parrot"], record=["jobs"]).table
+    assert table["cct_mean_s"].isna().all()
+
+
+def test_settings_reach_every_run() -> None:
+    compared = netsim.compare(*FIG2, {"first": "parrot", "second": Half(0.25)}, seed=3,
+                              observe_interval="300ms", record=["jobs", "decisions"])
+    assert list(compared.results) == ["first", "second"]
+    for result in compared.results.values():
+        assert (result.run["seed"], result.run["observe_interval"]) == (3, 0.3)
+        assert result.decisions is not None
+        assert result.coflows is None
+    assert compared.results["second"].run["allocator"]["part"] == 0.25
+
+
+def test_progress_is_of_all_runs() -> None:
+    calls: list[tuple[int, int]] = []
+    netsim.compare(*FIG2, ["parrot", "lccf"], progress=lambda *call: calls.append(call))
+    assert calls == sorted(calls)
+    assert calls[-1] == (8, 8)
+    assert (4, 8) in calls
+
+
+@pytest.mark.parametrize(("allocators", "message"), [
+    ([], "there are no allocators to compare"),
+    ("parrot", "allocators must be a list or a mapping, not 'parrot'"),
+    (["parrot", "parrot:theta_max=0.9"], "two allocators to compare are the same: 'parrot'"),
+    (["parrot", "parot"], "unknown allocator 'parot' (did you mean 'parrot'?)"),
+    (["parrot", "lccf:theta_max=0.6"], "unknown option of allocator 'lccf' 'theta_max'"),
+])
+def test_what_cannot_be_compared(allocators, message, monkeypatch) -> None:
+    """It is said before anything runs."""
+    monkeypatch.setattr("netsim.experiments.compare.simulate", lambda *_, **__: pytest.fail("ran"))
+    with pytest.raises(InputError, match=re.escape(message)):
+        netsim.compare(*FIG2, allocators)
+
+
+# --- experiments and folders ----------------------------------------------------------------
+
+
+def test_an_experiment_with_nothing_to_compare(tables) -> None:
+    with pytest.raises(SpecError, match="compare.allocators: is empty"):
+        compare_experiment(Experiment(**tables))
+
+
+def test_the_folder_has_a_result_per_allocator(tables, tmp_path, files) -> None:
+    policies = ["parrot", {"name": "parrot", "work_conservation": "none"}, "lccf"]
+    experiment = Experiment(**tables, seed=2, compare={"allocators": policies})
+    compared = compare_experiment(experiment)
+    folder = compared.save(tmp_path / "c")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "comparison.csv", "lccf", "parrot", "parrot-work_conservation=none", "spec.toml"]
+    written = pd.read_csv(folder / "comparison.csv", keep_default_na=False, na_values={
+        "decisions": [""]}, dtype={"decisions": "Int64"})
+    pd.testing.assert_frame_equal(written, compared.table.drop(columns="wall_s"),
+                                  check_exact=False, rtol=1e-14, check_dtype=False)
+    for label, name in zip(compared.results, ("parrot", "parrot-work_conservation=none", "lccf"),
+                           strict=True):
+        loaded = netsim.load_result(folder / name)
+        assert loaded.jobs.equals(compared.results[label].jobs)
+        assert loaded.spec == compared.results[label].spec
+    assert netsim.load_experiment(folder / "spec.toml").resolved() == compared.spec
+    again = compare_experiment(folder / "spec.toml").save(tmp_path / "d")
+    before, after = files(folder), files(again)
+    assert {name: before[name] for name in before if not name.endswith(".json")} == {
+        name: after[name] for name in after if not name.endswith(".json")}
+
+
+def test_a_result_s_spec_runs_alone(tables, tmp_path, files) -> None:
+    experiment = Experiment(**tables, compare={"allocators": ["parrot", "lccf"]})
+    folder = compare_experiment(experiment).save(tmp_path / "c")
+    alone = netsim.run(folder / "lccf" / "spec.toml").save(tmp_path / "alone")
+    before, after = files(folder / "lccf"), files(alone)
+    del before["summary.json"], after["summary.json"]
+    assert before == after
+
+
+def test_labels_that_make_one_name_get_folders_of_their_own(tmp_path) -> None:
+    results = netsim.compare(*FIG2, {"a b": "parrot", "a/b": "lccf", "..": "maxmin"}).results
+    folder = Comparison(results).save(tmp_path / "c")
+    assert sorted(path.name for path in folder.iterdir()) == ["a-b", "a-b-2", "comparison.csv",
+                                                              "run"]
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path, files) -> None:
+    compared = netsim.compare(*FIG2, ["parrot"])
+    compared.save(tmp_path / "c")
+    compared.save(tmp_path / "c")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").write_text("x")
+    with pytest.raises(OutputError, match="holds something else"):
+        compared.save(tmp_path / "mine")
+    assert files(tmp_path / "mine") == {"notes": b"x"}
+
+
+def test_unknown_names_are_unknown() -> None:
+    with pytest.raises(UnknownNameError, match="unknown network 'nowhere'"):
+        netsim.compare("nowhere", "parrot-fig2", ["parrot"])
