@@ -2,6 +2,7 @@
 # make test    set up, and run the tests
 # make lint    ruff and mypy
 # make bench   the speed of the things that must be fast
+# make docs    the documentation as web pages, in docs/_build
 # make clean   remove the environment, results and caches
 #
 # PYTHON=python3.12 make demo   uses another Python than python3; 3.11 or newer.
@@ -11,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench docs clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -30,7 +31,7 @@ $(VENV)/netsim: pyproject.toml $(VENV)/made
 	$(BIN)/python -m pip install --quiet --editable '.[all]'
 	@touch $@
 
-$(VENV)/test $(VENV)/lint: $(VENV)/%: $(VENV)/netsim
+$(VENV)/test $(VENV)/lint $(VENV)/docs: $(VENV)/%: $(VENV)/netsim
 	$(BIN)/python -m pip install --quiet --group $*
 	@touch $@
 
@@ -47,6 +48,9 @@ lint: $(VENV)/lint
 bench: $(VENV)/test
 	$(BIN)/python -m pytest tests/bench --benchmark-only --benchmark-timer=time.process_time
 
+docs: $(VENV)/docs
+	$(BIN)/python -m sphinx -W -q docs docs/_build
+
 clean:
-	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) runs build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find netsim tests -name __pycache__ -prune -exec rm -rf {} +

@@ -119,13 +119,10 @@ def _override(keys: dict[str, Any], override: str) -> None:
     *parents, last = [part.strip() for part in where.split(".")]
     if not (equals and last and all(parents)):
         raise SpecError([f"{override!r} is not a setting; write it as key.path=value"])
-    value = parse_value(text)
-    if last == "file" and parents in (["network"], ["workload"]):
-        value = os.path.abspath(str(value))
     table: Any = keys
     for part in parents:
         table = _entry(table, part, override)
-    table[_key(table, last, override)] = value
+    table[_key(table, last, override)] = parse_value(text)
     _expand_allocator(keys)
 
 

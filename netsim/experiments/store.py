@@ -32,6 +32,10 @@ TABLES = ("jobs", "coflows", "flows", "links", "decisions")
 #: Files that only finished results have, of a run and of a comparison.
 MARKS = ("summary.json", "comparison.csv")
 
+#: What a folder of results may hold besides results: these and pictures.
+_OURS = re.compile(r"spec\.toml|summary\.json|comparison\.csv|"
+                   rf"({'|'.join(TABLES)})\.csv|.*\.(png|pdf|svg)")
+
 #: What a summary repeats of the run that it is of.
 _OF_RUN = ("decisions", "events", "wall_s")
 
@@ -137,7 +141,7 @@ def load_result(folder: str | Path) -> Result:
     except FileNotFoundError as error:
         raise InputError(f"{folder}: not a result: it has no {Path(error.filename).name}"
                          ) from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise InputError(f"{folder}: not a readable result: {error}") from error
 
 
@@ -169,11 +173,9 @@ def _read_table(path: Path, columns: Mapping[str, str | list[str]]) -> pd.DataFr
 def _column(text: pd.Series, kind: str | list[str]) -> Any:
     if isinstance(kind, list):
         return pd.Categorical(text, categories=kind)
-    if kind == "float64":
-        return np.array([float(each or "nan") for each in text], dtype=np.float64)
-    if kind == "bool":
-        return text == "True"
-    return text if kind == "str" else text.astype(kind)
+    if kind in ("str", "bool"):
+        return text if kind == "str" else text == "True"
+    return np.array([each or "nan" for each in text], dtype=object).astype(kind)
 
 
 def _plain(value: Any) -> Any:
@@ -204,9 +206,9 @@ def check_writable(folder: str | Path) -> None:
             raise OutputError(f"{folder}: is a file, not a folder")
         if Path.cwd().is_relative_to(target):
             raise OutputError(f"{folder}: holds the current folder, which cannot be replaced")
-        if target.is_dir() and any(target.iterdir()) and not _holds_result(target):
-            raise OutputError(f"{folder}: holds something else than results of netsim; "
-                              "give a new folder, or empty this one")
+        if target.is_dir() and (other := _something_else(target)):
+            raise OutputError(f"{folder}: holds something else than results of netsim, "
+                              f"{other!r}; give a new folder, or empty this one")
         parent = target.parent
         while not parent.exists():
             parent = parent.parent
@@ -254,8 +256,15 @@ def _replace(target: Path, new: Path, aside: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _holds_result(folder: Path) -> bool:
-    return any((folder / mark).is_file() for mark in MARKS)
+def _something_else(folder: Path) -> str:
+    """Return the name of an entry that would be lost with a folder, and is not a result's."""
+    names = sorted(path.name for path in folder.iterdir())
+    if names and not any(mark in names for mark in MARKS):
+        return names[0]
+    for path in map(folder.joinpath, names):
+        if _something_else(path) if path.is_dir() else not _OURS.fullmatch(path.name):
+            return path.name
+    return ""
 
 
 @contextmanager
@@ -265,5 +274,6 @@ def _naming(folder: str | Path) -> Iterator[None]:
         yield
     except OutputError:
         raise
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    except (OSError, UnicodeEncodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(f"{folder}: cannot be written: {reason}") from error

@@ -27,6 +27,7 @@ from netsim.traces.formats import Request, resolve
 __all__ = ["AllocatorTable", "CompareTable", "EventTable", "NetworkTable", "Table",
            "WorkloadTable"]
 
+
 class Table(BaseModel):
     """A table whose keys are all known."""
 

@@ -27,6 +27,9 @@ Pick = Callable[[int, int], int]
 _GRAIN = 64
 _PORT = 250_000.0
 
+#: Arguments that may be left out one group at a time, and the rest still make sense.
+_APART = (("sent",), ("now",), ("weight",), ("capacity",), ("attained", "completed"), ("ahead_s",))
+
 
 @dataclass(frozen=True)
 class Case:
@@ -64,7 +67,7 @@ class Case:
                 for f, nbytes in enumerate(sent) if nbytes < self.coflows[c][f][2]]
 
     def smaller(self) -> Iterator[Case]:
-        """Yield the cases without one of the coflows, then without one of the flows."""
+        """Yield the cases without one coflow, without one flow, or with one usual argument."""
         if len(self.coflows) > 1:
             for c in range(len(self.coflows)):
                 yield replace(self, **{name: _without(getattr(self, name), c) for name in
@@ -77,16 +80,23 @@ class Case:
                     self, coflows=_with(self.coflows, c, _without(self.coflows[c], f)),
                     sent=_with(self.sent, c, part if isinstance(part, float)
                                else _without(part, f)))
+        usual = self._usual()
+        for names in _APART:
+            if any(getattr(self, name) != usual[name] for name in names):
+                yield replace(self, **{name: usual[name] for name in names})
+
+    def _usual(self) -> dict[str, Any]:
+        """Return the arguments that `make_view` takes if not given."""
+        count, jobs = len(self.coflows), len(self.arrival_s)
+        return {"sent": (0.0,) * count, "jobs": tuple(range(count)), "valid_s": (0.0,) * count,
+                "now": max(self.valid_s), "weight": (1.0,) * count, "capacity": {},
+                "arrival_s": (0.0,) * jobs, "attained": (0.0,) * jobs,
+                "completed": (0,) * jobs, "ahead_s": (0.0,) * jobs}
 
     def __str__(self) -> str:
-        count, jobs = len(self.coflows), len(self.arrival_s)
-        default = {"sent": (0.0,) * count, "jobs": tuple(range(count)), "now": max(self.valid_s),
-                   "valid_s": (0.0,) * count, "weight": (1.0,) * count, "capacity": {},
-                   "arrival_s": (0.0,) * jobs, "attained": (0.0,) * jobs,
-                   "completed": (0,) * jobs, "ahead_s": (0.0,) * jobs}
         lines = [f"make_view({_network_text(self.network)}",
                  f"coflows={[list(flows) for flows in self.coflows]}"]
-        for name, usual in default.items():
+        for name, usual in self._usual().items():
             value = getattr(self, name)
             if value != usual:
                 lines.append(f"{name}={list(value) if isinstance(value, tuple) else value}")
@@ -118,9 +128,9 @@ def with_capacity(network: Topology, capacity: NDArray[np.float64]) -> Topology:
     return other
 
 
-def draw_network(pick: Pick, max_hosts: int) -> BigSwitch:
-    """Draw a big switch of 2 to `max_hosts` hosts with unequal ports."""
-    hosts = pick(2, max_hosts)
+def draw_network(pick: Pick, min_hosts: int, max_hosts: int) -> BigSwitch:
+    """Draw a big switch with unequal ports."""
+    hosts = pick(min_hosts, max_hosts)
     ports = [_PORT * pick(1, 8) for _ in range(2 * hosts)]
     return BigSwitch(ports[:hosts], ports[hosts:], loopback_uses_ports=bool(pick(0, 1)))
 
@@ -149,7 +159,7 @@ def draw_case(pick: Pick, network: Topology, max_coflows: int, max_width: int) -
         jobs=tuple(job for _, job in keys), valid_s=tuple(at for at, _ in keys),
         now=keys[-1][0] + 0.25 * pick(0, 4), weight=tuple(float(pick(1, 3)) for _ in keys),
         capacity=_draw_degraded(pick, network), arrival_s=arrival, completed=completed,
-        attained=tuple(float(_GRAIN * pick(1, 100_000) * (z > 0)) for z in completed),
+        attained=tuple(_draw_nbytes(pick) if z else 0.0 for z in completed),
         ahead_s=tuple(0.25 * pick(0, 20) for _ in range(jobs)))
 
 
@@ -162,8 +172,13 @@ def _draw_flows(pick: Pick, network: Topology, max_width: int) -> tuple[Any, ...
             dst = pick(0, network.hosts - 1)
         else:
             dst = (src + pick(1, network.hosts - 1)) % network.hosts
-        flows.append((src, dst, float(_GRAIN * pick(1, 16_000))))
+        flows.append((src, dst, _draw_nbytes(pick)))
     return tuple(flows)
+
+
+def _draw_nbytes(pick: Pick) -> float:
+    """Draw a size from 64 bytes to about a megabyte, all magnitudes alike."""
+    return float(_GRAIN * pick(1, 15) << pick(0, 10))
 
 
 def _draw_sent(pick: Pick, flows: Sequence[tuple[int, int, float]]) -> tuple[float, ...]:

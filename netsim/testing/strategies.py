@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import MissingExtraError
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["networks", "views", "workloads"]
 
 
-def networks(*, max_hosts: int = 4) -> SearchStrategy[BigSwitch]:
+def networks(*, min_hosts: int = 2, max_hosts: int = 4) -> SearchStrategy[BigSwitch]:
     """Return a strategy for big switches with unequal ports, loopback on or off the ports.
 
     Parameters
     ----------
-    max_hosts : int
+    min_hosts, max_hosts : int
         At least 2.
 
     Raises
@@ -32,7 +31,7 @@ def networks(*, max_hosts: int = 4) -> SearchStrategy[BigSwitch]:
     MissingExtraError
         If hypothesis is not installed; so do the other strategies.
     """
-    return _drawn(draw_network, max_hosts)
+    return _drawn(draw_network, min_hosts, max_hosts)
 
 
 def views(network: Topology | None = None, *, max_coflows: int = 4, max_width: int = 4,
@@ -52,7 +51,7 @@ def views(network: Topology | None = None, *, max_coflows: int = 4, max_width: i
         What the allocator may see.
     """
     def draw_view(pick: Pick) -> FabricView:
-        where = draw_network(pick, 4) if network is None else network
+        where = draw_network(pick, 2, 4) if network is None else network
         return draw_case(pick, where, max_coflows, max_width).view(knows)
 
     return _drawn(draw_view)

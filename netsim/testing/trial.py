@@ -33,7 +33,6 @@ class BrokenPromise(Exception):
         super().__init__(f"allocator {name}{f' ({given})' if given else ''} {promise}: {fault}, "
                          f"on the view\n{trial.case}")
         self.promise = promise
-        self.case = trial.case
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pandas as pd
 import pytest
 
@@ -72,7 +74,13 @@ def test_bad_input(refused, arguments, message) -> None:
     assert refused("compare", "fig2.toml", *arguments).startswith(message)
 
 
+def test_what_cannot_be_written_is_known_before_the_run(refused, monkeypatch) -> None:
+    monkeypatch.setattr("netsim.experiments.compare.compare_experiment",
+                        lambda *_, **__: pytest.fail("ran"))
+    refused("compare", "fig2.toml", "--out", "fig2.toml/x")
+
+
 def test_a_picture_without_matplotlib_is_refused_before_the_run(refused, monkeypatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert refused("compare", "fig2.toml", "--plot", "a.png") == (
         "matplotlib is not installed; install it with: pip install 'coflow-netsim[plot]'\n")

@@ -144,13 +144,14 @@ def test_all_problems_are_said_at_once(refused, here) -> None:
               "1,1,0,5,a,2,3\n1,1,0,5,a,2,3\n", "t.csv:3: job_id 1 was given already, on line 2"),
     ("t.json", '{"jobs": [{"coflows": [[{"src": 0, "dst": 1, "bytes": -4}]]}]}',
      "t.json: jobs[0].coflows[0][0].bytes must be a number from 0 to 1e+18, not -4"),
-    ("t.json", '{"jobs": [{"stages": [{"name": "a", "after": ["b"]}, {"name": "b", '
-               '"after": ["a"]}]}]}', "t.json: jobs[0]: "),
+    ("t.json", '{"jobs": [{"stages": [{"name": "a", "after": ["b"]}, '
+               '{"name": "b", "after": ["a"]}]}]}', "t.json: jobs[0]: "),
     ("t.json", '{"jobs": ]}', "t.json:1: "),
 ])
 def test_bad_traces_are_named_with_file_and_line(refused, here, name, text, message) -> None:
     (here / name).write_text(text)
-    (here / "e.toml").write_text(f'[network]\nname = "parrot-fig2"\n[workload]\nfile = "{name}"\n')
+    (here / "e.toml").write_text('[network]\nname = "parrot-fig2"\n'
+                                 f'[workload]\nfile = "{name}"\n')
     found = refused("run", "e.toml")
     assert found.startswith("e.toml: workload.file: ")
     assert message in found
@@ -163,7 +164,8 @@ def test_a_folder_of_something_else_is_not_replaced(refused, here) -> None:
 
 
 def test_what_cannot_be_written_is_known_before_the_run(refused, monkeypatch) -> None:
-    monkeypatch.setattr("netsim.experiments.run.run_experiment", lambda *_: pytest.fail("ran"))
+    monkeypatch.setattr("netsim.experiments.run.run_experiment",
+                        lambda *_, **__: pytest.fail("ran"))
     refused("run", "fig2.toml", "--out", "fig2.toml/x")
 
 

@@ -158,7 +158,7 @@ def test_what_cannot_be_compared(allocators, message, monkeypatch) -> None:
 
 
 def test_an_experiment_with_nothing_to_compare(tables) -> None:
-    with pytest.raises(SpecError, match="compare.allocators: is empty"):
+    with pytest.raises(SpecError, match=r"compare\.allocators: is empty"):
         compare_experiment(Experiment(**tables))
 
 

@@ -129,7 +129,7 @@ def test_a_picture_that_fails_leaves_nothing(table, tmp_path, monkeypatch) -> No
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Figure, "savefig", full)
-    with pytest.raises(OutputError, match="a.png: cannot be written: No space left on device"):
+    with pytest.raises(OutputError, match=r"a\.png: cannot be written: No space left on device"):
         save_plot(total_jct_bars(table), tmp_path / "a.png")
     assert list(tmp_path.iterdir()) == []
 

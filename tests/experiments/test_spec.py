@@ -215,6 +215,9 @@ def test_a_file_that_has_changed_is_refused(tmp_path, tables) -> None:
     assert found == [f"workload.sha256: {tmp_path / 'i.json'} has changed: its sha256 is "
                      f"{Experiment(**keys).resolved()['workload']['sha256']}, not "
                      f"{resolved['workload']['sha256']}"]
+    network = Experiment(network=_instance(tmp_path), workload=_instance(tmp_path)).resolved()
+    assert network["network"] == {
+        "file": str(tmp_path / "i.json"), "sha256": network["workload"]["sha256"]}
     network = {"file": str(tmp_path / "i.json"), "sha256": "0"}
     assert problems(**tables | {"network": network})[0].startswith("network.sha256: ")
 
@@ -252,13 +255,14 @@ def test_single_leaves_nothing_to_compare(tables) -> None:
 
 
 def test_run_gives_what_simulate_gives(tables) -> None:
-    experiment = Experiment(**tables, allocator="parrot", observe_interval="10ms")
+    experiment = Experiment(**tables, allocator="parrot", observe_interval="10ms",
+                            compare={"allocators": ["lccf"]})
     ran = netsim.run(experiment)
     simulated = netsim.simulate("parrot-fig2", "parrot-fig2", allocator="parrot",
                                 observe_interval="10ms")
     assert ran.jobs.equals(simulated.jobs)
     assert ran.coflows.equals(simulated.coflows)
-    assert ran.spec == experiment.resolved()
+    assert ran.spec == experiment.single().resolved()
 
 
 def test_run_takes_events_and_until(tables) -> None:

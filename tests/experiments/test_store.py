@@ -132,9 +132,20 @@ def _full_folder(path: Path) -> None:
     (path / "thesis.tex").write_text("x")
 
 
+def _with_notes(path: Path) -> None:
+    """Write a result, or a comparison around it, and something in it that is not."""
+    path.mkdir(parents=True)
+    for name in ("summary.json", "notes.md"):
+        (path / name).write_text("{}")
+    if path.name != "r":
+        (path.parent / "comparison.csv").write_text("label\n")
+
+
 @pytest.mark.parametrize(("make", "message"), [
     (_full_folder, "holds something else than results of netsim"),
     (lambda path: path.write_text("x"), "is a file, not a folder"),
+    (_with_notes, "holds something else than results of netsim, 'notes.md'"),
+    (lambda path: _with_notes(path / "parrot"), "holds something else .* 'parrot'"),
 ])
 def test_something_else_is_left_alone(everything, tmp_path, make, message) -> None:
     make(tmp_path / "r")
@@ -194,6 +205,13 @@ def test_a_full_disk_leaves_the_earlier_result(everything, tmp_path, request) ->
     assert tree(tmp_path) == before
 
 
+def test_a_name_that_no_file_can_hold(everything, tmp_path) -> None:
+    result = replace(everything, jobs=everything.jobs.assign(name="\ud800"))
+    with pytest.raises(OutputError, match="r: cannot be written: 'utf-8' codec can't encode"):
+        result.save(tmp_path / "r")
+    assert tree(tmp_path) == {}
+
+
 def test_an_interruption_leaves_nothing(everything, tmp_path, monkeypatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -235,6 +253,7 @@ def test_folders_that_are_no_results(everything, tmp_path) -> None:
 
 @pytest.mark.parametrize(("file", "text"), [
     ("summary.json", "{"), ("summary.json", "{}"), ("summary.json", "[]"),
+    ("summary.json", '"tables"'), ("summary.json", '{"tables": []}'),
     ("jobs.csv", ""), ("jobs.csv", "job\nx\n"), ("coflows.csv", "coflow,stage\n1,2\n"),
     ("spec.toml", "= 3"),
 ])

@@ -1,0 +1,108 @@
+"""The whole simulator against a slow, obviously right one, on random chains of coflows.
+
+Policies are written here again, from the paper's text and on the reference blocks.
+"""
+
+import importlib.util
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import netsim
+from netsim.fabric.kernels import reference
+from netsim.testing import networks, workloads
+
+_spec = importlib.util.spec_from_file_location(
+    "reference_fabric", Path(__file__).with_name("reference_fabric.py"))
+reference_fabric = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(reference_fabric)
+
+HOSTS = 4
+
+
+def parrot(work, theta_max=0.9):
+    """Algorithm 1: theta for the least bytes per completed coflow, the rest shared."""
+    def decide(active, problem):
+        count = len(active)
+        attained = [job.sent for job in active]
+        average = [sent / job.completed if job.completed else math.inf
+                   for sent, job in zip(attained, active, strict=True)]
+        order = sorted(range(count), key=lambda c: (average[c], attained[c], c))
+        theta = 1.0
+        if count > 1:
+            theta = min(theta_max, (1 / count) ** (1 / (math.log(sum(attained) + 1) + 1)))
+        shares = np.array([theta if c == order[0] else (1 - theta) / (count - 1)
+                           for c in range(count)])
+        if work == "per_flow":
+            return reference.stretch_flows(problem, reference.lp_rates(problem, shares))
+        if work in ("uniform", "backfill"):
+            shares *= reference.common_factor(problem, shares, np.zeros(count))
+        if work == "backfill":
+            shares = reference.greedy(problem, order, np.ones(count), shares)
+        return reference.lp_rates(problem, shares)
+    return decide
+
+
+def first(work, key):
+    """The job of least `key` at its LP rates; the others by the table of work conservation."""
+    def decide(active, problem):
+        count = len(active)
+        order = sorted(range(count), key=lambda c: (key(active[c]), c))
+        one = np.array([float(c == order[0]) for c in range(count)])
+        if work == "none":
+            shares = one
+        elif work == "shared_uniform":
+            factor = reference.common_factor(problem, 1 - one, one) if count > 1 else 0.0
+            shares = one + (1 - one) * min(factor, 1.0)
+        else:
+            cap = 1 / max(count - 1, 1) if work == "capped" else 1.0
+            shares = reference.greedy(problem, order, np.where(one > 0, 1.0, cap), 0 * one)
+        return reference.lp_rates(problem, shares)
+    return decide
+
+
+def fair(_, problem):
+    return reference.maxmin(problem, np.ones(len(problem.remaining)))
+
+
+def chains(workload, network):
+    """The jobs of a workload as the reference takes them."""
+    for job in workload:
+        coflows, compute = [], []
+        for stage in job.stages:
+            # A job's own compute_s comes before each iteration's first coflow.
+            compute.append(stage.compute_s + (0.0 if stage.after else job.compute_s))
+            coflows.append([(network.route(src, dst), nbytes) for src, dst, nbytes in stage.flows])
+        yield reference_fabric.Job(job.arrival_s, coflows * job.iterations,
+                                   compute * job.iterations)
+
+
+POLICIES = {
+    **{f"parrot-{work}": ({"name": "parrot", "work_conservation": work}, parrot(work), False)
+       for work in ("none", "uniform", "backfill", "per_flow")},
+    "parrot-0.6": ({"name": "parrot", "theta_max": 0.6}, parrot("backfill", 0.6), False),
+    **{f"aalo-{work}": ({"name": "aalo-lbsf", "work_conservation": work},
+                        first(work, lambda job: job.sent), False)
+       for work in ("none", "greedy", "shared_uniform", "capped")},
+    **{f"lccf-{work}": ({"name": "lccf", "work_conservation": work},
+                        first(work, lambda job: (job.completed, job.sent)), False)
+       for work in ("none", "greedy", "shared_uniform", "capped")},
+    "maxmin-coflow": ({"name": "maxmin", "decisions": "coflow"}, fair, False),
+    "maxmin-flow": ({"name": "maxmin", "decisions": "flow"}, fair, True),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@settings(deadline=None, max_examples=60, derandomize=True)
+@given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS, chains=True),
+       st.sampled_from([0.0, 0.1, 0.3, 2.0]))
+def test_finish_times(name, network, workload, interval):
+    allocator, policy, wakes_on_flows = POLICIES[name]
+    found = netsim.simulate(network, workload, allocator=allocator, observe_interval=interval)
+    expected = reference_fabric.simulate(list(chains(workload, network)), network.capacity,
+                                         policy, interval, wakes_on_flows)
+    np.testing.assert_allclose(found.jobs["finish_s"], expected, rtol=1e-9, atol=1e-12)

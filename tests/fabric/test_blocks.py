@@ -1,0 +1,186 @@
+"""Every compiled building block against its readable reference, on random views.
+
+The views hold coflows in step and not, flows that have ended, and links that are degraded or
+dead. Rates are held to 1e-9 of the largest link.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import netsim
+from netsim import Allocation
+from netsim.errors import AllocationError
+from netsim.fabric.kernels import reference
+from netsim.testing import make_view, views
+
+SETTINGS = settings(deadline=None, max_examples=80)
+SHARES = st.sampled_from([0.0, 1e-12, 0.125, 0.3, 0.5, 0.9, 1.0])
+
+
+def problem(view):
+    """The view as the references take it."""
+    return reference.Problem(view.flow_remaining, view.coflow, *view.paths, view.capacity)
+
+
+def per_coflow(data, view, values=SHARES):
+    return np.array(data.draw(st.lists(values, min_size=len(view), max_size=len(view))))
+
+
+def per_flow(data, view, values):
+    return np.array(data.draw(st.lists(values, min_size=view.flows, max_size=view.flows)))
+
+
+def feasible_base(data, view):
+    """Shares that fit: some shares, divided by what they are too much by."""
+    shares = per_coflow(data, view)
+    load = reference.lp_rates(problem(view), shares)
+    over = problem(view).link_load(load).sum(axis=0) - view.capacity
+    return shares / len(view) if (over > 0).any() else shares
+
+
+def close(found, expected, view, rtol=1e-12):
+    assert_allclose(found, expected, rtol=rtol, atol=1e-9 * view.capacity.max())
+
+
+@SETTINGS
+@given(views())
+def test_gamma(view):
+    assert_allclose(view.gamma, reference.gamma(problem(view)), rtol=1e-12)
+
+
+@SETTINGS
+@given(views(), st.data())
+def test_lp_rates(view, data):
+    shares = per_coflow(data, view)
+    close(view.lp_rates(shares), reference.lp_rates(problem(view), shares), view)
+    close(view.lp_rates(0.5), reference.lp_rates(problem(view), 0.5), view)
+
+
+@SETTINGS
+@given(views(), st.data())
+def test_common_factor(view, data):
+    """1e-9 of slack in a link may move the factor by that much over the least share, 1/8."""
+    shares, base = per_coflow(data, view), feasible_base(data, view)
+    assert_allclose(view.common_factor(shares, base),
+                    reference.common_factor(problem(view), shares, base), rtol=1e-9, atol=1e-8)
+
+
+@SETTINGS
+@given(views(), st.data())
+def test_greedy(view, data):
+    order = data.draw(st.permutations(range(len(view))))
+    limit, base = per_coflow(data, view), feasible_base(data, view)
+    assert_allclose(view.greedy(order, limit, base),
+                    reference.greedy(problem(view), order, limit, base), rtol=1e-9, atol=2e-9)
+
+
+@SETTINGS
+@given(views(), st.data())
+def test_stretch_flows(view, data):
+    rates = per_flow(data, view, st.sampled_from([0.0, 1.0, 3e4, 5e5]))
+    found = view.stretch_flows(rates)
+    close(found, reference.stretch_flows(problem(view), rates), view)
+    assert np.all(view.link_load(found) <= view.capacity * (1 + 1e-12))
+
+
+@SETTINGS
+@given(views(), st.data())
+def test_maxmin(view, data):
+    weights = per_flow(data, view, st.sampled_from([0.0, 0.5, 1.0, 3.0]))
+    close(view.maxmin(weights), reference.maxmin(problem(view), weights), view)
+    close(view.maxmin(), reference.maxmin(problem(view), np.ones(view.flows)), view)
+
+
+@SETTINGS
+@given(views(), st.data())
+def test_maxmin_on_a_residual(view, data):
+    left = view.capacity * np.array(data.draw(st.lists(
+        st.sampled_from([0.0, 0.25, 1.0]), min_size=len(view.capacity),
+        max_size=len(view.capacity))))
+    expected = reference.maxmin(problem(view)._replace(capacity=left), np.ones(view.flows))
+    close(view.maxmin(capacity=left), expected, view)
+
+
+@SETTINGS
+@given(views(max_coflows=8, max_width=12))
+def test_maxmin_is_fair(view):
+    """Every flow crosses a full link on which no flow is faster: that is max-min fairness."""
+    rates = view.maxmin()
+    load = view.link_load(rates)
+    ptr, links = view.paths
+    fastest = np.zeros(len(view.capacity))
+    np.maximum.at(fastest, links, np.repeat(rates, np.diff(ptr)))
+    slack = 1e-9 * view.capacity.max()
+    for flow, rate in enumerate(rates):
+        path = links[ptr[flow]:ptr[flow + 1]]
+        full = load[path] >= view.capacity[path] - slack
+        assert np.any(full & (fastest[path] <= rate + slack))
+
+
+@SETTINGS
+@given(views(), st.data())
+def test_all_forms_of_an_allocation(view, data):
+    """`rates` turns shares into LP rates and weights into a weighted max-min sharing."""
+    shares = per_coflow(data, view)
+    weights = per_flow(data, view, st.sampled_from([0.0, 1.0, 2.0]))
+    close(view.rates(Allocation(shares=shares)), reference.lp_rates(problem(view), shares), view)
+    close(view.rates(Allocation(weights=weights)), reference.maxmin(problem(view), weights), view)
+    assert view.rates(Allocation(weights)).tolist() == weights.tolist()
+
+
+@SETTINGS
+@given(views())
+def test_loads(view):
+    """`link_load` of the LP rates is the references' loads, summed over coflows."""
+    rates = view.lp_rates()
+    close(view.link_load(rates), problem(view).link_load(rates).sum(axis=0), view)
+
+
+def test_three_flows_by_hand():
+    """0->1 and 0->2 on a port of 6, 3->2 on one of 10, ports into 2 of 4; weights 1, 2, 1.
+
+    Levels: egress 0 at 6/3, ingress 2 at 4/3: flows 1 and 2 get 8/3 and 4/3. Then egress 0
+    has 6 - 8/3 = 10/3 left for flow 0, but ingress 1 lets it have 10/3 too, of 4.
+    """
+    net = netsim.BigSwitch([6, 6, 6, 10], [4, 4, 4, 4])
+    view = make_view(net, [[(0, 1, 1.0), (0, 2, 1.0), (3, 2, 1.0)]])
+    weights = np.array([1.0, 2.0, 1.0])
+    for shared in (view.maxmin(weights), reference.maxmin(problem(view), weights)):
+        assert_allclose(shared, [10 / 3, 8 / 3, 4 / 3])
+
+
+def test_two_coflows_by_hand():
+    """A: 6 from 0 to 1, 3 from 0 to 2; B: 4 from 3 to 1. Egress of 0 is 3, ingress of 1 is 4.
+
+    Gamma of A is 9/3 = 3 (LP rates 2 and 1), of B 4/4 = 1. With A at share 1, ingress 1 has
+    4 - 2 left for B, which could use 4: x = 1/2. Both times the same: 2x + 4x <= 4, x = 2/3.
+    """
+    net = netsim.BigSwitch([3, 9, 9, 9], [9, 4, 9, 9])
+    view = make_view(net, [[(0, 1, 6.0), (0, 2, 3.0)], [(3, 1, 4.0)]])
+    ones = np.ones(2)
+    assert view.gamma.tolist() == reference.gamma(problem(view)).tolist() == [3, 1]
+    assert view.lp_rates().tolist() == reference.lp_rates(problem(view)).tolist() == [2, 1, 4]
+    assert view.greedy([0, 1]).tolist() == [1, 0.5]
+    assert reference.greedy(problem(view), [0, 1], ones, 0 * ones).tolist() == [1, 0.5]
+    assert_allclose(view.common_factor(), 2 / 3)
+    assert_allclose(reference.common_factor(problem(view), ones, 0 * ones), 2 / 3)
+
+
+def test_a_dead_link_stops_its_coflow_only():
+    """Coflow 0 needs the dead link: Gamma is inf, LP rates 0, and it takes nothing from 1."""
+    net = netsim.BigSwitch([4, 4], [4, 4])
+    view = make_view(net, [[(0, 1, 8.0), (1, 0, 8.0)], [(1, 0, 2.0)]], capacity={"egress-0": 0})
+    assert view.gamma.tolist() == [np.inf, 0.5]
+    assert view.lp_rates().tolist() == [0, 0, 4]
+    assert view.greedy([0, 1])[1] == 1
+    assert view.maxmin().tolist() == [0, 2, 2]
+
+
+@pytest.mark.parametrize("block", ["lp_rates", "common_factor", "greedy"])
+def test_blocks_that_need_sizes_refuse_the_blind(block):
+    view = make_view(netsim.big_switch(2, 4.0), [[(0, 1, 8.0)]], knows="sent")
+    with pytest.raises(AllocationError, match=f"{block} needs flow sizes"):
+        getattr(view, block)(*[[0]] if block == "greedy" else [])

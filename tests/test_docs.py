@@ -1,0 +1,76 @@
+"""The documentation is true: its Python runs, its TOML loads, its commands exist."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import shlex
+from pathlib import Path
+
+import netsim
+import pytest
+from netsim.cli.main import main as cli
+from netsim.experiments.files import load_experiment
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page, language):
+    return [body for found, body in FENCE.findall(page.read_text()) if found == language]
+
+
+def ids(pages):
+    return [page.relative_to(ROOT).as_posix() for page in pages]
+
+
+WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=ids(WITH_PYTHON))
+def test_python(page, tmp_path, monkeypatch):
+    """A page's blocks run one after the other, as a reader would type them."""
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    for body in blocks(page, "python"):
+        exec(compile(body, page.name, "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
+def test_toml(page, tmp_path):
+    for body in blocks(page, "toml"):
+        path = tmp_path / "mine.toml"
+        path.write_text(body)
+        assert load_experiment(path).network.built.hosts > 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
+def test_commands_and_their_options_exist(page):
+    for line in "".join(blocks(page, "console")).splitlines():
+        words = shlex.split(line, comments=True)
+        if not words or words[0] != "netsim":
+            continue
+        command = cli
+        for word in words[1:]:
+            if word.startswith("--"):
+                options = [name for option in command.params for name in option.opts]
+                assert word in options, line
+            elif hasattr(command, "commands"):
+                assert word in command.commands, line
+                command = command.commands[word]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+MODULES = [module.name for module in pkgutil.walk_packages(netsim.__path__, "netsim.")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
