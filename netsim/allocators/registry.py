@@ -50,8 +50,8 @@ def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]
         return _make(_find(name), name, options)
     if isinstance(policy, type):
         return _make(policy, policy.__name__, {})
-    if not callable(getattr(policy, "allocate", None)):
-        raise InputError(f"{policy!r} is not an allocator: it has no method allocate(view)")
+    if not isinstance(policy, Allocator):
+        raise InputError(f"{policy!r} is not an allocator: it must derive from netsim.Allocator")
     return copy.deepcopy(policy)
 
 
@@ -74,8 +74,8 @@ def allocator_options(name: str) -> dict[str, Any]:
 
 
 def _make(kind: Any, name: str, options: dict[str, Any]) -> Allocator:
-    if not (isinstance(kind, type) and callable(getattr(kind, "allocate", None))):
-        raise InputError(f"{name!r} is not an allocator: it has no method allocate(view)")
+    if not (isinstance(kind, type) and issubclass(kind, Allocator)):
+        raise InputError(f"{name!r} is not an allocator: it must derive from netsim.Allocator")
     known = inspect.signature(kind).parameters
     for option in options:
         if option not in known:
