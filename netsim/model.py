@@ -101,7 +101,7 @@ def _frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
     return array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Stage:
     """A node of a job's per-iteration DAG: compute, then one coflow.
 
@@ -110,7 +110,8 @@ class Stage:
     name : str
         Unique within the job.
     flows : Flows or None
-        The stage's coflow, in rank space; None where the stage only computes. A coflow
+        The stage's coflow, in rank space, also given as tuples (src, dst, nbytes); None
+        where the stage only computes. A coflow
         without bytes completes as soon as it is valid, and counts as completed.
     compute_s : float
         Seconds of computation before the coflow becomes valid.
@@ -128,22 +129,28 @@ class Stage:
     """
 
     name: str
-    flows: Flows | None = None
-    compute_s: float = 0.0
-    after: tuple[str, ...] = ()
-    finishes_before: tuple[str, ...] = ()
-    release_s: float = 0.0
-    weight: float = 1.0
-    coflow_id: int | None = None
+    flows: Flows | None
+    compute_s: float
+    after: tuple[str, ...]
+    finishes_before: tuple[str, ...]
+    release_s: float
+    weight: float
+    coflow_id: int | None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "after", tuple(self.after))
-        object.__setattr__(self, "finishes_before", tuple(self.finishes_before))
-        if self.flows is not None and not isinstance(self.flows, Flows):
-            object.__setattr__(self, "flows", Flows.of(self.flows))
-        for name in ("compute_s", "release_s"):
-            _check_number(getattr(self, name), f"stage {self.name!r}: {name}", positive=False)
-        _check_number(self.weight, f"stage {self.name!r}: weight", positive=True)
+    def __init__(self, name: str, flows: Flows | Iterable[tuple[int, int, float]] | None = None,
+                 compute_s: float = 0.0, after: Iterable[str] = (),
+                 finishes_before: Iterable[str] = (), release_s: float = 0.0,
+                 weight: float = 1.0, coflow_id: int | None = None) -> None:
+        if flows is not None and not isinstance(flows, Flows):
+            flows = Flows.of(flows)
+        values = {"name": name, "flows": flows, "compute_s": compute_s, "after": tuple(after),
+                  "finishes_before": tuple(finishes_before), "release_s": release_s,
+                  "weight": weight, "coflow_id": coflow_id}
+        for field_name, value in values.items():
+            object.__setattr__(self, field_name, value)
+        _check_number(compute_s, f"stage {name!r}: compute_s", positive=False)
+        _check_number(release_s, f"stage {name!r}: release_s", positive=False)
+        _check_number(weight, f"stage {name!r}: weight", positive=True)
 
 
 def _check_number(value: float, what: str, *, positive: bool) -> None:
@@ -215,13 +222,13 @@ class JobSpec:
     id: int
     arrival_s: float = 0.0
     iterations: int = 1
-    stages: tuple[Stage, ...] = ()
+    stages: Sequence[Stage] = ()
     pattern: str | Mapping[str, Any] | Any | None = None
     ranks: int = 0
     nbytes: float = 0.0
     compute_s: float = 0.0
     redraw: bool = False
-    hosts: tuple[int, ...] | None = None
+    hosts: Sequence[int] | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -264,7 +271,7 @@ class Workload:
         Seed of the sizes that patterns draw; a job's draws depend on it and the job's id.
     """
 
-    jobs: tuple[JobSpec, ...]
+    jobs: Sequence[JobSpec]
     name: str = "workload"
     seed: int = field(default=0, kw_only=True)
 

@@ -7,8 +7,9 @@ import re
 import shlex
 from pathlib import Path
 
-import netsim
 import pytest
+
+import netsim
 from netsim.cli.main import main as cli
 from netsim.experiments.files import load_experiment
 

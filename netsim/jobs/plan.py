@@ -116,7 +116,7 @@ class JobPlan:
         return self._draw()
 
     def _draw(self, *iteration: int) -> StageGraph:
-        spec, stages = self.spec, self.spec.stages
+        spec, stages = self.spec, tuple(self.spec.stages)
         if self._pattern is not None:
             rng = stream(self._seed, "sizes", spec.id, *iteration)
             stages = tuple(self._pattern.stages(spec.ranks, spec.nbytes, rng))

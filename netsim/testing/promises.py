@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -118,7 +119,7 @@ def _wastes(trial: Trial) -> str | None:
     # Twice the dust: sharing itself takes a link with less than that left for full.
     full = spare <= 2 * DUST * view.capacity
     ptr, links = view.paths
-    for flow, (first, end) in enumerate(zip(ptr, ptr[1:], strict=False)):
+    for flow, (first, end) in enumerate(pairwise(ptr)):
         path = links[first:end]
         if not full[path].any():
             c, f = trial.case.open_flows()[flow]

@@ -1,0 +1,211 @@
+"""`check_allocator` on every allocator with every option, and on broken ones that it must catch."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+import netsim
+from netsim import Allocation, Allocator
+from netsim.allocators import allocator_options
+from netsim.allocators.first import WORK_CONSERVATION as FIRST
+from netsim.allocators.parrot import WORK_CONSERVATION as PARROT
+from netsim.network import Topology
+from netsim.testing import check_allocator
+
+OPTIONS = {
+    "parrot": [*({"work_conservation": work} for work in PARROT), {"theta_max": 0.5}],
+    "aalo-lbsf": [{"work_conservation": work} for work in FIRST],
+    "lccf": [{"work_conservation": work} for work in FIRST],
+    "maxmin": [{"decisions": "flow"}, {"decisions": "coflow"}],
+}
+ALLOCATORS = [{"name": name, **options} for name in netsim.ALLOCATORS
+              for options in OPTIONS.get(name, [{}])]
+
+
+def text(options):
+    return "-".join(str(value) for value in options.values())
+
+
+@pytest.mark.parametrize("policy", ALLOCATORS, ids=text)
+def test_keeps_its_promises(policy):
+    check_allocator(policy, examples=200)
+
+
+def test_every_option_is_covered():
+    for name in netsim.ALLOCATORS:
+        covered = {option for options in OPTIONS.get(name, []) for option in options}
+        assert covered == set(allocator_options(name))
+
+
+class Line(Topology):
+    """Hosts in a row, a link each way between neighbours: paths of up to three links."""
+
+    def __init__(self, hosts=4):
+        names = [f"{a}-{a + 1}" for a in range(hosts - 1)] + [f"{a + 1}-{a}"
+                                                              for a in range(hosts - 1)]
+        super().__init__("line", hosts, [1e6 * (1 + link) for link in range(len(names))], names)
+
+    def routes(self, src, dst, key):
+        paths = [range(s, d) if s < d else range(s + self.hosts - 2, d + self.hosts - 2, -1)
+                 for s, d in zip(src, dst, strict=True)]
+        ptr = np.concatenate(([0], np.cumsum([len(path) for path in paths])))
+        return ptr.astype(np.int64), np.array([link for path in paths for link in path], np.int64)
+
+
+@pytest.mark.parametrize("policy", ALLOCATORS, ids=text)
+def test_keeps_its_promises_on_other_topologies(policy):
+    check_allocator(policy, networks=[Line(), netsim.big_switch(3, "1Gbps")], examples=60)
+
+
+# --- broken allocators, one for each promise ----------------------------------------------------
+
+
+def fair(view):
+    return view.maxmin()
+
+
+class Broken(Allocator):
+    """Answers as a function of the view says."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def allocate(self, view):
+        return self.answer(view)
+
+
+class Blind(Broken):
+    knows = "sent"
+
+
+class Boasting(Broken):
+    work_conserving = True
+
+
+def peek_at_sizes(view):
+    return Allocation(view.maxmin(view._table.flows["remaining"][view._open[0]]))
+
+
+def peek_ahead(view):
+    ahead = view._table.jobs["ahead"][view.job] + 1
+    return Allocation(view.maxmin(ahead[view.coflow]))
+
+
+def unlock(view):
+    remaining = view.flow_remaining
+    remaining.flags.writeable = True
+    remaining /= 2
+    return Allocation(fair(view))
+
+
+def write_to_rows(view):
+    view._table.coflows["weight"] = 7
+    return Allocation(fair(view))
+
+
+def wait_for_gigabytes(view):
+    return Allocation(fair(view) * (view.total > 100_000)[view.coflow])
+
+
+def one_slow_flow(view):
+    rates = fair(view)
+    rates[-1] *= 0.999
+    return Allocation(rates)
+
+
+BROKEN = [
+    (Broken(lambda view: fair(view)), "returned ndarray, not an Allocation"),
+    (Broken(lambda view: Allocation(fair(view) * math.nan)), "returned the rates .*nan"),
+    (Broken(lambda view: Allocation(weights=np.full(view.flows, math.inf))), "the weights .*inf"),
+    (Broken(lambda view: Allocation(-fair(view))), "returned the rates .*-"),
+    (Broken(lambda view: Allocation(np.ones(view.flows + 1))), r"rates of shape \(2,\), not \(1,"),
+    (Broken(lambda view: Allocation(shares=np.ones((1, len(view))))), r"shares of shape \(1, 1\)"),
+    (Broken(lambda view: Allocation(fair(view), revisit_at=view.now)), "asks to be woken at"),
+    (Broken(lambda view: Allocation(fair(view) * 1.001)), "is not feasible: it puts .* on link '"),
+    (Broken(lambda view: Allocation(shares=np.ones(len(view)))), "is not feasible"),
+    (Broken(unlock), "changes the view: flow_remaining changed"),
+    (Broken(write_to_rows), "changes the view: table.coflows changed"),
+    (Broken(lambda view: Allocation(fair(view) * random.random())), "is not deterministic"),
+    (Broken(lambda view: Allocation(fair(view) / (1 + view.src))), "depends on the numbers of host"),
+    (Broken(lambda view: Allocation(view.maxmin(1.0 + np.arange(view.flows)))),
+     "depends on the order in which a coflow's flows are listed"),
+    (Broken(lambda view: Allocation(fair(view) / (1 + view.job % 2)[view.coflow])),
+     "depends on the numbers of jobs"),
+    (Broken(lambda view: Allocation(np.minimum(fair(view), 300_000))), "on the unit of time"),
+    (Broken(wait_for_gigabytes), r"on the unit of bytes \(declare scale_free = False"),
+    (Blind(peek_at_sizes), "depends on bytes not sent yet"),
+    (Blind(lambda view: Allocation(shares=np.full(len(view), 1 / len(view)))),
+     "depends on bytes not sent yet"),
+    (Broken(peek_ahead), "depends on coflows not emitted yet"),
+    (Boasting(one_slow_flow), "is not work-conserving, as it claims: flow 0 of coflow 0 could be"),
+    (Boasting(lambda view: Allocation(shares=view.greedy(np.arange(len(view))))),
+     "is not work-conserving, as it claims: flow"),
+]
+
+
+@pytest.mark.parametrize(("policy", "message"), BROKEN)
+def test_a_broken_promise_is_caught(policy, message):
+    """It names the class and the promise, and prints the view as the call that makes it."""
+    with pytest.raises(AssertionError, match=message) as error:
+        check_allocator(policy)
+    assert f"allocator {type(policy).__module__}:{type(policy).__name__} " in str(error.value)
+    assert "on the view\nmake_view(BigSwitch([" in str(error.value)
+
+
+def test_the_counterexample_is_small():
+    """What is wrong with a coflow of two flows is shown on one, with nothing else odd."""
+    def answer(view):
+        return Allocation(fair(view) * (2 if view.width.max() > 1 else 1))
+
+    with pytest.raises(AssertionError, match="is not feasible") as error:
+        check_allocator(Broken(answer))
+    shown = str(error.value).partition("make_view(")[2]
+    assert shown.count("\n") == 1
+    coflows = shown.partition("coflows=")[2]
+    assert coflows.startswith("[[(")
+    assert coflows.count("(") == 2
+
+
+def test_the_counterexample_can_be_pasted():
+    """The printed call makes a view on which the fault shows."""
+    with pytest.raises(AssertionError) as error:
+        check_allocator(Broken(one_slow_flow).__class__(lambda view: Allocation(
+            fair(view) * (1 + 0.1 * (view.flows > 2)))))
+    scope = {"make_view": netsim.testing.make_view, "BigSwitch": netsim.BigSwitch}
+    view = eval("make_view(" + str(error.value).partition("make_view(")[2], scope)
+    assert view.flows == 3
+
+
+def test_an_exception_passes_through_with_the_view():
+    def answer(view):
+        view.remaining[0] = 0.0
+
+    with pytest.raises(ValueError, match="read-only") as error:
+        check_allocator(Broken(answer))
+    assert error.value.__notes__[0].startswith("on the view\nmake_view(BigSwitch([")
+
+
+def test_a_stateful_policy_is_asked_afresh():
+    class Counting(Allocator):
+        calls = 0
+
+        def allocate(self, view):
+            self.calls += 1
+            return Allocation(fair(view) / self.calls)
+
+    check_allocator(Counting, examples=20)
+    check_allocator(Counting(), examples=20)
+
+
+def test_absolute_bytes_may_be_declared():
+    class Thresholds(Broken):
+        scale_free = False
+
+    check_allocator(Thresholds(wait_for_gigabytes), examples=100)
+
+
+def test_a_network_on_which_nothing_can_flow():
+    with pytest.raises(netsim.InputError, match="one host: no flow crosses a link"):
+        check_allocator("maxmin", networks=[netsim.big_switch(1)])
