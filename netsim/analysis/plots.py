@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
@@ -72,7 +73,7 @@ def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | 
     for bar in bars:
         _draw(ax, bar)
     ax.set_yticks([sum(bar.y for bar in group) / len(group) for _, group in groups],
-                  [scheme.replace(" (", "\n(") for scheme, _ in groups])
+                  [_short(scheme) for scheme, _ in groups])
     _finish(ax, bars)
     _add_legend(ax, bars, list(tables))
     return ax
@@ -107,6 +108,12 @@ def _draw(ax: Axes, bar: _Bar) -> None:
         ax.barh(bar.y, bar.ratio - 1, left=1, height=0.86, **_style(bar.colour, bar.hollow))
     ax.annotate(_figures(bar.ratio), (bar.ratio if math.isfinite(bar.ratio) else 1, bar.y), (2, 0),
                 textcoords="offset points", va="center", fontsize=6.5, color=_INK)
+
+
+def _short(label: str) -> str:
+    """Return a label with words for options that speak for themselves, in lines that are short."""
+    words = re.sub(r"\b\w+=([A-Za-z])", r"\1", label)
+    return words.replace(" (", "\n(").replace(", ", ",\n") if len(words) > 18 else words
 
 
 def _figures(ratio: float) -> str:
@@ -155,10 +162,10 @@ def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:
                     for index, name in enumerate(names)]
     if any(bar.hollow for bar in bars):
         tone = "#555555" if len(names) > 1 else COLOURS[0]
-        entries += [Patch(label="work-conserving", **_style(tone, False)),
-                    Patch(label="without work conservation", **_style(tone, True))]
+        entries += [Patch(label="with work conservation", **_style(tone, False)),
+                    Patch(label="without", **_style(tone, True))]
     if entries:
-        ax.legend(handles=entries, loc="lower left", bbox_to_anchor=(0, 1), ncols=2,
+        ax.legend(handles=entries, loc="lower right", bbox_to_anchor=(1, 1), ncols=2,
                   frameon=False, fontsize=7, labelcolor=_INK, handlelength=1.2, borderpad=0.1,
                   columnspacing=1.5, handletextpad=0.5)
 

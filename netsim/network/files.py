@@ -126,7 +126,4 @@ def _from_json(text: str, path: Path) -> dict[str, Any]:
             raise TraceError("needs port_capacity_bytes_per_s, or egress_capacity_bytes_per_s "
                              "and ingress_capacity_bytes_per_s", path)
         description[direction] = capacity
-    loopback = instance.get("loopback_uses_ports", False)
-    if not isinstance(loopback, bool):
-        raise TraceError(f"loopback_uses_ports must be true or false, not {loopback!r}", path)
-    return description | {"loopback_uses_ports": loopback}
+    return description | {"loopback_uses_ports": instance.get("loopback_uses_ports", False)}

@@ -50,7 +50,10 @@ class Topology:
         self.link_names = tuple(link_names)
         self.capacity = np.array(capacity, dtype=np.float64)
         self.capacity.flags.writeable = False
-        self.loopback_uses_ports = bool(loopback_uses_ports)
+        if not isinstance(loopback_uses_ports, bool):
+            raise InputError(f"network {name!r}: loopback_uses_ports must be true or false, "
+                             f"not {loopback_uses_ports!r}")
+        self.loopback_uses_ports = loopback_uses_ports
         if self.capacity.shape != (len(self.link_names),):
             raise InputError(f"network {name!r}: {len(self.link_names)} links, but capacities "
                              f"of shape {self.capacity.shape}")
@@ -164,7 +167,7 @@ def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *
                egress: Quantity | Sequence[Quantity] | None = None,
                ingress: Quantity | Sequence[Quantity] | None = None,
                name: str = "big-switch", loopback_uses_ports: bool = False) -> BigSwitch:
-    """Return a non-blocking switch: nothing but the ports of its hosts limits a flow.
+    """A non-blocking switch: nothing but the ports of its hosts limits a flow.
 
     Parameters
     ----------

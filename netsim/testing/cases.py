@@ -67,11 +67,12 @@ class Case:
                 for f, nbytes in enumerate(sent) if nbytes < self.coflows[c][f][2]]
 
     def smaller(self) -> Iterator[Case]:
-        """Yield the cases without one coflow, without one flow, or with one usual argument."""
+        """Yield the cases without one coflow, without one flow, and with usual arguments."""
         if len(self.coflows) > 1:
             for c in range(len(self.coflows)):
-                yield replace(self, **{name: _without(getattr(self, name), c) for name in
-                                       ("coflows", "sent", "jobs", "valid_s", "weight")})
+                kept: dict[str, Any] = {name: _without(getattr(self, name), c) for name in
+                                        ("coflows", "sent", "jobs", "valid_s", "weight")}
+                yield replace(self, **kept)
         for c, f in self.open_flows():
             others = [flow for coflow, flow in self.open_flows() if coflow == c and flow != f]
             if others:
@@ -80,10 +81,19 @@ class Case:
                     self, coflows=_with(self.coflows, c, _without(self.coflows[c], f)),
                     sent=_with(self.sent, c, part if isinstance(part, float)
                                else _without(part, f)))
-        usual = self._usual()
+        for change in self._simplifications():
+            if any(getattr(self, name) != value for name, value in change.items()):
+                yield replace(self, **change)
+
+    def _simplifications(self) -> Iterator[dict[str, Any]]:
+        """Yield groups of usual arguments that make sense beside the others as they are."""
+        usual, count = self._usual(), len(self.coflows)
+        times = {"valid_s": usual["valid_s"], "arrival_s": usual["arrival_s"], "now": 0.0}
+        yield times | {name: (0.0,) * count for name in ("arrival_s", "attained", "ahead_s")} | {
+            "jobs": tuple(range(count)), "completed": (0,) * count}
+        yield times | {"jobs": tuple(sorted(self.jobs))}
         for names in _APART:
-            if any(getattr(self, name) != usual[name] for name in names):
-                yield replace(self, **{name: usual[name] for name in names})
+            yield {name: usual[name] for name in names}
 
     def _usual(self) -> dict[str, Any]:
         """Return the arguments that `make_view` takes if not given."""

@@ -85,18 +85,6 @@ def _minds_job_numbers(trial: Trial) -> str | None:
                          f"if jobs are numbered {numbers}, with idle ones between")
 
 
-def _minds_seconds(trial: Trial) -> str | None:
-    return trial.difference(variations.scale_time(trial.case, _SECONDS),
-                         f"if the unit of time is {_SECONDS:g} times as long", factor=_SECONDS)
-
-
-def _minds_bytes(trial: Trial) -> str | None:
-    if not trial.allocator.scale_free:
-        return None
-    return trial.difference(variations.scale_bytes(trial.case, _BYTES),
-                         f"if sizes and capacities are {_BYTES:g} times as large", factor=_BYTES)
-
-
 def _peeks_at_sizes(trial: Trial) -> str | None:
     if trial.allocator.knows != "sent":
         return None
@@ -109,6 +97,18 @@ def _peeks_ahead(trial: Trial) -> str | None:
     if trial.allocator.knows == "jobs":
         return None
     return trial.difference(variations.more_ahead(trial.case, 64.0), "if jobs have more to emit")
+
+
+def _minds_seconds(trial: Trial) -> str | None:
+    return trial.difference(variations.scale_time(trial.case, _SECONDS),
+                         f"if the unit of time is {_SECONDS:g} times as long", factor=_SECONDS)
+
+
+def _minds_bytes(trial: Trial) -> str | None:
+    if not trial.allocator.scale_free:
+        return None
+    return trial.difference(variations.scale_bytes(trial.case, _BYTES),
+                         f"if sizes and capacities are {_BYTES:g} times as large", factor=_BYTES)
 
 
 def _wastes(trial: Trial) -> str | None:
@@ -135,9 +135,9 @@ PROMISES: dict[str, Callable[[Trial], str | None]] = {
     "depends on the numbers of hosts": _minds_host_names,
     "depends on the order in which a coflow's flows are listed": _minds_flow_order,
     "depends on the numbers of jobs": _minds_job_numbers,
-    "depends on the unit of time": _minds_seconds,
-    "depends on the unit of bytes (declare scale_free = False if it is to)": _minds_bytes,
     "depends on bytes not sent yet, which it says it does not know": _peeks_at_sizes,
     "depends on coflows not emitted yet, which it says it does not know": _peeks_ahead,
+    "depends on the unit of time": _minds_seconds,
+    "depends on the unit of bytes (declare scale_free = False if it is to)": _minds_bytes,
     "is not work-conserving, as it claims": _wastes,
 }

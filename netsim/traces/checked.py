@@ -116,6 +116,9 @@ class Checker:
         if not isinstance(value, str):
             self.must_be(where, "a string", value)
             return ""
+        if any("\ud800" <= letter <= "\udfff" for letter in value):
+            self.must_be(where, "a string that can be written as UTF-8", value)
+            return ""
         return value
 
     def flows(self, value: object, where: str) -> Flows:

@@ -128,7 +128,7 @@ BROKEN = [
     (Broken(unlock), "changes the view: flow_remaining changed"),
     (Broken(write_to_rows), "changes the view: table.coflows changed"),
     (Broken(lambda view: Allocation(fair(view) * random.random())), "is not deterministic"),
-    (Broken(lambda view: Allocation(fair(view) / (1 + view.src))), "depends on the numbers of host"),
+    (Broken(lambda view: Allocation(fair(view) / (1 + view.src))), "the numbers of hosts"),
     (Broken(lambda view: Allocation(view.maxmin(1.0 + np.arange(view.flows)))),
      "depends on the order in which a coflow's flows are listed"),
     (Broken(lambda view: Allocation(fair(view) / (1 + view.job % 2)[view.coflow])),
@@ -161,18 +161,15 @@ def test_the_counterexample_is_small():
 
     with pytest.raises(AssertionError, match="is not feasible") as error:
         check_allocator(Broken(answer))
-    shown = str(error.value).partition("make_view(")[2]
-    assert shown.count("\n") == 1
-    coflows = shown.partition("coflows=")[2]
-    assert coflows.startswith("[[(")
-    assert coflows.count("(") == 2
+    arguments = str(error.value).partition("make_view(")[2].splitlines()
+    assert len(arguments) == 2
+    assert arguments[1].count("(") == 2
 
 
 def test_the_counterexample_can_be_pasted():
     """The printed call makes a view on which the fault shows."""
     with pytest.raises(AssertionError) as error:
-        check_allocator(Broken(one_slow_flow).__class__(lambda view: Allocation(
-            fair(view) * (1 + 0.1 * (view.flows > 2)))))
+        check_allocator(Broken(lambda view: Allocation(fair(view) * (1 + (view.flows > 2)))))
     scope = {"make_view": netsim.testing.make_view, "BigSwitch": netsim.BigSwitch}
     view = eval("make_view(" + str(error.value).partition("make_view(")[2], scope)
     assert view.flows == 3

@@ -60,7 +60,7 @@ def test_without_work_conservation_is_lighter(table) -> None:
     assert fill[2.5] == fill[4.0] == fill[3.0]
     assert all(light > dark for light, dark in zip(fill[50.0][:3], fill[4.0][:3], strict=True))
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
-        "work-conserving", "without work conservation"]
+        "with work conservation", "without"]
 
 
 def test_several_tables_have_a_colour_each(table) -> None:
@@ -70,6 +70,13 @@ def test_several_tables_have_a_colour_each(table) -> None:
     assert len({patch.get_edgecolor() for patch in ax.patches}) == 2
     assert [text.get_text() for text in ax.get_legend().get_texts()][:2] == ["10 Gbps", "40 Gbps"]
     assert len(set(COLOURS)) == len(COLOURS)
+
+
+def test_labels_are_short(table) -> None:
+    table["scheme"] = ["parrot (theta_max=0.6)", "aalo-lbsf (work_conservation=shared_uniform)",
+                       "lccf (work_conservation=capped)", "maxmin", "lower bound"]
+    assert [label.get_text() for label in total_jct_bars(table).get_yticklabels()] == [
+        "parrot\n(theta_max=0.6)", "aalo-lbsf\n(shared_uniform)", "lccf (capped)", "maxmin"]
 
 
 def test_no_legend_where_there_is_nothing_to_tell_apart(table) -> None:

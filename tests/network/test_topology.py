@@ -41,6 +41,11 @@ def test_refused(args, error, message):
         netsim.big_switch(*args)
 
 
+def test_loopback_is_yes_or_no():
+    with pytest.raises(InputError, match="loopback_uses_ports must be true or false, not 'no'"):
+        netsim.big_switch(2, loopback_uses_ports="no")
+
+
 def test_links_by_name_or_number():
     net = netsim.big_switch(3)
     assert net.link("ingress-1") == net.link(4) == 4

@@ -1,0 +1,133 @@
+"""Views built by hand, as users' unit tests of allocators have them; and the strategies."""
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import Phase, find, given, settings
+
+import netsim
+from netsim.errors import InputError, MissingExtraError, UnknownNameError
+from netsim.testing import check_allocator, make_view, networks, views, workloads
+
+NET = netsim.big_switch(4, 100.0)
+
+
+def test_three_lines_are_enough():
+    """Job 1 has sent less: it gets its LP rates; what it leaves of the port goes to job 0.
+
+    Job 1's busiest port is egress 0, 300 bytes in 3 s: it fills that port.
+    """
+    view = make_view(NET, [[(0, 1, 400.0)], [(0, 2, 200.0), (0, 3, 100.0)]], sent=[0.5, 0])
+    assert view.rates(netsim.make_allocator("aalo-lbsf").allocate(view)).tolist() == pytest.approx(
+        [0, 200 / 3, 100 / 3])
+
+
+def test_all_that_a_policy_sees():
+    view = make_view(NET, [[(0, 1, 400.0), (2, 2, 9.0), (0, 1, 0.0), (3, 1, 40.0)], [(0, 2, 100.0)]],
+                     sent=[[100, 0, 0, 40], 0.25], jobs=[0, 2], valid_s=[1, 2], now=3,
+                     weight=[1, 2], arrival_s=[0, 0.5, 1], attained=[50, 60, 0],
+                     completed=[1, 2, 0], ahead_s=[7, 8, 9], capacity={"egress-0": 50.0},
+                     knows="jobs")
+    assert view.now == 3
+    assert (len(view), view.flows, view.jobs) == (2, 2, 2)
+    expected = {
+        "job": [0, 2], "valid_s": [1, 2], "weight": [1, 2], "width": [1, 1], "sent": [140, 25],
+        "total": [440, 100], "remaining": [300, 75], "gamma": [6, 1.5],
+        "job_arrival_s": [0, 1], "job_attained": [190, 25], "job_completed": [1, 0],
+        "job_longest_gamma": [4.4, 1], "job_ahead_s": [7, 9], "coflow": [0, 1], "src": [0, 0],
+        "dst": [1, 2], "flow_size": [400, 100], "flow_remaining": [300, 75],
+        "flow_sent": [100, 25], "capacity": [50, *[100] * 7]}
+    for name, values in expected.items():
+        assert getattr(view, name).tolist() == values, name
+    assert [part.tolist() for part in view.paths] == [[0, 2, 4], [0, 5, 0, 6]]
+
+
+def test_what_a_policy_may_not_know_is_nan():
+    blind = make_view(NET, [[(0, 1, 400.0)]], sent=[0.5], ahead_s=[1], knows="sent")
+    for name in ("total", "remaining", "gamma", "job_longest_gamma", "flow_size",
+                 "flow_remaining", "job_ahead_s"):
+        assert np.isnan(getattr(blind, name)).all(), name
+    assert (blind.sent.tolist(), blind.job_attained.tolist()) == ([200], [200])
+    assert np.isnan(make_view(NET, [[(0, 1, 400.0)]], ahead_s=[1]).job_ahead_s).all()
+
+
+def test_a_fraction_and_its_bytes_are_the_same_view():
+    """In step (one number per coflow) or flow by flow: no policy sees a difference."""
+    coflows = [[(0, 1, 400.0), (0, 2, 200.0)], [(3, 1, 100.0)]]
+    for sent in ([[100, 50], 0.5], [[100, 50], [50]]):
+        one, other = make_view(NET, coflows, sent=[0.25, 0.5]), make_view(NET, coflows, sent=sent)
+        for name in ("sent", "remaining", "gamma", "flow_remaining", "flow_sent", "job_attained"):
+            assert getattr(one, name).tolist() == getattr(other, name).tolist(), name
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"coflows": []}, "at least one coflow"),
+    ({"coflows": [[(0, 4, 9.0)], [(0, 1, 9.0)]]}, "host 4 is out of range"),
+    ({"coflows": [[(0, 1, 9.0)], []]}, "coflow 1 has nothing left to send"),
+    ({"coflows": [[(1, 1, 9.0)], [(0, 1, 9.0)]]}, "coflow 0 has nothing left to send"),
+    ({"sent": [[100], 0]}, "coflow 0 has nothing left to send"),
+    ({"sent": [0.5]}, "sent has 1 values for 2 coflows"),
+    ({"sent": [0.5, 1.0]}, r"coflow 1 has sent the fraction 1.0; it must be in \[0, 1\)"),
+    ({"sent": [[101], 0]}, "flow 0 of coflow 0 has sent 101.0 of its 100.0 bytes"),
+    ({"sent": [[1, 2], 0]}, "sent of coflow 0 has 2 values for 1 flows"),
+    ({"jobs": [1, 0]}, r"in order of \(valid time, job\), not \(0, 1\), \(0, 0\)"),
+    ({"jobs": [-1, 0]}, "numbered from 0, not -1"),
+    ({"valid_s": [2, 1]}, "in order of"),
+    ({"valid_s": [0, 2], "now": 1}, "now is 1, before a coflow becomes valid at 2"),
+    ({"arrival_s": [2, 1]}, "must not decrease"),
+    ({"completed": [1]}, "completed has 1 values for 2 jobs"),
+    ({"capacity": {"egress-9": 1}}, "no link 'egress-9'"),
+    ({"capacity": {"egress-0": -1}}, "capacity of 'egress-0' must be at least 0"),
+])
+def test_refused(change, message):
+    arguments = {"coflows": [[(0, 1, 100.0)], [(0, 2, 100.0)]]} | change
+    with pytest.raises(InputError, match=message):
+        make_view(NET, **arguments)
+
+
+def test_unknown_knowledge_is_refused():
+    with pytest.raises(UnknownNameError, match="choose from: jobs, sent, sizes"):
+        make_view(NET, [[(0, 1, 1.0)]], knows="all")
+
+
+@settings(deadline=None, max_examples=50)
+@given(views(NET, knows="sent"))
+def test_views_are_consistent(view):
+    assert view.capacity.shape == (8,)
+    assert np.all(np.diff(view.valid_s) >= 0)
+    assert view.valid_s.max() <= view.now
+    assert np.bincount(view.coflow, minlength=len(view)).tolist() == view.width.tolist()
+    assert np.isnan(view.remaining).all()
+
+
+def one_stage(workload, holds):
+    return any(stage.flows is not None and any(holds(flow) for flow in stage.flows)
+               for job in workload for stage in job.stages)
+
+
+@pytest.mark.parametrize(("strategy", "holds"), [
+    (networks(), lambda network: network.loopback_uses_ports),
+    (networks(), lambda network: len(set(network.capacity)) > 2),
+    (views(), lambda view: view.jobs < len(view)),
+    (views(), lambda view: view.width.min() < 2 < view.flows),
+    (views(), lambda view: view.capacity.min() == 0),
+    (views(), lambda view: view.flow_sent.any() and not view.sent.all()),
+    (workloads(4), lambda workload: any(job.pattern for job in workload)),
+    (workloads(4), lambda workload: any(stage.finishes_before for job in workload
+                                        for stage in job.stages)),
+    (workloads(4), lambda workload: len({job.arrival_s for job in workload}) < len(workload)),
+    (workloads(4), lambda workload: one_stage(workload, lambda flow: flow.src == flow.dst)),
+    (workloads(4), lambda workload: one_stage(workload, lambda flow: flow.nbytes == 0)),
+    (workloads(4, chains=True), lambda workload: max(len(job.stages) for job in workload) == 3),
+])
+def test_strategies_reach_the_odd_cases(strategy, holds):
+    find(strategy, holds, settings=settings(deadline=None, max_examples=2000, database=None,
+                                            phases=[Phase.generate]))
+
+
+def test_the_strategies_alone_need_hypothesis(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    with pytest.raises(MissingExtraError, match="hypothesis is not installed"):
+        views()
+    check_allocator("maxmin", examples=2)
