@@ -16,12 +16,24 @@ __all__ = ["ALLOCATORS", "allocator_options", "describe", "make_allocator"]
 
 #: Name -> where the class is. The first line of its docstring is its one-line summary.
 ALLOCATORS: dict[str, str] = {
+    "aalo": "netsim.allocators.dclas:DCLAS",
     "aalo-lbsf": "netsim.allocators.first:AaloLBSF",
+    "coflow-fair": "netsim.allocators.srtf:CoflowFair",
+    "fifo": "netsim.allocators.ordered:FIFO",
     "lccf": "netsim.allocators.first:LCCF",
+    "lcf": "netsim.allocators.ordered:LCF",
     "maxmin": "netsim.allocators.maxmin:MaxMin",
+    "ncf": "netsim.allocators.ordered:NCF",
     "parrot": "netsim.allocators.parrot:Parrot",
+    "scf": "netsim.allocators.ordered:SCF",
+    "sebf": "netsim.allocators.ordered:SEBF",
+    "sincronia": "netsim.allocators.sincronia:Sincronia",
     "srpt": "netsim.allocators.first:JobSRPT",
+    "srtf": "netsim.allocators.srtf:SRTF",
 }
+
+#: Other names by which the field knows some of them.
+ALIASES = {"dclas": "aalo", "fair": "maxmin", "varys": "sebf"}
 
 
 def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]) -> Allocator:
@@ -56,7 +68,7 @@ def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]
 
 
 def _find(name: str) -> type[Allocator]:
-    target = ALLOCATORS.get(name, name)
+    target = ALLOCATORS.get(ALIASES.get(name, name), name)
     module, _, attribute = target.partition(":")
     if not attribute:
         raise UnknownNameError("allocator", name, ALLOCATORS)
@@ -95,5 +107,6 @@ def describe(policy: Allocator) -> dict[str, Any]:
     target = f"{kind.__module__}:{kind.__qualname__}"
     name = next((name for name, where in ALLOCATORS.items() if where == target), target)
     if dataclasses.is_dataclass(policy) and not isinstance(policy, type):
-        return {"name": name, **dataclasses.asdict(policy)}
+        return {"name": name} | {field.name: getattr(policy, field.name)
+                                 for field in dataclasses.fields(policy) if field.init}
     return {"name": name}

@@ -41,7 +41,7 @@ class Transfer(simpy.Event):
     job : int
         The job, numbered by (arrival, id).
     order : int
-        Breaks ties among coflows of one job that become valid at one instant.
+        Its place among the coflows of its job.
     demand : Demand
     valid_s, start_s, finish_s : float
         When the coflow became valid, first sent a byte and sent its last; NaN until then.
@@ -128,7 +128,7 @@ class Fabric:
         demand : Demand
             Its flows. A coflow without bytes completes at once.
         order : int
-            Breaks ties among coflows of the job that become valid at one instant.
+            The coflow's place among those of its job; breaks ties.
         """
         transfer = Transfer(self._env, job, order, demand)
         row = self.table.jobs[job]
@@ -251,13 +251,14 @@ class Fabric:
         for transfer in self._submitted:
             self._submissions += 1
             self._transfers[self._submissions] = transfer
-            self.table.add(transfer.demand, transfer.job, self._submissions, transfer.valid_s)
+            self.table.add(transfer.demand, transfer.job, self._submissions, transfer.valid_s,
+                           transfer.order)
         self._submitted.clear()
-        self._happened = 0
+        happened, self._happened = self._happened, 0
         self._next = self._revisit_at = math.inf
         if not self._transfers:
             return
-        view = FabricView(self.table, now, self.allocator.knows)
+        view = FabricView(self.table, now, self.allocator.knows, Event(happened))
         allocation = self.allocator.allocate(view)
         self.decisions += 1
         self._put_in_force(allocation, view)

@@ -83,7 +83,7 @@ class FlowTable:
     def loads(self) -> NDArray[Any]:
         return self._pools[2].rows
 
-    def add(self, demand: Demand, job: int, key: int, valid: float) -> None:
+    def add(self, demand: Demand, job: int, key: int, valid: float, order: int = 0) -> None:
         """Append a coflow; its flows do not move until the next allocation."""
         parts = (demand.flows, demand.hops, demand.loads)
         if not all(pool.has_room(len(part))
@@ -101,8 +101,8 @@ class FlowTable:
         row["active"] += 1
         self.coflows[count] = (
             job, key, valid, -1.0, np.inf, valid, demand.nbytes, demand.nbytes, 1.0, 0.0,
-            demand.gamma, demand.weight, flow, len(demand.flows), len(demand.flows), hop,
-            len(demand.hops), load, len(demand.loads), 1)
+            demand.gamma, demand.weight, demand.gamma, order, flow, len(demand.flows),
+            len(demand.flows), hop, len(demand.hops), load, len(demand.loads), 1)
         self._fresh = False
 
     def _make_room(self, wanted: list[int]) -> None:

@@ -96,12 +96,16 @@ class Allocator:
     scale_free : bool
         Whether rates scale with the unit of bytes; False for a policy that counts in absolute
         bytes, such as thresholds of queues. `netsim.testing.check_allocator` holds it to that.
+    order_free : bool
+        Whether it does not matter in which order a coflow lists its flows; False for a policy
+        that serves flows in list order. Held to it likewise.
     work_conserving : bool
         Whether it claims that no unfinished flow could be given more.
     """
 
     knows: ClassVar[Knowledge] = "sizes"
     scale_free: ClassVar[bool] = True
+    order_free: ClassVar[bool] = True
     wakes_on: ClassVar[Event] = Event.ANY
 
     @property

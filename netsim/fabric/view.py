@@ -1,217 +1,33 @@
-"""What an allocator sees: read-only arrays over active coflows and flows, and building blocks."""
+"""What an allocator sees: the state of the fabric, and building blocks to decide with."""
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netsim.errors import AllocationError
-from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels import blocks
+from netsim.fabric.kernels import blocks, ordered
 from netsim.fabric.kernels.fair import maxmin
-from netsim.fabric.policy import Allocation, Knowledge
+from netsim.fabric.policy import Allocation
+from netsim.fabric.state import FabricState, Floats, Ints
 
 __all__ = ["FabricView"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
-
-def _locked(array: NDArray[Any]) -> NDArray[Any]:
-    array.flags.writeable = False
-    return array
+def _ints(values: ArrayLike) -> Ints:
+    return np.ascontiguousarray(values, dtype=np.int64)
 
 
 def _contiguous(values: ArrayLike) -> Floats:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
-class FabricView:
-    """The fabric at one decision, as far as a policy may know it.
+class FabricView(FabricState):
+    """The fabric at one decision: the arrays of `FabricState`, and building blocks on them.
 
-    Arrays have one entry per active coflow, shape (C,), or per unfinished flow, shape
-    (F,). Coflows stand in order of (valid time, job, stage) and jobs are numbered by
-    (arrival, id), so that a stable sort breaks ties as the field does. Flows stand
-    coflow by coflow, in list order. All arrays are read-only.
-
-    Parameters
-    ----------
-    table : FlowTable
-        The rows to look at.
-    now : float
-        The instant, in seconds.
-    knows : {"sent", "sizes", "jobs"}
-        What the policy may see. Sizes that it may not see are NaN.
-
-    Attributes
-    ----------
-    now : float
+    Building blocks are compiled. They take and return arrays with one entry per coflow, (C,),
+    per unfinished flow, (F,), or per link, (L,).
     """
-
-    def __init__(self, table: FlowTable, now: float, knows: Knowledge = "sizes") -> None:
-        self._table = table
-        self._knows = knows
-        self._rows = table.coflows
-        self.now = now
-
-    def __repr__(self) -> str:
-        return f"<FabricView at {self.now:g} s: {len(self)} coflows, {self.flows} flows>"
-
-    # --- coflows ---------------------------------------------------------------------
-
-    @property
-    def jobs(self) -> int:
-        """The number of jobs that have an active coflow."""
-        return self._table.active_jobs
-
-    def __len__(self) -> int:
-        """Return the number of active coflows."""
-        return len(self._rows)
-
-    def _sizes(self, values: NDArray[Any]) -> Floats:
-        return _locked(np.full(len(values), np.nan) if self._knows == "sent" else values)
-
-    @cached_property
-    def job(self) -> Ints:
-        """The job of each coflow; jobs are numbered by (arrival, id). Shape (C,)."""
-        return _locked(self._rows["job"].copy())
-
-    @cached_property
-    def valid_s(self) -> Floats:
-        """When each coflow became valid, in seconds. Shape (C,)."""
-        return _locked(self._rows["valid"].copy())
-
-    @cached_property
-    def weight(self) -> Floats:
-        """Each coflow's weight. Shape (C,)."""
-        return _locked(self._rows["weight"].copy())
-
-    @cached_property
-    def width(self) -> Ints:
-        """The number of unfinished flows of each coflow. Shape (C,)."""
-        return _locked(self._rows["open"].copy())
-
-    @cached_property
-    def sent(self) -> Floats:
-        """Bytes that each coflow has sent: its attained service. Shape (C,)."""
-        return _locked(self._rows["total"] - self._rows["base"] * self._rows["left"])
-
-    @cached_property
-    def total(self) -> Floats:
-        """The size of each coflow, in bytes; NaN if the policy may not know. Shape (C,)."""
-        return self._sizes(self._rows["total"].copy())
-
-    @cached_property
-    def remaining(self) -> Floats:
-        """Bytes that each coflow has yet to send; NaN if it may not know. Shape (C,)."""
-        return self._sizes(self._rows["base"] * self._rows["left"])
-
-    @cached_property
-    def gamma(self) -> Floats:
-        """Effective bottleneck of the remaining bytes at full capacities, in seconds. Shape (C,).
-
-        The time that the coflow would take alone (Gamma); inf if it needs a link of
-        capacity 0, NaN if the policy may not know sizes.
-        """
-        self._table.refresh()
-        return self._sizes(self._rows["gamma"] * self._rows["left"])
-
-    @cached_property
-    def job_arrival_s(self) -> Floats:
-        """When the job of each coflow arrived, in seconds. Shape (C,)."""
-        return _locked(self._table.jobs["arrival"][self._rows["job"]])
-
-    @cached_property
-    def job_attained(self) -> Floats:
-        """Whole bytes that the job of each coflow has sent (S_m), active coflows included. (C,)."""
-        return _locked(blocks.job_attained(self._rows, self._table.jobs))
-
-    @cached_property
-    def job_completed(self) -> Ints:
-        """The number of completed coflows of the job of each coflow (Z_m). Shape (C,)."""
-        return _locked(self._table.jobs["completed"][self._rows["job"]])
-
-    @cached_property
-    def job_longest_gamma(self) -> Floats:
-        """The longest coflow that each job has emitted, in seconds alone; NaN if blind. (C,)."""
-        return self._sizes(self._table.jobs["longest"][self._rows["job"]])
-
-    @cached_property
-    def job_ahead_s(self) -> Floats:
-        """Seconds alone of the coflows that each job has yet to emit. Shape (C,).
-
-        NaN unless the policy declares ``knows = "jobs"``.
-        """
-        ahead = self._table.jobs["ahead"][self._rows["job"]]
-        return _locked(ahead if self._knows == "jobs" else np.full(len(ahead), np.nan))
-
-    # --- flows and links -------------------------------------------------------------
-
-    @cached_property
-    def _open(self) -> tuple[Ints, Ints]:
-        return self._table.open_flows()
-
-    @property
-    def flows(self) -> int:
-        """The number of unfinished flows."""
-        return int(self._rows["open"].sum())
-
-    @cached_property
-    def coflow(self) -> Ints:
-        """The coflow of each flow, as an index into the coflow arrays. Shape (F,)."""
-        return _locked(self._open[1])
-
-    @cached_property
-    def src(self) -> Ints:
-        """The host that each flow leaves. Shape (F,)."""
-        return _locked(self._table.flows["src"][self._open[0]].astype(np.int64))
-
-    @cached_property
-    def dst(self) -> Ints:
-        """The host that each flow reaches. Shape (F,)."""
-        return _locked(self._table.flows["dst"][self._open[0]].astype(np.int64))
-
-    @cached_property
-    def flow_size(self) -> Floats:
-        """The size of each flow, in bytes; NaN if the policy may not know. Shape (F,)."""
-        return self._sizes(self._table.flows["size"][self._open[0]])
-
-    @cached_property
-    def _flow_remaining(self) -> Floats:
-        index, owner = self._open
-        return self._table.flows["remaining"][index] * self._rows["left"][owner]
-
-    @cached_property
-    def flow_remaining(self) -> Floats:
-        """Bytes that each flow has yet to send; NaN if it may not know. Shape (F,)."""
-        return self._sizes(self._flow_remaining.copy())
-
-    @cached_property
-    def flow_sent(self) -> Floats:
-        """Bytes that each flow has sent. Shape (F,)."""
-        return _locked(self._table.flows["size"][self._open[0]] - self._flow_remaining)
-
-    @cached_property
-    def paths(self) -> tuple[Ints, Ints]:
-        """The links that each flow crosses, in compressed rows ``(ptr, links)``.
-
-        Flow f crosses ``links[ptr[f]:ptr[f + 1]]``.
-        """
-        rows = self._table.flows[self._open[0]]
-        counts = rows["hops"].astype(np.int64)
-        ptr = np.concatenate(([0], np.cumsum(counts)))
-        at = np.repeat(rows["hop"] - ptr[:-1], counts) + np.arange(ptr[-1])
-        return _locked(ptr), _locked(self._table.hops["link"][at])
-
-    @cached_property
-    def capacity(self) -> Floats:
-        """Bytes per second of each link, as of now. Shape (L,)."""
-        return _locked(self._table.capacity.copy())
-
-    # --- building blocks -------------------------------------------------------------
 
     def _need_sizes(self, block: str) -> None:
         if self._knows == "sent":
@@ -260,7 +76,7 @@ class FabricView:
         """
         self._need_sizes("greedy")
         return blocks.greedy(self._rows, self._table.loads,
-                             np.ascontiguousarray(order, dtype=np.int64), self._per_coflow(limit),
+                             _ints(order), self._per_coflow(limit),
                              self._per_coflow(base), self._table.capacity)
 
     def stretch_flows(self, rates: ArrayLike) -> Floats:
@@ -294,6 +110,71 @@ class FabricView:
             return self.maxmin(allocation.weights)
         assert allocation.rates is not None
         return allocation.rates.copy()
+
+    def madd(self, order: ArrayLike) -> tuple[Floats, Floats]:
+        """Serve coflows in `order` by MADD on what is left; skip one that needs a full link.
+
+        Returns
+        -------
+        rates : ndarray of float, shape (F,)
+        left : ndarray of float, shape (L,)
+            What is left of the links.
+        """
+        self._need_sizes("madd")
+        table, left = self._table, self._table.capacity.copy()
+        rates = ordered.madd(self._rows, table.flows, table.loads, _ints(order),
+                             table.capacity, left)
+        return rates, left
+
+    def fill(self, order: ArrayLike, left: ArrayLike, rates: ArrayLike | None = None
+             ) -> tuple[Floats, Floats]:
+        """Let coflows in `order` share `left`, each max-min fairly among its flows.
+
+        Parameters
+        ----------
+        order : array_like of int
+            Coflows, the first to be served first.
+        left : array_like of float, shape (L,)
+            Bytes per second to give away.
+        rates : array_like of float, shape (F,), optional
+            Rates to add to; 0 if not given.
+
+        Returns
+        -------
+        rates, left : ndarray of float
+            New arrays.
+        """
+        table = self._table
+        left = np.array(left, dtype=np.float64)
+        rates = np.zeros(self.flows) if rates is None else np.array(rates, dtype=np.float64)
+        ordered.fill(self._rows, table.flows, table.hops, table.loads, _ints(order),
+                     table.capacity, left, rates)
+        return rates, left
+
+    def greedy_flows(self, order: ArrayLike, left: ArrayLike | None = None,
+                     rates: ArrayLike | None = None) -> tuple[Floats, Floats]:
+        """Give flows in `order` all that their links have left; as `fill`.
+
+        Parameters
+        ----------
+        order : array_like of int
+            Flows, the first to be served first.
+        left : array_like of float, shape (L,), optional
+            The links' capacities if not given.
+        rates : array_like of float, shape (F,), optional
+        """
+        table = self._table
+        left = np.array(table.capacity if left is None else left, dtype=np.float64)
+        rates = np.zeros(self.flows) if rates is None else np.array(rates, dtype=np.float64)
+        ordered.greedy_flows(table.flows, table.hops, self._open[0], _ints(order), table.capacity,
+                             left, rates)
+        return rates, left
+
+    def bssi(self) -> tuple[Ints, float]:
+        """Return Sincronia's order of the coflows, and its dual bound; see `ordered.bssi`."""
+        self._need_sizes("bssi")
+        order, dual = ordered.bssi(self._rows, self._table.loads, self._table.capacity)
+        return order, float(dual)
 
     def link_load(self, rates: ArrayLike) -> Floats:
         """Return the bytes per second that `rates`, one per flow, put on each link. Shape (L,)."""

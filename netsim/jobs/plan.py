@@ -45,9 +45,25 @@ class StageGraph:
         return self._dependents("finishes_before")
 
     def _dependents(self, relation: str) -> tuple[tuple[int, ...], ...]:
-        return tuple(tuple(child for child, other in enumerate(self.stages)
-                           if stage.name in getattr(other, relation))
-                     for stage in self.stages)
+        found: dict[str, list[int]] = {stage.name: [] for stage in self.stages}
+        for child, stage in enumerate(self.stages):
+            for parent in dict.fromkeys(getattr(stage, relation)):
+                found[parent].append(child)
+        return tuple(tuple(children) for children in found.values())
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The place of each stage by (depth, release, list); depth counts parents in line."""
+        depth: dict[str, int] = {}
+        while len(depth) < len(self.stages):
+            for stage in self.stages:
+                parents = (*stage.after, *stage.finishes_before)
+                if stage.name not in depth and all(name in depth for name in parents):
+                    depth[stage.name] = 1 + max((depth[name] for name in parents), default=-1)
+        ranked = sorted(range(len(self.stages)), key=lambda index: (
+            depth[self.stages[index].name], self.stages[index].release_s, index))
+        places = {index: place for place, index in enumerate(ranked)}
+        return tuple(places[index] for index in range(len(self.stages)))
 
     @cached_property
     def gamma_s(self) -> float:

@@ -94,6 +94,7 @@ class JobProcess:
         self._blockers = [len(set(stage.after)) for stage in graph.stages]
         self._holders = [len(set(stage.finishes_before)) for stage in graph.stages]
         self._held: dict[int, tuple[Transfer | None, float]] = {}
+        self._held_until = [0.0] * len(graph.stages)
         for stage, blockers in enumerate(tuple(self._blockers)):
             if not blockers:
                 self._start(stage)
@@ -117,7 +118,8 @@ class JobProcess:
     def _emit(self, stage: int) -> None:
         demand = self.graph.demands[stage]
         assert demand is not None
-        transfer = self._fabric.submit(self.index, demand, stage)
+        order = self.iteration * len(self.graph.stages) + self.graph.order[stage]
+        transfer = self._fabric.submit(self.index, demand, order)
         transfer.callbacks.append(partial(self._sent, stage))
 
     def _sent(self, stage: int, transfer: Transfer) -> None:
@@ -130,7 +132,7 @@ class JobProcess:
         if self._holders[stage]:
             self._held[stage] = transfer, finish
         else:
-            self._complete(stage, transfer, finish)
+            self._complete(stage, transfer, max(finish, self._held_until[stage]))
 
     def _complete(self, stage: int, transfer: Transfer | None, finish: float) -> None:
         if transfer is not None:
@@ -138,9 +140,9 @@ class JobProcess:
         self.finish_s = max(self.finish_s, finish)
         for other in self.graph.held[stage]:
             self._holders[other] -= 1
+            self._held_until[other] = max(self._held_until[other], finish)
             if not self._holders[other] and other in self._held:
-                sent, own_finish = self._held.pop(other)
-                self._complete(other, sent, max(own_finish, finish))
+                self._ready(other, *self._held.pop(other))
         for child in self.graph.children[stage]:
             self._blockers[child] -= 1
             if not self._blockers[child]:

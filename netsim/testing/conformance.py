@@ -25,9 +25,10 @@ def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = Non
     capacities; leave the view as it is; and answer alike
 
     - if asked twice: fresh instances, equal views;
-    - whatever numbers hosts have, the order in which a coflow's flows are listed (both on big
-      switches, where neither changes a path), and whatever other jobs are idle. Coflows stand
-      in order of validity and jobs of arrival, so that those orders carry meaning;
+    - whatever numbers hosts have, and in whatever order a coflow lists its flows unless it
+      declares ``order_free = False`` (both on big switches, where neither changes a path);
+      and whatever other jobs are idle. Coflows stand in order of validity and jobs of arrival,
+      so that those orders carry meaning;
     - in any unit of time; in any unit of bytes, unless it declares ``scale_free = False``;
     - whatever is true of what it says that it does not know: the bytes not sent yet if it
       ``knows`` ``"sent"``, the coflows not emitted yet if it knows ``"sizes"``.

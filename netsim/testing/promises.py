@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from functools import cached_property
@@ -33,7 +34,7 @@ def _changes_the_view(trial: Trial) -> str | None:
 
 def _snapshot(view: FabricView) -> dict[str, bytes]:
     """Return all that the view shows, and the rows behind it, as bytes."""
-    names = [name for name, value in vars(FabricView).items()
+    names = [name for name, value in inspect.getmembers_static(FabricView)
              if isinstance(value, property | cached_property) and not name.startswith("_")]
     shown = {name: getattr(view, name) for name in names}
     # Only now: looking at gamma and at attained service brings rows up to date.
@@ -71,7 +72,7 @@ def _minds_host_names(trial: Trial) -> str | None:
 
 
 def _minds_flow_order(trial: Trial) -> str | None:
-    if not isinstance(trial.case.network, BigSwitch):
+    if not (trial.allocator.order_free and isinstance(trial.case.network, BigSwitch)):
         return None
     rng = trial.rng()
     orders = [rng.permutation(len(flows)).tolist() for flows in trial.case.coflows]
@@ -133,7 +134,8 @@ PROMISES: dict[str, Callable[[Trial], str | None]] = {
     "is not feasible": _overloads,
     "is not deterministic": _wavers,
     "depends on the numbers of hosts": _minds_host_names,
-    "depends on the order in which a coflow's flows are listed": _minds_flow_order,
+    "depends on the order in which a coflow lists its flows (declare order_free = False if it "
+    "is to)": _minds_flow_order,
     "depends on the numbers of jobs": _minds_job_numbers,
     "depends on bytes not sent yet, which it says it does not know": _peeks_at_sizes,
     "depends on coflows not emitted yet, which it says it does not know": _peeks_ahead,

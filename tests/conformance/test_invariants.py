@@ -158,6 +158,30 @@ def dependencies_come_first(result, workload):
             assert held_by is None or row.finish_s >= held_by.finish_s
 
 
+def test_a_held_coflow_finishes_with_its_holder_on_the_grid():
+    """Alone a ends at 2.4, and b, which it holds, at 2.3; both are noticed at 3: b ends at 2.4."""
+    stages = [netsim.Stage("a", [(0, 1, 2.4)]),
+              netsim.Stage("b", [(2, 3, 2.3)], finishes_before=["a"])]
+    result = netsim.simulate(netsim.big_switch(4, 1.0), observe_interval=1, workload=(
+        netsim.Workload([netsim.JobSpec(0, stages=stages, hosts=range(4))])))
+    assert result.coflows["finish_s"].tolist() == pytest.approx([2.4, 2.4])
+
+
+def test_a_flow_that_has_ended_keeps_its_end():
+    """Rates, then a share, then rates: flow 0 ended at 1, whatever moves flow 1 until 4."""
+    class Alternating(netsim.Allocator):
+        def allocate(self, view):
+            if 1 <= view.now < 2:
+                return netsim.Allocation(shares=[1.0], revisit_at=2.0)
+            return netsim.Allocation(view.maxmin())
+
+    stages = [netsim.Stage("both", [(0, 1, 1.0), (2, 3, 4.0)])]
+    result = netsim.simulate(netsim.big_switch(4, 1.0), allocator=Alternating, record=["flows"],
+                             workload=netsim.Workload([netsim.JobSpec(0, stages=stages,
+                                                                      hosts=range(4))]))
+    assert result.flows["finish_s"].tolist() == [1, 4]
+
+
 @pytest.mark.parametrize("policy", PROPORTIONAL, ids=text)
 @settings(deadline=None, max_examples=40, derandomize=True)
 @given(NETWORKS, workloads(HOSTS, max_jobs=1, chains=True))

@@ -24,7 +24,8 @@ def test_three_lines_are_enough():
 
 
 def test_all_that_a_policy_sees():
-    view = make_view(NET, [[(0, 1, 400.0), (2, 2, 9.0), (0, 1, 0.0), (3, 1, 40.0)], [(0, 2, 100.0)]],
+    first = [(0, 1, 400.0), (2, 2, 9.0), (0, 1, 0.0), (3, 1, 40.0)]
+    view = make_view(NET, [first, [(0, 2, 100.0)]],
                      sent=[[100, 0, 0, 40], 0.25], jobs=[0, 2], valid_s=[1, 2], now=3,
                      weight=[1, 2], arrival_s=[0, 0.5, 1], attained=[50, 60, 0],
                      completed=[1, 2, 0], ahead_s=[7, 8, 9], capacity={"egress-0": 50.0},

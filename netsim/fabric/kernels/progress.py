@@ -54,8 +54,9 @@ def spread(coflows, flows, loads):
             row.left = 1.0
         row.speed = 0.0
         for f in range(row.flow, row.flow + row.flows):
-            flows[f].rate = 0.0
-            flows[f].finish = np.inf
+            if flows[f].remaining > 0.0:
+                flows[f].rate = 0.0
+                flows[f].finish = np.inf
 
 
 @compiled

@@ -1,0 +1,173 @@
+"""Aalo: Chowdhury, Stoica, "Efficient Coflow Scheduling Without Prior Knowledge" (SIGCOMM'15)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.allocators.options import check_choice
+from netsim.errors import InputError
+from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
+from netsim.fabric.records import DUST
+from netsim.fabric.view import FabricView
+from netsim.units import Quantity, parse_bytes, parse_seconds
+
+__all__ = ["DCLAS"]
+
+Ints = NDArray[np.int64]
+
+#: Relative to the observation interval: how far from a multiple of it still is one.
+_GRID_SLACK = 1e-6
+
+
+@dataclass
+class DCLAS(Allocator):
+    """Aalo: discretised coflow-aware least-attained service, blind to sizes.
+
+    A coflow starts in queue 1 and moves down when the bytes it has sent pass a threshold. The
+    queues share every link by weight, a queue serves its coflows in FIFO order, each coflow's
+    flows share max-min fairly; what a queue leaves goes to the others, highest first.
+
+    Parameters
+    ----------
+    queues : int
+        K. With 1 it is non-clairvoyant FIFO.
+    first_threshold : quantity
+        Bytes that end queue 1.
+    factor : float
+        From one threshold to the next.
+    thresholds : sequence of quantities, optional
+        All K-1 thresholds, increasing, instead of the three options above.
+    weights : {"linear", "strict"} or sequence of float
+        Of the queues: K-q+1 for queue q; strict priority, as all released code; or K weights.
+    fifo : {"id", "entry"}
+        By CoflowId, which is (job, depth in the job, arrival, id); or by entry into the queue.
+    observe : quantity or "coflow"
+        When moves are seen: 0, at the exact instant of crossing; an interval, at multiples of
+        it; ``"coflow"``, at coflow events only. Releases and completions act at once.
+    """
+
+    queues: int = 10
+    first_threshold: Quantity = "10MB"
+    factor: float = 10.0
+    thresholds: Sequence[Quantity] | None = None
+    weights: str | Sequence[float] = "linear"
+    fifo: str = "id"
+    observe: Quantity = 0
+    _queue: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _entry: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _entries: int = field(default=0, init=False, repr=False, compare=False)
+
+    knows: ClassVar[Knowledge] = "sent"
+    scale_free: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_choice("fifo", self.fifo, ("entry", "id"))
+        self._interval = math.inf if self.observe == "coflow" else parse_seconds(
+            self.observe, "observe")
+        self._limits = self._check_thresholds()
+        self._shares = self._check_weights(len(self._limits) + 1)
+
+    def _check_thresholds(self) -> NDArray[np.float64]:
+        if self.thresholds is None:
+            if isinstance(self.queues, bool) or not isinstance(self.queues, int) or self.queues < 1:
+                raise InputError(f"queues must be a whole number of at least 1, not {self.queues!r}")
+            if not (isinstance(self.factor, int | float) and 1 < self.factor < math.inf):
+                raise InputError(f"factor must be greater than 1, not {self.factor!r}")
+            first = parse_bytes(self.first_threshold, "first_threshold", strict=True)
+            return first * float(self.factor) ** np.arange(self.queues - 1)
+        limits = np.array([parse_bytes(each, "threshold", strict=True)
+                           for each in self.thresholds])
+        if np.any(np.diff(limits) <= 0):
+            raise InputError(f"thresholds must increase, not {list(self.thresholds)!r}")
+        return limits
+
+    def _check_weights(self, queues: int) -> NDArray[np.float64]:
+        if isinstance(self.weights, str):
+            check_choice("weights", self.weights, ("linear", "strict"))
+            weights = np.arange(queues, 0.0, -1.0)
+            return weights if self.weights == "linear" else np.zeros(queues)
+        weights = np.array(self.weights, dtype=np.float64)
+        if weights.shape != (queues,):
+            raise InputError(f"weights: {queues} queues need as many, not {len(weights)}")
+        if not np.all(np.isfinite(weights) & (weights > 0)):
+            raise InputError(f"weights must be positive, not {list(self.weights)!r}")
+        return weights
+
+    @property
+    def work_conserving(self) -> bool:
+        """True: what a queue leaves goes to the others."""
+        return True
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Return queue shares and the pooled rest; see `Allocator.allocate`."""
+        queue = self._move(view)
+        order = self._fifo(view, queue)
+        used = np.unique(queue)
+        share = self._shares[used] / max(self._shares[used].sum(), 1e-300)
+        rates, pool = np.zeros(view.flows), np.zeros(len(view.capacity))
+        if not share.any():
+            pool = view.capacity.copy()
+        else:
+            for q, part in zip(used, share, strict=True):
+                rates, left = view.fill(order[queue[order] == q], part * view.capacity, rates)
+                pool += left
+        rates, _ = view.fill(order, pool, rates)
+        return Allocation(rates, revisit_at=self._next_move(view, queue, rates))
+
+    # --- queues ----------------------------------------------------------------------
+
+    def _passed(self, view: FabricView) -> Ints:
+        """Return how many thresholds each coflow has passed."""
+        return np.searchsorted(self._limits * (1 - DUST), view.sent, side="right")
+
+    def _move(self, view: FabricView) -> Ints:
+        """Return the queue of each coflow, from 0, after the moves that are seen now."""
+        ids = view.id.tolist()
+        before = [self._queue.get(coflow, -1) for coflow in ids]
+        passed = self._passed(view).tolist() if self._sees(view) else before
+        after = {coflow: max(queue, moved, 0)
+                 for coflow, queue, moved in zip(ids, before, passed, strict=True)}
+        old = {coflow: (self._queue.get(coflow, -1), self._entry.get(coflow, 0), place)
+               for place, coflow in enumerate(ids)}
+        for coflow in sorted(ids, key=lambda each: old[each]):
+            if after[coflow] != old[coflow][0]:
+                self._entries += 1
+                self._entry[coflow] = self._entries
+        self._entry = {coflow: self._entry[coflow] for coflow in ids}
+        self._queue = after
+        return np.array([after[coflow] for coflow in ids], dtype=np.int64)
+
+    def _sees(self, view: FabricView) -> bool:
+        """Whether moves are seen at this instant."""
+        if self._interval == 0:
+            return True
+        if self._interval == math.inf:
+            return bool(view.events & Event.COFLOW)
+        instants = view.now / self._interval
+        return abs(instants - round(instants)) <= _GRID_SLACK
+
+    def _fifo(self, view: FabricView, queue: Ints) -> Ints:
+        """Return the coflows by queue, and in FIFO order within each."""
+        if self.fifo == "entry":
+            return np.lexsort(([self._entry[coflow] for coflow in view.id.tolist()], queue))
+        return np.lexsort((view.order, view.job, queue))
+
+    def _next_move(self, view: FabricView, queue: Ints, rates: NDArray[np.float64]) -> float:
+        """Return when the next move is due at these rates; inf if none is."""
+        if self._interval == math.inf:
+            return math.inf
+        limit = np.append(self._limits, math.inf)[np.maximum(queue, self._passed(view))]
+        speed = np.bincount(view.coflow, rates, len(view))
+        due = np.where(queue < self._passed(view), view.now, math.inf)
+        moving = (speed > 0) & np.isfinite(limit)
+        crossing = view.now + (limit[moving] - view.sent[moving]) / speed[moving]
+        at = min(due.min(), crossing.min(initial=math.inf))
+        if self._interval and at < math.inf:
+            at = math.ceil(at / self._interval - _GRID_SLACK) * self._interval
+        return max(at, math.nextafter(view.now, math.inf))

@@ -1,0 +1,176 @@
+"""Coflows one after the other, by some key, at MADD rates; what is left is backfilled.
+
+FIFO, shortest, lightest and narrowest coflow first, and smallest effective bottleneck first,
+which is Varys: Chowdhury, Zhong, Stoica, "Efficient Coflow Scheduling with Varys" (SIGCOMM'14).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.allocators.options import check_choice, rank
+from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.view import FabricView
+
+__all__ = ["FIFO", "LCF", "NCF", "SCF", "SEBF", "Ordered"]
+
+
+@dataclass
+class Ordered(Allocator):
+    """Base of policies that serve coflows by a key, least first: implement `keys`.
+
+    The order is made anew at coflow events. In that order each coflow gets
+    remaining/Gamma' of what is left of the links (MADD), or nothing if a link that it needs is
+    full; then the rest is given away.
+
+    Parameters
+    ----------
+    work_conservation : {"maxmin", "greedy", "none"}
+        Who gets the rest: in order, skipped or not, each coflow's flows share it max-min fairly,
+        or take it in list order; or nobody.
+    decisions : {"flow", "coflow"}
+        Whether rates are decided anew when a flow ends, or at coflow events only, as in Varys
+        and all public simulators with MADD: the bandwidth of a flow that ends idles until then.
+    """
+
+    work_conservation: str = "maxmin"
+    decisions: str = "flow"
+    _order: NDArray[np.int64] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_choice("work_conservation", self.work_conservation, ("greedy", "maxmin", "none"))
+        check_choice("decisions", self.decisions, ("coflow", "flow"))
+        # An instance's own, where the class says Event.ANY.
+        self.wakes_on = Event.ANY if self.decisions == "flow" else Event.COFLOW  # type: ignore
+
+    def keys(self, view: FabricView) -> NDArray[np.float64]:
+        """Return a number per coflow; the least goes first, equals by arrival, then id."""
+        raise NotImplementedError(f"{type(self).__name__} must implement keys")
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Return MADD rates in order, and backfill; see `Allocator.allocate`."""
+        if self._order is None or view.events & Event.COFLOW:
+            self._order = rank(self.keys(view))
+        rates, left = view.madd(self._order)
+        if self.work_conservation == "maxmin":
+            rates, _ = view.fill(self._order, left, rates)
+        elif self.work_conservation == "greedy":
+            rates, _ = view.greedy_flows(flows_in_order(view, self._order), left, rates)
+        return Allocation(rates)
+
+
+def flows_in_order(view: FabricView, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the flows of the coflows in `order`, each coflow's in list order."""
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return np.argsort(place[view.coflow], kind="stable")
+
+
+@dataclass
+class FIFO(Ordered):
+    """First in, first out: coflows by arrival, then id."""
+
+    def keys(self, view: FabricView) -> NDArray[np.float64]:
+        """Return the places of the coflows: they stand in that order."""
+        return np.arange(len(view), dtype=np.float64)
+
+
+@dataclass
+class _Sized(Ordered):
+    """By a size, as it was at release (``key = "original"``) or is now (``"remaining"``)."""
+
+    key: str = "original"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("key", self.key, ("original", "remaining"))
+
+
+@dataclass
+class SCF(_Sized):
+    """Shortest coflow first: by the longest flow.
+
+    "SCF" is *shortest* here, as in CoflowSim and Sincronia; some texts read it as "smallest".
+
+    Parameters
+    ----------
+    work_conservation, decisions
+        See `Ordered`.
+    key : {"original", "remaining"}
+        Sizes at release, or now.
+    """
+
+    def keys(self, view: FabricView) -> NDArray[np.float64]:
+        """Return the bytes of each coflow's longest flow."""
+        if self.key == "original":
+            return view.longest
+        longest = np.zeros(len(view))
+        np.maximum.at(longest, view.coflow, view.flow_remaining)
+        return longest
+
+
+@dataclass
+class LCF(_Sized):
+    """Lightest coflow first: by total bytes (Sincronia's TCF).
+
+    Parameters
+    ----------
+    work_conservation, decisions
+        See `Ordered`.
+    key : {"original", "remaining"}
+        Bytes at release, or now.
+    """
+
+    def keys(self, view: FabricView) -> NDArray[np.float64]:
+        """Return the bytes of each coflow."""
+        return view.total if self.key == "original" else view.remaining
+
+
+@dataclass
+class NCF(_Sized):
+    """Narrowest coflow first: by the number of flows, or of ports.
+
+    Parameters
+    ----------
+    work_conservation, decisions
+        See `Ordered`.
+    key : {"original", "remaining"}
+        All flows, or unfinished ones.
+    width : {"flows", "ports"}
+        The number of flows (Varys), or min(senders, receivers) (the public simulators).
+    """
+
+    width: str = "flows"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("width", self.width, ("flows", "ports"))
+
+    def keys(self, view: FabricView) -> NDArray[np.float64]:
+        """Return the width of each coflow."""
+        if self.width == "ports":
+            return view.ports(unfinished=self.key == "remaining").astype(np.float64)
+        widths = view.width if self.key == "remaining" else view.flow_count
+        return widths.astype(np.float64)
+
+
+@dataclass
+class SEBF(_Sized):
+    """Smallest effective bottleneck first, with MADD and backfill: Varys.
+
+    Parameters
+    ----------
+    work_conservation, decisions
+        See `Ordered`.
+    key : {"remaining", "original"}
+        Gamma of the bytes that are left, or of all.
+    """
+
+    key: str = "remaining"
+
+    def keys(self, view: FabricView) -> NDArray[np.float64]:
+        """Return the gamma of each coflow on full links."""
+        return view.gamma if self.key == "remaining" else view.alone

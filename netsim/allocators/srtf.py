@@ -1,0 +1,51 @@
+"""Shortest remaining flow first: what pFabric approximates, blind to coflows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.allocators.options import rank
+from netsim.fabric.policy import Allocation, Allocator
+from netsim.fabric.view import FabricView
+
+__all__ = ["SRTF"]
+
+
+@dataclass(frozen=True)
+class SRTF(Allocator):
+    """Shortest remaining flow first: each flow takes all that its links have left (pFabric).
+
+    Flows by remaining bytes, then arrival, coflow and list position. Ranks are looked at when
+    something happens; on equal ports a crossing in between changes nothing.
+    """
+
+    @property
+    def work_conserving(self) -> bool:
+        """True: a flow stops growing when a link of its is full."""
+        return True
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Return greedy rates in that order; see `Allocator.allocate`."""
+        rates, _ = view.greedy_flows(rank(view.flow_remaining))
+        return Allocation(rates)
+
+
+@dataclass(frozen=True)
+class CoflowFair(Allocator):
+    """Max-min fairness among coflows: a flow weighs its coflow's weight over its open flows.
+
+    A flow of coflow c has the weight w_c/n_c, where n_c is the number of c's unfinished flows.
+    """
+
+    knows = "sent"
+
+    @property
+    def work_conserving(self) -> bool:
+        """True: a flow's bottleneck link is full."""
+        return True
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Return weighted max-min fair rates; see `Allocator.allocate`."""
+        return Allocation(view.maxmin((view.weight / np.maximum(view.width, 1))[view.coflow]))
