@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         InputError,
         MissingExtraError,
         NetsimError,
+        NetsimWarning,
         OutputError,
         SpecError,
         StalledError,
@@ -42,14 +43,32 @@ if TYPE_CHECKING:
     from netsim.fabric.view import FabricView
     from netsim.jobs.patterns import PATTERNS, Pattern
     from netsim.model import Flow, Flows, JobSpec, Stage, Workload
-    from netsim.network import BigSwitch, Topology, big_switch, read_network
-    from netsim.traces import check_trace, poisson_resample, read_workload
+    from netsim.network import (
+        BigSwitch,
+        Topology,
+        big_switch,
+        edge_cloud,
+        fat_tree,
+        from_networkx,
+        leaf_spine,
+        rail_pod,
+        read_network,
+        ring,
+        torus,
+    )
+    from netsim.traces import (
+        check_trace,
+        poisson_resample,
+        read_workload,
+        write_coflow_benchmark,
+        write_instance,
+    )
 
 _HOME = {
     "netsim.allocators": ("ALLOCATORS", "make_allocator"),
     "netsim.errors": ("AllocationError", "InputError", "MissingExtraError", "NetsimError",
-                      "OutputError", "SpecError", "StalledError", "TraceError", "UnitError",
-                      "UnknownNameError"),
+                      "NetsimWarning", "OutputError", "SpecError", "StalledError", "TraceError",
+                      "UnitError", "UnknownNameError"),
     "netsim.experiments.compare": ("Comparison", "compare"),
     "netsim.experiments.files": ("load_experiment",),
     "netsim.experiments.result": ("Result",),
@@ -61,8 +80,10 @@ _HOME = {
     "netsim.fabric.view": ("FabricView",),
     "netsim.jobs.patterns": ("PATTERNS", "Pattern"),
     "netsim.model": ("Flow", "Flows", "JobSpec", "Stage", "Workload"),
-    "netsim.network": ("BigSwitch", "Topology", "big_switch", "read_network"),
-    "netsim.traces": ("check_trace", "poisson_resample", "read_workload"),
+    "netsim.network": ("BigSwitch", "Topology", "big_switch", "edge_cloud", "fat_tree",
+                       "from_networkx", "leaf_spine", "rail_pod", "read_network", "ring", "torus"),
+    "netsim.traces": ("check_trace", "poisson_resample", "read_workload",
+                      "write_coflow_benchmark", "write_instance"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

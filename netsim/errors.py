@@ -1,4 +1,7 @@
-"""The exception tree: everything that netsim raises on purpose is a `NetsimError`."""
+"""The exception tree: everything that netsim raises on purpose is a `NetsimError`.
+
+What it only warns of is a `NetsimWarning`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "NetsimError",
+    "NetsimWarning",
     "OutputError",
     "SpecError",
     "StalledError",
@@ -83,8 +87,12 @@ class TraceError(InputError):
         self, message: str, path: str | Path | None = None, line: int | None = None
     ) -> None:
         self.message, self.path, self.line = message, path, line
-        where = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
-        super().__init__(where + message)
+        super().__init__(_placed(message, path, line))
+
+
+def _placed(message: str, path: str | Path | None, line: int | None) -> str:
+    where = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
+    return where + message
 
 
 class SpecError(InputError):
@@ -135,3 +143,23 @@ class MissingExtraError(NetsimError, ImportError):
 
 class OutputError(NetsimError, OSError):
     """A result that cannot be written."""
+
+
+class NetsimWarning(UserWarning):
+    """Something that is not an error, but that the user should know: the base of all warnings.
+
+    Parameters
+    ----------
+    message : str
+        What was found, and what was done about it.
+    path : path-like, optional
+        The file.
+    line : int, optional
+        The line, counted from 1.
+    """
+
+    def __init__(
+        self, message: str, path: str | Path | None = None, line: int | None = None
+    ) -> None:
+        self.message, self.path, self.line = message, path, line
+        super().__init__(_placed(message, path, line))

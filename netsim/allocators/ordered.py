@@ -46,6 +46,11 @@ class Ordered(Allocator):
         # An instance's own, where the class says Event.ANY.
         self.wakes_on = Event.ANY if self.decisions == "flow" else Event.COFLOW  # type: ignore
 
+    @property
+    def order_free(self) -> bool:
+        """Whether the order in which a coflow lists its flows makes no difference."""
+        return self.work_conservation != "greedy"
+
     def keys(self, view: FabricView) -> NDArray[np.float64]:
         """Return a number per coflow; the least goes first, equals by arrival, then id."""
         raise NotImplementedError(f"{type(self).__name__} must implement keys")

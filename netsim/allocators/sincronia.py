@@ -36,6 +36,11 @@ class Sincronia(Allocator):
         check_choice("reorder", self.reorder, ("arrival", "arrival+completion"))
 
     @property
+    def order_free(self) -> bool:
+        """False: flows are served in list order."""
+        return False
+
+    @property
     def work_conserving(self) -> bool:
         """True: a flow stops growing when a link of its is full."""
         return True

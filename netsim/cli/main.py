@@ -16,6 +16,7 @@ from netsim.cli.compare import compare
 from netsim.cli.init import init
 from netsim.cli.listing import listing
 from netsim.cli.run import run
+from netsim.cli.topo import topo
 from netsim.cli.trace import trace
 from netsim.errors import NetsimError
 
@@ -54,5 +55,5 @@ def main() -> None:
         sys.path.append(os.getcwd())
 
 
-for command in (run, compare, listing, init, trace):
+for command in (run, compare, listing, init, topo, trace):
     main.add_command(command)

@@ -105,8 +105,12 @@ class Allocator:
 
     knows: ClassVar[Knowledge] = "sizes"
     scale_free: ClassVar[bool] = True
-    order_free: ClassVar[bool] = True
     wakes_on: ClassVar[Event] = Event.ANY
+
+    @property
+    def order_free(self) -> bool:
+        """Whether the order in which a coflow lists its flows does not matter; True unless said."""
+        return True
 
     @property
     def work_conserving(self) -> bool:

@@ -1,21 +1,26 @@
-"""Networks from files: ready-made ones by name, TOML descriptions and JSON instances."""
+"""Networks from files: ready-made ones by name, TOML descriptions, instances and graphs."""
 
 from __future__ import annotations
 
 import inspect
-import json
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.network import builders
+from netsim.network.graph_files import GRAPH_SUFFIXES, graph, parse_json, read_text
 from netsim.network.topology import Topology, big_switch
 
 __all__ = ["TOPOLOGIES", "make_network", "read_network", "ready_made"]
 
 #: Builders by the ``kind`` that network tables and files name.
-TOPOLOGIES: dict[str, Callable[..., Topology]] = {"big-switch": big_switch}
+TOPOLOGIES: dict[str, Callable[..., Topology]] = {
+    "big-switch": big_switch, "leaf-spine": builders.leaf_spine, "fat-tree": builders.fat_tree,
+    "rail-pod": builders.rail_pod, "ring": builders.ring, "torus": builders.torus,
+    "edge-cloud": builders.edge_cloud, "graph": graph,
+}
 
 
 def make_network(kind: str, **options: Any) -> Topology:
@@ -45,7 +50,8 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     Parameters
     ----------
     source : path-like or str
-        A TOML file with a ``kind`` and its options; a JSON instance with ``hosts`` and
+        A TOML file with a ``kind`` and its options; a graph, as GraphML, GML or JSON with
+        ``nodes`` and ``links``, see `from_networkx`; a JSON instance with ``hosts`` and
         ``port_capacity_bytes_per_s``, or ``egress_capacity_bytes_per_s`` and
         ``ingress_capacity_bytes_per_s``, and ``loopback_uses_ports``; or a ready-made
         name, see `ready_made`.
@@ -55,26 +61,43 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     Raises
     ------
     TraceError
-        If the file cannot be read or is not of either form.
+        If the file cannot be read or is of none of these forms.
     UnknownNameError
         If there is neither such a file nor such a name.
     """
     path = Path(source)
-    if path.suffix not in (".toml", ".json"):
+    if path.suffix not in (".toml", *GRAPH_SUFFIXES):
         folder = ready_made_folder()
         path = folder / f"{source}.toml"
         if not path.is_file():
             raise UnknownNameError("network", str(source), ready_made())
-    text = _read(path)
-    description = _parse_toml(text, path) if path.suffix == ".toml" else _from_json(text, path)
-    description.pop("description", None)
+    description = _describe(path)
     kind = description.pop("kind", None)
     if kind is None:
         raise TraceError(f"names no kind; choose from: {', '.join(TOPOLOGIES)}", path)
     try:
-        return make_network(kind, **{"name": path.stem} | description | changes)
+        return make_network(kind, **description | changes)
+    except TraceError:
+        raise  # a graph's file, which it names itself
     except InputError as error:
         raise TraceError(str(error), path) from error
+
+
+def _describe(path: Path) -> dict[str, Any]:
+    """Return the kind and the options that a file gives."""
+    if path.suffix in (".graphml", ".gml"):
+        return {"kind": "graph", "file": path}
+    text = read_text(path)
+    if path.suffix == ".json":
+        instance = parse_json(text, path)
+        if isinstance(instance, Mapping) and "nodes" in instance and "hosts" not in instance:
+            return {"kind": "graph", "file": path}
+        return {"name": path.stem} | _from_instance(instance, path)
+    description = {"name": path.stem} | _parse_toml(text, path)
+    description.pop("description", None)
+    if isinstance(description.get("file"), str):
+        description["file"] = path.parent / description["file"]
+    return description
 
 
 def ready_made_folder() -> Path:
@@ -88,16 +111,8 @@ def ready_made() -> dict[str, str]:
     """Return the ready-made networks: name -> one-line description."""
     found = {}
     for path in sorted(ready_made_folder().glob("*.toml")):
-        found[path.stem] = str(_parse_toml(_read(path), path).get("description", ""))
+        found[path.stem] = str(_parse_toml(read_text(path), path).get("description", ""))
     return found
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"cannot be read: {getattr(error, 'strerror', None) or error}",
-                         path) from error
 
 
 def _parse_toml(text: str, path: Path) -> dict[str, Any]:
@@ -107,17 +122,11 @@ def _parse_toml(text: str, path: Path) -> dict[str, Any]:
         raise TraceError(f"is not TOML: {error}", path) from error
 
 
-def _from_json(text: str, path: Path) -> dict[str, Any]:
-    try:
-        instance = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise TraceError(f"is not JSON: {error.msg}", path, error.lineno) from error
-    except RecursionError as error:
-        raise TraceError("is nested too deeply", path) from error
+def _from_instance(instance: Any, path: Path) -> dict[str, Any]:
     if not isinstance(instance, Mapping):
-        raise TraceError("must hold an object with the key 'hosts'", path)
+        raise TraceError("must hold an object with the key 'hosts' or 'nodes'", path)
     if "hosts" not in instance:
-        raise TraceError("has no key 'hosts'", path)
+        raise TraceError("has no key 'hosts', of an instance, or 'nodes', of a graph", path)
     description = {"kind": "big-switch", "hosts": instance["hosts"]}
     ports = instance.get("port_capacity_bytes_per_s")
     for direction in ("egress", "ingress"):

@@ -83,8 +83,10 @@ class Topology:
         """
         link = self._link_ids.get(name, -1) if isinstance(name, str) else name
         if not 0 <= link < self.links:
-            raise InputError(f"network {self.name!r} has no link {name!r}; it has {self.links}, "
-                             f"such as {self.link_names[0]!r} and {self.link_names[-1]!r}")
+            such = (f", such as {self.link_names[0]!r} and {self.link_names[-1]!r}"
+                    if self.links else "")
+            raise InputError(f"network {self.name!r} has no link {name!r}; "
+                             f"it has {self.links}{such}")
         return int(link)
 
     def route(self, src: int, dst: int, key: int = 0) -> NDArray[np.int64]:
@@ -111,7 +113,11 @@ class Topology:
         raise NotImplementedError(f"{type(self).__name__} must implement routes")
 
     def to_networkx(self) -> nx.DiGraph:
-        """Return the network as a graph whose edges have ``name`` and ``capacity`` (bytes/s)."""
+        """Return the network as a graph, of which `from_networkx` makes the same links.
+
+        Hosts come first, in their order, with ``host=True``; edges have ``name`` and
+        ``capacity`` (bytes/s).
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement to_networkx")
 
     def __repr__(self) -> str:
@@ -154,6 +160,7 @@ class BigSwitch(Topology):
     def to_networkx(self) -> nx.DiGraph:
         """Return a star around the node ``"switch"``; see `Topology.to_networkx`."""
         graph = nx.DiGraph(name=self.name)
+        graph.add_nodes_from(range(self.hosts), host=True)
         for host in range(self.hosts):
             into = self.hosts + host
             graph.add_edge(host, "switch", name=self.link_names[host],

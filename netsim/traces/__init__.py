@@ -1,8 +1,10 @@
-"""Workloads from files and generators: one reader per format, all behind `read_workload`."""
+"""Workloads from files and generators, all behind `read_workload`, and back to files."""
 
 from __future__ import annotations
 
 from netsim.traces.check import TraceReport, check_trace
+from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
+from netsim.traces.conversion import WRITERS, convert
 from netsim.traces.formats import FORMATS, Format, read_workload
 from netsim.traces.instances import read_instances
 from netsim.traces.library import ready_made
@@ -10,9 +12,12 @@ from netsim.traces.poisson import poisson_resample
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.traces.synthetic import synthetic, synthetic_rows
 from netsim.traces.tiresias import Construction, TiresiasRow, read_tiresias, write_tiresias
+from netsim.traces.writers import write_coflow_benchmark, write_instance
 
 __all__ = [
     "FORMATS",
+    "WRITERS",
+    "CoflowRow",
     "Construction",
     "Format",
     "Problem",
@@ -20,12 +25,16 @@ __all__ = [
     "TraceProblemsError",
     "TraceReport",
     "check_trace",
+    "convert",
     "poisson_resample",
+    "read_coflow_benchmark",
     "read_instances",
     "read_tiresias",
     "read_workload",
     "ready_made",
     "synthetic",
     "synthetic_rows",
+    "write_coflow_benchmark",
+    "write_instance",
     "write_tiresias",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -10,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from netsim.errors import NetsimWarning
 from netsim.model import JobSpec, Workload
-from netsim.traces.formats import resolve
+from netsim.traces.formats import FORMATS, resolve
 from netsim.traces.problems import Problem, TraceProblemsError
 
 __all__ = ["TraceReport", "check_trace"]
@@ -32,12 +34,15 @@ class TraceReport:
         sizes that are drawn later count with their mean. Empty if there are problems.
     problems : tuple of Problem
         All that is wrong, as (line or None, message).
+    notices : tuple of Problem
+        What is not wrong, but was read otherwise than it stands there.
     """
 
     path: str | Path
     format: str
     facts: tuple[tuple[str, float], ...]
     problems: tuple[Problem, ...]
+    notices: tuple[Problem, ...] = ()
 
 
 def check_trace(path: str | Path, format: str | None = None, **options: Any) -> TraceReport:
@@ -60,10 +65,25 @@ def check_trace(path: str | Path, format: str | None = None, **options: Any) -> 
     try:
         request = resolve(path, format, seed, options)
         name = request.format
-        workload = request.workload()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", NetsimWarning)
+            workload = request.workload()
     except TraceProblemsError as error:
         return TraceReport(error.path or path, name, (), error.problems)
-    return TraceReport(request.path or path, name, tuple(_facts(workload)), ())
+    facts = FORMATS[name].facts or _facts
+    return TraceReport(request.path or path, name, tuple(facts(workload)), (), _notices(caught))
+
+
+def _notices(caught: Iterable[warnings.WarningMessage]) -> tuple[Problem, ...]:
+    """Return the notices among the warnings of a reader; the others are passed on."""
+    notices = []
+    for warning in caught:
+        if isinstance(warning.message, NetsimWarning):
+            notices.append(Problem(warning.message.line, warning.message.message))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename,
+                                   warning.lineno)
+    return tuple(notices)
 
 
 def _facts(workload: Workload) -> list[tuple[str, float]]:

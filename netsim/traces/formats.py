@@ -11,6 +11,7 @@ from typing import Any
 
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.model import Workload
+from netsim.traces.coflow_benchmark import coflow_benchmark_facts, read_coflow_benchmark
 from netsim.traces.instances import read_instances
 from netsim.traces.library import load_workload_file, locate
 from netsim.traces.poisson import poisson_resample
@@ -18,10 +19,10 @@ from netsim.traces.problems import Problem, TraceProblemsError, whole_option
 from netsim.traces.synthetic import synthetic
 from netsim.traces.tiresias import Construction, read_tiresias
 
-__all__ = ["FORMATS", "Format", "read_workload", "resolve"]
+__all__ = ["FORMATS", "SUFFIXES", "Format", "read_workload", "resolve"]
 
 _POISSON = {"poisson_jobs": "jobs", "poisson_mean": "mean_interarrival"}
-_SUFFIXES = {".json": "json", ".csv": "tiresias"}
+SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark"}
 _OWN_KEYS = ("name", "description", "format", "file", "seed")
 
 
@@ -37,11 +38,14 @@ class Format:
         ``read(path, *, seed, **options)``, or without `path` where no file is needed.
     needs_file : bool
         Whether it reads a file; otherwise it generates.
+    facts : callable, optional
+        What `check_trace` says of a workload of this format, instead of what it says of any.
     """
 
     summary: str
     read: Callable[..., Workload]
     needs_file: bool = True
+    facts: Callable[[Workload], list[tuple[str, float]]] | None = None
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -57,6 +61,8 @@ class Format:
 
 FORMATS: Mapping[str, Format] = {
     "json": Format("explicit jobs or coflows, flow by flow (JSON)", read_instances),
+    "coflow-benchmark": Format("the Facebook trace of the coflow papers (a line per coflow)",
+                               read_coflow_benchmark, facts=coflow_benchmark_facts),
     "tiresias": Format("the 60-job Tiresias trace of the Parrot paper (CSV)", read_tiresias),
     "synthetic": Format("a random trace like the Tiresias one", synthetic, needs_file=False),
 }
@@ -118,8 +124,8 @@ def read_workload(
         the ``format`` and its options, and its ``file``, relative to itself. Left out for
         formats that generate.
     format : str, optional
-        A name of `FORMATS`. By default ``.json`` is read as ``"json"`` and ``.csv`` as
-        ``"tiresias"``.
+        A name of `FORMATS`. By default ``.json`` is read as ``"json"``, ``.csv`` as
+        ``"tiresias"`` and ``.txt`` as ``"coflow-benchmark"``.
     seed : int, optional
         Seed of everything random in the workload; by default that of the ``.toml`` file, else 0.
     **options
@@ -203,7 +209,7 @@ def _inferred(path: Path | None) -> str:
     listed = ", ".join(FORMATS)
     if path is None:
         raise InputError(f"give a file, a ready-made workload's name, or a format: {listed}")
-    if path.suffix.lower() not in _SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: the suffix {path.suffix!r} tells no format; give one of: "
                          f"{listed}")
-    return _SUFFIXES[path.suffix.lower()]
+    return SUFFIXES[path.suffix.lower()]

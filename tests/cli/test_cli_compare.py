@@ -57,7 +57,7 @@ def test_jobs_that_did_not_finish_are_said(netsim) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (["--allocator", "parrot,fifo"], "fig2.toml: compare.allocators.1.name: unknown allocator 'fi"),
+    (["--allocator", "parrot,fofi"], "fig2.toml: compare.allocators.1.name: unknown allocator 'fo"),
     (["--allocator", "parrot,,lccf"], "fig2.toml: compare.allocators.1.name: unknown allocator ''"),
     (["--allocator", "lccf:theta_max=0.6"], "fig2.toml: compare.allocators.0.theta_max: unknown "
      "option of allocator 'lccf' 'theta_max'; choose from: work_conservation\n"),

@@ -58,16 +58,16 @@ def test_trace_check_says_all_that_is_wrong_with_lines(netsim, here) -> None:
 
 
 def test_trace_check_takes_a_format(netsim, refused, here) -> None:
-    (here / "jobs.txt").write_text('{"jobs": [{"coflows": [[]]}]}')
-    assert "the suffix '.txt' tells no format" in refused("trace", "check", "jobs.txt")
-    assert netsim("trace", "check", "jobs.txt", "--format", "json").exit_code == 0
-    assert "unknown workload format 'jso'" in refused("trace", "check", "jobs.txt",
+    (here / "jobs.dat").write_text('{"jobs": [{"coflows": [[]]}]}')
+    assert "the suffix '.dat' tells no format" in refused("trace", "check", "jobs.dat")
+    assert netsim("trace", "check", "jobs.dat", "--format", "json").exit_code == 0
+    assert "unknown workload format 'jso'" in refused("trace", "check", "jobs.dat",
                                                       "--format", "jso")
 
 
 @pytest.mark.parametrize(("file", "message"), [
     ("nowhere.csv", "nowhere.csv: no such file\n"),
-    ("nowhere", "unknown workload 'nowhere'; choose from: parrot-60"),
+    ("nowhere", "unknown workload 'nowhere'; choose from: coflow-sample, "),
     (".", ".: is a folder, not a file\n"),
 ])
 def test_trace_check_of_no_trace(refused, file, message) -> None:
@@ -85,7 +85,7 @@ def test_version(netsim) -> None:
 
 
 @pytest.mark.parametrize("command", [[], ["run"], ["compare"], ["list"], ["init"], ["trace"],
-                                     ["trace", "check"]])
+                                     ["trace", "check"], ["trace", "convert"]])
 def test_help_fits_the_screen(netsim, command) -> None:
     done = netsim(*command, "--help")
     assert done.exit_code == 0

@@ -187,6 +187,22 @@ def _commented_out() -> dict[str, dict[str, Any]]:
     return found
 
 
+def _commented_policies() -> list[dict[str, Any]]:
+    """Return the allocators that the template explains, with the options that it shows."""
+    found: list[dict[str, Any]] = []
+    names: list[str] = []
+    for line in template().partition("[allocator]")[2].partition("[[events]]")[0].splitlines():
+        if line.startswith("# name = "):
+            names = [name for name in re.findall(r'"([a-z-]+)"', line) if name in ALLOCATORS]
+            found += [{"name": name} for name in names]
+        elif re.match(r"#[a-z_0-9]+ = ", line):
+            option, value = tomllib.loads(line[1:]).popitem()
+            for policy in found[len(found) - len(names):]:
+                if option in allocator_options(policy["name"]):
+                    policy[option] = value
+    return found
+
+
 def test_the_template_has_every_option() -> None:
     text = template()
     shown = set(re.findall(r"\b([a-z_0-9]+) = ", text))
@@ -207,10 +223,9 @@ def test_what_the_template_comments_out_is_accepted() -> None:
     network = {key: off["network"][key] for key in off["network"] if key not in ("file", "sha256")}
     workload = {key: off["workload"][key] for key in off["workload"]
                 if key not in ("file", "sha256", "servers_max")}
-    for policy in ({"name": "maxmin", "decisions": off["allocator"]["decisions"]},
-                   {"name": "lccf", "work_conservation": off["allocator"]["work_conservation"]},
-                   {"name": "aalo-lbsf",
-                    "work_conservation": off["allocator"]["work_conservation"]}):
+    policies = _commented_policies()
+    assert {policy["name"] for policy in policies} >= {"aalo", "lccf", "maxmin", "sebf"}
+    for policy in policies:
         Experiment(network=network, workload=workload, events=[off["events"]], allocator=policy,
                    **off[""])
     del workload["servers"]

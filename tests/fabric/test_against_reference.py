@@ -97,7 +97,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(deadline=None, max_examples=120, derandomize=True)
+@settings(deadline=None, max_examples=100, derandomize=True)
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS, chains=True),
        st.sampled_from([0.0, 0.1, 0.3, 2.0]))
 def test_finish_times(name, network, workload, interval):

@@ -97,12 +97,12 @@ def test_wrong_arguments_are_raised_by_both(sample) -> None:
         with pytest.raises(InputError, match=r"^seed must be .* not -1"):
             door("parrot-60", seed=-1)
         with pytest.raises(UnknownNameError, match="unknown workload format 'cvs'; choose from: "
-                           "json, synthetic, tiresias"):
+                           "coflow-benchmark, json, synthetic, tiresias"):
             door(sample, format="cvs")
 
 
 def test_formats() -> None:
-    assert sorted(FORMATS) == ["json", "synthetic", "tiresias"]
+    assert sorted(FORMATS) == ["coflow-benchmark", "json", "synthetic", "tiresias"]
     assert [name for name, form in FORMATS.items() if not form.needs_file] == ["synthetic"]
     assert FORMATS["json"].options == ("poisson_jobs", "poisson_mean")
     assert "redraw" in FORMATS["tiresias"].options
@@ -118,8 +118,8 @@ def test_the_format_must_be_known(write, sample, facts) -> None:
         read_workload(format="tiresias")
     with pytest.raises(InputError, match="the format 'synthetic' generates; it cannot read"):
         read_workload(sample, format="synthetic")
-    path = write("trace.txt", sample.read_text(encoding="utf-8"))
-    with pytest.raises(InputError, match=r"trace\.txt: the suffix '\.txt' tells no format"):
+    path = write("trace.dat", sample.read_text(encoding="utf-8"))
+    with pytest.raises(InputError, match=r"trace\.dat: the suffix '\.dat' tells no format"):
         read_workload(path)
     assert facts(read_workload(path, format="tiresias")) == facts(read_workload(sample))
 
@@ -127,7 +127,7 @@ def test_the_format_must_be_known(write, sample, facts) -> None:
 def test_ready_made_workloads() -> None:
     found = ready_made()
     assert list(found) == sorted(found)
-    assert {"parrot-60", "parrot-60-full", "parrot-fig2"} <= set(found)
+    assert {"coflow-sample", "parrot-60", "parrot-60-full", "parrot-fig2"} <= set(found)
     assert "tiresias-sample" not in found
     assert all(text and "\n" not in text for text in found.values())
     for name in found:

@@ -1,0 +1,56 @@
+"""``netsim topo``."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["topo"]
+
+
+@click.group()
+def topo() -> None:
+    """Look into networks."""
+
+
+@topo.command()
+@click.argument("network")
+@click.option("--plot", type=click.Path(), metavar="FILE",
+              help="Draw the network as a .png, .pdf or .svg.")
+def show(network: str, plot: str | None) -> None:
+    """Say what a network amounts to: hosts, links, bisection bandwidth, oversubscription.
+
+    NETWORK is the name of a ready-made one, see netsim list topologies, or a .toml, .graphml,
+    .gml or .json file.
+    """
+    from netsim.network import describe_network, read_network
+    from netsim.network.describe import host_layers
+    from netsim.units import format_rate
+
+    if plot is not None:
+        from netsim.analysis.plots import check_plottable
+
+        check_plottable(plot)
+    found = read_network(network)
+    facts = describe_network(found)
+    low, high = (format_rate(facts[f"capacity_{end}"]) for end in ("min", "max"))
+    ratio = facts["oversubscription"]
+    lines = {
+        "network": facts["name"],
+        "hosts": f"{facts['hosts']:,}",
+        "switches": f"{facts['switches']:,}" + (
+            f" in {facts['layers']} layers" if facts["layers"] > 1 else ""),
+        "links": f"{facts['links']:,}, one each way",
+        "capacity": low if low == high else f"{low} to {high}",
+        "bisection": f"{format_rate(facts['bisection_bandwidth'])} ({facts['bisection_method']})",
+        "oversubscription": "no switches" if ratio is None else f"{ratio:.4g}:1",
+    }
+    width = max(map(len, lines))
+    for name, text in lines.items():
+        click.echo(f"{name:<{width}}  {text}")
+    if plot is not None:
+        from netsim.analysis.plots import save_plot
+        from netsim.analysis.topology_plot import topology_picture
+
+        graph = found.to_networkx()
+        save_plot(topology_picture(graph, host_layers(graph)), plot)
+        click.echo(f"{'picture':<{width}}  {plot}")

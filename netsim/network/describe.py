@@ -1,0 +1,133 @@
+"""What a network amounts to: counts, oversubscription and bisection bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.network.routing import reach
+from netsim.network.topology import BigSwitch, Topology
+
+__all__ = ["bisection_bandwidth", "describe_network", "host_layers"]
+
+EXACT = "exact"
+BOUND = "at most: least maximum flow over three splits of the hosts"
+
+
+def describe_network(network: Topology) -> dict[str, Any]:
+    """Return what a network amounts to.
+
+    Parameters
+    ----------
+    network : Topology
+
+    Returns
+    -------
+    dict
+        ``name``; the counts ``hosts``, ``switches`` and ``links`` (directed); ``layers`` of
+        switches, by hops from the nearest host; ``capacity_min`` and ``capacity_max`` of links,
+        ``bisection_bandwidth`` in bytes/s and ``bisection_method``, see `bisection_bandwidth`;
+        ``oversubscription``: the largest ratio, over switches with hosts, of what the hosts can
+        send to it to what it can send to other switches. 1 if there is one switch, None if
+        there is none. What lies above those switches shows in the bisection alone.
+
+    Examples
+    --------
+    >>> from netsim.network import leaf_spine
+    >>> found = describe_network(leaf_spine(4, 2, 8, "10Gbps", oversubscription=4))
+    >>> found["hosts"], found["switches"], found["links"], found["oversubscription"]
+    (32, 6, 80, 4.0)
+    """
+    graph = network.to_networkx()
+    layers = host_layers(graph)
+    bandwidth, method = bisection_bandwidth(network)
+    known = network.links > 0
+    return {
+        "name": network.name, "hosts": network.hosts, "switches": len(graph) - network.hosts,
+        "layers": max(layers.values()), "links": network.links,
+        "capacity_min": float(network.capacity.min()) if known else 0.0,
+        "capacity_max": float(network.capacity.max()) if known else 0.0,
+        "bisection_bandwidth": bandwidth, "bisection_method": method,
+        "oversubscription": _oversubscription(graph),
+    }
+
+
+def host_layers(graph: nx.DiGraph) -> dict[Any, int]:
+    """Return the hops from the nearest host to each node of an exported network."""
+    nodes = list(graph)
+    number = {node: place for place, node in enumerate(nodes, start=1)}
+    hosts = [number[node] for node in nodes if graph.nodes[node].get("host")]
+    # From a node 0 that leads to every host.
+    neighbours = [hosts, *([number[other] for other in graph.adj[node]] for node in nodes)]
+    hops = reach(0, neighbours, [True] * len(neighbours))
+    return {node: max(0, hops[number[node]] - 1) for node in nodes}
+
+
+def bisection_bandwidth(network: Topology) -> tuple[float, str]:
+    """Return what one half of the hosts can send to the other, at worst, and how it was found.
+
+    Over all splits of the hosts into halves (of an odd number, the smaller sends), the least
+    maximum flow, in bytes/s. It is exact for big switches and the families whose builder knows
+    a formula (leaf-spine, fat-tree, rail pod without links in its servers, ring, torus with an
+    even longest side). For any other graph it is a bound from above: the least over three
+    splits, the hosts of the first half of numbers, the even ones, and those nearest to host 0.
+
+    Returns
+    -------
+    bandwidth : float
+    method : str
+        ``"exact"``, or what the bound is.
+    """
+    half = network.hosts // 2
+    if not half:
+        return 0.0, EXACT
+    if isinstance(network, BigSwitch):
+        out, into = np.sort(network.capacity.reshape(2, -1), axis=1)
+        return float(min(out[:half].sum(), into[:network.hosts - half].sum())), EXACT
+    known = getattr(network, "bisection", None)
+    if known is not None:
+        return float(known), EXACT
+    return min(_flow(network, senders) for senders in _splits(network)), BOUND
+
+
+def _splits(network: Topology) -> Iterator[NDArray[np.bool_]]:
+    """Yield which hosts send, in splits that are likely to be narrow."""
+    half, numbers = network.hosts // 2, np.arange(network.hosts)
+    yield numbers < half
+    yield (numbers % 2 == 1) & (numbers < 2 * half)
+    graph = network.to_networkx()
+    hops = nx.single_source_shortest_path_length(graph, next(iter(graph)))
+    nearest = sorted(numbers, key=[hops[node] for node in graph][:network.hosts].__getitem__)
+    yield np.isin(numbers, nearest[:half])
+
+
+def _flow(network: Topology, senders: NDArray[np.bool_]) -> float:
+    """Return the most that some hosts can send to the others together."""
+    flows = nx.DiGraph()
+    source, sink = object(), object()
+    for place, node in enumerate(graph := network.to_networkx()):
+        if place < network.hosts:  # no capacity: without limit
+            flows.add_edge(*((source, node) if senders[place] else (node, sink)))
+    for start, end, capacity in graph.edges.data("capacity"):
+        before = flows.get_edge_data(start, end, {"capacity": 0.0})["capacity"]
+        flows.add_edge(start, end, capacity=before + capacity)
+    return float(nx.maximum_flow_value(flows, source, sink))
+
+
+def _oversubscription(graph: nx.DiGraph) -> float | None:
+    hosts = {node for node, host in graph.nodes.data("host") if host}
+    if len(hosts) == len(graph):
+        return None
+    ratios = [1.0]
+    for switch in graph:
+        into = sum(edge["capacity"] for start, _, edge in graph.in_edges(switch, data=True)
+                   if start in hosts)
+        up = sum(edge["capacity"] for _, end, edge in graph.out_edges(switch, data=True)
+                 if end not in hosts)
+        if switch not in hosts and into and up:
+            ratios.append(into / up)
+    return max(ratios[1:] or ratios)

@@ -1,0 +1,121 @@
+"""Paths that a user gives instead of shortest ones."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.network.routing import Hashes, Ints, expand
+
+__all__ = ["GivenPaths", "Paths"]
+
+Node = Hashable
+Path = Sequence[Node]
+#: (node of src, node of dst) -> a path or several; or paths alone, whose ends say it.
+Paths = Mapping[tuple[Node, Node], Path | Sequence[Path]] | Iterable[Path]
+
+
+class GivenPaths:
+    """One or several paths for some pairs of hosts.
+
+    Parameters
+    ----------
+    paths : mapping or iterable
+        See `netsim.from_networkx`.
+    number : mapping
+        The number of each node; those below `hosts` are hosts.
+    hosts : int
+    link_of : mapping of (int, int) to int
+        The first link between two numbered nodes.
+
+    Raises
+    ------
+    InputError
+        If a path is none.
+    """
+
+    def __init__(self, paths: Paths, number: Mapping[Node, int], hosts: int,
+                 link_of: Mapping[tuple[int, int], int]) -> None:
+        found: dict[int, list[list[int]]] = {}
+        for path in _listed(paths):
+            nodes = _numbered(path, number)
+            if len(nodes) < 2 or len(set(nodes)) < len(nodes):
+                raise InputError(f"the path {path!r} is none: it needs two or more nodes, "
+                                 "each of them once")
+            for end in (0, -1):
+                if nodes[end] >= hosts:
+                    raise InputError(f"the path {path!r} must lead from a host to a host: "
+                                     f"{path[end]!r} is none")
+            for start, end in pairwise(range(len(nodes))):
+                if (nodes[start], nodes[end]) not in link_of:
+                    raise InputError(f"the path {path!r} is none: no link leads from "
+                                     f"{path[start]!r} to {path[end]!r}")
+            links = [link_of[pair] for pair in pairwise(nodes)]
+            found.setdefault(nodes[0] * hosts + nodes[-1], []).append(links)
+        self._hosts = hosts
+        self._pairs = np.array(sorted(found), np.int64)
+        chosen = [found[pair] for pair in sorted(found)]
+        self._alternatives = _starts(chosen)
+        self._ptr = _starts([path for several in chosen for path in several])
+        self._links = np.array([link for several in chosen for path in several for link in path],
+                               np.int64)
+
+    def has(self, src: Ints, dst: Ints) -> NDArray[np.bool_]:
+        """Say which pairs of hosts have paths."""
+        return np.isin(src * self._hosts + dst, self._pairs)
+
+    def choose(self, src: Ints, dst: Ints, hashes: Hashes | None) -> tuple[Ints, Ints]:
+        """Return the links of flows that have paths, and whose they are.
+
+        Parameters
+        ----------
+        src, dst : ndarray of int, shape (flows,)
+            Hosts.
+        hashes : ndarray of uint64, shape (flows,), optional
+            Choose among several paths; the first if not given.
+        """
+        pair = np.searchsorted(self._pairs, src * self._hosts + dst)
+        path = self._alternatives[pair]
+        if hashes is not None:
+            count = (self._alternatives[pair + 1] - path).astype(np.uint64)
+            path = path + (hashes % count).astype(np.int64)
+        owner, place = expand(self._ptr, path)
+        return owner, self._links[place]
+
+
+def _listed(paths: Paths) -> Iterator[Path]:
+    """Yield every path; those of a mapping must lead from where to where their key says."""
+    if not isinstance(paths, Mapping):
+        yield from (_checked(path) for path in paths)
+        return
+    for ends, given in paths.items():
+        several = not isinstance(given, str) and len(given) > 0 and all(
+            isinstance(path, list | tuple) for path in given)
+        for path in given if several else [given]:
+            path = _checked(path)
+            if not (isinstance(ends, tuple) and path and (path[0], path[-1]) == ends):
+                raise InputError(f"the path {path!r} does not lead from one to the other of "
+                                 f"{ends!r}, which it is given for")
+            yield path
+
+
+def _checked(path: Any) -> Path:
+    if not isinstance(path, list | tuple):
+        raise InputError(f"a path must be a list of nodes, not {path!r}")
+    return path
+
+
+def _numbered(path: Path, number: Mapping[Node, int]) -> list[int]:
+    for node in path:
+        if not isinstance(node, Hashable) or node not in number:
+            raise InputError(f"the path {path!r} has the unknown node {node!r}")
+    return [number[node] for node in path]
+
+
+def _starts(rows: Sequence[Sequence[Any]]) -> Ints:
+    return np.cumsum([0, *map(len, rows)], dtype=np.int64)

@@ -1,0 +1,299 @@
+"""Networks from graphs: any nodes and links, routed by shortest paths or as the user says."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError, UnknownNameError
+from netsim.network.given import GivenPaths, Paths
+from netsim.network.routing import Ints, ShortestPaths, flow_hash, reach
+from netsim.network.topology import Topology
+from netsim.units import Quantity, parse_rate
+
+__all__ = ["ROUTING", "GraphTopology", "from_networkx"]
+
+#: How a flow's path is chosen among the shortest ones.
+ROUTING = ("ecmp", "shortest")
+
+# Flows routed in one go: bounds the memory for their candidate links.
+_BLOCK = 4096
+
+
+class GraphTopology(Topology):
+    """Hosts and switches joined by directed links; `from_networkx` makes one.
+
+    Parameters
+    ----------
+    name : str
+        A label.
+    nodes : sequence of hashable
+        Hosts first: node i is host i.
+    hosts : int
+        How many of the nodes are hosts.
+    ends : array_like of int, shape (links, 2)
+        The nodes that each link leads from and to; links in order of the first.
+    capacity, link_names, loopback_uses_ports
+        See `Topology`.
+    routing, paths, relay
+        See `from_networkx`.
+
+    Attributes
+    ----------
+    nodes : tuple of hashable
+    bisection : float or None
+        Bytes per second between halves of the hosts, where the builder of the network knows it.
+
+    Raises
+    ------
+    InputError
+        If there is no path between two hosts, or what is given as one is none.
+    """
+
+    bisection: float | None = None
+
+    def __init__(self, name: str, nodes: Sequence[Hashable], hosts: int, ends: ArrayLike,
+                 capacity: ArrayLike, link_names: Sequence[str], *, routing: str = "ecmp",
+                 paths: Paths | None = None, relay: bool = True,
+                 loopback_uses_ports: bool = False) -> None:
+        super().__init__(name, hosts, capacity, link_names,
+                         loopback_uses_ports=loopback_uses_ports)
+        if routing not in ROUTING:
+            raise UnknownNameError("routing", routing, ROUTING)
+        if not isinstance(relay, bool):
+            raise InputError(f"network {name!r}: relay must be true or false, not {relay!r}")
+        self.nodes, self.routing, self.relay = tuple(nodes), routing, relay
+        self._tail, self._head = np.asarray(ends, dtype=np.int64).reshape(-1, 2).T.copy()
+        relays = np.arange(len(self.nodes)) >= (0 if relay else hosts)
+        self._shortest = ShortestPaths(self._tail, self._head, relays)
+        self._refuse_disconnected(relays.tolist())
+        numbered = zip(self._tail.tolist(), self._head.tolist(), strict=True)
+        link_of: dict[tuple[int, int], int] = {}
+        for link, pair in enumerate(numbered):
+            link_of.setdefault(pair, link)
+        self._loops = _loops(hosts, link_of)
+        self._given = None if paths is None else GivenPaths(
+            paths, {node: i for i, node in enumerate(self.nodes)}, hosts, link_of)
+
+    def _refuse_disconnected(self, relays: list[bool]) -> None:
+        """Refuse hosts that host 0 cannot reach or be reached from.
+
+        Where hosts relay, that is all there is. Where they do not, two hosts that both reach
+        host 0 may still be apart; `routes` refuses these.
+        """
+        ways: tuple[list[list[int]], ...] = ([[] for _ in relays], [[] for _ in relays])
+        for start, end in zip(self._tail.tolist(), self._head.tolist(), strict=True):
+            ways[0][start].append(end)
+            ways[1][end].append(start)
+        onward, back = (reach(0, neighbours, relays)[:self.hosts] for neighbours in ways)
+        if -1 in onward:
+            self._refuse_pair(0, onward.index(-1))
+        if -1 in back:
+            self._refuse_pair(back.index(-1), 0)
+
+    def _refuse_pair(self, src: int, dst: int) -> None:
+        raise InputError(f"network {self.name!r}: there is no path from host {src}, "
+                         f"{self.nodes[src]!r}, to host {dst}, {self.nodes[dst]!r}")
+
+    def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
+               ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the path of each flow; see `Topology.routes`.
+
+        Under ECMP each node hashes (src, dst, key) to choose among the links that lead nearer
+        to the destination, each node differently.
+
+        Raises
+        ------
+        InputError
+            If a host is out of range, or there is no path between two hosts.
+        """
+        src, dst, key = (np.asarray(each, dtype=np.int64) for each in (src, dst, key))
+        for host in (src, dst):
+            outside = host[(host < 0) | (host >= self.hosts)]
+            if len(outside):
+                raise InputError(f"host {outside[0]} is out of range: network {self.name!r} has "
+                                 f"the hosts 0 to {self.hosts - 1}")
+        hashes = flow_hash(src, dst, key) if self.routing == "ecmp" else None
+        flows: list[Ints] = [np.empty(0, np.int64)]
+        links: list[Ints] = [np.empty(0, np.int64)]
+        for flow, link in self._pieces(src, dst, hashes):
+            flows.append(flow)
+            links.append(link)
+        owner = np.concatenate(flows)
+        ptr = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(src)))))
+        # Stable: the pieces of a flow come in the order in which it takes them.
+        return ptr, np.concatenate(links)[np.argsort(owner, kind="stable")]
+
+    def _pieces(self, src: Ints, dst: Ints, hashes: NDArray[np.uint64] | None
+                ) -> Iterator[tuple[Ints, Ints]]:
+        """Yield flows and a link of each, so that the links of a flow come in order."""
+        home = src == dst
+        if self.loopback_uses_ports:
+            flow = np.flatnonzero(home & (self._loops[src, 0] >= 0))
+            yield flow, self._loops[src[flow], 0]
+            yield flow, self._loops[src[flow], 1]
+        rest = ~home
+        if self._given is not None:
+            given = self._given.has(src, dst)
+            flow, rest = np.flatnonzero(given), rest & ~given
+            owner, link = self._given.choose(src[flow], dst[flow],
+                                             None if hashes is None else hashes[flow])
+            yield flow[owner], link
+        left = np.flatnonzero(rest)
+        for first in range(0, len(left), _BLOCK):
+            flow = left[first:first + _BLOCK]
+            lost = np.flatnonzero(self._shortest.hops(src[flow], dst[flow]) < 0)
+            if len(lost):
+                self._refuse_pair(int(src[flow][lost[0]]), int(dst[flow][lost[0]]))
+            for part, link in self._shortest.walk(src[flow], dst[flow],
+                                                  None if hashes is None else hashes[flow]):
+                yield flow[part], link
+
+    def to_networkx(self) -> nx.DiGraph:
+        """Return the nodes, hosts with ``host=True``, and links; see `Topology.to_networkx`.
+
+        A `networkx.MultiDiGraph` if there are parallel links.
+        """
+        pairs = set(zip(self._tail.tolist(), self._head.tolist(), strict=True))
+        kind = nx.DiGraph if len(pairs) == self.links else nx.MultiDiGraph
+        graph = kind(name=self.name)
+        for number, node in enumerate(self.nodes):
+            graph.add_node(node, **({"host": True} if number < self.hosts else {}))
+        for link, name in enumerate(self.link_names):
+            graph.add_edge(self.nodes[self._tail[link]], self.nodes[self._head[link]], name=name,
+                           capacity=float(self.capacity[link]))
+        return graph
+
+
+def _loops(hosts: int, link_of: dict[tuple[int, int], int]) -> Ints:
+    """Return each host's first link out whose other end has one back, and that; or -1."""
+    loops = np.full((hosts, 2), -1)
+    for (start, end), link in link_of.items():
+        if start < hosts and loops[start, 0] < 0 and (end, start) in link_of:
+            loops[start] = link, link_of[end, start]
+    return loops
+
+
+def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
+                  capacity: Quantity | None = None, routing: str = "ecmp",
+                  paths: Paths | None = None, relay: bool = True, name: str | None = None,
+                  loopback_uses_ports: bool = False) -> GraphTopology:
+    """Make a network of any networkx graph, directed or not, with parallel edges or without.
+
+    An undirected edge is two links, one each way, of its capacity each. A link is named as the
+    edge's attribute ``name`` says, followed by ``:from->to`` if the edge is undirected;
+    without the attribute ``from->to``.
+
+    Parameters
+    ----------
+    graph : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
+    hosts : iterable of nodes, optional
+        Host i is the i-th of them. If not given, the nodes with the attribute ``host=True`` or
+        ``kind="host"`` are hosts, in the graph's order; if there are none, the nodes with a
+        single neighbour.
+    capacity : quantity, optional
+        Of edges without the attribute ``capacity``, in bytes/s or such as ``"10Gbps"``.
+    routing : {"ecmp", "shortest"}
+        Flows take shortest paths, by hops. ``"ecmp"``: each node chooses among the equal next
+        links by a hash of (src, dst, key); ``"shortest"``: always the first of them.
+    paths : mapping or iterable, optional
+        Paths that flows of some pairs take instead, as lists of nodes: ``{(a, b): path}`` or
+        ``{(a, b): [path, path]}``, of which the hash chooses one; or just a list of paths.
+    relay : bool
+        Whether paths may lead through hosts.
+    name : str, optional
+        A label; the graph's name if not given.
+    loopback_uses_ports : bool
+        Whether a flow from a host to itself takes the host's first link and the one back.
+
+    Raises
+    ------
+    InputError
+        If there is no host or an unknown one, an edge has no capacity or leads to its own node,
+        a path is none, or two hosts have no path between them.
+    UnitError
+        If a capacity cannot be read or is not positive.
+
+    Examples
+    --------
+    >>> net = from_networkx(nx.star_graph(4), capacity="10Gbps")
+    >>> [net.link_names[link] for link in net.route(0, 3)]
+    ['1->0', '0->4']
+    """
+    if not isinstance(graph, nx.Graph):
+        raise InputError(f"a networkx graph is needed, not {graph!r}")
+    label = str(name or graph.name or "graph")
+    chosen = _hosts(graph, hosts, label)
+    nodes = list(dict.fromkeys([*chosen, *graph]))
+    number = {node: i for i, node in enumerate(nodes)}
+    ends, capacities = [], []
+    names: list[str] = []
+    for start, end, place, edge in _edges(graph, nodes):
+        if start == end:
+            raise InputError(f"network {label!r}: an edge leads from {start!r} to itself")
+        ends.append((number[start], number[end]))
+        names.append(_link_name(graph, f"{start}->{end}", place, edge))
+        capacities.append(_capacity(edge, capacity, names[-1], label))
+    return GraphTopology(label, nodes, len(chosen), ends, capacities, names, routing=routing,
+                         paths=paths, relay=relay, loopback_uses_ports=loopback_uses_ports)
+
+
+def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> list[Hashable]:
+    if hosts is not None:
+        chosen: list[Hashable] = [hosts] if isinstance(hosts, str) else list(hosts)
+        seen: set[Hashable] = set()
+        for node in chosen:
+            if not isinstance(node, Hashable) or node not in graph:
+                raise InputError(f"network {label!r}: the host {node!r} is no node of the graph")
+            if node in seen:
+                raise InputError(f"network {label!r}: the host {node!r} is listed twice")
+            seen.add(node)
+    else:
+        chosen = [node for node, attributes in graph.nodes.items()
+                  if _is_host(node, attributes, label)]
+        chosen = chosen or [node for node in graph if len(set(nx.all_neighbors(graph, node))) == 1]
+    if not chosen:
+        raise InputError(f"network {label!r} has no host: no node has host=True or kind='host', "
+                         "and none has a single neighbour")
+    return chosen
+
+
+def _is_host(node: Hashable, attributes: dict[str, Any], label: str) -> bool:
+    marked = attributes.get("host", attributes.get("kind") == "host")
+    if marked not in (True, False):  # GML writes them 1 and 0
+        raise InputError(f"network {label!r}: host of node {node!r} must be true or false, "
+                         f"not {marked!r}")
+    return bool(marked)
+
+
+def _edges(graph: nx.Graph, nodes: Iterable[Hashable]
+           ) -> Iterator[tuple[Hashable, Hashable, int, dict[str, Any]]]:
+    """Yield from, to, the place among parallel edges and the attributes of each link.
+
+    In order of `nodes`; undirected edges both ways.
+    """
+    for start in nodes:
+        for end, between in graph.adj[start].items():
+            edges = between.values() if graph.is_multigraph() else (between,)
+            for place, edge in enumerate(edges):
+                yield start, end, place, edge
+
+
+def _link_name(graph: nx.Graph, arrow: str, place: int, edge: dict[str, Any]) -> str:
+    if edge.get("name") is not None:
+        return str(edge["name"]) if graph.is_directed() else f"{edge['name']}:{arrow}"
+    return f"{arrow}#{place + 1}" if place else arrow
+
+
+def _capacity(edge: dict[str, Any], default: Quantity | None, link: str, label: str) -> float:
+    value = edge.get("capacity")
+    if value is None:
+        value = default
+    if value is None:
+        raise InputError(f"network {label!r}: link {link!r} has no capacity; give the edge the "
+                         "attribute 'capacity', or a capacity for all edges without one")
+    return parse_rate(value, f"network {label!r}: the capacity of link {link!r}", strict=True)

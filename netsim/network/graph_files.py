@@ -1,0 +1,156 @@
+"""Graphs from files: GraphML, GML and node-link JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+import networkx as nx
+
+from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.network.given import Paths
+from netsim.network.graph import GraphTopology, from_networkx
+from netsim.units import Quantity
+
+__all__ = ["GRAPH_SUFFIXES", "graph", "parse_json", "read_text"]
+
+
+def graph(file: str | Path, *, hosts: Iterable[Hashable] | None = None,
+          capacity: Quantity | None = None, routing: str = "ecmp", paths: Paths | None = None,
+          relay: bool = True, name: str | None = None, loopback_uses_ports: bool = False
+          ) -> GraphTopology:
+    """Any graph with capacities, from a GraphML, GML or node-link JSON file.
+
+    Parameters
+    ----------
+    file : path-like
+        With the suffix .graphml, .gml or .json.
+    hosts, capacity, routing, paths, relay, loopback_uses_ports
+        See `from_networkx`.
+    name : str, optional
+        A label; the graph's name, or the file's, if not given.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read, or what is in it is no network.
+    """
+    path = Path(file)
+    if path.suffix not in _PARSERS:
+        raise UnknownNameError("suffix of a graph's file", path.suffix, _PARSERS)
+    parsed = _PARSERS[path.suffix](read_text(path), path)
+    try:
+        return from_networkx(parsed, hosts=hosts, capacity=capacity, routing=routing, paths=paths,
+                             relay=relay, name=name or str(parsed.name) or path.stem,
+                             loopback_uses_ports=loopback_uses_ports)
+    except InputError as error:
+        raise TraceError(str(error), path) from error
+
+
+def read_text(path: Path) -> str:
+    """Return what a file holds.
+
+    Raises
+    ------
+    TraceError
+        If it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TraceError(f"cannot be read: {getattr(error, 'strerror', None) or error}",
+                         path) from error
+
+
+def parse_json(text: str, path: Path) -> Any:
+    """Return what JSON text says.
+
+    Raises
+    ------
+    TraceError
+        If it is none; `path` is for the message.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TraceError(f"is not JSON: {error.msg}", path, error.lineno) from error
+    except RecursionError as error:
+        raise TraceError("is nested too deeply", path) from error
+
+
+def _graphml(text: str, path: Path) -> nx.Graph:
+    try:
+        return nx.parse_graphml(text)
+    except ParseError as error:
+        raise TraceError(f"is not GraphML: {error}", path, error.position[0]) from error
+    except Exception as error:  # the parser lets out whatever goes wrong inside it
+        raise TraceError(f"is not GraphML: {_said(error)}", path) from error
+
+
+def _gml(text: str, path: Path) -> nx.Graph:
+    label = "label" if re.search(r"\blabel\b", text) else "id"
+    try:
+        return nx.parse_gml(text, label=label)
+    except Exception as error:  # likewise
+        line = re.search(r"at \((\d+), \d+\)", str(error))
+        raise TraceError(f"is not GML: {_said(error)}", path, int(line[1]) if line else None
+                         ) from error
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
+
+
+def _node_link(text: str, path: Path) -> nx.Graph:
+    """Read node-link JSON, its edges called ``links`` or ``edges``.
+
+    Not by networkx, whose versions differ in that, and which makes up nodes that edges name.
+    """
+    data = parse_json(text, path)
+    nodes, edges = _records(data, ("nodes",), path), _records(data, ("links", "edges"), path)
+    directed, several = (data.get(key, False) for key in ("directed", "multigraph"))
+    kind = {(False, False): nx.Graph, (True, False): nx.DiGraph, (False, True): nx.MultiGraph,
+            (True, True): nx.MultiDiGraph}[bool(directed), bool(several)]
+    attributes = data.get("graph")
+    made = kind(**{str(key): value for key, value in attributes.items()}
+                if isinstance(attributes, dict) else {})
+    for place, node in enumerate(nodes):
+        made.add_node(_node(node, "id", f"node {place}", path),
+                      **{key: value for key, value in node.items() if key != "id"})
+    if len(made) < len(nodes):
+        raise TraceError("two nodes have the same id", path)
+    for place, edge in enumerate(edges):
+        ends = [_node(edge, end, f"edge {place}", path) for end in ("source", "target")]
+        for end in ends:
+            if end not in made:
+                raise TraceError(f"edge {place} has the unknown node {end!r}", path)
+        made.add_edges_from([(*ends, {key: value for key, value in edge.items()
+                                      if key not in ("source", "target", "key")})])
+    return made
+
+
+def _records(data: Any, keys: tuple[str, ...], path: Path) -> list[dict[str, Any]]:
+    found = next((data[key] for key in keys if key in data), None
+                 ) if isinstance(data, dict) else None
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise TraceError(f"is no node-link graph: {' or '.join(map(repr, keys))} must be a list "
+                         "of objects", path)
+    return found
+
+
+def _node(record: dict[str, Any], key: str, what: str, path: Path) -> str | int:
+    node = record.get(key)
+    if isinstance(node, bool) or not isinstance(node, str | int):
+        raise TraceError(f"{what}: {key!r} must be text or a whole number, not {node!r}", path)
+    return node
+
+
+_PARSERS: dict[str, Callable[[str, Path], nx.Graph]] = {
+    ".graphml": _graphml, ".gml": _gml, ".json": _node_link}
+
+#: What names a graph's file. A ``.json`` may also be an instance.
+GRAPH_SUFFIXES = tuple(_PARSERS)

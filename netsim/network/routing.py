@@ -1,0 +1,168 @@
+"""Routes over directed links: equal-cost shortest paths, and the hash that chooses among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ShortestPaths", "expand", "flow_hash", "mix", "reach"]
+
+Ints = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
+
+_GOLDEN, _FIRST, _SECOND = (np.uint64(part) for part in (
+    0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+_30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+def mix(values: Hashes) -> Hashes:
+    """Return one step of splitmix64 from each value: alike on every platform.
+
+    Examples
+    --------
+    >>> int(mix(np.array([0], np.uint64))[0]) == 0xE220A8397B1DCDAF
+    True
+    """
+    mixed = values + _GOLDEN
+    mixed = (mixed ^ (mixed >> _30)) * _FIRST
+    mixed = (mixed ^ (mixed >> _27)) * _SECOND
+    return mixed ^ (mixed >> _31)
+
+
+def flow_hash(src: Ints, dst: Ints, key: Ints) -> Hashes:
+    """Return a hash of each flow's hosts and key."""
+    mixed = mix(key.astype(np.uint64))
+    mixed = mix(mixed ^ src.astype(np.uint64))
+    return mix(mixed ^ dst.astype(np.uint64))
+
+
+def expand(ptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Return the entries of some rows of a compressed table, and whose they are.
+
+    Examples
+    --------
+    >>> expand(np.array([0, 2, 3]), np.array([1, 0]))
+    (array([0, 1, 1]), array([2, 0, 1]))
+    """
+    first, count = ptr[rows], ptr[rows + 1] - ptr[rows]
+    owner = np.repeat(np.arange(len(rows)), count)
+    skipped = np.cumsum(count) - count
+    return owner, np.arange(len(owner)) + (first - skipped)[owner]
+
+
+def reach(start: int, neighbours: Sequence[Sequence[int]], relays: Sequence[bool]) -> list[int]:
+    """Return the hops from a node to every other, -1 where there is no path.
+
+    Plain Python: a search in NumPy pays per level, which a long ring has many of.
+
+    Parameters
+    ----------
+    start : int
+    neighbours : sequence of sequence of int
+        Of each node.
+    relays : sequence of bool
+        Whether paths may lead through a node.
+    """
+    hops = [-1] * len(neighbours)
+    hops[start] = 0
+    frontier, distance = [start], 0
+    while frontier:
+        distance += 1
+        further = []
+        for node in frontier:
+            if relays[node] or node == start:
+                for other in neighbours[node]:
+                    if hops[other] < 0:
+                        hops[other] = distance
+                        further.append(other)
+        frontier = further
+    return hops
+
+
+class ShortestPaths:
+    """The equal-cost shortest paths between nodes, searched when a destination is first used.
+
+    Kept are the hops from every node to a destination, not the paths. All paths to a node with
+    one link into it, as of a host with one port, lead to the other end of that link: hosts on
+    one switch share its search, and memory is nodes x switches used, not nodes x hosts.
+
+    Parameters
+    ----------
+    tail, head : ndarray of int, shape (links,)
+        The nodes that each link leads from and to; links in order of their tails.
+    relays : ndarray of bool, shape (nodes,)
+        Whether paths may lead through a node.
+    """
+
+    def __init__(self, tail: Ints, head: Ints, relays: NDArray[np.bool_]) -> None:
+        nodes = len(relays)
+        self._tail, self._head, self._relays = tail, head, relays
+        self._ptr = np.searchsorted(tail, np.arange(nodes + 1))
+        self._before: list[list[int]] = [[] for _ in range(nodes)]
+        for start, end in zip(tail.tolist(), head.tolist(), strict=True):
+            self._before[end].append(start)
+        # The one link into each node, -1 where there are several or its tail does not relay.
+        self._last = np.full(nodes, -1)
+        self._last[head] = np.arange(len(head))
+        several = np.bincount(head, minlength=nodes) != 1
+        self._last[several | ~relays[tail[self._last]] if len(tail) else several] = -1
+        self._row = np.full(nodes, -1)
+        self._hops = np.empty((0, nodes), np.int32)
+        self._rows = 0
+
+    def _target(self, dst: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return the one link into each destination or -1, the node to search for, its row."""
+        last = self._last[dst]
+        root = np.where(last >= 0, self._tail[last], dst) if len(self._tail) else dst
+        for node in np.unique(root[self._row[root] < 0]).tolist():
+            if self._rows == len(self._hops):
+                self._hops = np.concatenate((self._hops, np.empty(
+                    (max(8, self._rows), len(self._row)), np.int32)))
+            self._hops[self._rows] = reach(node, self._before, self._relays.tolist())
+            self._row[node] = self._rows
+            self._rows += 1
+        return last, root, self._row[root]
+
+    def hops(self, src: Ints, dst: Ints) -> Ints:
+        """Return the links on a shortest path of each pair of nodes, -1 where there is none."""
+        last, _, row = self._target(dst)
+        found = self._hops[row, src].astype(np.int64)
+        return np.where(src == dst, 0, np.where(found < 0, -1, found + (last >= 0)))
+
+    def walk(self, src: Ints, dst: Ints, hashes: Hashes | None) -> Iterator[tuple[Ints, Ints]]:
+        """Yield, hop by hop, the flows that are not there yet and the link that each takes.
+
+        Parameters
+        ----------
+        src, dst : ndarray of int, shape (flows,)
+            Nodes, not the same one, with a path between them.
+        hashes : ndarray of uint64, shape (flows,), optional
+            At every node a flow takes one of the equal next links by its hash and the node;
+            the lowest-numbered one if not given.
+        """
+        last, root, row = self._target(dst)
+        at = src.copy()
+        flow = np.flatnonzero(at != root)
+        while len(flow):
+            here, goal = at[flow], root[flow]
+            first, count, links = self._nearer(here, goal, row[flow])
+            if hashes is not None:
+                turn = mix(hashes[flow] ^ mix(here.astype(np.uint64)))
+                first = first + (turn % count.astype(np.uint64)).astype(np.int64)
+            link = links[first]
+            yield flow, link
+            at[flow] = self._head[link]
+            flow = flow[at[flow] != goal]
+        flow = np.flatnonzero(last >= 0)
+        yield flow, last[flow]
+
+    def _nearer(self, at: Ints, root: Ints, row: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return the links that lead nearer: of each flow the first, how many, and all."""
+        owner, link = expand(self._ptr, at)
+        end = self._head[link]
+        nearer = self._hops[row[owner], end] == (self._hops[row, at] - 1)[owner]
+        nearer &= self._relays[end] | (end == root[owner])
+        count = np.bincount(owner[nearer], minlength=len(at))
+        return np.cumsum(count) - count, count, link[nearer]

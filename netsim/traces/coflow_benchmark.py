@@ -1,0 +1,276 @@
+"""The coflow-benchmark format: the Facebook trace of the coflow papers, a coflow per line."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from netsim.errors import InputError, NetsimWarning
+from netsim.model import Flows, JobSpec, Stage, Workload
+from netsim.traces.files import read_text, split_lines
+from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
+from netsim.units import parse_bytes
+
+__all__ = ["MOST_PORTS", "CoflowRow", "coflow_benchmark_facts", "parse_coflow_benchmark",
+           "read_coflow_benchmark", "scaled"]
+
+MOST_PORTS = 100_000  # as for explicit instances
+_LAYOUT = "id arrival_ms m mapper_1..mapper_m r reducer_1:MB_1..reducer_r:MB_r"
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE | re.ASCII)
+
+
+class CoflowRow(NamedTuple):
+    """One line: a coflow from every mapper to every reducer.
+
+    Attributes
+    ----------
+    line : int
+        Where it stands in the file.
+    coflow_id : int
+        Unique in the file.
+    arrival_ms : Decimal
+        Milliseconds since the start of the trace.
+    mappers, reducers : tuple of int
+        Ports, counted from 0.
+    megabytes : tuple of Decimal
+        What each reducer receives from all mappers together.
+    """
+
+    line: int
+    coflow_id: int
+    arrival_ms: Decimal
+    mappers: tuple[int, ...]
+    reducers: tuple[int, ...]
+    megabytes: tuple[Decimal, ...]
+
+
+def read_coflow_benchmark(
+    path: str | Path,
+    *,
+    seed: int = 0,
+    megabyte: str | float = "1MB",
+    first_port: int = 0,
+    arrival_scale: float = 1.0,
+    limit: int | None = None,
+    chain: int | None = None,
+) -> Workload:
+    """Read a trace in the form of the coflow benchmark, such as ``FB2010-1Hr-150-0.txt``.
+
+    The first line is ``ports coflows``; each other is a coflow, ``id arrival_ms m mapper_1 ..
+    mapper_m r reducer_1:MB_1 .. reducer_r:MB_r``. A reducer's MB come from all mappers in equal
+    parts, one flow each: reducer by reducer, with the mappers in their order inside. A port may
+    be a mapper and a reducer, or be named twice: the flows are then apart.
+
+    Each coflow is a job of its own, with its id; rank k runs on host k, the port. In the
+    published results a flow from a port to itself crosses the port: give the network
+    ``loopback_uses_ports``.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    seed : int
+        The workload's seed; nothing is drawn here.
+    megabyte : str or float
+        What the trace means by a MB; ``"1MiB"`` for 2**20 bytes.
+    first_port : int
+        The number of the first port, 0 or 1 in the files that there are.
+    arrival_scale : float
+        Factor of the arrival times.
+    limit : int, optional
+        Only the first so many coflows to arrive.
+    chain : int, optional
+        Make one job of so many coflows in order of (arrival, id), the last perhaps of fewer. It
+        has the id and the arrival of its first; each of the others starts when the one before
+        has finished, and its own arrival is not used.
+
+    Warns
+    -----
+    NetsimWarning
+        If the coflows are not in order of arrival; they are sorted.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If its contents are wrong, with the line and the field.
+    InputError
+        If an option is out of range.
+    """
+    unit = Decimal(parse_bytes(megabyte, "megabyte", strict=True))
+    first_port = whole_option(first_port, "first_port", 0, MOST_PORTS)
+    most = None if limit is None else whole_option(limit, "limit", 1)
+    links = 1 if chain is None else whole_option(chain, "chain", 1)
+    if Rule().number(arrival_scale) is None:
+        raise InputError(f"arrival_scale must be {Rule()}, not {arrival_scale!r}")
+    ports, rows, problems = parse_coflow_benchmark(read_text(path), first_port)
+    if problems:
+        raise TraceProblemsError(problems, path)
+    rows = _in_order(rows, path)[:most]
+    hosts = tuple(range(ports))
+    jobs = [_job(rows[k:k + links], hosts, unit, arrival_scale)
+            for k in range(0, len(rows), links)]
+    return Workload(jobs, Path(path).stem, seed=seed)
+
+
+def scaled(value: Decimal, factor: Decimal, divisor: int) -> float:
+    """Return value * factor / divisor, rounded once, so that any float can be written."""
+    exact = Context(prec=40)
+    return float(exact.divide(exact.multiply(value, factor), divisor))
+
+
+def _in_order(rows: list[CoflowRow], path: str | Path) -> list[CoflowRow]:
+    late = [(row, before) for before, row in pairwise(rows)
+            if row.arrival_ms < before.arrival_ms]
+    if late:
+        row, before = late[0]
+        message = (f"arrival_ms {row.arrival_ms} comes after {before.arrival_ms}; "
+                   "the coflows are sorted by arrival")
+        warnings.warn(NetsimWarning(message, path, row.line), stacklevel=3)
+    return sorted(rows, key=lambda row: (row.arrival_ms, row.coflow_id))
+
+
+def _job(rows: Sequence[CoflowRow], hosts: tuple[int, ...], unit: Decimal, scale: float) -> JobSpec:
+    names = [str(row.coflow_id) for row in rows]
+    stages = [Stage(name, _flows(row, unit), after=names[k - 1:k] if k else (),
+                    coflow_id=row.coflow_id)
+              for k, (name, row) in enumerate(zip(names, rows, strict=True))]
+    arrival_s = scaled(rows[0].arrival_ms, Decimal(1), 1000) * scale
+    return JobSpec(rows[0].coflow_id, arrival_s, stages=stages, hosts=hosts)
+
+
+def _flows(row: CoflowRow, unit: Decimal) -> Flows:
+    mappers = len(row.mappers)
+    sizes = [scaled(megabytes, unit, mappers) for megabytes in row.megabytes]
+    return Flows(np.tile(row.mappers, len(sizes)), np.repeat(row.reducers, mappers),
+                 np.repeat(sizes, mappers))
+
+
+def parse_coflow_benchmark(
+    text: str, first_port: int = 0
+) -> tuple[int, list[CoflowRow], list[Problem]]:
+    """Return the number of ports, the coflows in order of lines, and all that is wrong.
+
+    Parameters
+    ----------
+    text : str
+        The file's contents, not blank.
+    first_port : int
+        The number of the first port in it.
+    """
+    problems: list[Problem] = []
+    lines = [(n, line.split()) for n, line in enumerate(split_lines(text), 1) if line.strip()]
+    (top, header), *others = lines
+    if len(header) != 2:
+        message = f"the header must be 'ports coflows', not {len(header)} fields"
+        return 0, [], [Problem(top, message)]
+    check = _Line(top, problems)
+    ports = check.whole(header[0], "ports", 1, MOST_PORTS) or MOST_PORTS
+    coflows = check.whole(header[1], "coflows", 1)
+    if coflows is not None and coflows != len(others):
+        check.refuse(f"the header says {coflows} coflows, but {len(others)} follow")
+    rows: list[CoflowRow] = []
+    first_line: dict[int, int] = {}
+    for number, fields in others:
+        row = _row(_Line(number, problems), fields, first_port, ports)
+        if row is None:
+            continue
+        before = first_line.setdefault(row.coflow_id, number)
+        if before != number:
+            message = f"id {row.coflow_id} was given already, on line {before}"
+            problems.append(Problem(number, message))
+        rows.append(row)
+    return ports, rows, problems
+
+
+class _Line:
+    """Reads the fields of a line; notes what is wrong and returns None for it."""
+
+    def __init__(self, number: int, problems: list[Problem]) -> None:
+        self.line, self._problems = number, problems
+
+    def refuse(self, message: str) -> None:
+        self._problems.append(Problem(self.line, message))
+
+    def number(self, text: str, field: str, rule: Rule | None = None) -> Decimal | None:
+        allowed = rule or Rule()
+        if _NUMBER.fullmatch(text) and allowed.number(float(text)) is not None:
+            return Decimal(text)
+        self.refuse(f"{field} must be {allowed}, not {text!r}")
+        return None
+
+    def whole(self, text: str, field: str, least: int, most: float = 1e15) -> int | None:
+        value = self.number(text, field, Rule(least, most, whole=True))
+        return None if value is None else int(float(value))
+
+
+def _row(line: _Line, fields: list[str], first_port: int, ports: int) -> CoflowRow | None:
+    if len(fields) < 3:
+        line.refuse(f"{len(fields)} fields, where a coflow has: {_LAYOUT}")
+        return None
+    coflow_id = line.whole(fields[0], "id", 0)
+    arrival_ms = line.number(fields[1], "arrival_ms")
+    split = _split(line, fields)
+    if split is None:
+        return None
+    allowed = first_port, first_port + ports - 1
+    mappers = [line.whole(text, f"mapper_{k}", *allowed) for k, text in enumerate(split[0], 1)]
+    reducers: list[int | None] = []
+    megabytes: list[Decimal | None] = []
+    for k, text in enumerate(split[1], 1):
+        port, colon, size = text.partition(":")
+        if not colon:
+            line.refuse(f"reducer_{k} must be port:MB, not {text!r}")
+        reducers.append(line.whole(port, f"reducer_{k}", *allowed) if colon else None)
+        megabytes.append(line.number(size, f"MB_{k}") if colon else None)
+    if coflow_id is None or arrival_ms is None or None in (*mappers, *reducers, *megabytes):
+        return None
+    return CoflowRow(line.line, coflow_id, arrival_ms,
+                     tuple(port - first_port for port in mappers if port is not None),
+                     tuple(port - first_port for port in reducers if port is not None),
+                     tuple(size for size in megabytes if size is not None))
+
+
+def _split(line: _Line, fields: list[str]) -> tuple[list[str], list[str]] | None:
+    """Return the fields of the mappers and of the reducers, if m and r are as many."""
+    m = line.whole(fields[2], "m, the number of mappers,", 1)
+    if m is None:
+        return None
+    if 3 + m >= len(fields):
+        line.refuse(f"m is {m}, but only {len(fields) - 3} fields follow, where r is among them")
+        return None
+    r = line.whole(fields[3 + m], f"r, the number of reducers after {m} mappers,", 1)
+    if r is None:
+        return None
+    if 4 + m + r != len(fields):
+        line.refuse(f"{len(fields)} fields, where {m} mappers and {r} reducers make {4 + m + r}")
+        return None
+    return fields[3:3 + m], fields[4 + m:]
+
+
+def coflow_benchmark_facts(workload: Workload) -> list[tuple[str, float]]:
+    """Return what `check_trace` reports: a label and a value each."""
+    coflows = [stage.flows for job in workload for stage in job.stages if stage.flows is not None]
+    widths = [len(flows) for flows in coflows]
+    return [
+        ("ports", max(len(job.hosts or ()) for job in workload)),
+        ("jobs", len(workload)),
+        ("coflows", len(coflows)),
+        ("flows", sum(widths)),
+        ("flows from a port to itself", sum(int((each.src == each.dst).sum())
+                                            for each in coflows)),
+        ("MB in total", sum(float(flows.nbytes.sum()) for flows in coflows) / 1e6),
+        ("flows per coflow, median", median(widths)),
+        ("flows per coflow, most", max(widths)),
+        ("first arrival (s)", workload.jobs[0].arrival_s),
+        ("last arrival (s)", workload.jobs[-1].arrival_s),
+    ]

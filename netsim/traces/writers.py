@@ -1,0 +1,299 @@
+"""Workloads to files, as the readers read them: what a format cannot say is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from decimal import Context, Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.model import Flows, JobSpec, Stage, Workload
+from netsim.traces.coflow_benchmark import MOST_PORTS, scaled
+from netsim.traces.files import write_text
+from netsim.traces.problems import Rule, whole_option
+from netsim.units import parse_bytes
+
+__all__ = ["write_coflow_benchmark", "write_instance"]
+
+_WEIGHTS = Rule(least=1e-18)
+
+
+def write_instance(
+    workload: Workload, path: str | Path, *, network: Mapping[str, Any] | None = None
+) -> None:
+    """Write an explicit instance that `read_instances` reads back; whole or not at all.
+
+    The form is ``jobs``, with ``coflows`` for a chain named ``"c0"``, ``"c1"``, ... and
+    ``stages`` for any other graph, if the ids of the jobs are 0, 1, ... and no stage has a
+    weight, a release time or a coflow's id. Otherwise it is ``coflows``, which needs an id for
+    each coflow, and has no iterations, computation, stages without flows, and labels.
+
+    Flows are written between hosts, and a job's ``compute_s`` with its first stages. All else
+    reads back as it was, except that a release time goes through the instant that it means.
+
+    Parameters
+    ----------
+    workload : Workload
+        Jobs with explicit stages and hosts; `netsim.experiments.convert` makes them of others.
+    path : path-like
+        The file.
+    network : mapping, optional
+        What `netsim.read_network` finds in the same file: ``hosts``,
+        ``port_capacity_bytes_per_s``, ``loopback_uses_ports``, ...
+
+    Raises
+    ------
+    InputError
+        If neither form can say it.
+    OutputError
+        If the file cannot be written.
+    """
+    hosts = whole_option((network or {}).get("hosts", MOST_PORTS), "hosts", 1, MOST_PORTS)
+    for job in workload:
+        _check(job, hosts)
+    try:
+        key, entries = "jobs", _jobs_form(workload)
+    except InputError as why_not:
+        try:
+            key, entries = "coflows", _coflows_form(workload)
+        except InputError as nor:
+            raise InputError("no explicit instance can say this workload; in the form 'jobs': "
+                             f"{why_not}; in the form 'coflows': {nor}") from None
+    head = json.dumps({"name": workload.name, **(network or {})}, ensure_ascii=False)
+    rows = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
+    write_text(f'{head[:-1]}, "{key}": [\n{rows}\n]}}\n', path)
+
+
+def _refuse_if(job: JobSpec, reasons: Mapping[str, bool]) -> None:
+    for reason, given in reasons.items():
+        if given:
+            raise InputError(f"job {job.id} {reason}")
+
+
+def _check(job: JobSpec, hosts: int) -> None:
+    """Refuse what no format says, or no reader would take."""
+    sizes = [stage.flows.nbytes.max(initial=0) for stage in job.stages if stage.flows is not None]
+    times = [time for stage in job.stages for time in (stage.release_s, stage.compute_s)]
+    _refuse_if(job, {
+        "names a pattern; draw its stages first": job.pattern is not None,
+        "does not say the hosts of its ranks": job.hosts is None,
+        "has an id that is not from 0 to 1e+15": not 0 <= job.id <= 1e15,
+        f"has a host that is not from 0 to {hosts - 1}": not all(
+            0 <= host < hosts for host in job.hosts or ()),
+        "has an arrival, a release or a computation beyond 1e15 s": max(
+            job.arrival_s, job.compute_s, *times) > 1e15,
+        "has a flow beyond 1e18 bytes": max(sizes, default=0) > 1e18,
+        f"has a stage with a weight that is not {_WEIGHTS}": any(
+            _WEIGHTS.number(float(stage.weight)) is None for stage in job.stages),
+    })
+
+
+def _on_hosts(job: JobSpec, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the host that each flow leaves, and the one that it goes to."""
+    hosts = np.array(job.hosts, dtype=np.int64)
+    return hosts[flows.src], hosts[flows.dst]
+
+
+def _entries(job: JobSpec, flows: Flows) -> list[dict[str, Any]]:
+    src, dst = _on_hosts(job, flows)
+    return [{"src": a, "dst": b, "bytes": nbytes} for a, b, nbytes in
+            zip(src.tolist(), dst.tolist(), flows.nbytes.tolist(), strict=True)]
+
+
+def _stages(job: JobSpec) -> list[Stage]:
+    """Return the stages with the job's own computation before those that nothing precedes."""
+    return [stage if stage.after else replace(stage, compute_s=stage.compute_s + job.compute_s)
+            for stage in job.stages]
+
+
+def _jobs_form(workload: Workload) -> list[dict[str, Any]]:
+    jobs = sorted(workload, key=lambda job: job.id)
+    for place, job in enumerate(jobs):
+        if job.id != place:
+            raise InputError(f"job {job.id} is number {place} by id, and an id is a position")
+    return [_job_entry(job) for job in jobs]
+
+
+def _job_entry(job: JobSpec) -> dict[str, Any]:
+    _refuse_if(job, {
+        "has a stage with a weight": any(stage.weight != 1 for stage in job.stages),
+        "has a stage with a release time": any(stage.release_s for stage in job.stages),
+        "has a coflow with an id": any(stage.coflow_id is not None for stage in job.stages),
+    })
+    entry: dict[str, Any] = {"arrival_s": float(job.arrival_s)}
+    if job.name:
+        entry["name"] = job.name
+    if job.iterations != 1:
+        entry["iterations"] = int(job.iterations)
+    stages = _stages(job)
+    if not _is_chain(stages):
+        return entry | {"stages": [_stage_entry(job, stage) for stage in stages]}
+    seconds = [float(stage.compute_s) for stage in stages]
+    if any(seconds):
+        entry["compute_s"] = seconds
+    return entry | {"coflows": [_entries(job, stage.flows) for stage in stages
+                                if stage.flows is not None]}
+
+
+def _is_chain(stages: Iterable[Stage]) -> bool:
+    return all(stage.flows is not None and stage.name == f"c{k}" and not stage.finishes_before
+               and stage.after == ((f"c{k - 1}",) if k else ()) for k, stage in enumerate(stages))
+
+
+def _stage_entry(job: JobSpec, stage: Stage) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": stage.name}
+    if stage.flows is not None:
+        entry["flows"] = _entries(job, stage.flows)
+    optional = {"after": list(stage.after), "compute_s": float(stage.compute_s),
+                "finishes_before": list(stage.finishes_before)}
+    return entry | {key: value for key, value in optional.items() if value}
+
+
+def _coflows_form(workload: Workload) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+    owner: dict[int, int] = {}
+    for job in workload:
+        for entry in _coflow_entries(job):
+            if entry["id"] in owner:
+                raise InputError(f"job {job.id} has a coflow with the id {entry['id']}, as job "
+                                 f"{owner[entry['id']]} has")
+            owner[entry["id"]] = job.id
+            entries.append(entry)
+    return entries
+
+
+def _coflow_entries(job: JobSpec) -> list[dict[str, Any]]:
+    ids = [stage.coflow_id for stage in job.stages if stage.coflow_id is not None]
+    _refuse_if(job, {
+        "has a coflow's id that is not from 0 to 1e+15": not all(0 <= k <= 1e15 for k in ids),
+        "has more than one iteration": job.iterations != 1,
+        "computes": bool(job.compute_s) or any(stage.compute_s for stage in job.stages),
+        "has a stage without flows": any(stage.flows is None for stage in job.stages),
+        "has a coflow without an id": len(ids) != len(job.stages),
+        "has no coflow that is released with it": all(stage.release_s for stage in job.stages),
+    })
+    id_of = {stage.name: int(number) for stage, number in zip(job.stages, ids, strict=True)}
+    entries = []
+    for stage in job.stages:
+        entry: dict[str, Any] = {"id": id_of[stage.name], "job": int(job.id),
+                                 "arrival_s": _instant(job.arrival_s, stage.release_s)}
+        if stage.weight != 1:
+            entry["weight"] = float(stage.weight)
+        for key, names in (("starts_after", stage.after),
+                           ("finishes_before", stage.finishes_before)):
+            if names:
+                entry[key] = [id_of[name] for name in names]
+        entries.append(entry | {"flows": _entries(job, stage.flows or Flows.of(()))})
+    return entries
+
+
+def _instant(arrival_s: float, release_s: float) -> float:
+    """Return arrival + release, rounded so that the difference is the release, if any is."""
+    instant = float(arrival_s + release_s)
+    near = (instant, np.nextafter(instant, 0.0), np.nextafter(instant, np.inf))
+    return float(next((each for each in near if each - arrival_s == release_s), instant))
+
+
+def write_coflow_benchmark(
+    workload: Workload,
+    path: str | Path,
+    *,
+    megabyte: str | float = "1MB",
+    first_port: int = 0,
+    network: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a trace that `read_coflow_benchmark` reads back; whole or not at all.
+
+    The format says jobs of one coflow without computation, weight and iterations, in which
+    every mapper sends every reducer an equal part; and the flows must be listed as it lists
+    them, reducer by reducer with the mappers in one order inside, for policies may go by it. It
+    has no labels. Arrivals and sizes need not be whole numbers; they read back as they were.
+
+    Parameters
+    ----------
+    workload : Workload
+        What to write.
+    path : path-like
+        The file.
+    megabyte, first_port
+        As for `read_coflow_benchmark`.
+    network : mapping, optional
+        ``hosts`` is the number of ports; otherwise the most hosts that a job has.
+
+    Raises
+    ------
+    InputError
+        If the format cannot say it.
+    OutputError
+        If the file cannot be written.
+    """
+    unit = Decimal(parse_bytes(megabyte, "megabyte", strict=True))
+    first_port = whole_option(first_port, "first_port", 0, MOST_PORTS)
+    most = max(max([1, len(job.hosts or ()), *(host + 1 for host in job.hosts or ())])
+               for job in workload)
+    ports = whole_option((network or {}).get("hosts", most), "hosts", 1, MOST_PORTS)
+    for job in workload:
+        _check(job, ports)
+    rows = [_row(job, unit, first_port) for job in workload]
+    write_text("\n".join([f"{ports} {len(rows)}", *rows, ""]), path)
+
+
+def _row(job: JobSpec, unit: Decimal, first_port: int) -> str:
+    stage = job.stages[0]
+    flows = stage.flows
+    _refuse_if(job, {
+        f"has {len(job.stages)} stages, and here every coflow stands alone": len(job.stages) > 1,
+        "has more than one iteration": job.iterations != 1,
+        "computes": bool(job.compute_s or stage.compute_s),
+        "has a coflow with a weight": stage.weight != 1,
+        "has a coflow that is not released with it": stage.release_s != 0,
+        "has a coflow with another id": stage.coflow_id not in (None, job.id),
+    })
+    if flows is None or not len(flows):
+        raise InputError(f"job {job.id} has no flows")
+    src, dst = _on_hosts(job, flows)
+    m = _mappers(src, dst, flows.nbytes)
+    if not m:
+        raise InputError(f"job {job.id} is not a coflow in which every mapper sends an equal part "
+                         "to each reducer in turn")
+    mappers, reducers = (src[:m] + first_port).tolist(), (dst[::m] + first_port).tolist()
+    sizes = [_text(nbytes, unit, m) for nbytes in flows.nbytes[::m].tolist()]
+    for k, size in enumerate(sizes, 1):
+        if Rule().number(float(size)) is None:
+            raise InputError(f"job {job.id}: MB_{k} must be {Rule()}, not {size}")
+    received = [f"{port}:{size}" for port, size in zip(reducers, sizes, strict=True)]
+    return " ".join(map(str, [job.id, _text(float(job.arrival_s), Decimal(1), 1000), m, *mappers,
+                              len(received), *received]))
+
+
+def _mappers(
+    src: NDArray[np.int64], dst: NDArray[np.int64], nbytes: NDArray[np.float64]
+) -> int:
+    """Return how many mappers send to each reducer in turn; 0 where that is not so."""
+    changes = np.flatnonzero(dst != dst[0])
+    first = int(changes[0]) if len(changes) else len(dst)
+    for m in range(first, 0, -1):
+        if len(dst) % m == 0:
+            table = [column.reshape(-1, m) for column in (src, dst, nbytes)]
+            if (table[0] == table[0][0]).all() and all((column == column[:, :1]).all()
+                                                      for column in table[1:]):
+                return m
+    return 0
+
+
+def _text(value: float, factor: Decimal, divisor: int) -> str:
+    """Return the shortest of three decimals that `scaled` makes `value` of."""
+    for digits, exact in ((15, Decimal(repr(value))), (16, Decimal(repr(value))),
+                          (17, Decimal(value))):
+        long = Context(prec=40)
+        number = long.divide(long.multiply(exact, divisor), factor)
+        number = Context(prec=digits).normalize(number)
+        if scaled(number, factor, divisor) == value:
+            break
+    return f"{number:f}"

@@ -1,0 +1,370 @@
+"""Networks from graphs: what becomes a host and a link, and which paths flows take."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import time
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import netsim
+from netsim.errors import InputError, UnitError, UnknownNameError
+from netsim.network.routing import mix
+
+GBPS = 1.25e8
+
+
+def names(net, src, dst, key=0):
+    return [net.link_names[link] for link in net.route(src, dst, key)]
+
+
+def two_switches() -> nx.Graph:
+    """Hosts a, b on s; c on t; s - t."""
+    return nx.Graph([("a", "s"), ("b", "s"), ("c", "t"), ("s", "t")])
+
+
+# --- hosts and links ------------------------------------------------------------------------
+
+
+def test_an_edge_is_a_link_each_way() -> None:
+    graph = two_switches()
+    graph.edges["s", "t"]["capacity"] = "2Gbps"
+    graph.edges["a", "s"]["capacity"] = 5
+    net = netsim.from_networkx(graph, capacity="1Gbps", name="mine")
+    assert (net.name, net.hosts, net.links) == ("mine", 3, 8)
+    assert [net.capacity[net.link(name)] for name in ("s->t", "t->s", "a->s", "s->a", "b->s")] == [
+        2 * GBPS, 2 * GBPS, 5, 5, GBPS]
+    assert names(net, 0, 2) == ["a->s", "s->t", "t->c"]
+    assert names(net, 2, 1) == ["c->t", "t->s", "s->b"]
+
+
+def test_directed_edges_are_one_link() -> None:
+    graph = nx.DiGraph()
+    graph.add_edge("a", "b", capacity=1.0, name="there")
+    graph.add_edge("b", "c", capacity=2.0)
+    graph.add_edge("c", "a", capacity=3.0)
+    net = netsim.from_networkx(graph, hosts=["c", "a"])
+    assert net.link_names == ("c->a", "there", "b->c")
+    assert net.nodes == ("c", "a", "b")
+    assert names(net, 1, 0) == ["there", "b->c"]
+    assert net.capacity.tolist() == [3, 1, 2]
+
+
+def test_who_is_a_host() -> None:
+    graph = two_switches()
+    assert netsim.from_networkx(graph, capacity=1).nodes[:3] == ("a", "b", "c")
+    assert netsim.from_networkx(graph, capacity=1, hosts=["t", "a"]).nodes == (
+        "t", "a", "s", "b", "c")
+    graph.nodes["s"]["kind"] = "host"
+    graph.nodes["t"].update(kind="switch", host=1)  # as GML has it
+    graph.nodes["a"]["kind"] = "switch"
+    net = netsim.from_networkx(graph, capacity=1)
+    assert net.nodes[:net.hosts] == ("s", "t")
+    assert netsim.from_networkx(nx.DiGraph([("a", "b"), ("b", "a")]), capacity=1).hosts == 2
+
+
+def test_parallel_edges_are_parallel_links() -> None:
+    graph = nx.MultiGraph()
+    graph.add_edge("a", "b", capacity=1)
+    graph.add_edge("a", "b", capacity=2)
+    net = netsim.from_networkx(graph)
+    assert net.link_names == ("a->b", "a->b#2", "b->a", "b->a#2")
+    taken = {int(net.route(0, 1, key)[0]) for key in range(20)}
+    assert taken == {0, 1}
+    again = netsim.from_networkx(net.to_networkx())
+    assert (again.link_names, again.capacity.tolist()) == (net.link_names, [1, 2, 1, 2])
+
+
+def test_names_of_undirected_edges_get_a_direction() -> None:
+    graph = nx.Graph()
+    graph.add_edge(0, 1, capacity=1, name="cable")
+    assert netsim.from_networkx(graph).link_names == ("cable:0->1", "cable:1->0")
+
+
+def test_one_host_is_a_network() -> None:
+    graph = nx.Graph()
+    graph.add_node("a", host=True)
+    net = netsim.from_networkx(graph)
+    assert (net.hosts, net.links, len(net.route(0, 0))) == (1, 0, 0)
+    with pytest.raises(InputError, match=r"has no link 0; it has 0$"):
+        net.link(0)
+
+
+@pytest.mark.parametrize("net", [
+    netsim.big_switch(3, [1.0, 2.0, 3.0]), netsim.leaf_spine(2, 2, 2), netsim.fat_tree(4),
+    netsim.rail_pod(2, 2, intra="1GB/s"), netsim.torus([3, 2]), netsim.edge_cloud(2, 2),
+    netsim.from_networkx(two_switches(), hosts=["t", "a", "c"], capacity=3),
+], ids=lambda net: net.name)
+def test_round_trip_through_networkx(net) -> None:
+    again = netsim.from_networkx(net.to_networkx())
+    assert (again.name, again.hosts) == (net.name, net.hosts)
+    assert dict(zip(again.link_names, again.capacity, strict=True)) == dict(
+        zip(net.link_names, net.capacity, strict=True))
+    if not isinstance(net, netsim.BigSwitch):
+        assert again.link_names == net.link_names
+        assert again.nodes == net.nodes
+    src, dst = (each.ravel() for each in np.indices((net.hosts, net.hosts)))
+    if net.name != "rail-pod":  # whose GPUs do not relay, which the graph does not say
+        assert [[again.link_names[link] for link in again.route(s, d)]
+                for s, d in zip(src, dst, strict=True)] == [
+            [net.link_names[link] for link in net.route(s, d)]
+            for s, d in zip(src, dst, strict=True)]
+
+
+# --- refused --------------------------------------------------------------------------------
+
+
+def with_edge(*edge, **attributes) -> nx.Graph:
+    graph = two_switches()
+    graph.add_edge(*edge, **attributes)
+    return graph
+
+
+@pytest.mark.parametrize(("graph", "options", "error", "message"), [
+    ([], {}, InputError, r"a networkx graph is needed, not \[\]"),
+    (nx.Graph(), {}, InputError, "has no host: no node has host=True or kind='host', and none"),
+    (nx.cycle_graph(4), {"capacity": 1}, InputError, "has no host"),
+    (two_switches(), {}, InputError, "link 'a->s' has no capacity; give the edge"),
+    (two_switches(), {"capacity": 0}, UnitError,
+     "capacity of link 'a->s' must be greater than 0, not 0"),
+    (with_edge("s", "t", capacity="-1Gbps"), {"capacity": 1}, UnitError,
+     "capacity of link 's->t' must be greater than 0, not '-1Gbps'"),
+    (with_edge("s", "t", capacity="fast"), {"capacity": 1}, UnitError, "link 's->t' 'fast' is not"),
+    (with_edge("s", "t", capacity=float("nan")), {"capacity": 1}, UnitError, "must be finite"),
+    (with_edge("s", "s"), {"capacity": 1}, InputError, "an edge leads from 's' to itself"),
+    (with_edge("x", "y"), {"capacity": 1}, InputError,
+     "no path from host 0, 'a', to host 3, 'x'"),
+    (nx.DiGraph([("a", "b")]), {"capacity": 1}, InputError,
+     "no path from host 1, 'b', to host 0, 'a'"),
+    (two_switches(), {"capacity": 1, "hosts": ["a", "z"]}, InputError, "host 'z' is no node"),
+    (two_switches(), {"capacity": 1, "hosts": ["a", "a"]}, InputError, "host 'a' is listed twice"),
+    (two_switches(), {"capacity": 1, "hosts": []}, InputError, "has no host"),
+    (two_switches(), {"capacity": 1, "routing": "ecpm"}, UnknownNameError,
+     r"unknown routing 'ecpm' \(did you mean 'ecmp'\?\)"),
+    (two_switches(), {"capacity": 1, "relay": 1}, InputError, "relay must be true or false, not 1"),
+    (nx.Graph([(1, "x"), ("1", "x")]), {"capacity": 1}, InputError, "two links have the same name"),
+])
+def test_refused(graph, options, error, message) -> None:
+    with pytest.raises(error, match=message):
+        netsim.from_networkx(graph, **options)
+
+
+def test_a_host_is_one_or_not() -> None:
+    graph = two_switches()
+    graph.nodes["a"]["host"] = "yes"
+    with pytest.raises(InputError, match="host of node 'a' must be true or false, not 'yes'"):
+        netsim.from_networkx(graph, capacity=1)
+
+
+def test_hosts_that_do_not_relay_keep_others_apart() -> None:
+    """In b - a - c, where a is a host too, b and c reach it, but not each other."""
+    graph = nx.Graph([("a", "b"), ("a", "c")])
+    options = {"hosts": ["a", "b", "c"], "capacity": 1}
+    assert names(netsim.from_networkx(graph, **options), 1, 2) == ["b->a", "a->c"]
+    net = netsim.from_networkx(graph, relay=False, **options)
+    assert names(net, 1, 0) == ["b->a"]
+    with pytest.raises(InputError, match="no path from host 1, 'b', to host 2, 'c'"):
+        net.route(1, 2)
+
+
+def test_hosts_that_do_not_relay_are_gone_around() -> None:
+    graph = nx.Graph([("a", "h"), ("h", "b"), ("a", "s"), ("s", "t"), ("t", "b")])
+    options = {"hosts": ["a", "h", "b"], "capacity": 1}
+    assert names(netsim.from_networkx(graph, **options), 0, 2) == ["a->h", "h->b"]
+    net = netsim.from_networkx(graph, relay=False, **options)
+    assert names(net, 0, 2) == ["a->s", "s->t", "t->b"]
+    assert names(net, 1, 2) == ["h->b"]
+
+
+# --- shortest paths -------------------------------------------------------------------------
+
+
+@st.composite
+def connected_graphs(draw):
+    """Random connected graphs of up to 10 nodes; one to all of them hosts."""
+    nodes = draw(st.integers(2, 10))
+    graph = nx.Graph()
+    graph.add_nodes_from(range(nodes))
+    for node in range(1, nodes):
+        graph.add_edge(node, draw(st.integers(0, node - 1)))
+    for _ in range(draw(st.integers(0, 12))):
+        start, end = draw(st.integers(0, nodes - 1)), draw(st.integers(0, nodes - 1))
+        if start != end:
+            graph.add_edge(start, end)
+    hosts = draw(st.lists(st.integers(0, nodes - 1), min_size=1, unique=True))
+    return graph, hosts
+
+
+@settings(max_examples=150, deadline=None)
+@given(connected_graphs(), st.sampled_from(["ecmp", "shortest"]), st.integers(-2**40, 2**60))
+def test_every_route_is_a_shortest_path(graph_and_hosts, routing, first_key) -> None:
+    graph, hosts = graph_and_hosts
+    net = netsim.from_networkx(graph, hosts=hosts, capacity=1, routing=routing)
+    src, dst = (each.ravel() for each in np.indices((net.hosts, net.hosts)))
+    key = first_key + np.arange(len(src))
+    ptr, links = net.routes(src, dst, key)
+    for flow, (s, d) in enumerate(zip(src, dst, strict=True)):
+        path = links[ptr[flow]:ptr[flow + 1]]
+        assert len(path) == nx.shortest_path_length(graph, hosts[s], hosts[d])
+        at = hosts[s]
+        for link in path:
+            start, end = map(int, net.link_names[link].split("->"))
+            assert start == at
+            at = end
+        assert at == hosts[d]
+        assert net.route(s, d, key[flow]).tolist() == path.tolist()
+
+
+@pytest.mark.parametrize("pair", [(0, 3), (-1, 1)])
+def test_hosts_out_of_range(pair) -> None:
+    with pytest.raises(InputError, match=r"is out of range: network 'ring' has the hosts 0 to 2"):
+        netsim.ring(3).route(*pair)
+
+
+def test_routes_are_fast() -> None:
+    """10,000 flows on 1,024 hosts, searches included: some 0.1 s."""
+    net = netsim.fat_tree(16)
+    src = np.arange(10_000) * 7 % 1024
+    dst = (src + 1 + np.arange(10_000) * 13 % 1023) % 1024
+    start = time.process_time()
+    net.routes(src, dst, np.arange(10_000))
+    assert time.process_time() - start < 1
+
+
+def test_no_flows_have_no_links() -> None:
+    ptr, links = netsim.ring(4).routes(*(np.empty(0, np.int64),) * 3)
+    assert (ptr.tolist(), links.tolist()) == ([0], [])
+
+
+def test_many_flows_go_in_blocks_as_one_by_one() -> None:
+    net = netsim.fat_tree(4)
+    rng = np.random.default_rng(0)
+    src, dst = rng.integers(0, 16, (2, 9000))
+    ptr, links = net.routes(src, dst, np.arange(9000))
+    for flow in range(0, 9000, 391):
+        assert links[ptr[flow]:ptr[flow + 1]].tolist() == net.route(
+            src[flow], dst[flow], flow).tolist()
+
+
+def test_searches_are_per_switch_and_only_for_what_is_used() -> None:
+    net = netsim.leaf_spine(4, 2, 16)
+    assert net._shortest._rows == 0
+    net.routes(np.zeros(32, int), np.arange(16, 48), np.arange(32))
+    assert net._shortest._rows == 2
+
+
+def test_networks_travel() -> None:
+    net = netsim.fat_tree(4)
+    expected = names(net, 0, 15, 3)
+    for other in (pickle.loads(pickle.dumps(net)), copy.deepcopy(net)):
+        assert names(other, 0, 15, 3) == expected
+
+
+# --- ECMP -----------------------------------------------------------------------------------
+
+
+def test_the_hash_is_splitmix64() -> None:
+    """The first outputs of the published generator from seed 1234567."""
+    seeds = np.uint64(1234567) + np.arange(3, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    assert mix(seeds).tolist() == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+
+
+def test_the_same_key_takes_the_same_path_for_ever() -> None:
+    """As written down once: on another platform or in another process it is the same."""
+    net = netsim.fat_tree(4, "1Gbps")
+    above = [[name.split("->")[1] for name in names(net, 0, 15, key)[1:3]] for key in range(4)]
+    assert above == [["agg-0", "core-0"], ["agg-0", "core-0"], ["agg-0", "core-1"],
+                     ["agg-0", "core-1"]]
+    ptr, links = net.routes(np.array([0, 3, 12]), np.array([9, 10, 1]), np.array([5, 2**40, -1]))
+    assert ptr.tolist() == [0, 6, 12, 18]
+    assert links.tolist() == [0, 18, 50, 82, 64, 33, 3, 23, 55, 94, 69, 36, 12, 42, 74, 80, 48, 17]
+
+
+@pytest.mark.parametrize("pairs", ["one pair", "all pairs"])
+def test_flows_spread_evenly_over_spines(pairs) -> None:
+    """Within five standard deviations of the even share."""
+    net = netsim.leaf_spine(2, 8, 100)
+    flows = 8000
+    key = np.arange(flows) if pairs == "one pair" else np.zeros(flows, int)
+    src = key * 0 if pairs == "one pair" else np.arange(flows) % 100
+    dst = key * 0 + 100 if pairs == "one pair" else 100 + np.arange(flows) // 100
+    links = net.routes(src, dst, key)[1].reshape(-1, 4)
+    counts = np.unique(links[:, 1], return_counts=True)[1]
+    assert len(counts) == 8
+    assert np.all(abs(counts - flows / 8) < 5 * np.sqrt(flows * 1 / 8 * 7 / 8))
+
+
+def test_choices_at_different_switches_are_independent() -> None:
+    """All (aggregation, core) pairs of a k = 8 fat-tree are as frequent as each other."""
+    net = netsim.fat_tree(8)
+    flows = 16000
+    links = net.routes(np.zeros(flows, int), np.full(flows, 127), np.arange(flows))[1]
+    counts = np.unique(links.reshape(-1, 6)[:, 2], return_counts=True)[1]
+    assert len(counts) == 16
+    assert np.all(abs(counts - 1000) < 5 * np.sqrt(flows / 16))
+
+
+def test_shortest_is_always_the_first() -> None:
+    net = netsim.leaf_spine(2, 8, 2, routing="shortest")
+    assert {tuple(names(net, 0, 2, key)) for key in range(50)} == {
+        ("host-0->leaf-0", "leaf-0->spine-0", "spine-0->leaf-1", "leaf-1->host-2")}
+
+
+# --- loopback and given paths ---------------------------------------------------------------
+
+
+def test_loopback() -> None:
+    assert names(netsim.leaf_spine(2, 2, 2), 1, 1) == []
+    net = netsim.leaf_spine(2, 2, 2, loopback_uses_ports=True)
+    assert names(net, 1, 1) == ["host-1->leaf-0", "leaf-0->host-1"]
+    assert names(net, 0, 1) == ["host-0->leaf-0", "leaf-0->host-1"]
+    one_way = nx.DiGraph([("a", "b"), ("b", "c"), ("c", "a")])
+    net = netsim.from_networkx(one_way, hosts=["a", "b"], capacity=1, loopback_uses_ports=True)
+    assert names(net, 0, 0) == []  # no link leads back
+
+
+def test_given_paths_go_first() -> None:
+    graph = netsim.ring(4).to_networkx()
+    way = [f"host-{host}" for host in (0, 3, 2, 1)]
+    for paths in ([way], {("host-0", "host-1"): way}, {("host-0", "host-1"): [way]},
+                  [tuple(way)]):
+        net = netsim.from_networkx(graph, paths=paths)
+        assert names(net, 0, 1) == ["host-0->host-3", "host-3->host-2", "host-2->host-1"]
+        assert names(net, 1, 0) == ["host-1->host-0"]
+        ptr, _ = net.routes(np.array([1, 0, 2, 0]), np.array([0, 1, 2, 1]), np.arange(4))
+        assert np.diff(ptr).tolist() == [1, 3, 0, 3]
+
+
+def test_of_several_given_paths_the_hash_chooses() -> None:
+    graph = netsim.ring(4).to_networkx()
+    ways = [["host-0", "host-1"], ["host-0", "host-3", "host-2", "host-1"]]
+    net = netsim.from_networkx(graph, paths={("host-0", "host-1"): ways})
+    lengths = [len(net.route(0, 1, key)) for key in range(400)]
+    assert set(lengths) == {1, 3}
+    assert abs(lengths.count(1) - 200) < 50
+    first = netsim.from_networkx(graph, paths=ways, routing="shortest")
+    assert {len(first.route(0, 1, key)) for key in range(40)} == {1}
+
+
+@pytest.mark.parametrize(("paths", "message"), [
+    ([["a", "x", "b"]], r"path \['a', 'x', 'b'\] has the unknown node 'x'"),
+    ([["a", "t", "c"]], "is none: no link leads from 'a' to 't'"),
+    ([["a"]], "needs two or more nodes, each of them once"),
+    ([[]], "needs two or more nodes"),
+    ([["a", "s", "b", "s", "t", "c"]], "each of them once"),
+    ([["a", "s"]], "must lead from a host to a host: 's' is none"),
+    ([["t", "c"]], "must lead from a host to a host: 't' is none"),
+    ({("a", "c"): ["a", "s", "b"]}, r"does not lead from one to the other of \('a', 'c'\)"),
+    ({("a", "c"): []}, "does not lead from one to the other"),
+    ({"a": ["a", "s", "b"]}, "does not lead from one to the other of 'a'"),
+    (["asb"], "a path must be a list of nodes, not 'asb'"),
+    ([["a", ["s"], "b"]], r"unknown node \['s'\]"),
+])
+def test_paths_that_are_none(paths, message) -> None:
+    with pytest.raises(InputError, match=message):
+        netsim.from_networkx(two_switches(), capacity=1, paths=paths)
