@@ -251,7 +251,8 @@ class JobSpec:
         elif self.ranks < 1:
             raise InputError(f"{owner}: a job with a pattern needs ranks >= 1, not {self.ranks!r}")
         if self.hosts is not None:
-            object.__setattr__(self, "hosts", tuple(int(host) for host in self.hosts))
+            if not isinstance(self.hosts, tuple):
+                object.__setattr__(self, "hosts", tuple(int(host) for host in self.hosts))
             if len(self.hosts) < self.ranks:
                 raise InputError(f"{owner}: {self.ranks} ranks need as many hosts, "
                                  f"not {len(self.hosts)}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Any
 
 import click
@@ -18,7 +19,7 @@ from netsim.cli.listing import listing
 from netsim.cli.run import run
 from netsim.cli.topo import topo
 from netsim.cli.trace import trace
-from netsim.errors import NetsimError
+from netsim.errors import NetsimError, NetsimWarning
 
 __all__ = ["main"]
 
@@ -30,13 +31,22 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _echo_warning
+                return super().invoke(ctx)
         except NetsimError as error:
             click.echo(f"error: {error}", err=True)
             ctx.exit(_EXIT_INPUT)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             ctx.exit(_EXIT_INTERRUPTED)
+
+
+def _echo_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    if issubclass(category, NetsimWarning):
+        click.echo(f"warning: {message}", err=True)
+    else:
+        click.echo(warnings.formatwarning(message, category, *where[:2]), err=True, nl=False)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"],

@@ -8,11 +8,9 @@ from typing import Any
 
 from netsim import traces
 from netsim.errors import InputError
-from netsim.jobs.patterns import make_pattern
-from netsim.jobs.plan import check_fits, place_randomly
+from netsim.jobs.plan import check_fits, draw_stages, place_randomly
 from netsim.model import JobSpec, Workload
 from netsim.network import BigSwitch, Topology, read_network
-from netsim.streams import stream
 
 __all__ = ["convert", "explicit"]
 
@@ -46,8 +44,7 @@ def _drawn(job: JobSpec, seed: int) -> JobSpec:
     if job.redraw and job.iterations > 1:
         raise InputError(f"job {job.id} draws its flows anew in each of {job.iterations} "
                          "iterations, and explicit stages repeat")
-    rng = stream(seed, "sizes", job.id, *([0] if job.redraw else []))  # as `JobPlan`
-    stages = make_pattern(job.pattern).stages(job.ranks, job.nbytes, rng)
+    stages = draw_stages(job, seed, *([0] if job.redraw else []))
     return replace(job, stages=stages, pattern=None, nbytes=0.0, redraw=False)
 
 

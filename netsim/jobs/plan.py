@@ -17,7 +17,7 @@ from netsim.model import JobSpec, Stage
 from netsim.network import Topology
 from netsim.streams import stream
 
-__all__ = ["JobPlan", "StageGraph", "check_fits", "place_randomly"]
+__all__ = ["JobPlan", "StageGraph", "check_fits", "draw_stages", "place_randomly"]
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,6 @@ class JobPlan:
         self._network = network
         self._seed = seed
         self._capacity = capacity
-        self._pattern = None if spec.pattern is None else make_pattern(spec.pattern)
 
     def graph(self, iteration: int) -> StageGraph:
         """Return the stages of an iteration; the same object throughout unless redrawn."""
@@ -132,10 +131,7 @@ class JobPlan:
         return self._draw()
 
     def _draw(self, *iteration: int) -> StageGraph:
-        spec, stages = self.spec, tuple(self.spec.stages)
-        if self._pattern is not None:
-            rng = stream(self._seed, "sizes", spec.id, *iteration)
-            stages = tuple(self._pattern.stages(spec.ranks, spec.nbytes, rng))
+        spec, stages = self.spec, draw_stages(self.spec, self._seed, *iteration)
         if spec.compute_s:
             stages = tuple(stage if stage.after
                            else replace(stage, compute_s=stage.compute_s + spec.compute_s)
@@ -168,6 +164,17 @@ class JobPlan:
         if self.spec.redraw:
             return sum(self.graph(iteration).gamma_s for iteration in range(self.spec.iterations))
         return self.spec.iterations * self._fixed.gamma_s
+
+
+def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
+    """Return a job's stages in rank space: its own, or drawn by its pattern.
+
+    Depends on the workload's seed and the job's id alone, and on the iteration if given.
+    """
+    if spec.pattern is None:
+        return tuple(spec.stages)
+    rng = stream(seed, "sizes", spec.id, *iteration)
+    return tuple(make_pattern(spec.pattern).stages(spec.ranks, spec.nbytes, rng))
 
 
 def check_fits(spec: JobSpec, network: Topology) -> None:
