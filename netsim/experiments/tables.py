@@ -85,23 +85,28 @@ class NetworkTable(_OpenTable):
         if self.kind is None:
             path = Path(table.pop("file", ready_made_folder() / f"{self.name}.toml"))
             description = tomllib.loads(path.read_text(encoding="utf-8"))
+            table.pop("sha256", None)
+            if "file" in description:  # a graph's, beside the description
+                description |= _pinned(path.parent / description["file"])
             table = {"name": path.stem} | description | table
         full = {"kind": table["kind"]} | _defaults(networks.TOPOLOGIES[table["kind"]]) | table
         return {key: value for key, value in full.items()
-                if value is not None and key not in ("description", "sha256")}
+                if value is not None and key != "description"}
 
 
 def _network(*, kind: str | None = None, file: str | None = None, name: str | None = None,
              sha256: str | None = None, **options: Any) -> networks.Topology:
-    if kind is not None and file is not None:
+    if kind not in (None, "graph") and file is not None:
         raise InputError("give either kind or file, not both")
     _check_digest(file, sha256)
     if kind is None and file is None:
         return networks.read_network(_ready_made("network", name, networks.ready_made()),
                                      **options)
     label = {} if name is None else {"name": name}
-    if file is not None:
+    if file is not None and kind is None:
         return networks.read_network(Path(file), **label, **options)
+    if file is not None:
+        options["file"] = file
     return networks.make_network(str(kind), **label, **options)
 
 

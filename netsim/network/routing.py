@@ -99,6 +99,7 @@ class ShortestPaths:
     def __init__(self, tail: Ints, head: Ints, relays: NDArray[np.bool_]) -> None:
         nodes = len(relays)
         self._tail, self._head, self._relays = tail, head, relays
+        self._salt = mix(np.arange(nodes, dtype=np.uint64))
         self._ptr = np.searchsorted(tail, np.arange(nodes + 1))
         self._before: list[list[int]] = [[] for _ in range(nodes)]
         for start, end in zip(tail.tolist(), head.tolist(), strict=True):
@@ -149,7 +150,7 @@ class ShortestPaths:
             here, goal = at[flow], root[flow]
             first, count, links = self._nearer(here, goal, row[flow])
             if hashes is not None:
-                turn = mix(hashes[flow] ^ mix(here.astype(np.uint64)))
+                turn = mix(hashes[flow] ^ self._salt[here])
                 first = first + (turn % count.astype(np.uint64)).astype(np.int64)
             link = links[first]
             yield flow, link

@@ -133,6 +133,18 @@ def test_all_forms_of_an_allocation(view, data):
 
 @SETTINGS
 @given(views())
+def test_leaving_step_changes_nothing_that_a_policy_sees(view):
+    """Rates for single flows take over from shares: the same bytes, told flow by flow."""
+    names = ("remaining", "sent", "gamma", "flow_remaining", "flow_sent")
+    before = [getattr(view, name) for name in names]
+    view._table.apply_rates(np.zeros(view.flows), view.now, True)
+    after = netsim.FabricView(view._table, view.now)
+    for name, values in zip(names, before, strict=True):
+        assert_allclose(getattr(after, name), values, rtol=1e-12)
+
+
+@SETTINGS
+@given(views())
 def test_loads(view):
     """`link_load` of the LP rates is the references' loads, summed over coflows."""
     rates = view.lp_rates()
