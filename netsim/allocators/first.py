@@ -75,7 +75,7 @@ class AaloLBSF(Allocator):
 class LCCF(Allocator):
     """Least completed coflows first: the job that has completed the fewest gets its LP rates.
 
-    Ties go to the earlier arrival, then id.
+    Ties go to the job that has sent least, the earlier arrival, then id.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ _LATE = 2
 #: Relative to the observation interval: how late an event may be and still be noticed. What
 #: marks completions is a trifle larger, or rounding could ring for one and not find it.
 _GRID_SLACK = 1e-6
-_NOTICE_SLACK = 1.001e-6
+_NOTICE_SLACK = 1.001 * _GRID_SLACK
 
 _NOTHING = np.empty(0)
 
@@ -283,6 +283,9 @@ class Fabric:
             self._share()
             return
         if allocation.shares is not None:
+            if self.allocator.knows == "sent":
+                raise self._refuse('returned shares, which are of LP rates and so use sizes, '
+                                   'but it declares that it knows "sent" only')
             given = self._shaped("shares", allocation.shares, len(view))
             next_flow, next_coflow, link = self.table.apply_shares(given, now, self._check)
         else:

@@ -215,6 +215,13 @@ class TestBadAllocators:
             finish(chain(0, [(0, 1, 1)], arrival=0.5), allocator=Fixed(answer))
         assert "allocator Fixed at t = 0.5 s" in str(error.value)
 
+    def test_a_blind_policy_cannot_use_lp_rates(self):
+        class Blind(Fixed):
+            knows = "sent"
+
+        with pytest.raises(AllocationError, match="Blind at .* returned shares, which are of LP"):
+            finish(chain(0, [(0, 1, 1)]), allocator=Blind(lambda view: Allocation(shares=[1.0])))
+
     def test_an_allocation_has_one_form(self):
         for wrong in ({}, {"rates": [1], "shares": [1]}, {"shares": [1], "weights": [1]}):
             with pytest.raises(AllocationError, match="one of rates, shares and weights"):
