@@ -75,8 +75,10 @@ class DCLAS(Allocator):
 
     def _check_thresholds(self) -> NDArray[np.float64]:
         if self.thresholds is None:
-            if isinstance(self.queues, bool) or not isinstance(self.queues, int) or self.queues < 1:
-                raise InputError(f"queues must be a whole number of at least 1, not {self.queues!r}")
+            whole = isinstance(self.queues, int) and not isinstance(self.queues, bool)
+            if not whole or self.queues < 1:
+                raise InputError("queues must be a whole number of at least 1, "
+                                 f"not {self.queues!r}")
             if not (isinstance(self.factor, int | float) and 1 < self.factor < math.inf):
                 raise InputError(f"factor must be greater than 1, not {self.factor!r}")
             first = parse_bytes(self.first_threshold, "first_threshold", strict=True)
@@ -155,7 +157,8 @@ class DCLAS(Allocator):
     def _fifo(self, view: FabricView, queue: Ints) -> Ints:
         """Return the coflows by queue, and in FIFO order within each."""
         if self.fifo == "entry":
-            return np.lexsort(([self._entry[coflow] for coflow in view.id.tolist()], queue))
+            entry = np.array([self._entry[coflow] for coflow in view.id.tolist()])
+            return np.lexsort((entry, queue))
         return np.lexsort((view.order, view.job, queue))
 
     def _next_move(self, view: FabricView, queue: Ints, rates: NDArray[np.float64]) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -42,11 +42,12 @@ class _Commands(click.Group):
             ctx.exit(_EXIT_INTERRUPTED)
 
 
-def _echo_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
-    if issubclass(category, NetsimWarning):
-        click.echo(f"warning: {message}", err=True)
-    else:
-        click.echo(warnings.formatwarning(message, category, *where[:2]), err=True, nl=False)
+def _echo_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int,
+                  file: TextIO | None = None, line: str | None = None) -> None:
+    text = f"warning: {message}\n"
+    if not issubclass(category, NetsimWarning):
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+    click.echo(text, err=True, nl=False)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"],

@@ -2,9 +2,10 @@
 
 import json
 
-import netsim
 import numpy as np
 import pytest
+
+import netsim
 from netsim.allocators import make_allocator
 
 RTOL = 1e-9
