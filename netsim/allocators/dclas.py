@@ -82,7 +82,7 @@ class DCLAS(Allocator):
             if not (isinstance(self.factor, int | float) and 1 < self.factor < math.inf):
                 raise InputError(f"factor must be greater than 1, not {self.factor!r}")
             first = parse_bytes(self.first_threshold, "first_threshold", strict=True)
-            return first * float(self.factor) ** np.arange(self.queues - 1)
+            return np.array([first * float(self.factor) ** k for k in range(self.queues - 1)])
         limits = np.array([parse_bytes(each, "threshold", strict=True)
                            for each in self.thresholds])
         if np.any(np.diff(limits) <= 0):
