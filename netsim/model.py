@@ -16,8 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
+from netsim.units import Quantity, parse_bytes, parse_seconds
 
 __all__ = ["Flow", "Flows", "JobSpec", "Stage", "Workload"]
+
+
+#: Sizes outside are mistakes, and their quotients would leave the range of floats.
+_LEAST, _MOST = 1e-100, 1e100
 
 
 class Flow(NamedTuple):
@@ -63,10 +68,11 @@ class Flows:
         if not self.src.shape == self.dst.shape == self.nbytes.shape:
             raise InputError("src, dst and nbytes of a coflow must have one length, not "
                              f"{len(self.src)}, {len(self.dst)} and {len(self.nbytes)}")
-        bad = np.flatnonzero(~(np.isfinite(self.nbytes) & (self.nbytes >= 0)))
+        allowed = (self.nbytes == 0) | ((self.nbytes >= _LEAST) & (self.nbytes <= _MOST))
+        bad = np.flatnonzero(~allowed)
         if len(bad):
             raise InputError(f"flow {bad[0]} has {self.nbytes[bad[0]]!r} bytes; "
-                             "a size must be finite and not negative")
+                             f"a size must be 0 or from {_LEAST:g} to {_MOST:g}")
         if len(self.src) and min(self.src.min(), self.dst.min()) < 0:
             raise InputError("a flow's source and destination must not be negative")
 
@@ -138,25 +144,26 @@ class Stage:
     coflow_id: int | None
 
     def __init__(self, name: str, flows: Flows | Iterable[tuple[int, int, float]] | None = None,
-                 compute_s: float = 0.0, after: Iterable[str] = (),
-                 finishes_before: Iterable[str] = (), release_s: float = 0.0,
+                 compute_s: Quantity = 0.0, after: Iterable[str] = (),
+                 finishes_before: Iterable[str] = (), release_s: Quantity = 0.0,
                  weight: float = 1.0, coflow_id: int | None = None) -> None:
         if flows is not None and not isinstance(flows, Flows):
             flows = Flows.of(flows)
-        values = {"name": name, "flows": flows, "compute_s": compute_s, "after": tuple(after),
-                  "finishes_before": tuple(finishes_before), "release_s": release_s,
+        owner = f"stage {name!r}"
+        if not (isinstance(weight, int | float | np.number) and np.isfinite(weight)
+                and weight > 0):
+            raise InputError(f"{owner}: weight must be finite and positive, not {weight!r}")
+        values = {"name": name, "flows": flows, "after": tuple(after),
+                  "compute_s": parse_seconds(compute_s, f"{owner}: compute_s"),
+                  "finishes_before": tuple(finishes_before),
+                  "release_s": parse_seconds(release_s, f"{owner}: release_s"),
                   "weight": weight, "coflow_id": coflow_id}
         for field_name, value in values.items():
             object.__setattr__(self, field_name, value)
-        _check_number(compute_s, f"stage {name!r}: compute_s", positive=False)
-        _check_number(release_s, f"stage {name!r}: release_s", positive=False)
-        _check_number(weight, f"stage {name!r}: weight", positive=True)
 
 
-def _check_number(value: float, what: str, *, positive: bool) -> None:
-    if not (np.isfinite(value) and (value > 0 if positive else value >= 0)):
-        allowed = "positive" if positive else "not negative"
-        raise InputError(f"{what} must be finite and {allowed}, not {value!r}")
+def _whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _check_stages(stages: Sequence[Stage], owner: str) -> None:
@@ -197,7 +204,7 @@ class JobSpec:
     id : int
         Unique in the workload; ties between jobs break by arrival, then id.
     arrival_s : float
-        When the job arrives, in seconds.
+        When the job arrives, in seconds; also given as ``"5s"``, as other quantities are.
     iterations : int
         How often the stages repeat; an iteration starts when the one before has ended.
     stages : tuple of Stage
@@ -236,20 +243,22 @@ class JobSpec:
         object.__setattr__(self, "stages", tuple(self.stages))
         if bool(self.stages) == (self.pattern is not None):
             raise InputError(f"{owner}: give either stages or a pattern")
-        if isinstance(self.id, bool) or not isinstance(self.id, int | np.integer):
-            raise InputError(f"{owner}: an id must be a whole number, not {self.id!r}")
-        whole = isinstance(self.iterations, int | np.integer) and self.iterations is not True
-        if not whole or self.iterations < 1:
+        if not _whole(self.id) or self.id < 0:
+            raise InputError(f"{owner}: an id must be a whole number of at least 0, "
+                             f"not {self.id!r}")
+        if not _whole(self.iterations) or self.iterations < 1:
             raise InputError(f"{owner}: iterations must be a whole number of at least 1, "
                              f"not {self.iterations!r}")
-        for name in ("arrival_s", "nbytes", "compute_s"):
-            _check_number(getattr(self, name), f"{owner}: {name}", positive=False)
+        for name, parse in (("arrival_s", parse_seconds), ("nbytes", parse_bytes),
+                            ("compute_s", parse_seconds)):
+            object.__setattr__(self, name, parse(getattr(self, name), f"{owner}: {name}"))
         _check_stages(self.stages, owner)
         if self.stages:
             needed = max((s.flows.ranks for s in self.stages if s.flows is not None), default=0)
             object.__setattr__(self, "ranks", max(self.ranks, needed))
-        elif self.ranks < 1:
-            raise InputError(f"{owner}: a job with a pattern needs ranks >= 1, not {self.ranks!r}")
+        elif not _whole(self.ranks) or self.ranks < 1:
+            raise InputError(f"{owner}: a job with a pattern needs a whole number of ranks >= 1, "
+                             f"not {self.ranks!r}")
         if self.hosts is not None:
             if not isinstance(self.hosts, tuple):
                 object.__setattr__(self, "hosts", tuple(int(host) for host in self.hosts))

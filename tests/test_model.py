@@ -25,6 +25,7 @@ def test_flows_are_read_only():
     (([0], [1], [-1.0]), "flow 0 has .*-1.0.* bytes"),
     (([0, 0], [1, 1], [1.0, np.nan]), "flow 1 has .*nan.* bytes"),
     (([0], [1], [np.inf]), "inf"),
+    (([0], [1], [5e-324]), "flow 0 has .*5e-324.* bytes; a size must be 0 or from 1e-100"),
     (([-1], [1], [1.0]), "must not be negative"),
     (([0, 1], [1], [1.0]), "one length, not 2, 1 and 1"),
     (([0.5], [1], [1.0]), "src must be whole numbers"),
@@ -41,7 +42,7 @@ def test_flows_refused(args, message):
     ({"iterations": 0}, "iterations must be a whole number of at least 1, not 0"),
     ({"iterations": 1.5}, "not 1.5"),
     ({"iterations": True}, "not True"),
-    ({"arrival_s": -1}, "job 7: arrival_s must be finite and not negative, not -1"),
+    ({"arrival_s": -1}, "job 7: arrival_s must be at least 0, not -1"),
     ({"compute_s": np.nan}, "compute_s must be finite"),
     ({"hosts": (0,)}, "2 ranks need as many hosts, not 1"),
     ({"stages": (PUSH, PUSH)}, "two stages are named 'push'"),
@@ -55,14 +56,29 @@ def test_jobs_refused(changes, message):
         JobSpec(**{"id": 7, "stages": (PUSH,)} | changes)
 
 
-def test_a_pattern_needs_ranks():
-    with pytest.raises(InputError, match="needs ranks >= 1"):
-        JobSpec(0, pattern="all-to-all")
+@pytest.mark.parametrize("ranks", [0, -1, 2.5, True])
+def test_a_pattern_needs_ranks(ranks):
+    with pytest.raises(InputError, match=f"needs a whole number of ranks >= 1, not {ranks}"):
+        JobSpec(0, pattern="all-to-all", ranks=ranks)
+
+
+@pytest.mark.parametrize("job", [-1, 1.5, "a", True])
+def test_ids_are_whole_numbers(job):
+    with pytest.raises(InputError, match=f"an id must be a whole number of at least 0, not {job!r}"):
+        JobSpec(job, stages=[PUSH])
+
+
+def test_quantities_are_parsed_where_they_come_in():
+    job = JobSpec(0, "5s", pattern="all-to-all", ranks=2, nbytes="40MB", compute_s="10ms")
+    assert (job.arrival_s, job.nbytes, job.compute_s) == (5, 40e6, 0.01)
+    assert Stage("x", compute_s="1min").compute_s == 60
+    with pytest.raises(InputError, match="job 0: nbytes '4XB' has the unknown unit 'XB'"):
+        JobSpec(0, pattern="all-to-all", ranks=2, nbytes="4XB")
 
 
 @pytest.mark.parametrize("name", ["compute_s", "release_s"])
 def test_stage_times_are_not_negative(name):
-    with pytest.raises(InputError, match=f"stage 'x': {name} must be finite and not negative"):
+    with pytest.raises(InputError, match=f"stage 'x': {name} must be at least 0, not -1"):
         Stage("x", **{name: -1.0})
 
 

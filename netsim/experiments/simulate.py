@@ -27,7 +27,7 @@ from netsim.fabric.policy import Allocator
 from netsim.jobs.patterns import make_pattern
 from netsim.jobs.plan import JobPlan, check_fits, place_randomly
 from netsim.jobs.process import JobProcess
-from netsim.model import Workload
+from netsim.model import JobSpec, Workload
 from netsim.network import Topology, read_network
 from netsim.traces import read_workload
 from netsim.units import Quantity, parse_rate, parse_seconds
@@ -56,7 +56,8 @@ class CapacityEvent:
     capacity: Quantity
 
 
-def simulate(network: Topology | str | Path, workload: Workload | str | Path, *,
+def simulate(network: Topology | str | Path,
+             workload: Workload | Sequence[JobSpec] | str | Path, *,
              allocator: str | Mapping[str, Any] | Allocator | type[Allocator] = "maxmin",
              observe_interval: Quantity = 0, seed: int = 0, until: Quantity | None = None,
              record: Sequence[str] = ("jobs", "coflows"),
@@ -68,8 +69,8 @@ def simulate(network: Topology | str | Path, workload: Workload | str | Path, *,
     ----------
     network : Topology, str or path
         A network, or what `read_network` reads.
-    workload : Workload, str or path
-        A workload, or what `read_workload` reads.
+    workload : Workload, sequence of JobSpec, str or path
+        A workload, its jobs, or what `read_workload` reads.
     allocator : str, mapping, Allocator or class
         Who gets which bandwidth; see `netsim.allocators.make_allocator`.
     observe_interval : quantity
@@ -111,13 +112,21 @@ def simulate(network: Topology | str | Path, workload: Workload | str | Path, *,
     np.float64(3.0)
     """
     run = _Run(network if isinstance(network, Topology) else read_network(network),
-               workload if isinstance(workload, Workload) else read_workload(workload, seed=seed),
+               _workload(workload, seed),
                make_allocator(allocator), observe_interval, seed, record, events, check)
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
     started = time.perf_counter()
     with show_progress(progress, run.coflows) as report:
         run.go(limit, report)
     return run.result(time.perf_counter() - started)
+
+
+def _workload(given: Workload | Sequence[JobSpec] | str | Path, seed: int) -> Workload:
+    if isinstance(given, Workload):
+        return given
+    if isinstance(given, str | Path):
+        return read_workload(given, seed=seed)
+    return Workload(given, seed=seed)
 
 
 class _Run:
@@ -143,7 +152,7 @@ class _Run:
             self.env, network, allocator, [job.arrival_s for job in workload],
             observe_interval=self.interval, check=check,
             observer=self.recorder if self.recorder.watches_fabric else None)
-        for at, link, capacity in sorted(changes):
+        for at, link, capacity in sorted(changes, key=lambda change: change[0]):
             self.env.timeout(at).callbacks.append(partial(self._change, link, capacity))
         most = network.capacity.copy()
         for _, link, capacity in changes:
@@ -174,6 +183,8 @@ class _Run:
     def go(self, limit: float, report: Callable[[int, int], None]) -> None:
         """Step until every job is done, or until `limit`."""
         env, recorder, jobs = self.env, self.recorder, len(self.jobs)
+        if limit < math.inf:
+            env.timeout(limit)  # so that the fabric does not run ahead of it
         while recorder.jobs_done < jobs and env.peek() <= limit:
             if env.peek() == math.inf:
                 raise self._stalled()
@@ -181,6 +192,8 @@ class _Run:
             self.steps += 1
             if self.steps % _REPORT_EVERY == 0:
                 report(recorder.coflows_done, self.coflows)
+        if recorder.jobs_done < jobs:
+            self.fabric.catch_up()
         report(recorder.coflows_done, self.coflows)
 
     def _stalled(self) -> StalledError:
@@ -190,7 +203,7 @@ class _Run:
                            for job, transfer in zip(ids[:5], pending, strict=False))
         more = f" and {len(pending) - 5} more" if len(pending) > 5 else ""
         return StalledError(
-            f"stalled at t = {self.env.now:g} s: allocator {type(self.allocator).__name__} gives "
+            f"stalled at t = {self.fabric.decided_s:g} s: allocator {type(self.allocator).__name__} gives "
             f"no bandwidth to {len(pending)} pending coflows, and nothing else will happen; "
             f"coflows of {listed}{more}")
 
@@ -230,5 +243,7 @@ def _resolve(event: CapacityEvent | Mapping[str, Any], network: Topology
         except TypeError:
             raise InputError("a capacity event has the keys at, link and capacity, not "
                              + ", ".join(map(str, event))) from None  # type: ignore[arg-type]
+    if not isinstance(event, CapacityEvent):
+        raise InputError(f"a capacity event is a CapacityEvent or a mapping, not {event!r}")
     return (parse_seconds(event.at, "event: at"), network.link(event.link),
             parse_rate(event.capacity, "event: capacity"))

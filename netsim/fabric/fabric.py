@@ -90,6 +90,13 @@ class Fabric:
         Check that every allocation is finite, non-negative and within capacity.
     observer : Observer, optional
         Is told of decisions, carried bytes and finished flows.
+
+    Attributes
+    ----------
+    decisions : int
+        How often the allocator has been asked.
+    decided_s : float
+        When it was last asked, in seconds.
     """
 
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
@@ -99,6 +106,7 @@ class Fabric:
         self.allocator = allocator
         self.table = FlowTable(network.capacity, job_arrivals)
         self.decisions = 0
+        self.decided_s = env.now
         self._listens = int(allocator.wakes_on) | _CAPACITY
         self._fair = False
         self._transfers: dict[int, Transfer] = {}
@@ -150,6 +158,10 @@ class Fabric:
         next_flow, next_coflow, _ = self.table.throttle(self._env.now)
         self._next = self._next_event(next_flow, next_coflow)
         self._happen(_CAPACITY)
+
+    def catch_up(self) -> None:
+        """Let bytes flow until now, where a run is to be stopped."""
+        self._move()
 
     def pending(self) -> list[Transfer]:
         """Return the coflows that are not complete, in order of validity."""
@@ -218,7 +230,7 @@ class Fabric:
         """Let bytes flow until now, and count the coflows that have finished."""
         start, now = self._moved_to, self._env.now
         self._moved_to = max(start, now)
-        slack = _NOTICE_SLACK * self._interval if self._interval else 4 * math.ulp(now)
+        slack = max(_NOTICE_SLACK * self._interval, 4 * math.ulp(now))
         # What a decision has sped up may end in no time at all.
         if not self._transfers or (now <= start and self._next > now + slack):
             return
@@ -261,6 +273,7 @@ class Fabric:
         view = FabricView(self.table, now, self.allocator.knows, Event(happened))
         allocation = self.allocator.allocate(view)
         self.decisions += 1
+        self.decided_s = now
         self._put_in_force(allocation, view)
         if self._observer is not None:
             self._observer.decided(now, self, allocation)

@@ -15,6 +15,10 @@ from netsim.units import Quantity, parse_rate
 __all__ = ["BigSwitch", "Topology", "big_switch"]
 
 
+#: More do not fit in memory anyway, and would end in a MemoryError.
+_MOST_HOSTS = 10_000_000
+
+
 class Topology:
     """Hosts on a network of directed links; the base of every network.
 
@@ -82,7 +86,8 @@ class Topology:
             If there is no such link.
         """
         link = self._link_ids.get(name, -1) if isinstance(name, str) else name
-        if not 0 <= link < self.links:
+        whole = isinstance(link, int | np.integer) and not isinstance(link, bool)
+        if not whole or not 0 <= link < self.links:
             such = (f", such as {self.link_names[0]!r} and {self.link_names[-1]!r}"
                     if self.links else "")
             raise InputError(f"network {self.name!r} has no link {name!r}; "
@@ -201,8 +206,9 @@ def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *
     >>> big_switch(4, "10Gbps").route(0, 3)
     array([0, 7])
     """
-    if isinstance(hosts, bool) or not isinstance(hosts, int | np.integer) or hosts < 1:
-        raise InputError(f"hosts must be a whole number of at least 1, not {hosts!r}")
+    whole = isinstance(hosts, int | np.integer) and not isinstance(hosts, bool)
+    if not whole or not 1 <= hosts <= _MOST_HOSTS:
+        raise InputError(f"hosts must be a whole number from 1 to {_MOST_HOSTS:,}, not {hosts!r}")
     out = _per_host(capacity if egress is None else egress, hosts, "egress capacity")
     into = _per_host(capacity if ingress is None else ingress, hosts, "ingress capacity")
     return BigSwitch(out, into, name=name, loopback_uses_ports=loopback_uses_ports)

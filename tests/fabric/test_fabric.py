@@ -113,6 +113,12 @@ class TestObservation:
         jobs = chain(0, [(0, 1, 0.5)]), chain(1, [(0, 2, 0.5 + 0.8e-6)])
         assert finish(*jobs, observe_interval=1) == pytest.approx([1, 1], abs=1e-6)
 
+    @pytest.mark.parametrize("allocator", ["maxmin", "parrot", "aalo-lbsf"])
+    def test_an_interval_finer_than_the_clock(self, allocator):
+        """At 2e4 s the clock's resolution is 4e-12 s, and 1e-6 of 1 us is less: no hang."""
+        job = chain(0, [(0, 1, 1)], [(1, 0, 2)], arrival=20000)
+        assert finish(job, allocator=allocator, observe_interval=1e-6) == pytest.approx([20003])
+
     def test_no_event_no_decision(self):
         """One flow of 9 s, observed every 0.1 s, is decided once."""
         result = netsim.simulate(NET, Workload([chain(0, [(0, 1, 9)])]), observe_interval="100ms")
@@ -175,6 +181,8 @@ class TestCapacityEvents:
         ({"at": -1, "link": 0, "capacity": 1}, "event: at must be at least 0, not -1"),
         ({"at": 1, "link": "up", "capacity": 1}, "has no link 'up'"),
         ({"at": 1, "link": 0, "capacity": -1}, "event: capacity must be at least 0, not -1"),
+        (("1s", 0, 1), "a capacity event is a CapacityEvent or a mapping"),
+        ({"at": 1, "link": 1.5, "capacity": 1}, "has no link 1.5"),
         ({"at": 1, "link": 0}, "has the keys at, link and capacity, not at, link"),
     ])
     def test_refused(self, event, message):
@@ -245,11 +253,40 @@ class TestBadAllocators:
             finish(chain(0, [(0, 1, 2)]), chain(1, [(2, 3, 2)]),
                    events=[{"at": 1, "link": 0, "capacity": 0}])
 
+    def test_a_stall_is_dated_from_the_last_decision(self):
+        """The link dies at 1; the alarm for the end at 2e6 s still rings, and says nothing."""
+        with pytest.raises(StalledError, match="stalled at t = 1 s"):
+            finish(chain(0, [(0, 1, 2e6)]), events=[{"at": 1, "link": 0, "capacity": 0}])
+
     def test_until_ends_a_run_that_would_stall(self):
         lazy = Fixed(lambda view: Allocation(np.zeros(view.flows)))
         jobs = netsim.simulate(NET, Workload([chain(0, [(0, 1, 1)])]), allocator=lazy,
                                until=5).jobs
         assert jobs["finish_s"].isna().all()
+
+
+def test_a_flow_starts_when_it_first_moves():
+    """Under max-min the fabric runs ahead: 1, 2 and 3 MB on ports of their own start at 0."""
+    job = chain(0, [(0, 1, 1), (1, 2, 2), (2, 3, 3)])
+    result = netsim.simulate(NET, [job])
+    assert result.coflows["start_s"].tolist() == [0]
+    assert result.jobs["start_s"].tolist() == [0]
+
+
+@pytest.mark.parametrize("allocator", ["maxmin", "parrot"])
+def test_until_records_what_moved_until_then(allocator):
+    """Stopped at 1.5 s: 1.5 MB of the 3 MB have crossed each of the two links."""
+    job = chain(0, [(0, 1, 3), (2, 3, 1)])
+    result = netsim.simulate(NET, [job], allocator=allocator, until=1.5, record=["links"])
+    carried = result.links.groupby("link", observed=True)["bytes"].sum()
+    assert carried["egress-0"] == carried["ingress-1"] == pytest.approx(1.5 * MB)
+    assert result.links["end_s"].max() == 1.5
+
+
+def test_events_of_one_instant_apply_in_the_order_given():
+    """The last one counts: 1 MB until 1, then half speed for 2 MB."""
+    events = [{"at": 1, "link": 0, "capacity": 2 * MB}, {"at": 1, "link": 0, "capacity": MB / 2}]
+    assert finish(chain(0, [(0, 1, 3)]), events=events) == [5]
 
 
 def test_a_policy_is_woken_when_it_asks():

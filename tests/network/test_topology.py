@@ -29,8 +29,9 @@ def test_capacities_per_host_and_direction():
 
 
 @pytest.mark.parametrize(("args", "error", "message"), [
-    ((0,), InputError, "hosts must be a whole number of at least 1, not 0"),
+    ((0,), InputError, "hosts must be a whole number from 1 to 10,000,000, not 0"),
     ((2.5,), InputError, "not 2.5"),
+    ((10**12,), InputError, "not 1000000000000"),
     ((2, "-1Gbps"), UnitError, "egress capacity must be greater than 0, not '-1Gbps'"),
     ((2, 0), UnitError, "must be greater than 0, not 0"),
     ((2, [1.0, float("nan")]), UnitError, "egress capacity of host 1 must be finite, not nan"),
@@ -49,7 +50,7 @@ def test_loopback_is_yes_or_no():
 def test_links_by_name_or_number():
     net = netsim.big_switch(3)
     assert net.link("ingress-1") == net.link(4) == 4
-    for wrong in ("ingress-3", 6, -1):
+    for wrong in ("ingress-3", 6, -1, 1.5, None, True):
         with pytest.raises(InputError, match=r"has no link .* such as 'egress-0' and 'ingress-2'"):
             net.link(wrong)
 

@@ -97,6 +97,8 @@ def _share_while_crowded(coflows, flows, hops, capacity, now, until, carried):
     while 2 * ended <= count:
         turn += 1
         _share(sharers, path, links, members, capacity, now, turn, finish)
+        if turn == 1:
+            _mark_started(coflows, owner, sharers, now)
         next_finish = _least(finish)
         ends = 0
         if next_finish < until:
@@ -111,6 +113,7 @@ def _share_while_crowded(coflows, flows, hops, capacity, now, until, carried):
             finish[i] = np.inf
             flows[index[i]].finish = now
             coflows[owner[i]].last = max(coflows[owner[i]].last, now)
+    _mark_started(coflows, owner, sharers, now)
     _write_back(coflows, flows, index, owner, sharers, path, finish, now, carried)
     return now, next_finish, 2 * ended > count
 
@@ -297,6 +300,13 @@ def _strike(sharer, path, links):
 
 
 @compiled
+def _mark_started(coflows, owner, sharers, now):
+    for i in range(len(owner)):
+        if sharers[i].rate > 0.0 and coflows[owner[i]].start < 0.0:
+            coflows[owner[i]].start = now
+
+
+@compiled
 def _write_back(coflows, flows, index, owner, sharers, path, finish, now, carried):
     for c in range(len(coflows)):
         coflows[c].base = 0.0
@@ -314,8 +324,6 @@ def _write_back(coflows, flows, index, owner, sharers, path, finish, now, carrie
             flow.finish = finish[i]
             row.base += flow.remaining
             row.finish = max(row.finish, finish[i])
-            if sharer.rate > 0.0 and row.start < 0.0:
-                row.start = now
         if len(carried):
             for p in range(sharer.start, sharer.stop):
                 carried[path[p]] += before - flow.remaining
