@@ -21,8 +21,8 @@ from netsim.units import Quantity, parse_bytes, parse_seconds
 __all__ = ["Flow", "Flows", "JobSpec", "Stage", "Workload"]
 
 
-#: Sizes outside are mistakes, and their quotients would leave the range of floats.
-_LEAST, _MOST = 1e-100, 1e100
+#: Larger sizes are mistakes, and their sums would leave the range of floats.
+_MOST_BYTES = 1e100
 
 
 class Flow(NamedTuple):
@@ -68,11 +68,10 @@ class Flows:
         if not self.src.shape == self.dst.shape == self.nbytes.shape:
             raise InputError("src, dst and nbytes of a coflow must have one length, not "
                              f"{len(self.src)}, {len(self.dst)} and {len(self.nbytes)}")
-        allowed = (self.nbytes == 0) | ((self.nbytes >= _LEAST) & (self.nbytes <= _MOST))
-        bad = np.flatnonzero(~allowed)
+        bad = np.flatnonzero(~((self.nbytes >= 0) & (self.nbytes <= _MOST_BYTES)))
         if len(bad):
             raise InputError(f"flow {bad[0]} has {self.nbytes[bad[0]]!r} bytes; "
-                             f"a size must be 0 or from {_LEAST:g} to {_MOST:g}")
+                             f"a size must be from 0 to {_MOST_BYTES:g}")
         if len(self.src) and min(self.src.min(), self.dst.min()) < 0:
             raise InputError("a flow's source and destination must not be negative")
 

@@ -25,7 +25,7 @@ def test_flows_are_read_only():
     (([0], [1], [-1.0]), "flow 0 has .*-1.0.* bytes"),
     (([0, 0], [1, 1], [1.0, np.nan]), "flow 1 has .*nan.* bytes"),
     (([0], [1], [np.inf]), "inf"),
-    (([0], [1], [5e-324]), "flow 0 has .*5e-324.* bytes; a size must be 0 or from 1e-100"),
+    (([0], [1], [1e101]), r"flow 0 has .*1e\+101.* bytes; a size must be from 0 to 1e\+100"),
     (([-1], [1], [1.0]), "must not be negative"),
     (([0, 1], [1], [1.0]), "one length, not 2, 1 and 1"),
     (([0.5], [1], [1.0]), "src must be whole numbers"),
@@ -64,7 +64,7 @@ def test_a_pattern_needs_ranks(ranks):
 
 @pytest.mark.parametrize("job", [-1, 1.5, "a", True])
 def test_ids_are_whole_numbers(job):
-    with pytest.raises(InputError, match=f"an id must be a whole number of at least 0, not {job!r}"):
+    with pytest.raises(InputError, match=f"an id must be a whole number .* not {job!r}"):
         JobSpec(job, stages=[PUSH])
 
 

@@ -202,8 +202,9 @@ class _Run:
         listed = ", ".join(f"job {job} (valid since {transfer.valid_s:g} s)"
                            for job, transfer in zip(ids[:5], pending, strict=False))
         more = f" and {len(pending) - 5} more" if len(pending) > 5 else ""
+        name = type(self.allocator).__name__
         return StalledError(
-            f"stalled at t = {self.fabric.decided_s:g} s: allocator {type(self.allocator).__name__} gives "
+            f"stalled at t = {self.fabric.decided_s:g} s: allocator {name} gives "
             f"no bandwidth to {len(pending)} pending coflows, and nothing else will happen; "
             f"coflows of {listed}{more}")
 

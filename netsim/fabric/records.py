@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["COFLOW", "DUST", "FLOW", "HOP", "JOB", "LOAD"]
+__all__ = ["COFLOW", "DUST", "FLOW", "HOP", "JOB", "LEAST_BYTES", "LOAD"]
 
 #: Relative tolerance: of a flow's size, of a link's capacity, of a share. Less is nothing.
 DUST = 1e-9
+
+#: A flow of fewer bytes has none: rates over it would leave the range of floats.
+LEAST_BYTES = 1e-100
 
 #: A flow. It crosses ``hops`` links, those of the HOP rows from ``hop`` on. ``finish`` is
 #: when it ends at its present rate, ``weight`` its weight where the fabric shares fairly,

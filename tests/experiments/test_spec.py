@@ -74,7 +74,7 @@ def test_quantities_are_in_base_units(tables) -> None:
     ({"network": {"kind": "big-switch", "hosts": 2, "egress": float("inf")}},
      "network.egress: egress capacity must be finite, not inf"),
     ({"network": {"kind": "big-switch", "hosts": 0}},
-     "network.hosts: hosts must be a whole number of at least 1, not 0"),
+     "network.hosts: hosts must be a whole number from 1 to 10,000,000, not 0"),
     ({"network": {"kind": "big-switch", "hosts": 2, "capcity": 1}},
      "network.capcity: unknown option of topology 'big-switch' 'capcity' (did you mean 'capacity"),
     ({"network": {"kind": "big-switch", "hosts": 2, "sha256": "0"}}, "network.sha256: sha256 is"),

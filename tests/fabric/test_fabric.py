@@ -36,6 +36,13 @@ def test_a_flow_too_short_for_the_clock(allocator):
                   ) == [1e6 + 1]
 
 
+@pytest.mark.parametrize("allocator", ["maxmin", "parrot",
+                                       {"name": "parrot", "work_conservation": "per_flow"}])
+def test_a_flow_beyond_the_range_of_floats_has_no_bytes(allocator):
+    assert finish(chain(0, [(0, 1, 5e-324 / MB), (1, 2, 1e-310), (2, 3, 1)]), allocator=allocator
+                  ) == [1]
+
+
 def test_a_flow_is_limited_by_the_slower_port():
     """Egress 2 MB/s into ingress 0.5 MB/s: 3 MB take 6 s."""
     net = netsim.big_switch(4, egress=2 * MB, ingress=MB / 2)

@@ -183,7 +183,6 @@ def spec(stages: list[Stage] | None = None, **keys: Any) -> JobSpec:
     (spec(hosts=None), "job 1 does not say the hosts of its ranks"),
     (spec(hosts=(0, -1)), "job 1 has a host that is not from 0 to 3"),
     (spec(hosts=(0, 4)), "job 1 has a host that is not from 0 to 3"),
-    (spec(id=-1), "job -1 has an id that is not from 0 to 1e+15"),
     (spec(arrival_s=1e16), "job 1 has an arrival, a release or a computation beyond 1e15 s"),
     (spec([Stage("1", [(0, 1, 1e19)])]), "job 1 has a flow beyond 1e18 bytes"),
     (spec([Stage("1", [FLOW], weight=1e-30)]), "job 1 has a stage with a weight that is not a "

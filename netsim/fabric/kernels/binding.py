@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled
-from netsim.fabric.records import FLOW, HOP, LOAD
+from netsim.fabric.records import FLOW, HOP, LEAST_BYTES, LOAD
 
 __all__ = ["bind"]
 
@@ -14,7 +14,8 @@ __all__ = ["bind"]
 def bind(src, dst, nbytes, ptr, links, capacity):
     """Return the FLOW, HOP and LOAD rows of a coflow.
 
-    Flows without bytes or without links are left out. Loads are in order of their links.
+    Flows without bytes (less than `LEAST_BYTES`) or without links are left out. Loads are in
+    order of their links.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ def bind(src, dst, nbytes, ptr, links, capacity):
     flow_count = 0
     hop_count = 0
     for f in range(len(nbytes)):
-        if nbytes[f] > 0.0 and ptr[f + 1] > ptr[f]:
+        if nbytes[f] >= LEAST_BYTES and ptr[f + 1] > ptr[f]:
             flow_count += 1
             hop_count += ptr[f + 1] - ptr[f]
             for h in range(ptr[f], ptr[f + 1]):
@@ -51,7 +52,7 @@ def bind(src, dst, nbytes, ptr, links, capacity):
     i = 0
     hop = 0
     for f in range(len(nbytes)):
-        if not (nbytes[f] > 0.0 and ptr[f + 1] > ptr[f]):
+        if not (nbytes[f] >= LEAST_BYTES and ptr[f + 1] > ptr[f]):
             continue
         row = rows[i]
         row.size = nbytes[f]
