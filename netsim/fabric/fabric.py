@@ -180,6 +180,10 @@ class Fabric:
         instant = math.ceil(at / self._interval - _GRID_SLACK) * self._interval
         return max(instant, self._env.now)
 
+    def _slack(self) -> float:
+        """Return how long after now something may be due and still count as due now."""
+        return max(_NOTICE_SLACK * self._interval, 4 * math.ulp(self._env.now))
+
     def _wake(self, at: float) -> None:
         """Set the alarm to `at`, or the observation instant that follows, if that is earlier.
 
@@ -208,7 +212,7 @@ class Fabric:
             self._complete()
             self._wake(self._env.now)
             return
-        if self._revisit_at <= self._env.now:
+        if self._revisit_at <= self._env.now + self._slack():
             self._happened |= _REVISIT
         if self._happened & self._listens:
             self._decide()
@@ -230,7 +234,7 @@ class Fabric:
         """Let bytes flow until now, and count the coflows that have finished."""
         start, now = self._moved_to, self._env.now
         self._moved_to = max(start, now)
-        slack = max(_NOTICE_SLACK * self._interval, 4 * math.ulp(now))
+        slack = self._slack()
         # What a decision has sped up may end in no time at all.
         if not self._transfers or (now <= start and self._next > now + slack):
             return

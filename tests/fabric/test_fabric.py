@@ -315,6 +315,14 @@ def test_a_policy_that_asks_is_woken_on_the_observation_grid():
                   ) == pytest.approx([2.6])
 
 
+@pytest.mark.parametrize("interval", ["100ms", "10ms", 0.05, 0])
+def test_asking_for_every_tenth_of_a_second(interval):
+    """13 * 0.1 is a rounding away from 1.2 + 0.1: both are the same instant, and no hang."""
+    asked = Fixed(lambda view: Allocation(view.maxmin(), revisit_at=view.now + 0.1))
+    assert finish(chain(0, [(0, 1, 5)]), allocator=asked, observe_interval=interval
+                  ) == pytest.approx([5])
+
+
 def test_a_policy_wakes_on_what_it_says():
     """Asked when a coflow becomes valid only: job 0's share stays a half after job 1 ends."""
     class Half(Allocator):
