@@ -152,6 +152,10 @@ class Stage:
         if not (isinstance(weight, int | float | np.number) and np.isfinite(weight)
                 and weight > 0):
             raise InputError(f"{owner}: weight must be finite and positive, not {weight!r}")
+        if isinstance(after, str) or isinstance(finishes_before, str):
+            wrong = after if isinstance(after, str) else finishes_before
+            raise InputError(f"{owner}: after and finishes_before are lists of names, "
+                             f"not {wrong!r}")
         values = {"name": name, "flows": flows, "after": tuple(after),
                   "compute_s": parse_seconds(compute_s, f"{owner}: compute_s"),
                   "finishes_before": tuple(finishes_before),
@@ -289,6 +293,9 @@ class Workload:
         object.__setattr__(self, "jobs", jobs)
         if not jobs:
             raise InputError(f"workload {self.name!r} has no jobs")
+        if not _whole(self.seed) or self.seed < 0:
+            raise InputError(f"workload {self.name!r}: seed must be a whole number of at least 0, "
+                             f"not {self.seed!r}")
         seen: set[int] = set()
         for job in jobs:
             if job.id in seen:

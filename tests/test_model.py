@@ -100,6 +100,17 @@ def test_workload_is_ordered_by_arrival_then_id():
     assert [job.id for job in Workload(jobs)] == [9, 2, 3]
 
 
+def test_a_list_of_names_is_not_a_string():
+    with pytest.raises(InputError, match="after and finishes_before are lists of names, not 'ab'"):
+        Stage("x", after="ab")
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True])
+def test_a_workloads_seed_is_a_whole_number(seed):
+    with pytest.raises(InputError, match=f"seed must be a whole number .* not {seed}"):
+        Workload([JobSpec(0, stages=[PUSH])], seed=seed)
+
+
 def test_workload_refused():
     with pytest.raises(InputError, match="has no jobs"):
         Workload([])
