@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from netsim.allocators.options import check_choice
 from netsim.errors import InputError
 from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
+from netsim.fabric.service import Service
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
 from netsim.units import Quantity, parse_bytes, parse_seconds
@@ -64,6 +65,7 @@ class DCLAS(Allocator):
     _entries: int = field(default=0, init=False, repr=False, compare=False)
 
     knows: ClassVar[Knowledge] = "sent"
+    wakes_on: ClassVar[Event] = Event.COFLOW
     scale_free: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -110,17 +112,17 @@ class DCLAS(Allocator):
         """Return queue shares and the pooled rest; see `Allocator.allocate`."""
         queue = self._move(view)
         order = self._fifo(view, queue)
-        used = np.unique(queue)
-        share = self._shares[used] / max(self._shares[used].sum(), 1e-300)
-        rates, pool = np.zeros(view.flows), np.zeros(len(view.capacity))
-        if not share.any():
-            pool = view.capacity.copy()
+        passed = self._passed(view)
+        limit = self._next_limit(queue, passed)
+        if self.weights == "strict":
+            # One queue that has all: what comes first in order, and nothing is left to pool.
+            one = np.zeros(len(view), dtype=np.int64)
+            service = Service(order, first="queues", queue=one, parts=[1.0], limit=limit)
         else:
-            for q, part in zip(used, share, strict=True):
-                rates, left = view.fill(order[queue[order] == q], part * view.capacity, rates)
-                pool += left
-        rates, _ = view.fill(order, pool, rates)
-        return Allocation(rates, revisit_at=self._next_move(view, queue, rates))
+            parts = self._shares / self._shares[np.unique(queue)].sum()
+            service = Service(order, first="queues", queue=queue, parts=parts, rest="maxmin",
+                              limit=limit)
+        return Allocation(service=service, revisit_at=self._next_look(view, queue, passed))
 
     # --- queues ----------------------------------------------------------------------
 
@@ -161,16 +163,15 @@ class DCLAS(Allocator):
             return np.lexsort((entry, queue))
         return np.lexsort((view.order, view.job, queue))
 
-    def _next_move(self, view: FabricView, queue: Ints, rates: NDArray[np.float64]) -> float:
-        """Return when the next move is due at these rates; inf if none is."""
+    def _next_limit(self, queue: Ints, passed: Ints) -> NDArray[np.float64] | None:
+        """Return the bytes that each coflow may send before it is to move once more."""
         if self._interval == math.inf:
+            return None
+        return np.append(self._limits, math.inf)[np.maximum(queue, passed)]
+
+    def _next_look(self, view: FabricView, queue: Ints, passed: Ints) -> float:
+        """Return when moves that are due but not seen yet will be; inf if there are none."""
+        if not 0 < self._interval < math.inf or not np.any(queue < passed):
             return math.inf
-        limit = np.append(self._limits, math.inf)[np.maximum(queue, self._passed(view))]
-        speed = np.bincount(view.coflow, rates, len(view))
-        due = np.where(queue < self._passed(view), view.now, math.inf)
-        moving = (speed > 0) & np.isfinite(limit)
-        crossing = view.now + (limit[moving] - view.sent[moving]) / speed[moving]
-        at = min(due.min(), crossing.min(initial=math.inf))
-        if self._interval and at < math.inf:
-            at = math.ceil(at / self._interval - _GRID_SLACK) * self._interval
-        return max(at, math.nextafter(view.now, math.inf))
+        at = math.ceil(view.now / self._interval - _GRID_SLACK) * self._interval
+        return at if at > view.now else at + self._interval

@@ -6,13 +6,15 @@ which is Varys: Chowdhury, Zhong, Stoica, "Efficient Coflow Scheduling with Vary
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import check_choice, rank
+from netsim.allocators.options import check_choice
 from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.service import Service, rank
 from netsim.fabric.view import FabricView
 
 __all__ = ["FIFO", "LCF", "NCF", "SCF", "SEBF", "Ordered"]
@@ -38,13 +40,12 @@ class Ordered(Allocator):
 
     work_conservation: str = "maxmin"
     decisions: str = "flow"
-    _order: NDArray[np.int64] | None = field(default=None, init=False, repr=False, compare=False)
+
+    wakes_on: ClassVar[Event] = Event.COFLOW
 
     def __post_init__(self) -> None:
         check_choice("work_conservation", self.work_conservation, ("greedy", "maxmin", "none"))
         check_choice("decisions", self.decisions, ("coflow", "flow"))
-        # An instance's own, where the class says Event.ANY.
-        self.wakes_on = Event.ANY if self.decisions == "flow" else Event.COFLOW  # type: ignore
 
     @property
     def order_free(self) -> bool:
@@ -57,21 +58,10 @@ class Ordered(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return MADD rates in order, and backfill; see `Allocator.allocate`."""
-        if self._order is None or view.events & Event.COFLOW:
-            self._order = rank(self.keys(view))
-        rates, left = view.madd(self._order)
-        if self.work_conservation == "maxmin":
-            rates, _ = view.fill(self._order, left, rates)
-        elif self.work_conservation == "greedy":
-            rates, _ = view.greedy_flows(flows_in_order(view, self._order), left, rates)
-        return Allocation(rates)
-
-
-def flows_in_order(view: FabricView, order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the flows of the coflows in `order`, each coflow's in list order."""
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    return np.argsort(place[view.coflow], kind="stable")
+        service = Service(rank(self.keys(view)), first="madd", rest=self.work_conservation)
+        if self.decisions == "coflow":
+            return Allocation(view.serve(service))
+        return Allocation(service=service)
 
 
 @dataclass

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
-from netsim.allocators.ordered import flows_in_order
 from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.service import Service
 from netsim.fabric.view import FabricView
 
 __all__ = ["Sincronia"]
@@ -32,6 +33,8 @@ class Sincronia(Allocator):
     reorder: str = "arrival+completion"
     _ids: NDArray[np.int64] | None = field(default=None, init=False, repr=False, compare=False)
 
+    wakes_on: ClassVar[Event] = Event.COFLOW
+
     def __post_init__(self) -> None:
         check_choice("reorder", self.reorder, ("arrival", "arrival+completion"))
 
@@ -52,5 +55,4 @@ class Sincronia(Allocator):
             self._ids = view.id[view.bssi()[0]]
         place = {coflow: position for position, coflow in enumerate(self._ids.tolist())}
         order = np.argsort([place[coflow] for coflow in view.id.tolist()], kind="stable")
-        rates, _ = view.greedy_flows(flows_in_order(view, order))
-        return Allocation(rates)
+        return Allocation(service=Service(order, rest="greedy"))

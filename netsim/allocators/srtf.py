@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from netsim.allocators.options import rank
-from netsim.fabric.policy import Allocation, Allocator
+from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
+from netsim.fabric.service import Service
 from netsim.fabric.view import FabricView
 
 __all__ = ["SRTF"]
@@ -21,6 +22,8 @@ class SRTF(Allocator):
     something happens; on equal ports a crossing in between changes nothing.
     """
 
+    wakes_on: ClassVar[Event] = Event.COFLOW
+
     @property
     def work_conserving(self) -> bool:
         """True: a flow stops growing when a link of its is full."""
@@ -28,8 +31,8 @@ class SRTF(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return greedy rates in that order; see `Allocator.allocate`."""
-        rates, _ = view.greedy_flows(rank(view.flow_remaining))
-        return Allocation(rates)
+        order = np.arange(len(view))
+        return Allocation(service=Service(order, rest="greedy", by_size=True))
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class CoflowFair(Allocator):
     A flow of coflow c has the weight w_c/n_c, where n_c is the number of c's unfinished flows.
     """
 
-    knows = "sent"
+    knows: ClassVar[Knowledge] = "sent"
 
     @property
     def work_conserving(self) -> bool:

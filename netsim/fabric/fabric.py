@@ -13,6 +13,7 @@ from netsim.errors import AllocationError
 from netsim.fabric.demand import Demand
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.service import Service
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
 
@@ -107,8 +108,9 @@ class Fabric:
         self.table = FlowTable(network.capacity, job_arrivals)
         self.decisions = 0
         self.decided_s = env.now
-        self._listens = int(allocator.wakes_on) | _CAPACITY
-        self._fair = False
+        self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT
+        self._runs_ahead = False
+        self._service: Service | None = None
         self._transfers: dict[int, Transfer] = {}
         self._submissions = 0
         self._env = env
@@ -120,9 +122,10 @@ class Fabric:
         self._moved_to = env.now
         self._finished = 0
         self._wake_at = math.inf
-        self._alarm_number = 0
+        self._alarms: list[float] = []
         self._next = math.inf
         self._revisit_at = math.inf
+        self._asks_at = math.inf
 
     # --- what jobs call --------------------------------------------------------------
 
@@ -185,25 +188,30 @@ class Fabric:
         return max(_NOTICE_SLACK * self._interval, 4 * math.ulp(self._env.now))
 
     def _wake(self, at: float) -> None:
-        """Set the alarm to `at`, or the observation instant that follows, if that is earlier.
+        """Ask to be woken at `at`, or the observation instant that follows, if not earlier."""
+        self._wake_at = min(self._wake_at, self._observed(at))
+        self._arm()
 
-        SimPy's events cannot be moved: the alarm that counts is the one with the present
-        number, and earlier ones ring unheard.
+    def _arm(self) -> None:
+        """See that an alarm rings when we are to be woken.
+
+        SimPy's events cannot be moved: one that is set already and rings too early sets the
+        next. The alarms that are set are thus ever earlier ones, and few.
         """
-        at = self._observed(at)
-        if at >= self._wake_at:
+        if self._alarms and self._alarms[-1] <= self._wake_at:
             return
-        self._wake_at = at
-        self._alarm_number += 1
+        self._alarms.append(self._wake_at)
         alarm = simpy.Event(self._env)
-        alarm._ok, alarm._value = True, self._alarm_number
+        alarm._ok, alarm._value = True, None
         alarm.callbacks.append(self._on_alarm)
         self._env.schedule(alarm, _LATE,  # type: ignore[arg-type]
-                           max(at - self._env.now, 0.0))
+                           max(self._wake_at - self._env.now, 0.0))
 
-    def _on_alarm(self, alarm: simpy.Event) -> None:
+    def _on_alarm(self, _: simpy.Event) -> None:
         """Let bytes flow until now; tell jobs what has completed; decide anew."""
-        if alarm.value != self._alarm_number:
+        if self._alarms.pop() < self._wake_at:
+            if self._wake_at < math.inf:
+                self._arm()
             return
         self._wake_at = math.inf
         self._move()
@@ -216,8 +224,8 @@ class Fabric:
             self._happened |= _REVISIT
         if self._happened & self._listens:
             self._decide()
-        elif self._fair and self._happened & _FLOW_DONE:
-            self._share()
+        elif self._runs_ahead and self._happened & _FLOW_DONE:
+            self._run_ahead()
         elif self._happened:
             self._next = self._next_event(*self.table.next_finishes())
         self._set_alarm()
@@ -271,7 +279,7 @@ class Fabric:
                            transfer.order)
         self._submitted.clear()
         happened, self._happened = self._happened, 0
-        self._next = self._revisit_at = math.inf
+        self._next = self._revisit_at = self._asks_at = math.inf
         if not self._transfers:
             return
         view = FabricView(self.table, now, self.allocator.knows, Event(happened))
@@ -286,23 +294,25 @@ class Fabric:
         if not isinstance(allocation, Allocation):
             raise self._refuse(f"returned {type(allocation).__name__}, not an Allocation")
         now = self._env.now
-        if not allocation.revisit_at > now:
+        if not (isinstance(allocation.revisit_at, float | int) and allocation.revisit_at > now):
             raise self._refuse(f"asks to be woken at {allocation.revisit_at!r} s, "
                                f"which is not after now, {now!r} s")
-        self._revisit_at = allocation.revisit_at
-        if self._revisit_at < math.inf and self._observed(self._revisit_at) <= now:
-            self._revisit_at = now + self._interval
-        self._fair = allocation.weights is not None
+        self._asks_at = self._due(allocation.revisit_at)
+        self._revisit_at = self._asks_at
+        self._service = allocation.service
+        self._runs_ahead = allocation.weights is not None or self._service is not None
+        if self.allocator.knows == "sent":
+            self._check_blind(allocation)
         if allocation.weights is not None:
             given = self._shaped("weights", allocation.weights, view.flows)
             if not self.table.set_weights(given):
                 raise self._infeasible(given, -2)
-            self._share()
+        elif self._service is not None:
+            self._shaped("service", self._service.order, len(view))
+        if self._runs_ahead:
+            self._run_ahead()
             return
         if allocation.shares is not None:
-            if self.allocator.knows == "sent":
-                raise self._refuse('returned shares, which are of LP rates and so use sizes, '
-                                   'but it declares that it knows "sent" only')
             given = self._shaped("shares", allocation.shares, len(view))
             next_flow, next_coflow, link = self.table.apply_shares(given, now, self._check)
         else:
@@ -314,19 +324,37 @@ class Fabric:
         self._next = self._next_event(next_flow, next_coflow)
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
-        return next_flow if self._fair or self._listens & _FLOW_DONE else next_coflow
+        return next_flow if self._runs_ahead or self._listens & _FLOW_DONE else next_coflow
 
-    def _share(self) -> None:
-        """Share max-min fairly, ahead of the clock as far as nothing else can happen."""
+    def _due(self, at: float) -> float:
+        """Return when something that is due at `at` is seen: later than now in any case."""
+        if at < math.inf and self._observed(at) <= self._env.now:
+            return max(self._env.now + self._interval, math.nextafter(self._env.now, math.inf))
+        return at
+
+    def _run_ahead(self) -> None:
+        """Share or serve anew at each flow's end, ahead of the clock while nothing else happens."""
         self._happened = 0
         now = self._env.now
         carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
-        until = -math.inf if self._interval else min(self._env.peek(), self._revisit_at)
-        self._moved_to, self._next = self.table.share_until(now, until, carried)
+        until = -math.inf if self._interval else min(self._env.peek(), self._asks_at)
+        if self._service is None:
+            self._moved_to, self._next = self.table.share_until(now, until, carried)
+        else:
+            self._moved_to, self._next, crossing = self.table.serve_until(
+                self._service, now, until, carried)
+            self._revisit_at = min(self._asks_at, self._due(crossing))
         if self._observer is not None and self._moved_to > now:
             self._observer.moved(now, self._moved_to, carried)
 
-    def _shaped(self, kind: str, given: NDArray[np.float64], wanted: int) -> NDArray[np.float64]:
+    def _check_blind(self, allocation: Allocation) -> None:
+        by_size = allocation.shares is not None or (
+            allocation.service is not None and allocation.service.first == "madd")
+        if by_size:
+            raise self._refuse("returned shares or MADD, which use sizes, but it declares that "
+                               'it knows "sent" only')
+
+    def _shaped(self, kind: str, given: NDArray[Any], wanted: int) -> NDArray[Any]:
         if given.shape != (wanted,):
             raise self._refuse(f"returned {kind} of shape {given.shape}, not ({wanted},)")
         return given

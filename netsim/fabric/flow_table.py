@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from netsim.fabric.demand import Demand
 from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.fair import share_until
+from netsim.fabric.kernels.greedy import greedy_until
+from netsim.fabric.kernels.serving import serve_until
 from netsim.fabric.records import COFLOW, FLOW, HOP, JOB, LOAD
+from netsim.fabric.service import Service
 
 __all__ = ["FlowTable"]
 
@@ -169,6 +172,19 @@ class FlowTable:
         self._spread()
         self._fresh = False
         return share_until(self.coflows, self.flows, self.hops, self.capacity, now, until, carried)
+
+    def serve_until(self, service: Service, now: float, until: float,
+                    carried: NDArray[np.float64]) -> tuple[float, float, float]:
+        """Serve coflows in order from now on; see `serving.serve_until`, `greedy.greedy_until`."""
+        self._spread()
+        self._fresh = False
+        if service.flow_by_flow:
+            now, next_finish = greedy_until(
+                self.coflows, self.flows, self.hops, self.capacity, service.order,
+                service.by_size, now, until, carried)
+            return now, next_finish, np.inf
+        return serve_until(self.coflows, self.flows, self.hops, self.loads, self.capacity,
+                           service.rule, now, until, carried)
 
     def _spread(self) -> None:
         if self.in_step:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import AllocationError
+from netsim.fabric.service import Service
 
 if TYPE_CHECKING:
     from netsim.fabric.view import FabricView
@@ -35,7 +36,7 @@ class Event(enum.IntFlag):
 
 
 class Allocation:
-    """Who gets which bandwidth until the next decision. Give one of three forms.
+    """Who gets which bandwidth until the next decision. Give one of four forms.
 
     Parameters
     ----------
@@ -49,6 +50,8 @@ class Allocation:
     weights : array_like of float, shape (flows,), optional
         The links share max-min fairly by these weights, anew whenever a flow ends; the
         policy need not be asked on that.
+    service : Service, optional
+        Coflows are served in order, anew whenever a flow ends; likewise.
     revisit_at : float
         An instant at which to be asked again even if nothing happens, in seconds.
     note : mapping of str to float, optional
@@ -57,19 +60,20 @@ class Allocation:
     Raises
     ------
     AllocationError
-        If not exactly one of `rates`, `shares` and `weights` is given.
+        If not exactly one of `rates`, `shares`, `weights` and `service` is given.
     """
 
-    __slots__ = ("note", "rates", "revisit_at", "shares", "weights")
+    __slots__ = ("note", "rates", "revisit_at", "service", "shares", "weights")
 
     def __init__(self, rates: ArrayLike | None = None, *, shares: ArrayLike | None = None,
-                 weights: ArrayLike | None = None, revisit_at: float = math.inf,
-                 note: Mapping[str, float] | None = None) -> None:
-        if (rates is None) + (shares is None) + (weights is None) != 2:
-            raise AllocationError("an Allocation takes one of rates, shares and weights")
+                 weights: ArrayLike | None = None, service: Service | None = None,
+                 revisit_at: float = math.inf, note: Mapping[str, float] | None = None) -> None:
+        if sum(form is not None for form in (rates, shares, weights, service)) != 1:
+            raise AllocationError("an Allocation takes one of rates, shares, weights and service")
         self.rates = None if rates is None else _floats(rates)
         self.shares = None if shares is None else _floats(shares)
         self.weights = None if weights is None else _floats(weights)
+        self.service = service
         self.revisit_at = revisit_at
         self.note = note
 
@@ -78,7 +82,7 @@ def _floats(values: ArrayLike) -> NDArray[np.float64]:
     try:
         return np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise AllocationError(f"rates and shares must be numbers: {error}") from error
+        raise AllocationError(f"rates, shares and weights must be numbers: {error}") from error
 
 
 class Allocator:
@@ -92,7 +96,8 @@ class Allocator:
     knows : {"sizes", "sent", "jobs"}
         What the policy may see, see `Knowledge`; sizes that it may not see are NaN.
     wakes_on : Event
-        The events on which it is asked. It is always asked after a capacity change.
+        The events on which it is asked. It is always asked after a capacity change, and when
+        it has asked to be.
     scale_free : bool
         Whether rates scale with the unit of bytes; False for a policy that counts in absolute
         bytes, such as thresholds of queues. `netsim.testing.check_allocator` holds it to that.

@@ -9,6 +9,7 @@ from netsim.errors import AllocationError
 from netsim.fabric.kernels import blocks, ordered
 from netsim.fabric.kernels.fair import maxmin
 from netsim.fabric.policy import Allocation
+from netsim.fabric.service import Service, rank
 from netsim.fabric.state import FabricState, Floats, Ints
 
 __all__ = ["FabricView"]
@@ -104,10 +105,12 @@ class FabricView(FabricState):
     def rates(self, allocation: Allocation) -> Floats:
         """Return the bytes per second that an allocation gives each flow. Shape (F,)."""
         if allocation.shares is not None:
-            self._table.refresh()
+            self._need_sizes("shares")
             return blocks.lp_rates(self._rows, self._table.flows, allocation.shares)
         if allocation.weights is not None:
             return self.maxmin(allocation.weights)
+        if allocation.service is not None:
+            return self.serve(allocation.service)
         assert allocation.rates is not None
         return allocation.rates.copy()
 
@@ -150,6 +153,30 @@ class FabricView(FabricState):
         ordered.fill(self._rows, table.flows, table.hops, table.loads, _ints(order),
                      table.capacity, left, rates)
         return rates, left
+
+    def serve(self, service: Service) -> Floats:
+        """Return the rates at which a service in order begins. Shape (F,)."""
+        rates, left = np.zeros(self.flows), self._table.capacity.copy()
+        if service.first == "madd":
+            rates, left = self.madd(service.order)
+        elif service.first == "queues":
+            left[:] = 0.0
+            queues = service.queue[service.order]
+            for queue in np.unique(queues):
+                part = service.parts[queue] * self._table.capacity
+                rates, part = self.fill(service.order[queues == queue], part, rates)
+                left += part
+        if service.rest == "maxmin":
+            rates, _ = self.fill(service.order, left, rates)
+        elif service.rest == "greedy":
+            place = np.empty(len(self), dtype=np.int64)
+            place[service.order] = np.arange(len(self))
+            order = np.argsort(place[self.coflow], kind="stable")
+            if service.by_size:
+                self._need_sizes("a service by size")
+                order = order[rank(self._flow_remaining[order])]
+            rates, _ = self.greedy_flows(order, left, rates)
+        return rates
 
     def greedy_flows(self, order: ArrayLike, left: ArrayLike | None = None,
                      rates: ArrayLike | None = None) -> tuple[Floats, Floats]:

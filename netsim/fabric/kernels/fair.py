@@ -14,7 +14,7 @@ from numba import njit
 from netsim.fabric.kernels import compiled
 from netsim.fabric.records import DUST
 
-__all__ = ["maxmin", "share_until"]
+__all__ = ["least", "maxmin", "share_until"]
 
 #: Relative: flows that end within a few roundings of one another end together.
 _ULPS = 1e-15
@@ -99,7 +99,7 @@ def _share_while_crowded(coflows, flows, hops, capacity, now, until, carried):
         _share(sharers, path, links, members, capacity, now, turn, finish)
         if turn == 1:
             _mark_started(coflows, owner, sharers, now)
-        next_finish = _least(finish)
+        next_finish = least(finish)
         ends = 0
         if next_finish < until:
             ends = _ending(coflows, owner, finish, next_finish, ending)
@@ -199,7 +199,7 @@ def _share(sharers, path, links, members, capacity, now, turn, finish):
             live[lives] = k
             lives += 1
     while lives > 0:
-        lowest = _least(levels[:lives])
+        lowest = least(levels[:lives])
         if lowest == np.inf:
             return
         place = 0
@@ -230,11 +230,12 @@ def _level(link, capacity):
 
 # Without NaN or signed zeros a minimum can be taken four at a time.
 @njit(cache=True, fastmath={"nnan", "nsz"})
-def _least(values):
-    least = np.inf
+def least(values):
+    """Return the least of values that are not NaN; inf of none."""
+    found = np.inf
     for i in range(len(values)):
-        least = min(least, values[i])
-    return least
+        found = min(found, values[i])
+    return found
 
 
 @compiled
