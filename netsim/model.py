@@ -8,7 +8,7 @@ host each rank runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.units import Quantity, parse_bytes, parse_seconds
 
-__all__ = ["Flow", "Flows", "JobSpec", "Stage", "Workload"]
+__all__ = ["Flow", "Flows", "JobSpec", "Stage", "Workload", "parents_first"]
 
 
 #: Larger sizes are mistakes, and their sums would leave the range of floats.
@@ -169,31 +169,49 @@ def _whole(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _check_stages(stages: Sequence[Stage], owner: str) -> None:
-    """Refuse duplicate names, unknown parents and cycles; Kahn's algorithm."""
-    names = [stage.name for stage in stages]
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+def parents_first(names: Sequence[str], parents: Sequence[Collection[str]], owner: str
+                  ) -> list[int]:
+    """Return the places of an iteration's stages, each behind all that it depends on.
+
+    Kahn's algorithm: linear in stages and dependencies.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The stages.
+    parents : sequence of collection of str
+        For each stage, those that it depends on; the same one twice counts once.
+    owner : str
+        Whose stages they are, for the message.
+
+    Raises
+    ------
+    InputError
+        If two stages have one name, or one depends on a stage that is not there, or on itself.
+    """
+    place = {name: k for k, name in enumerate(names)}
+    if len(place) < len(names):
+        twice = next(name for k, name in enumerate(names) if place[name] != k)
         raise InputError(f"{owner}: two stages are named {twice!r}")
-    waits = {stage.name: {*stage.after, *stage.finishes_before} for stage in stages}
-    children: dict[str, list[str]] = {name: [] for name in names}
-    for name, parents in waits.items():
-        unknown = parents.difference(children)
-        if unknown:
-            raise InputError(f"{owner}: stage {name!r} depends on {min(unknown)!r}, "
-                             f"which is not one of its stages: {', '.join(names)}")
-        for parent in parents:
-            children[parent].append(name)
-    ready = [name for name, parents in waits.items() if not parents]
-    blocked = {name: len(parents) for name, parents in waits.items()}
-    for name in ready:
-        for child in children[name]:
-            blocked[child] -= 1
-            if not blocked[child]:
-                ready.append(child)
-    if len(ready) < len(names):
-        cycle = [name for name in names if blocked[name]]
+    children: list[list[int]] = [[] for _ in names]
+    blockers = [0] * len(names)
+    for k, needed in enumerate(map(dict.fromkeys, parents)):
+        for parent in needed:
+            if parent not in place:
+                raise InputError(f"{owner}: stage {names[k]!r} depends on {parent!r}, "
+                                 f"which is not one of its stages: {', '.join(names)}")
+            children[place[parent]].append(k)
+        blockers[k] = len(needed)
+    found = [k for k, count in enumerate(blockers) if not count]
+    for stage in found:  # which grows
+        for child in children[stage]:
+            blockers[child] -= 1
+            if not blockers[child]:
+                found.append(child)
+    if len(found) < len(names):
+        cycle = [name for name, count in zip(names, blockers, strict=True) if count]
         raise InputError(f"{owner}: dependency cycle among stages {', '.join(cycle)}")
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,7 +273,8 @@ class JobSpec:
         for name, parse in (("arrival_s", parse_seconds), ("nbytes", parse_bytes),
                             ("compute_s", parse_seconds)):
             object.__setattr__(self, name, parse(getattr(self, name), f"{owner}: {name}"))
-        _check_stages(self.stages, owner)
+        parents_first([stage.name for stage in self.stages],
+                      [(*stage.after, *stage.finishes_before) for stage in self.stages], owner)
         if self.stages:
             needed = max((s.flows.ranks for s in self.stages if s.flows is not None), default=0)
             object.__setattr__(self, "ranks", max(self.ranks, needed))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from zlib import crc32
 
@@ -12,90 +12,13 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.fabric.demand import Demand
+from netsim.jobs.graph import Dag, StageGraph
 from netsim.jobs.patterns import make_pattern
 from netsim.model import JobSpec, Stage
 from netsim.network import Topology
 from netsim.streams import stream
 
-__all__ = ["JobPlan", "StageGraph", "check_fits", "draw_stages", "place_randomly"]
-
-
-@dataclass(frozen=True)
-class StageGraph:
-    """One iteration's stages, bound to a network.
-
-    Attributes
-    ----------
-    stages : tuple of Stage
-    demands : tuple of Demand or None
-        What each stage sends; None where it only computes.
-    """
-
-    stages: tuple[Stage, ...]
-    demands: tuple[Demand | None, ...]
-
-    @cached_property
-    def children(self) -> tuple[tuple[int, ...], ...]:
-        """The stages that each stage must complete for. Indices."""
-        return self._dependents("after")
-
-    @cached_property
-    def held(self) -> tuple[tuple[int, ...], ...]:
-        """The stages that cannot finish before each stage does. Indices."""
-        return self._dependents("finishes_before")
-
-    def _dependents(self, relation: str) -> tuple[tuple[int, ...], ...]:
-        found: dict[str, list[int]] = {stage.name: [] for stage in self.stages}
-        for child, stage in enumerate(self.stages):
-            for parent in dict.fromkeys(getattr(stage, relation)):
-                found[parent].append(child)
-        return tuple(tuple(children) for children in found.values())
-
-    @cached_property
-    def order(self) -> tuple[int, ...]:
-        """The place of each stage by (depth, release, list); depth counts parents in line."""
-        depth: dict[str, int] = {}
-        while len(depth) < len(self.stages):
-            for stage in self.stages:
-                parents = (*stage.after, *stage.finishes_before)
-                if stage.name not in depth and all(name in depth for name in parents):
-                    depth[stage.name] = 1 + max((depth[name] for name in parents), default=-1)
-        ranked = sorted(range(len(self.stages)), key=lambda index: (
-            depth[self.stages[index].name], self.stages[index].release_s, index))
-        places = {index: place for place, index in enumerate(ranked)}
-        return tuple(places[index] for index in range(len(self.stages)))
-
-    @cached_property
-    def gamma_s(self) -> float:
-        """Sum of the effective bottlenecks of all coflows, in seconds."""
-        return sum(demand.gamma for demand in self.demands if demand is not None)
-
-    def length(self, *, released: bool) -> float:
-        """Return the longest path through compute times and bottlenecks, in seconds.
-
-        The iteration's duration if it had the network to itself and parallel coflows did
-        not share links: for a chain of stages, the sum of all.
-
-        Parameters
-        ----------
-        released : bool
-            Whether stages wait for their ``release_s``, as in the first iteration.
-        """
-        ends: dict[str, float] = {}
-        waiting = list(zip(self.stages, self.demands, strict=True))
-        while waiting:
-            later = []
-            for stage, demand in waiting:
-                if all(name in ends for name in (*stage.after, *stage.finishes_before)):
-                    start = max((ends[name] for name in stage.after), default=0.0)
-                    start = max(start, stage.release_s if released else 0.0)
-                    end = start + stage.compute_s + (demand.gamma if demand is not None else 0.0)
-                    ends[stage.name] = max(end, *(ends[name] for name in stage.finishes_before),
-                                           0.0)
-                else:
-                    later.append((stage, demand))
-            waiting = later
-        return max(ends.values())
+__all__ = ["JobPlan", "check_fits", "draw_stages", "place_randomly"]
 
 
 class JobPlan:
@@ -136,7 +59,8 @@ class JobPlan:
             stages = tuple(stage if stage.after
                            else replace(stage, compute_s=stage.compute_s + spec.compute_s)
                            for stage in stages)
-        return StageGraph(stages, tuple(self._demand(stage) for stage in stages))
+        return StageGraph(stages, tuple(self._demand(stage) for stage in stages),
+                          Dag.of(stages))
 
     def _demand(self, stage: Stage) -> Demand | None:
         if stage.flows is None:
