@@ -96,7 +96,6 @@ class Recorder:
                      if name in record and name != "jobs"}
         self.coflows_done = 0
         self.jobs_done = 0
-        self.cct_total = 0.0
         self.bytes_of_job = [0.0] * len(first_coflow)
         self.coflows_of_job = [0] * len(first_coflow)
         self.notes: list[dict[str, float]] = []
