@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from netsim.checks import check_options
 from netsim.errors import InputError, NetsimError, UnknownNameError
 from netsim.fabric.policy import Allocator
 
@@ -88,10 +89,7 @@ def allocator_options(name: str) -> dict[str, Any]:
 def _make(kind: Any, name: str, options: dict[str, Any]) -> Allocator:
     if not (isinstance(kind, type) and issubclass(kind, Allocator)):
         raise InputError(f"{name!r} is not an allocator: it must derive from netsim.Allocator")
-    known = inspect.signature(kind).parameters
-    for option in options:
-        if option not in known:
-            raise UnknownNameError(f"option of allocator {name!r}", option, known)
+    check_options(kind, options, f"allocator {name!r}")
     try:
         made: Allocator = kind(**options)
     except NetsimError:

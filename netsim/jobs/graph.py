@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from netsim.checks import parents_first
 from netsim.fabric.demand import Demand
-from netsim.model import Stage, parents_first
+from netsim.model import Stage
 
 __all__ = ["Dag", "StageGraph"]
 
@@ -44,7 +45,7 @@ class Dag:
         Raises
         ------
         InputError
-            As `netsim.model.parents_first` does.
+            As `netsim.checks.parents_first` does.
         """
         return _dag(tuple(stage.name for stage in stages),
                     tuple(stage.after for stage in stages),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from netsim.checks import check_options
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.network import builders
 from netsim.network.graph_files import GRAPH_SUFFIXES, graph, parse_json, read_text
@@ -33,14 +33,7 @@ def make_network(kind: str, **options: Any) -> Topology:
     """
     if kind not in TOPOLOGIES:
         raise UnknownNameError("topology", kind, TOPOLOGIES)
-    parameters = inspect.signature(TOPOLOGIES[kind]).parameters
-    for option in options:
-        if option not in parameters:
-            raise UnknownNameError(f"option of topology {kind!r}", option, parameters)
-    required = [name for name, parameter in parameters.items()
-                if parameter.default is parameter.empty and name not in options]
-    if required:
-        raise InputError(f"topology {kind!r} needs: {', '.join(required)}")
+    check_options(TOPOLOGIES[kind], options, f"topology {kind!r}")
     return TOPOLOGIES[kind](**options)
 
 
