@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
+from netsim.checks import check_whole
 from netsim.errors import InputError, StalledError
+from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
 from netsim.experiments.recorder import Recorder
 from netsim.experiments.result import Result
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.policy import Allocator
-from netsim.jobs.patterns import make_pattern
 from netsim.jobs.plan import JobPlan, check_fits, place_randomly
 from netsim.jobs.process import JobProcess
 from netsim.model import JobSpec, Workload
@@ -116,7 +117,7 @@ def simulate(network: Topology | str | Path,
                make_allocator(allocator), observe_interval, seed, record, events, check)
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
     started = time.perf_counter()
-    with show_progress(progress, run.coflows) as report:
+    with show_progress(progress, run.numbers.total) as report:
         run.go(limit, report)
     return run.result(time.perf_counter() - started)
 
@@ -138,14 +139,12 @@ class _Run:
         self.network, self.workload, self.allocator = network, workload, allocator
         self.seed = seed
         self.interval = parse_seconds(observe_interval, "observe_interval")
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise InputError(f"seed must be a whole number of at least 0, not {seed!r}")
+        check_whole(seed, "seed")
         for job in workload:
             check_fits(job, network)
         changes = [_resolve(event, network) for event in events]
-        self.first_coflow = self._number_coflows()
-        self.coflows = self.first_coflow.pop()
-        self.recorder = Recorder(record, self.first_coflow)
+        self.numbers = CoflowNumbers(workload)
+        self.recorder = Recorder(record, len(workload), self.numbers)
         self.steps = 0
         self.env = simpy.Environment()
         self.fabric = Fabric(
@@ -169,17 +168,6 @@ class _Run:
         hosts = place_randomly(job, self.network, self.seed)
         return JobPlan(job, self.network, hosts, self.workload.seed, capacity)
 
-    def _number_coflows(self) -> list[int]:
-        """Return the number of the first coflow of each job, and of all coflows."""
-        first = [0]
-        rng = np.random.default_rng(0)
-        for job in self.workload:
-            stages = len(job.stages)
-            if job.pattern is not None:
-                stages = len(make_pattern(job.pattern).stages(job.ranks, job.nbytes, rng))
-            first.append(first[-1] + stages * job.iterations)
-        return first
-
     def go(self, limit: float, report: Callable[[int, int], None]) -> None:
         """Step until every job is done, or until `limit`."""
         env, recorder, jobs = self.env, self.recorder, len(self.jobs)
@@ -191,10 +179,10 @@ class _Run:
             env.step()
             self.steps += 1
             if self.steps % _REPORT_EVERY == 0:
-                report(recorder.coflows_done, self.coflows)
+                report(recorder.coflows_done, self.numbers.total)
         if recorder.jobs_done < jobs:
             self.fabric.catch_up()
-        report(recorder.coflows_done, self.coflows)
+        report(recorder.coflows_done, self.numbers.total)
 
     def _stalled(self) -> StalledError:
         pending = self.fabric.pending()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -10,6 +11,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import check_sequence
 from netsim.errors import InputError
 from netsim.fabric.demand import Demand
 from netsim.jobs.graph import Dag, StageGraph
@@ -94,11 +96,22 @@ def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
     """Return a job's stages in rank space: its own, or drawn by its pattern.
 
     Depends on the workload's seed and the job's id alone, and on the iteration if given.
+
+    Raises
+    ------
+    InputError
+        If the pattern is none, or draws what no job has.
     """
     if spec.pattern is None:
         return tuple(spec.stages)
     rng = stream(seed, "sizes", spec.id, *iteration)
-    return tuple(make_pattern(spec.pattern).stages(spec.ranks, spec.nbytes, rng))
+    what = f"job {spec.id}: what its pattern draws"
+    stages = check_sequence(make_pattern(spec.pattern).stages(spec.ranks, spec.nbytes, rng),
+                            Stage, what, "Stage")
+    if not stages or any(stage.coflow_id is not None for stage in stages):
+        raise InputError(f"{what} must be one stage or more, without a coflow_id, "
+                         f"not {reprlib.repr(stages)}")
+    return stages
 
 
 def check_fits(spec: JobSpec, network: Topology) -> None:
