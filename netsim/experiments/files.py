@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from netsim.allocators import parse_allocator
 from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiments.spec import Experiment
-from netsim.experiments.values import parse_allocator, parse_value
+from netsim.units import parse_value
 
 __all__ = ["load_experiment", "ready_made_experiments", "template", "write_template"]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import check_sequence
 from netsim.errors import UnknownNameError
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.fabric.fabric import Fabric, Transfer
@@ -92,7 +93,7 @@ class Recorder:
     """
 
     def __init__(self, record: Sequence[str], jobs: int, numbers: CoflowNumbers) -> None:
-        for name in record:
+        for name in check_sequence(record, str, "record", "names"):
             if name not in RECORDS:
                 raise UnknownNameError("record", name, RECORDS)
         self.rows = {name: Rows(_COLUMNS[name]) for name in RECORDS

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
-from netsim.checks import check_whole
+from netsim.checks import check_sequence, check_whole
 from netsim.errors import InputError, StalledError
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
@@ -33,7 +33,7 @@ from netsim.network import Topology, read_network
 from netsim.traces import read_workload
 from netsim.units import Quantity, parse_rate, parse_seconds
 
-__all__ = ["CapacityEvent", "simulate"]
+__all__ = ["CapacityEvent", "as_network", "as_workload", "simulate"]
 
 _REPORT_EVERY = 4096
 
@@ -112,9 +112,8 @@ def simulate(network: Topology | str | Path,
     >>> netsim.simulate(net, netsim.Workload([job])).jobs["jct_s"][0]
     np.float64(3.0)
     """
-    run = _Run(network if isinstance(network, Topology) else read_network(network),
-               _workload(workload, seed),
-               make_allocator(allocator), observe_interval, seed, record, events, check)
+    run = _Run(as_network(network), as_workload(workload, seed), make_allocator(allocator),
+               observe_interval, seed, record, events, check)
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
     started = time.perf_counter()
     with show_progress(progress, run.numbers.total) as report:
@@ -122,7 +121,29 @@ def simulate(network: Topology | str | Path,
     return run.result(time.perf_counter() - started)
 
 
-def _workload(given: Workload | Sequence[JobSpec] | str | Path, seed: int) -> Workload:
+def as_network(given: Topology | str | Path) -> Topology:
+    """Return a network that is given as it is, by name or by path.
+
+    Raises
+    ------
+    InputError
+        If it is nothing of the kind, or cannot be read.
+    """
+    if isinstance(given, str | Path):
+        return read_network(given)
+    if not isinstance(given, Topology):
+        raise InputError(f"network must be a Topology, a name or a path, not {given!r}")
+    return given
+
+
+def as_workload(given: Workload | Sequence[JobSpec] | str | Path, seed: int) -> Workload:
+    """Return a workload that is given as it is, by its jobs, by name or by path.
+
+    Raises
+    ------
+    InputError
+        If it is nothing of the kind, or cannot be read.
+    """
     if isinstance(given, Workload):
         return given
     if isinstance(given, str | Path):
@@ -142,7 +163,9 @@ class _Run:
         check_whole(seed, "seed")
         for job in workload:
             check_fits(job, network)
-        changes = [_resolve(event, network) for event in events]
+        given = check_sequence(events, CapacityEvent | Mapping, "events",
+                               "CapacityEvent or mappings")
+        changes = [_resolve(event, network) for event in given]
         self.numbers = CoflowNumbers(workload)
         self.recorder = Recorder(record, len(workload), self.numbers)
         self.steps = 0
@@ -232,7 +255,5 @@ def _resolve(event: CapacityEvent | Mapping[str, Any], network: Topology
         except TypeError:
             raise InputError("a capacity event has the keys at, link and capacity, not "
                              + ", ".join(map(str, event))) from None  # type: ignore[arg-type]
-    if not isinstance(event, CapacityEvent):
-        raise InputError(f"a capacity event is a CapacityEvent or a mapping, not {event!r}")
     return (parse_seconds(event.at, "event: at"), network.link(event.link),
             parse_rate(event.capacity, "event: capacity"))

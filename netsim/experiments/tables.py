@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
 
 from netsim import network as networks
 from netsim import traces
-from netsim.allocators import describe, make_allocator
+from netsim.allocators import describe, make_allocator, parse_allocator
 from netsim.errors import InputError, UnknownNameError
 from netsim.experiments.blame import build
-from netsim.experiments.values import LinkName, Rate, Seconds, parse_allocator
+from netsim.experiments.values import LinkName, Rate, Seconds
 from netsim.fabric.policy import Allocator
 from netsim.model import Workload
 from netsim.network.files import ready_made_folder
