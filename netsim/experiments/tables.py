@@ -69,7 +69,7 @@ class NetworkTable(_OpenTable):
     @model_validator(mode="after")
     def _build(self) -> NetworkTable:
         needed = _required(networks.TOPOLOGIES.get(str(self.kind)))
-        self._built = build(_network, self.given, (*needed, "name", "file", "kind"))
+        self._built = build(_network, self.given, (*needed, "file", "kind", "name"))
         return self
 
     @property

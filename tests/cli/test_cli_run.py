@@ -112,12 +112,14 @@ def test_no_ccts_where_coflows_are_not_recorded(netsim) -> None:
     (["fig2.toml", "--set", "sed=1"], "fig2.toml: sed: unknown key 'sed' (did you mean 'seed'?)"),
     (["fig2.toml", "--set", "observe_interval=1 parsec"], "fig2.toml: observe_interval: time '1 pa"
      "rsec' has the unknown unit 'parsec'; choose from: s, ms, us"),
-    (["fig2.toml", "--set", "network.capacity=-1Gbps"], "fig2.toml: network.capacity: "),
+    (["fig2.toml", "--set", "network.capacity=-1Gbps"], "fig2.toml: network.capacity: egress capaci"
+     "ty must be greater than 0, not '-1Gbps' (set by 'network.capacity=-1Gbps')\n"),
     (["fig2.toml", "--set", "network.capacity=nan"], "fig2.toml: network.capacity: "),
     (["fig2.toml", "--set", "network.hosts=1"], "fig2.toml: workload: job 0: host 1 is out of ra"),
     (["fig2.toml", "--set", "workload.name=parrot-60"], "fig2.toml: workload: job 0 needs"),
     (["fig2.toml", "--set", "allocator=parrot:theta_max=1"],
-     "fig2.toml: allocator.theta_max: theta_max must be in [0.5, 1), not 1\n"),
+     "fig2.toml: allocator.theta_max: theta_max must be in [0.5, 1), not 1 (set by "
+     "'allocator=parrot:theta_max=1')\n"),
     (["fig2.toml", "--set", "allocator=fofi"], "fig2.toml: allocator.name: unknown allocator 'fo"),
     (["fig2.toml", "--set", "events=[{at=1, link=9, capacity=0}]"],
      "fig2.toml: events.0.link: network 'parrot-fig2' has no link 9; it has 4"),
