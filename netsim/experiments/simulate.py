@@ -169,6 +169,7 @@ class _Run:
         self.numbers = CoflowNumbers(workload)
         self.recorder = Recorder(record, len(workload), self.numbers)
         self.steps = 0
+        self.stopped_at_s: float | None = None
         self.env = simpy.Environment()
         self.fabric = Fabric(
             self.env, network, allocator, [job.arrival_s for job in workload],
@@ -205,6 +206,7 @@ class _Run:
                 report(recorder.coflows_done, self.numbers.total)
         if recorder.jobs_done < jobs:
             self.fabric.catch_up()
+            self.stopped_at_s = limit
         report(recorder.coflows_done, self.numbers.total)
 
     def _stalled(self) -> StalledError:
@@ -227,7 +229,8 @@ class _Run:
             "seed": int(self.seed), "workload_seed": self.workload.seed,
             "version": __version__, "platform": platform.platform(),
             "python": platform.python_version(),
-            "decisions": self.fabric.decisions, "events": self.steps, "wall_s": wall_s,
+            "stopped_at_s": self.stopped_at_s,
+            "decisions": self.fabric.decisions, "simpy_events": self.steps, "wall_s": wall_s,
         }
         tables: dict[str, Any] = {name: self.recorder.frame(name, self.network.link_names)
                   for name in ("coflows", "flows", "links", "decisions")}

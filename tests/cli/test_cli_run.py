@@ -217,4 +217,15 @@ def test_no_bar_where_nobody_watches(capsys) -> None:
 def test_the_result_on_disk_is_what_was_said(netsim) -> None:
     said = netsim("run", "fig2.toml", "--out", "r").stdout
     summary = json.loads(Path("r/summary.json").read_text())
-    assert f"{summary['decisions']} decisions, {summary['events']} events" in said
+    assert f"{summary['decisions']} decisions, {summary['simpy_events']} SimPy events" in said
+    assert summary["stopped_at_s"] is None
+    assert "stopped" not in said
+
+
+def test_a_run_that_was_stopped_says_so(netsim) -> None:
+    """Under Parrot job 1 ends at 116/9 = 12.9 s, and job 0 at 28 s."""
+    said = netsim("run", "fig2.toml", "--set", "allocator=parrot", "--set", "until=14s",
+                  "--out", "r").stdout
+    assert "finished   1 of 2 jobs; stopped at 14 s\n" in said
+    assert json.loads(Path("r/summary.json").read_text())["stopped_at_s"] == 14
+    assert api.load_result("r").summary()["stopped_at_s"] == 14

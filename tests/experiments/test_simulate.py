@@ -47,3 +47,13 @@ def test_names_and_paths(tmp_path: Path) -> None:
     path.write_text('{"jobs": [{"coflows": [[{"src": 0, "dst": 1, "bytes": 9}]]}]}')
     for workload in (path, str(path)):
         assert netsim.simulate("parrot-fig2", workload).jobs["bytes"].tolist() == [9]
+
+
+@pytest.mark.parametrize(("until", "finished", "stopped"), [
+    (None, 2, None), (3.0, 1, 3.0), (5.0, 1, 5.0), (6.0, 2, None), (7.0, 2, None)])
+def test_a_result_says_whether_it_was_stopped(until, finished, stopped) -> None:
+    """Two jobs of 3 MB, one after the other: they end at 3 and at 6 s."""
+    jobs = [JOB, JobSpec(1, arrival_s=3.0, stages=JOB.stages)]
+    result = netsim.simulate(NET, jobs, until=until)
+    assert result.summary()["jobs_finished"] == finished
+    assert result.run["stopped_at_s"] == result.summary()["stopped_at_s"] == stopped
