@@ -145,9 +145,9 @@ def test_all_problems_are_said_at_once(refused, here) -> None:
     ("t.csv", "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
               "1,1,0,5,a,2,3\n1,1,0,5,a,2,3\n", "t.csv:3: job_id 1 was given already, on line 2"),
     ("t.json", '{"jobs": [{"coflows": [[{"src": 0, "dst": 1, "bytes": -4}]]}]}',
-     "t.json: jobs[0].coflows[0][0].bytes must be a number from 0 to 1e+18, not -4"),
+     "t.json:1: jobs[0].coflows[0][0].bytes must be a number from 0 to 1e+18, not -4"),
     ("t.json", '{"jobs": [{"stages": [{"name": "a", "after": ["b"]}, '
-               '{"name": "b", "after": ["a"]}]}]}', "t.json: jobs[0]: "),
+               '{"name": "b", "after": ["a"]}]}]}', "t.json:1: jobs[0]: "),
     ("t.json", '{"jobs": ]}', "t.json:1: "),
 ])
 def test_bad_traces_are_named_with_file_and_line(refused, here, name, text, message) -> None:
