@@ -127,7 +127,8 @@ def _make(kind: Any, name: str, options: dict[str, Any]) -> Allocator:
     except NetsimError:
         raise
     except (TypeError, ValueError) as error:
-        raise InputError(f"allocator {name!r} cannot be made: {error}") from error
+        given = f" of {options!r}" if options else ""
+        raise InputError(f"allocator {name!r} cannot be made{given}: {error}") from error
     except Exception as error:  # likewise
         raise InputError(f"allocator {name!r} cannot be made: {_said(error)}") from error
     return made

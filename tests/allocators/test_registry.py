@@ -7,7 +7,7 @@ import pytest
 import netsim
 from netsim.allocators import ALLOCATORS, allocator_options, describe, make_allocator
 from netsim.allocators.parrot import Parrot
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError, UnitError, UnknownNameError
 
 
 def test_four_ways_to_say_the_same():
@@ -102,6 +102,17 @@ def test_registered_names_have_a_summary(name):
     ({"name": "lccf", "work_conservation": "uniform"}, UnknownNameError,
      "choose from: capped, greedy, none, shared_uniform"),
     ({"name": "maxmin", "decisions": "slot"}, UnknownNameError, "choose from: coflow, flow"),
+    ({"name": "aalo", "thresholds": ["10MB", "1MB"]}, InputError,
+     r"thresholds must increase, not \['10MB', '1MB'\]"),
+    ({"name": "aalo", "thresholds": [1, 1]}, InputError, r"must increase, not \[1, 1\]"),
+    ({"name": "aalo", "thresholds": 5}, InputError, "cannot be made of {'thresholds': 5}: "),
+    ({"name": "aalo", "thresholds": ["1XB"]}, UnitError, "'1XB' has the unknown unit 'XB'"),
+    ({"name": "aalo", "weights": [1, 2]}, InputError, "10 queues need as many, not 2"),
+    ({"name": "aalo", "queues": 2, "weights": [1, 0]}, InputError,
+     r"weights must be positive, not \[1, 0\]"),
+    ({"name": "aalo", "weights": "none"}, UnknownNameError, "choose from: linear, strict"),
+    ({"name": "aalo", "queues": 0}, InputError, "queues must be a whole number .* not 0"),
+    ({"name": "aalo", "factor": 1}, InputError, "factor must be greater than 1, not 1"),
 ])
 def test_refused(policy, error, message):
     with pytest.raises(error, match=message):
