@@ -118,10 +118,8 @@ def compare_experiment(experiment: Experiment | str | Path, *,
 
     Parameters
     ----------
-    experiment : Experiment, str or path
-        An experiment, or what `load_experiment` reads.
-    progress : bool or callable
-        As for `netsim.simulate`.
+    experiment, progress
+        As for `netsim.run`.
 
     Returns
     -------
