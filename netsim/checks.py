@@ -49,9 +49,9 @@ def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> t
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}")
     items = tuple(values)
-    for item in items:
-        if not isinstance(item, kind):
-            raise InputError(f"{what} must be a list of {of}, but holds {reprlib.repr(item)}")
+    if not all(issubclass(each, kind) for each in set(map(type, items))):
+        wrong = next(item for item in items if not isinstance(item, kind))
+        raise InputError(f"{what} must be a list of {of}, but holds {reprlib.repr(wrong)}")
     return items
 
 
@@ -120,6 +120,8 @@ def parents_first(names: Sequence[str], parents: Sequence[Sequence[str]], owner:
         if unknown:
             raise InputError(f"{owner}: stage {name!r} depends on {unknown[0]!r}, "
                              f"which is not one of its stages: {', '.join(names)}")
+    if not any(parents):
+        return list(range(len(names)))
     place = {name: k for k, name in enumerate(names)}
     try:
         return [place[name] for name in TopologicalSorter(graph).static_order()]

@@ -256,14 +256,14 @@ class JobSpec:
 
     def _check_hosts(self, owner: str) -> None:
         what = f"{owner}: hosts"
-        given = check_sequence(self.hosts, int | np.integer, what, "whole numbers")
-        hosts = tuple(map(int, given))
+        hosts = check_sequence(self.hosts, int | np.integer, what, "whole numbers")
         if len(hosts) < self.ranks:
             raise InputError(f"{owner}: {self.ranks} ranks need as many hosts, not {len(hosts)}")
-        if min(hosts, default=0) < 0 or bool in map(type, given):
-            wrong = next(host for host in given if host < 0 or isinstance(host, bool))
+        kinds = set(map(type, hosts))
+        if min(hosts, default=0) < 0 or bool in kinds:
+            wrong = next(host for host in hosts if host < 0 or isinstance(host, bool))
             raise InputError(f"{what} must be whole numbers of at least 0, not {wrong!r}")
-        object.__setattr__(self, "hosts", hosts)
+        object.__setattr__(self, "hosts", hosts if kinds == {int} else tuple(map(int, hosts)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

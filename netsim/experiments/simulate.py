@@ -11,10 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import simpy
-from numpy.typing import NDArray
 
 from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
@@ -177,20 +175,19 @@ class _Run:
             observer=self.recorder if self.recorder.watches_fabric else None)
         for at, link, capacity in sorted(changes, key=lambda change: change[0]):
             self.env.timeout(at).callbacks.append(partial(self._change, link, capacity))
-        most = network.capacity.copy()
+        self.most_capacity = network.capacity.copy()
         for _, link, capacity in changes:
-            most[link] = max(most[link], capacity)
-        self.jobs = [
-            JobProcess(self.env, self.fabric, index, job.arrival_s,
-                       partial(self._plan, job, most), self.recorder)
-            for index, job in enumerate(workload)]
+            self.most_capacity[link] = max(self.most_capacity[link], capacity)
+        self.jobs = [JobProcess(self.env, self.fabric, index, job.arrival_s, self._plan,
+                                self.recorder) for index, job in enumerate(workload)]
 
     def _change(self, link: int, capacity: float, _: simpy.Event) -> None:
         self.fabric.set_capacity(link, capacity)
 
-    def _plan(self, job: Any, capacity: NDArray[np.float64]) -> JobPlan:
+    def _plan(self, index: int) -> JobPlan:
+        job = self.workload.jobs[index]
         hosts = place_randomly(job, self.network, self.seed)
-        return JobPlan(job, self.network, hosts, self.workload.seed, capacity)
+        return JobPlan(job, self.network, hosts, self.workload.seed, self.most_capacity)
 
     def go(self, limit: float, report: Callable[[int, int], None]) -> None:
         """Step until every job is done, or until `limit`."""
@@ -198,9 +195,10 @@ class _Run:
         if limit < math.inf:
             env.timeout(limit)  # so that the fabric does not run ahead of it
         while recorder.jobs_done < jobs and env.peek() <= limit:
-            if env.peek() == math.inf:
-                raise self._stalled()
-            env.step()
+            try:
+                env.step()
+            except simpy.core.EmptySchedule:
+                raise self._stalled() from None
             self.steps += 1
             if self.steps % _REPORT_EVERY == 0:
                 report(recorder.coflows_done, self.numbers.total)
@@ -237,16 +235,22 @@ class _Run:
         return Result(jobs=self._jobs_frame(), run=run, **tables)
 
     def _jobs_frame(self) -> pd.DataFrame:
-        rows = []
-        for job, spec in zip(self.jobs, self.workload, strict=True):
-            finish = job.finish_s if job.done else math.nan
-            rows.append((spec.id, spec.name, spec.arrival_s, job.start_s, finish,
-                         finish - spec.arrival_s, spec.iterations, spec.ranks,
-                         self.recorder.coflows_of_job[job.index],
-                         self.recorder.bytes_of_job[job.index], job.lower_bound_s))
-        return pd.DataFrame(rows, columns=[
-            "job", "name", "arrival_s", "start_s", "finish_s", "jct_s", "iterations", "ranks",
-            "coflows", "bytes", "lower_bound_s"])
+        specs, jobs, recorder = self.workload.jobs, self.jobs, self.recorder
+        frame = pd.DataFrame({
+            "job": [spec.id for spec in specs],
+            "name": [spec.name for spec in specs],
+            "arrival_s": [float(spec.arrival_s) for spec in specs],
+            "start_s": [job.start_s for job in jobs],
+            "finish_s": [job.finish_s if job.done else math.nan for job in jobs],
+            "jct_s": 0.0,
+            "iterations": [spec.iterations for spec in specs],
+            "ranks": [spec.ranks for spec in specs],
+            "coflows": recorder.coflows_of_job,
+            "bytes": recorder.bytes_of_job,
+            "lower_bound_s": [job.lower_bound_s for job in jobs],
+        })
+        frame["jct_s"] = frame["finish_s"] - frame["arrival_s"]
+        return frame
 
 
 def _resolve(event: CapacityEvent | Mapping[str, Any], network: Topology

@@ -47,15 +47,13 @@ class Dag:
         InputError
             As `netsim.checks.parents_first` does.
         """
-        return _dag(tuple(stage.name for stage in stages),
-                    tuple(stage.after for stage in stages),
-                    tuple(stage.finishes_before for stage in stages),
-                    tuple(stage.release_s for stage in stages))
+        return _dag(tuple([(stage.name, stage.after, stage.finishes_before, stage.release_s)
+                           for stage in stages]))
 
 
 @lru_cache(maxsize=256)
-def _dag(names: tuple[str, ...], after: tuple[tuple[str, ...], ...],
-         finishes_before: tuple[tuple[str, ...], ...], release_s: tuple[float, ...]) -> Dag:
+def _dag(stages: tuple[tuple[str, tuple[str, ...], tuple[str, ...], float], ...]) -> Dag:
+    names, after, finishes_before, release_s = zip(*stages, strict=True)
     place = {name: k for k, name in enumerate(names)}
     sequence = parents_first(names, [a + b for a, b in zip(after, finishes_before, strict=True)],
                              "an iteration")

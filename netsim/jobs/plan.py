@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import lru_cache
 from zlib import crc32
 
 import numpy as np
@@ -46,14 +46,11 @@ class JobPlan:
         self._network = network
         self._seed = seed
         self._capacity = capacity
+        self._fixed = None if spec.redraw else self._draw()
 
     def graph(self, iteration: int) -> StageGraph:
         """Return the stages of an iteration; the same object throughout unless redrawn."""
-        return self._draw(iteration) if self.spec.redraw else self._fixed
-
-    @cached_property
-    def _fixed(self) -> StageGraph:
-        return self._draw()
+        return self._draw(iteration) if self._fixed is None else self._fixed
 
     def _draw(self, *iteration: int) -> StageGraph:
         spec, stages = self.spec, draw_stages(self.spec, self._seed, *iteration)
@@ -61,8 +58,7 @@ class JobPlan:
             stages = tuple(stage if stage.after
                            else replace(stage, compute_s=stage.compute_s + spec.compute_s)
                            for stage in stages)
-        return StageGraph(stages, tuple(self._demand(stage) for stage in stages),
-                          Dag.of(stages))
+        return StageGraph(stages, tuple(map(self._demand, stages)), Dag.of(stages))
 
     def _demand(self, stage: Stage) -> Demand | None:
         if stage.flows is None:
@@ -77,18 +73,19 @@ class JobPlan:
         For a chain of stages the sum of all Gammas and compute times (the spec's LB); for
         a DAG, the longest path through them.
         """
-        if self.spec.redraw:
-            return sum(self.graph(iteration).length(released=iteration == 0)
-                       for iteration in range(self.spec.iterations))
-        first = self._fixed.length(released=True)
-        if self.spec.iterations == 1:
+        iterations, fixed = self.spec.iterations, self._fixed
+        if fixed is None:
+            return sum(self._draw(iteration).length(released=iteration == 0)
+                       for iteration in range(iterations))
+        first = fixed.length(released=True)
+        if iterations == 1:
             return first
-        return first + (self.spec.iterations - 1) * self._fixed.length(released=False)
+        return first + (iterations - 1) * fixed.length(released=False)
 
     def communication_s(self) -> float:
         """Return the sum of the Gammas of all coflows, in seconds."""
-        if self.spec.redraw:
-            return sum(self.graph(iteration).gamma_s for iteration in range(self.spec.iterations))
+        if self._fixed is None:
+            return sum(self._draw(iteration).gamma_s for iteration in range(self.spec.iterations))
         return self.spec.iterations * self._fixed.gamma_s
 
 
@@ -127,9 +124,9 @@ def check_fits(spec: JobSpec, network: Topology) -> None:
         if spec.ranks > network.hosts:
             raise InputError(f"job {spec.id} needs {spec.ranks} distinct hosts; {where}")
         return
-    outside = [host for host in spec.hosts if not 0 <= host < network.hosts]
-    if outside:
-        raise InputError(f"job {spec.id}: host {outside[0]} is out of range; {where}, "
+    if max(spec.hosts, default=0) >= network.hosts:
+        outside = next(host for host in spec.hosts if host >= network.hosts)
+        raise InputError(f"job {spec.id}: host {outside} is out of range; {where}, "
                          f"0 to {network.hosts - 1}")
 
 
@@ -139,5 +136,13 @@ def place_randomly(spec: JobSpec, network: Topology, seed: int) -> NDArray[np.in
     Depends on the seed and the job's id alone: other jobs do not shift it.
     """
     if spec.hosts is not None:
-        return np.array(spec.hosts, dtype=np.int64)
+        return _as_array(spec.hosts)
     return stream(seed, "placement", spec.id).permutation(network.hosts)[:spec.ranks]
+
+
+@lru_cache(maxsize=256)
+def _as_array(hosts: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return hosts as an array, one for all jobs that run on the same ones."""
+    array = np.array(hosts, dtype=np.int64)
+    array.setflags(write=False)
+    return array

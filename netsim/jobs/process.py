@@ -37,7 +37,7 @@ class JobProcess:
     index : int
         The job's number by (arrival, id).
     make_plan : callable returning JobPlan
-        Called when the job arrives, so that memory grows with the jobs that run.
+        Called with `index` when the job arrives, so that memory grows with the jobs that run.
     recorder : JobRecorder
 
     Attributes
@@ -60,7 +60,7 @@ class JobProcess:
     graph: StageGraph
 
     def __init__(self, env: simpy.Environment, fabric: Fabric, index: int, arrival_s: float,
-                 make_plan: Callable[[], JobPlan], recorder: JobRecorder) -> None:
+                 make_plan: Callable[[int], JobPlan], recorder: JobRecorder) -> None:
         self.index = index
         self.arrival_s = arrival_s
         self.start_s = math.nan
@@ -75,7 +75,7 @@ class JobProcess:
         env.timeout(arrival_s).callbacks.append(self._arrive)
 
     def _arrive(self, _: simpy.Event) -> None:
-        self.plan = self._make_plan()
+        self.plan = self._make_plan(self.index)
         self.lower_bound_s = self.plan.lower_bound()
         if self._fabric.allocator.knows == "jobs":
             self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s()
@@ -85,9 +85,9 @@ class JobProcess:
         """Start the stages of the iteration that wait for no other."""
         self.graph = self.plan.graph(self.iteration)
         dag = self.graph.dag
-        self._left = len(dag.sequence)
-        self._blockers = [len(stages) for stages in dag.after]
-        self._holders = [len(stages) for stages in dag.finishes_before]
+        self._left = len(dag.after)
+        self._blockers = list(map(len, dag.after))
+        self._holders = list(map(len, dag.finishes_before))
         self._held: dict[int, tuple[Transfer | None, float]] = {}
         self._held_until = [0.0] * self._left
         for stage, stages in enumerate(dag.after):

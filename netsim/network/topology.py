@@ -155,10 +155,13 @@ class BigSwitch(Topology):
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
                ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return (egress of src, ingress of dst) for each flow; see `Topology.routes`."""
-        crosses = np.full(len(src), True) if self.loopback_uses_ports else src != dst
-        ptr = np.concatenate(([0], np.cumsum(2 * crosses)))
-        links = np.stack((src, dst + self.hosts), axis=1)[crosses].ravel()
-        return ptr, links
+        pairs = np.empty((len(src), 2), np.int64)
+        pairs[:, 0] = src
+        np.add(dst, self.hosts, out=pairs[:, 1])
+        crosses = src != dst
+        if self.loopback_uses_ports or crosses.all():
+            return np.arange(0, pairs.size + 1, 2), pairs.ravel()
+        return np.concatenate(([0], np.cumsum(2 * crosses))), pairs[crosses].ravel()
 
     def to_networkx(self) -> nx.DiGraph:
         """Return a star around the node ``"switch"``; see `Topology.to_networkx`."""
