@@ -70,13 +70,13 @@ class UnknownNameError(InputError, LookupError):
         super().__init__(f"unknown {kind} {name!r}{hint}; choose from: {listed}")
 
 
-class TraceError(InputError):
-    """A trace or instance file that is wrong, with the file and the line.
+class _Placed(Exception):
+    """A message on a file, and on a line of it.
 
     Parameters
     ----------
     message : str
-        What is wrong, with the offending value.
+        What is wrong, with the offending value, or what was found and done about it.
     path : path-like, optional
         The file.
     line : int, optional
@@ -87,12 +87,12 @@ class TraceError(InputError):
         self, message: str, path: str | Path | None = None, line: int | None = None
     ) -> None:
         self.message, self.path, self.line = message, path, line
-        super().__init__(_placed(message, path, line))
+        where = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
+        super().__init__(where + message)
 
 
-def _placed(message: str, path: str | Path | None, line: int | None) -> str:
-    where = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
-    return where + message
+class TraceError(_Placed, InputError):
+    """A trace or instance file that is wrong: ``TraceError(message, path, line)``."""
 
 
 class SpecError(InputError):
@@ -145,21 +145,8 @@ class OutputError(NetsimError, OSError):
     """A result that cannot be written."""
 
 
-class NetsimWarning(UserWarning):
+class NetsimWarning(_Placed, UserWarning):
     """Something that is not an error, but that the user should know: the base of all warnings.
 
-    Parameters
-    ----------
-    message : str
-        What was found, and what was done about it.
-    path : path-like, optional
-        The file.
-    line : int, optional
-        The line, counted from 1.
+    As for `TraceError`, it is made of a message and perhaps a path and a line.
     """
-
-    def __init__(
-        self, message: str, path: str | Path | None = None, line: int | None = None
-    ) -> None:
-        self.message, self.path, self.line = message, path, line
-        super().__init__(_placed(message, path, line))

@@ -8,6 +8,7 @@ host each rank runs.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.checks import MOST_ID, check_sequence, check_whole, parents_first, refuse_twice
 from netsim.errors import InputError
 from netsim.units import Quantity, parse_bytes, parse_seconds
 
@@ -51,6 +53,8 @@ class Flows:
         Ranks.
     nbytes : ndarray of float, shape (flows,)
         Sizes in bytes: finite and not negative.
+    ranks : int
+        How many ranks the flows need: the largest one, plus 1.
 
     Raises
     ------
@@ -61,6 +65,7 @@ class Flows:
     src: NDArray[np.int64]
     dst: NDArray[np.int64]
     nbytes: NDArray[np.float64]
+    ranks: int = field(init=False)
 
     def __post_init__(self) -> None:
         for name, dtype in (("src", np.int64), ("dst", np.int64), ("nbytes", np.float64)):
@@ -72,14 +77,26 @@ class Flows:
         if len(bad):
             raise InputError(f"flow {bad[0]} has {self.nbytes[bad[0]]!r} bytes; "
                              f"a size must be from 0 to {_MOST_BYTES:g}")
-        if len(self.src) and min(self.src.min(), self.dst.min()) < 0:
+        ends = np.concatenate((self.src, self.dst))
+        if ends.min(initial=0) < 0:
             raise InputError("a flow's source and destination must not be negative")
+        object.__setattr__(self, "ranks", int(ends.max(initial=-1)) + 1)
 
     @classmethod
     def of(cls, flows: Iterable[tuple[int, int, float]]) -> Flows:
-        """Build from `Flow` tuples ``(src, dst, nbytes)``."""
-        rows = list(flows)
-        src, dst, nbytes = zip(*rows, strict=True) if rows else ((), (), ())
+        """Build from `Flow` tuples ``(src, dst, nbytes)``.
+
+        Raises
+        ------
+        InputError
+            If they are something else.
+        """
+        try:
+            rows = list(flows)
+            src, dst, nbytes = zip(*rows, strict=True) if rows else ((), (), ())
+        except (TypeError, ValueError):
+            raise InputError("flows must be a list of tuples (src, dst, nbytes), not "
+                             f"{reprlib.repr(flows)}") from None
         return cls(src, dst, nbytes)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
@@ -89,14 +106,12 @@ class Flows:
         for src, dst, nbytes in zip(self.src, self.dst, self.nbytes, strict=True):
             yield Flow(int(src), int(dst), float(nbytes))
 
-    @property
-    def ranks(self) -> int:
-        """The number of ranks that the flows need: the largest one, plus 1."""
-        return int(max(self.src.max(), self.dst.max())) + 1 if len(self) else 0
-
 
 def _frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
-    given = np.asarray(values)
+    try:
+        given = np.asarray(values)
+    except ValueError:  # lists of several lengths
+        raise InputError(f"{name} must be a list of numbers, not {values!r}") from None
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iuf"):
         raise InputError(f"{name} must be a list of numbers, not {values!r}")
     array: NDArray[Any] = given.astype(dtype)
@@ -116,8 +131,8 @@ class Stage:
         Unique within the job.
     flows : Flows or None
         The stage's coflow, in rank space, also given as tuples (src, dst, nbytes); None
-        where the stage only computes. A coflow
-        without bytes completes as soon as it is valid, and counts as completed.
+        where the stage only computes. A coflow without bytes completes as soon as it is
+        valid, and counts as completed.
     compute_s : float
         Seconds of computation before the coflow becomes valid.
     after : tuple of str
@@ -130,7 +145,8 @@ class Stage:
     weight : float
         The coflow's weight, for policies that use one.
     coflow_id : int or None
-        The coflow's id in the results; numbered by job, iteration and stage if None.
+        The coflow's id in the results, unique in the workload and so only for a job of one
+        iteration; if None, coflows are numbered by job, iteration and stage, past those ids.
     """
 
     name: str
@@ -146,54 +162,25 @@ class Stage:
                  compute_s: Quantity = 0.0, after: Iterable[str] = (),
                  finishes_before: Iterable[str] = (), release_s: Quantity = 0.0,
                  weight: float = 1.0, coflow_id: int | None = None) -> None:
+        owner = f"stage {name!r}"
         if flows is not None and not isinstance(flows, Flows):
             flows = Flows.of(flows)
-        owner = f"stage {name!r}"
         if not (isinstance(weight, int | float | np.number) and np.isfinite(weight)
                 and weight > 0):
             raise InputError(f"{owner}: weight must be finite and positive, not {weight!r}")
-        if isinstance(after, str) or isinstance(finishes_before, str):
-            wrong = after if isinstance(after, str) else finishes_before
-            raise InputError(f"{owner}: after and finishes_before are lists of names, "
-                             f"not {wrong!r}")
-        values = {"name": name, "flows": flows, "after": tuple(after),
+        if not isinstance(name, str):
+            raise InputError(f"{owner}: name must be a string, not {name!r}")
+        if coflow_id is not None:
+            check_whole(coflow_id, f"{owner}: coflow_id", most=MOST_ID)
+        values = {"name": name, "flows": flows,
+                  "after": check_sequence(after, str, f"{owner}: after", "names"),
                   "compute_s": parse_seconds(compute_s, f"{owner}: compute_s"),
-                  "finishes_before": tuple(finishes_before),
+                  "finishes_before": check_sequence(finishes_before, str,
+                                               f"{owner}: finishes_before", "names"),
                   "release_s": parse_seconds(release_s, f"{owner}: release_s"),
                   "weight": weight, "coflow_id": coflow_id}
         for field_name, value in values.items():
             object.__setattr__(self, field_name, value)
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _check_stages(stages: Sequence[Stage], owner: str) -> None:
-    """Refuse duplicate names, unknown parents and cycles; Kahn's algorithm."""
-    names = [stage.name for stage in stages]
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{owner}: two stages are named {twice!r}")
-    waits = {stage.name: {*stage.after, *stage.finishes_before} for stage in stages}
-    children: dict[str, list[str]] = {name: [] for name in names}
-    for name, parents in waits.items():
-        unknown = parents.difference(children)
-        if unknown:
-            raise InputError(f"{owner}: stage {name!r} depends on {min(unknown)!r}, "
-                             f"which is not one of its stages: {', '.join(names)}")
-        for parent in parents:
-            children[parent].append(name)
-    ready = [name for name, parents in waits.items() if not parents]
-    blocked = {name: len(parents) for name, parents in waits.items()}
-    for name in ready:
-        for child in children[name]:
-            blocked[child] -= 1
-            if not blocked[child]:
-                ready.append(child)
-    if len(ready) < len(names):
-        cycle = [name for name in names if blocked[name]]
-        raise InputError(f"{owner}: dependency cycle among stages {', '.join(cycle)}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,31 +230,40 @@ class JobSpec:
 
     def __post_init__(self) -> None:
         owner = f"job {self.id}"
-        object.__setattr__(self, "stages", tuple(self.stages))
+        object.__setattr__(self, "stages", check_sequence(self.stages, Stage, f"{owner}: stages",
+                                                     "Stage"))
         if bool(self.stages) == (self.pattern is not None):
             raise InputError(f"{owner}: give either stages or a pattern")
-        if not _whole(self.id) or self.id < 0:
-            raise InputError(f"{owner}: an id must be a whole number of at least 0, "
-                             f"not {self.id!r}")
-        if not _whole(self.iterations) or self.iterations < 1:
-            raise InputError(f"{owner}: iterations must be a whole number of at least 1, "
-                             f"not {self.iterations!r}")
+        check_whole(self.id, f"{owner}: id", most=MOST_ID)
+        check_whole(self.iterations, f"{owner}: iterations", 1)
         for name, parse in (("arrival_s", parse_seconds), ("nbytes", parse_bytes),
                             ("compute_s", parse_seconds)):
             object.__setattr__(self, name, parse(getattr(self, name), f"{owner}: {name}"))
-        _check_stages(self.stages, owner)
-        if self.stages:
-            needed = max((s.flows.ranks for s in self.stages if s.flows is not None), default=0)
-            object.__setattr__(self, "ranks", max(self.ranks, needed))
-        elif not _whole(self.ranks) or self.ranks < 1:
-            raise InputError(f"{owner}: a job with a pattern needs a whole number of ranks >= 1, "
-                             f"not {self.ranks!r}")
+        self._check_stages(owner)
+        check_whole(self.ranks, f"{owner}: ranks", 0 if self.stages else 1)
+        needed = max((s.flows.ranks for s in self.stages if s.flows is not None), default=0)
+        object.__setattr__(self, "ranks", max(self.ranks, needed))
         if self.hosts is not None:
-            if not isinstance(self.hosts, tuple):
-                object.__setattr__(self, "hosts", tuple(int(host) for host in self.hosts))
-            if len(self.hosts) < self.ranks:
-                raise InputError(f"{owner}: {self.ranks} ranks need as many hosts, "
-                                 f"not {len(self.hosts)}")
+            self._check_hosts(owner)
+
+    def _check_stages(self, owner: str) -> None:
+        parents_first([stage.name for stage in self.stages],
+                      [(*stage.after, *stage.finishes_before) for stage in self.stages], owner)
+        own = next((stage for stage in self.stages if stage.coflow_id is not None), None)
+        if own is not None and self.iterations > 1:
+            raise InputError(f"{owner}: stage {own.name!r} has the coflow_id {own.coflow_id}, "
+                             f"which {self.iterations} iterations would repeat; leave it out")
+
+    def _check_hosts(self, owner: str) -> None:
+        what = f"{owner}: hosts"
+        hosts = check_sequence(self.hosts, int | np.integer, what, "whole numbers")
+        if len(hosts) < self.ranks:
+            raise InputError(f"{owner}: {self.ranks} ranks need as many hosts, not {len(hosts)}")
+        kinds = set(map(type, hosts))
+        if min(hosts, default=0) < 0 or bool in kinds:
+            wrong = next(host for host in hosts if host < 0 or isinstance(host, bool))
+            raise InputError(f"{what} must be whole numbers of at least 0, not {wrong!r}")
+        object.__setattr__(self, "hosts", hosts if kinds == {int} else tuple(map(int, hosts)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -289,21 +285,20 @@ class Workload:
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        jobs = tuple(sorted(self.jobs, key=lambda job: (job.arrival_s, job.id)))
-        object.__setattr__(self, "jobs", jobs)
+        owner = f"workload {self.name!r}"
+        jobs = check_sequence(self.jobs, JobSpec, f"{owner}: jobs", "JobSpec")
         if not jobs:
-            raise InputError(f"workload {self.name!r} has no jobs")
-        if not _whole(self.seed) or self.seed < 0:
-            raise InputError(f"workload {self.name!r}: seed must be a whole number of at least 0, "
-                             f"not {self.seed!r}")
-        seen: set[int] = set()
-        for job in jobs:
-            if job.id in seen:
-                raise InputError(f"workload {self.name!r}: two jobs have the id {job.id}")
-            seen.add(job.id)
+            raise InputError(f"{owner} has no jobs")
+        jobs = tuple(sorted(jobs, key=lambda job: (job.arrival_s, job.id)))
+        object.__setattr__(self, "jobs", jobs)
+        check_whole(self.seed, f"{owner}: seed")
+        refuse_twice([job.id for job in jobs], f"{owner}: two jobs have the id")
+        refuse_twice([stage.coflow_id for job in jobs for stage in job.stages
+                       if stage.coflow_id is not None], f"{owner}: two coflows have the id")
 
     def __len__(self) -> int:
         return len(self.jobs)
 
     def __iter__(self) -> Iterator[JobSpec]:
         return iter(self.jobs)
+

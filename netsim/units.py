@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Mapping
 from numbers import Real
+from typing import Any
 
 from netsim.errors import UnitError
 
 __all__ = ["format_bytes", "format_rate", "format_seconds", "parse_bytes", "parse_rate",
-           "parse_seconds"]
+           "parse_seconds", "parse_value"]
 
 Quantity = str | int | float
 
@@ -118,6 +120,20 @@ def parse_rate(value: Quantity, what: str = "rate", *, least: float = 0.0,
     (1250000000.0, 300000000000.0)
     """
     return _parse(value, _RATE, what, "10Gbps", least, strict)
+
+
+def parse_value(text: str) -> Any:
+    """Return the TOML value that `text` is, or `text` itself where it is none.
+
+    Examples
+    --------
+    >>> parse_value("0.6"), parse_value("10Gbps")
+    (0.6, '10Gbps')
+    """
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.strip()
 
 
 def _scaled(number: float, unit: str) -> str:

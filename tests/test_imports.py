@@ -12,11 +12,11 @@ import netsim
 PACKAGE = Path(netsim.__file__).parent
 
 #: What each part may import of netsim, besides itself. Later parts may import earlier ones.
-LAYERS = ["errors", "_version", "streams", "units", "model", "network", "fabric", "allocators",
-          "jobs", "experiments", "testing", "cli"]
+LAYERS = ["errors", "_version", "streams", "units", "checks", "model", "network", "fabric",
+          "allocators", "jobs", "experiments", "testing", "cli"]
 ONLY = {"traces": {"errors", "units", "model", "streams"},
         "analysis": {"errors", "units", "experiments"},
-        "allocators": {"errors", "units", "fabric"}}
+        "allocators": {"errors", "units", "checks", "fabric"}}
 SIMPY = {"fabric/fabric.py", "jobs/process.py", "experiments/simulate.py"}
 
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"

@@ -30,10 +30,17 @@ def test_flows_are_read_only():
     (([0, 1], [1], [1.0]), "one length, not 2, 1 and 1"),
     (([0.5], [1], [1.0]), "src must be whole numbers"),
     ((["a"], [1], [1.0]), "src must be a list of numbers"),
+    (([[0], [0, 1]], [1], [1.0]), "src must be a list of numbers"),
 ])
 def test_flows_refused(args, message):
     with pytest.raises(InputError, match=message):
         Flows(*args)
+
+
+@pytest.mark.parametrize("flows", [5, [(0, 1)], [0, 1, 5.0], [(0, 1, 5.0), (0, 1)]])
+def test_flows_are_triples(flows):
+    with pytest.raises(InputError, match=r"flows must be a list of tuples \(src, dst, nb"):
+        Stage("x", flows)
 
 
 @pytest.mark.parametrize(("changes", "message"), [
@@ -45,6 +52,17 @@ def test_flows_refused(args, message):
     ({"arrival_s": -1}, "job 7: arrival_s must be at least 0, not -1"),
     ({"compute_s": np.nan}, "compute_s must be finite"),
     ({"hosts": (0,)}, "2 ranks need as many hosts, not 1"),
+    ({"hosts": [0.5, 1.7]}, "job 7: hosts must be a list of whole numbers, but holds 0.5"),
+    ({"hosts": 3}, "job 7: hosts must be a list of whole numbers, not 3"),
+    ({"hosts": "01"}, "job 7: hosts must be a list of whole numbers, not '01'"),
+    ({"hosts": (0, -1)}, "job 7: hosts must be whole numbers of at least 0, not -1"),
+    ({"hosts": [0, True]}, "job 7: hosts must be whole numbers of at least 0, not True"),
+    ({"hosts": np.array([0.0, 1.0])}, "job 7: hosts must be a list of whole numbers, but holds"),
+    ({"ranks": 2.5}, "job 7: ranks must be a whole number of at least 0, not 2.5"),
+    ({"stages": [{"name": "push"}]}, "job 7: stages must be a list of Stage, but holds {'name'"),
+    ({"stages": PUSH}, "job 7: stages must be a list of Stage, not Stage"),
+    ({"stages": [Stage("a", coflow_id=4)], "iterations": 2},
+     "job 7: stage 'a' has the coflow_id 4, which 2 iterations would repeat; leave it out"),
     ({"stages": (PUSH, PUSH)}, "two stages are named 'push'"),
     ({"stages": (Stage("a", after=("b",)), Stage("b", after=("a",)))},
      "dependency cycle among stages a, b"),
@@ -58,14 +76,38 @@ def test_jobs_refused(changes, message):
 
 @pytest.mark.parametrize("ranks", [0, -1, 2.5, True])
 def test_a_pattern_needs_ranks(ranks):
-    with pytest.raises(InputError, match=f"needs a whole number of ranks >= 1, not {ranks}"):
+    with pytest.raises(InputError, match=f"ranks must be a whole .* at least 1, not {ranks}"):
         JobSpec(0, pattern="all-to-all", ranks=ranks)
 
 
-@pytest.mark.parametrize("job", [-1, 1.5, "a", True])
+@pytest.mark.parametrize("job", [-1, 1.5, "a", True, 10**15 + 1])
 def test_ids_are_whole_numbers(job):
-    with pytest.raises(InputError, match=f"an id must be a whole number .* not {job!r}"):
+    with pytest.raises(InputError, match=f"id must be a whole number from 0 to 1,0.* not {job!r}"):
         JobSpec(job, stages=[PUSH])
+
+
+@pytest.mark.parametrize("coflow", [-1, 1.5, "a", True, 10**15 + 1])
+def test_ids_of_coflows_too(coflow):
+    with pytest.raises(InputError, match=f"coflow_id must be a whole number .* not {coflow!r}"):
+        Stage("x", coflow_id=coflow)
+
+
+def test_hosts_are_plain_integers():
+    """NumPy's are taken, whatever they come in."""
+    for hosts in (np.array([3, 4]), (np.int32(3), 4), iter([3, 4])):
+        job = JobSpec(0, stages=[PUSH], hosts=hosts)
+        assert job.hosts == (3, 4)
+        assert {type(host) for host in job.hosts} == {int}
+
+
+@pytest.mark.parametrize(("keys", "message"), [
+    ({"name": 5}, "stage 5: name must be a string, not 5"),
+    ({"after": 5}, "stage 'x': after must be a list of names, not 5"),
+    ({"finishes_before": [5]}, "stage 'x': finishes_before must be a list of names, but holds 5"),
+])
+def test_stages_refused(keys, message):
+    with pytest.raises(InputError, match=message):
+        Stage(**{"name": "x"} | keys)
 
 
 def test_quantities_are_parsed_where_they_come_in():
@@ -101,7 +143,7 @@ def test_workload_is_ordered_by_arrival_then_id():
 
 
 def test_a_list_of_names_is_not_a_string():
-    with pytest.raises(InputError, match="after and finishes_before are lists of names, not 'ab'"):
+    with pytest.raises(InputError, match="stage 'x': after must be a list of names, not 'ab'"):
         Stage("x", after="ab")
 
 
@@ -114,5 +156,11 @@ def test_a_workloads_seed_is_a_whole_number(seed):
 def test_workload_refused():
     with pytest.raises(InputError, match="has no jobs"):
         Workload([])
+    with pytest.raises(InputError, match="jobs must be a list of JobSpec, not JobSpec"):
+        Workload(JobSpec(0, stages=[PUSH]))
+    with pytest.raises(InputError, match=r"a list of JobSpec, but holds \{'id': 0"):
+        Workload([{"id": 0}])
+    with pytest.raises(InputError, match="two coflows have the id 4"):
+        Workload([JobSpec(job, stages=[Stage("a", coflow_id=4)]) for job in (0, 1)])
     with pytest.raises(InputError, match="two jobs have the id 1"):
         Workload([JobSpec(1, stages=[PUSH]), JobSpec(1, stages=[PUSH])])

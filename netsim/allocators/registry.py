@@ -6,13 +6,17 @@ import copy
 import dataclasses
 import importlib
 import inspect
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
+from netsim.checks import check_options
 from netsim.errors import InputError, NetsimError, UnknownNameError
 from netsim.fabric.policy import Allocator
+from netsim.units import parse_value
 
-__all__ = ["ALLOCATORS", "allocator_options", "describe", "make_allocator"]
+__all__ = ["ALLOCATORS", "allocator_options", "describe", "make_allocator",
+           "parse_allocator"]
 
 #: Name -> where the class is. The first line of its docstring is its one-line summary.
 ALLOCATORS: dict[str, str] = {
@@ -42,8 +46,9 @@ def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]
     Parameters
     ----------
     policy : str, mapping, Allocator or class
-        A registered name; ``"module:Class"``; ``{"name": ..., option: ...}``; a class; or
-        an instance, which is copied so that its state serves one run only.
+        A registered name or ``"module:Class"``, with options as `parse_allocator` reads them;
+        ``{"name": ..., option: ...}``; a class; or an instance, which is copied so that its
+        state serves one run only.
 
     Raises
     ------
@@ -53,7 +58,7 @@ def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]
         If it is not an allocator, or an option has a value that is not allowed.
     """
     if isinstance(policy, str):
-        return _make(_find(policy), policy, {})
+        policy = parse_allocator(policy)
     if isinstance(policy, Mapping):
         options = dict(policy)
         name = options.pop("name", None)
@@ -67,16 +72,44 @@ def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]
     return copy.deepcopy(policy)
 
 
+def parse_allocator(text: str) -> dict[str, Any]:
+    """Return an allocator written on one line as ``{"name": ..., option: ...}``.
+
+    Examples
+    --------
+    >>> parse_allocator("parrot:work_conservation=none:theta_max=0.6")
+    {'name': 'parrot', 'work_conservation': 'none', 'theta_max': 0.6}
+    >>> parse_allocator("package.module:Class")
+    {'name': 'package.module:Class'}
+    """
+    parts = text.split(":")
+    options = [part.partition("=") for part in parts if "=" in part]
+    name = ":".join(part for part in parts if "=" not in part)
+    return {"name": name} | {key.strip(): parse_value(value) for key, _, value in options}
+
+
 def _find(name: str) -> type[Allocator]:
     target = ALLOCATORS.get(ALIASES.get(name, name), name)
     module, _, attribute = target.partition(":")
-    if not attribute:
+    if not (module and attribute):
         raise UnknownNameError("allocator", name, ALLOCATORS)
     try:
-        found: type[Allocator] = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"allocator {name!r} cannot be loaded: {error}") from error
+        loaded = importlib.import_module(module)
+    except Exception as error:  # whatever a module of the user's own raises
+        raise InputError(f"allocator {name!r} cannot be loaded: {_said(error)}") from error
+    if not hasattr(loaded, attribute):
+        raise InputError(f"allocator {name!r} cannot be loaded: the module {module!r} has no "
+                         f"attribute {attribute!r}")
+    found: type[Allocator] = getattr(loaded, attribute)
     return found
+
+
+def _said(error: Exception) -> str:
+    """Return what an error says, and where it was raised unless it says so itself."""
+    if isinstance(error, ImportError | SyntaxError):
+        return str(error)
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})"
 
 
 def allocator_options(name: str) -> dict[str, Any]:
@@ -88,16 +121,16 @@ def allocator_options(name: str) -> dict[str, Any]:
 def _make(kind: Any, name: str, options: dict[str, Any]) -> Allocator:
     if not (isinstance(kind, type) and issubclass(kind, Allocator)):
         raise InputError(f"{name!r} is not an allocator: it must derive from netsim.Allocator")
-    known = inspect.signature(kind).parameters
-    for option in options:
-        if option not in known:
-            raise UnknownNameError(f"option of allocator {name!r}", option, known)
+    check_options(kind, options, f"allocator {name!r}")
     try:
         made: Allocator = kind(**options)
     except NetsimError:
         raise
     except (TypeError, ValueError) as error:
-        raise InputError(f"allocator {name!r} cannot be made: {error}") from error
+        given = f" of {options!r}" if options else ""
+        raise InputError(f"allocator {name!r} cannot be made{given}: {error}") from error
+    except Exception as error:  # likewise
+        raise InputError(f"allocator {name!r} cannot be made: {_said(error)}") from error
     return made
 
 

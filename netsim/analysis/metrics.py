@@ -11,9 +11,12 @@ if TYPE_CHECKING:
 
     from netsim.experiments.result import Result
 
-__all__ = ["summarise", "times"]
+__all__ = ["OF_RUN", "summarise", "times"]
 
 PERCENTILES = (50, 95, 99)
+
+#: What a summary repeats of the run that it is of.
+OF_RUN = ("stopped_at_s", "decisions", "simpy_events", "wall_s")
 
 
 def times(values: pd.Series, name: str) -> dict[str, float]:
@@ -41,6 +44,7 @@ def summarise(result: Result) -> dict[str, Any]:
 
     ``makespan_s`` is from the first arrival to the last completion. CCTs are there if
     coflows were recorded. ``lower_bound_total_s`` sums the bounds of the jobs completed.
+    ``stopped_at_s`` is None if all jobs were.
     """
     jobs = result.jobs
     done = jobs[jobs["finish_s"].notna()]
@@ -53,4 +57,4 @@ def summarise(result: Result) -> dict[str, Any]:
     found["makespan_s"] = float(makespan)
     found["coflows"] = int(jobs["coflows"].sum())
     found["bytes"] = float(jobs["bytes"].sum())
-    return found | {key: result.run[key] for key in ("decisions", "events", "wall_s")}
+    return found | {key: result.run[key] for key in OF_RUN}

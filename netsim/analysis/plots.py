@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["check_plottable", "save_plot", "total_jct_bars"]
+__all__ = ["check_plottable", "require_matplotlib", "save_plot", "total_jct_bars"]
 
 #: Okabe and Ito's colours, which are apart for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -62,7 +62,7 @@ def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | 
     InputError
         If there is nothing to draw.
     """
-    _require_matplotlib()
+    require_matplotlib()
     tables = dict(table) if isinstance(table, Mapping) else {"": table}
     groups = list(_groups(tables))
     if not groups:
@@ -180,7 +180,7 @@ def check_plottable(path: str | Path) -> None:
     OutputError
         If the suffix is not one of `SUFFIXES`, or the file cannot be written.
     """
-    _require_matplotlib()
+    require_matplotlib()
     if Path(path).suffix.lower() not in SUFFIXES:
         raise OutputError(f"{path}: a picture's suffix must be one of {', '.join(SUFFIXES)}")
     if Path(path).is_dir():
@@ -218,6 +218,13 @@ def _dateless(path: Path) -> dict[str, None]:
     return {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix.lower(), {})
 
 
-def _require_matplotlib() -> None:
+def require_matplotlib() -> None:
+    """Refuse to draw without matplotlib; it is imported where something is drawn.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is not installed.
+    """
     if find_spec("matplotlib") is None:
         raise MissingExtraError("matplotlib", "plot")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 
-from netsim.analysis.plots import COLOURS
-from netsim.errors import MissingExtraError
+from netsim.analysis.plots import COLOURS, require_matplotlib
 from netsim.units import format_rate
 
 if TYPE_CHECKING:
@@ -52,8 +50,7 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | No
     MissingExtraError
         If matplotlib is not installed.
     """
-    if find_spec("matplotlib") is None:
-        raise MissingExtraError("matplotlib", "plot")
+    require_matplotlib()
     layered = any(layers.values())
     rows = _rows(graph, layers)
     places = _in_rows(graph, rows) if layered else _flat(graph)

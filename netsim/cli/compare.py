@@ -6,7 +6,7 @@ import json
 
 import click
 
-from netsim.cli.options import experiment_options, overrides
+from netsim.cli.options import experiment_options, overrides, prepared
 
 __all__ = ["compare"]
 
@@ -24,17 +24,12 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
     from netsim.analysis.plots import check_plottable, save_plot, total_jct_bars
     from netsim.cli.tables import print_comparison
     from netsim.experiments.compare import compare_experiment
-    from netsim.experiments.files import load_experiment
-    from netsim.experiments.spec import default_folder
-    from netsim.experiments.store import check_writable
 
     changes = overrides(settings, seed)
     if allocators:
         names = [name.strip() for each in allocators for name in each.split(",")]
         changes.append(f"compare.allocators={json.dumps(names)}")
-    loaded = load_experiment(experiment, changes)
-    folder = out or default_folder(loaded)
-    check_writable(folder)
+    loaded, folder = prepared(experiment, changes, out, single=False)
     if plot is not None:
         check_plottable(plot)
     comparison = compare_experiment(loaded, progress=not quiet)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-__all__ = ["experiment_options", "overrides"]
+if TYPE_CHECKING:
+    from netsim.experiments.spec import Experiment
+
+__all__ = ["experiment_options", "overrides", "prepared"]
 
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,3 +34,18 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def overrides(settings: tuple[str, ...], seed: int | None) -> list[str]:
     """Return all settings of the command line as overrides of the file."""
     return [*settings, *([] if seed is None else [f"seed={seed}"])]
+
+
+def prepared(experiment: str, changes: list[str], out: str | None, *, single: bool
+             ) -> tuple[Experiment, str | Path]:
+    """Return the experiment, alone or as it is, and where its results can be written."""
+    from netsim.experiments.files import load_experiment
+    from netsim.experiments.spec import default_folder
+    from netsim.experiments.store import check_writable
+
+    loaded = load_experiment(experiment, changes)
+    if single:
+        loaded = loaded.single()
+    folder = out or default_folder(loaded)
+    check_writable(folder)
+    return loaded, folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from netsim.cli.options import experiment_options, overrides
+from netsim.cli.options import experiment_options, overrides, prepared
 
 __all__ = ["run"]
 
@@ -15,14 +15,9 @@ def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str |
         quiet: bool) -> None:
     """Run an experiment: a TOML file, or the name of a ready-made one."""
     from netsim.cli.tables import print_result
-    from netsim.experiments.files import load_experiment
     from netsim.experiments.run import run_experiment
-    from netsim.experiments.spec import default_folder
-    from netsim.experiments.store import check_writable
 
-    loaded = load_experiment(experiment, overrides(settings, seed)).single()
-    folder = out or default_folder(loaded)
-    check_writable(folder)
+    loaded, folder = prepared(experiment, overrides(settings, seed), out, single=True)
     result = run_experiment(loaded, progress=not quiet)
     result.save(folder)
     if quiet:

@@ -32,18 +32,20 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
     run, summary = result.run, result.summary()
     bound = summary["lower_bound_total_s"]
     over = f" ({summary['jct_total_s'] / bound:.2f} times the lower bound)" if bound else ""
+    stop = summary["stopped_at_s"]
+    stopped = "" if stop is None else f"; stopped at {format_seconds(stop)}"
     lines = {
         "allocator": ", ".join(f"{key} {value}".removeprefix("name ")
                                for key, value in run["allocator"].items()),
         "network": run["network"],
         "workload": f"{run['workload']}: {summary['jobs']:,} jobs, {summary['coflows']:,} "
                     f"coflows, {format_bytes(summary['bytes'])}",
-        "finished": f"{summary['jobs_finished']:,} of {summary['jobs']:,} jobs",
+        "finished": f"{summary['jobs_finished']:,} of {summary['jobs']:,} jobs{stopped}",
         "total JCT": format_seconds(summary["jct_total_s"]) + over,
         "JCT": _spread(summary, "jct"),
         "CCT": _spread(summary, "cct"),
         "makespan": format_seconds(summary["makespan_s"]),
-        "run": f"{summary['decisions']:,} decisions, {summary['events']:,} events, "
+        "run": f"{summary['decisions']:,} decisions, {summary['simpy_events']:,} SimPy events, "
                f"{format_seconds(summary['wall_s'])}",
         "results": os.fspath(folder),
     }

@@ -71,8 +71,8 @@ def convert(source: str, target: str, format: str | None, to: str | None, networ
 def _options(settings: tuple[str, ...]) -> dict[str, Any]:
     """Return the options of ``--set``, all of them names that some format has."""
     from netsim.errors import InputError, UnknownNameError
-    from netsim.experiments.values import parse_value
     from netsim.traces import FORMATS
+    from netsim.units import parse_value
 
     known = {name for form in FORMATS.values() for name in form.options}
     options = {}

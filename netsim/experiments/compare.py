@@ -17,18 +17,16 @@ from netsim.errors import InputError, SpecError
 from netsim.experiments.files import load_experiment
 from netsim.experiments.progress import show_progress
 from netsim.experiments.result import Result
-from netsim.experiments.simulate import simulate
+from netsim.experiments.simulate import as_network, as_workload, simulate
 from netsim.experiments.spec import Experiment
 from netsim.experiments.store import save_comparison
-from netsim.experiments.values import parse_allocator
 from netsim.fabric.policy import Allocator
-from netsim.model import Workload
-from netsim.network import Topology, read_network
-from netsim.traces import read_workload
+from netsim.model import JobSpec, Workload
+from netsim.network import Topology
 
 __all__ = ["Comparison", "Policy", "compare", "compare_experiment", "label_of"]
 
-#: What `netsim.make_allocator` takes, or an allocator on one line: ``"parrot:theta_max=0.6"``.
+#: What `netsim.make_allocator` takes.
 Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
 
 
@@ -66,7 +64,8 @@ class Comparison:
         return f"<Comparison of {', '.join(self.results)}>"
 
 
-def compare(network: Topology | str | Path, workload: Workload | str | Path,
+def compare(network: Topology | str | Path,
+            workload: Workload | Sequence[JobSpec] | str | Path,
             allocators: Sequence[Policy] | Mapping[str, Policy], *, seed: int = 0,
             progress: bool | Callable[[int, int], None] = False, **settings: Any) -> Comparison:
     """Simulate a workload under several allocators.
@@ -104,10 +103,7 @@ def compare(network: Topology | str | Path, workload: Workload | str | Path,
     2  lower bound      28.0000
     """
     policies = _labelled(allocators)
-    if not isinstance(network, Topology):
-        network = read_network(network)
-    if not isinstance(workload, Workload):
-        workload = read_workload(workload, seed=seed)
+    network, workload = as_network(network), as_workload(workload, seed)
     results = {}
     with show_progress(progress, 1) as report:
         for index, (label, policy) in enumerate(policies.items()):
@@ -122,10 +118,8 @@ def compare_experiment(experiment: Experiment | str | Path, *,
 
     Parameters
     ----------
-    experiment : Experiment, str or path
-        An experiment, or what `load_experiment` reads.
-    progress : bool or callable
-        As for `netsim.simulate`.
+    experiment, progress
+        As for `netsim.run`.
 
     Returns
     -------
@@ -174,9 +168,9 @@ def _labelled(allocators: Sequence[Policy] | Mapping[str, Policy]) -> dict[str, 
     if isinstance(allocators, str) or not isinstance(allocators, Sequence | Mapping):
         raise InputError(f"allocators must be a list or a mapping, not {allocators!r}")
     if isinstance(allocators, Mapping):
-        pairs = [(str(label), _table(policy)) for label, policy in allocators.items()]
+        pairs = [(str(label), policy) for label, policy in allocators.items()]
     else:
-        pairs = [(label_of(_table(policy)), _table(policy)) for policy in allocators]
+        pairs = [(label_of(policy), policy) for policy in allocators]
     if not pairs:
         raise InputError("there are no allocators to compare")
     labelled = dict(pairs)
@@ -186,10 +180,6 @@ def _labelled(allocators: Sequence[Policy] | Mapping[str, Policy]) -> dict[str, 
         raise InputError(f"two allocators to compare are the same: {twice!r}; leave one out, or "
                          "give a mapping with a label for each")
     return labelled
-
-
-def _table(policy: Policy) -> Policy:
-    return parse_allocator(policy) if isinstance(policy, str) else policy
 
 
 def _share(report: Callable[[int, int], None], index: int, runs: int

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from netsim.allocators import parse_allocator
 from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiments.spec import Experiment
-from netsim.experiments.values import parse_allocator, parse_value
+from netsim.units import parse_value
 
 __all__ = ["load_experiment", "ready_made_experiments", "template", "write_template"]
 
@@ -25,7 +26,8 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = ()) -> Experi
         A TOML file, or the name of a ready-made experiment.
     overrides : iterable of str
         Settings that replace those of the file: ``"seed=3"``, ``"network.capacity=40Gbps"``,
-        ``"events.0.at=5s"``. What is not a TOML value is a string.
+        ``"events.0.at=5s"``. What is not a TOML value is a string. ``"allocator.name=sebf"``
+        is ``"allocator=sebf"``: options of another allocator are left behind.
 
     Returns
     -------
@@ -36,7 +38,8 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = ()) -> Experi
     Raises
     ------
     SpecError
-        With everything that is wrong in the file, each problem beginning with its key path.
+        With everything that is wrong in the file, each problem beginning with its key path and
+        ending in the override that made it, if one did.
     UnknownNameError
         If there is neither such a file nor such a ready-made experiment.
     """
@@ -46,13 +49,15 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = ()) -> Experi
         if isinstance(keys.get(table), dict) and isinstance(keys[table].get("file"), str):
             keys[table]["file"] = os.path.abspath(path.parent / keys[table]["file"])
     _expand_allocator(keys)
+    overrides = list(overrides)
     for override in overrides:
         _override(keys, override)
     keys.setdefault("name", re.sub(r"[^\w.+-]+", "-", path.stem).strip("-") or "experiment")
     try:
         return Experiment(**keys)
     except SpecError as error:
-        raise SpecError(error.problems, path) from None
+        raise SpecError([_attributed(problem, overrides) for problem in error.problems],
+                        path) from None
 
 
 def ready_made_experiments() -> dict[str, str]:
@@ -115,8 +120,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _override(keys: dict[str, Any], override: str) -> None:
     """Put the value of ``key.path=value`` into the tables."""
-    where, equals, text = override.partition("=")
-    *parents, last = [part.strip() for part in where.split(".")]
+    _, equals, text = override.partition("=")
+    *parents, last = _path(override)
     if not (equals and last and all(parents)):
         raise SpecError([f"{override!r} is not a setting; write it as key.path=value"])
     table: Any = keys
@@ -124,6 +129,28 @@ def _override(keys: dict[str, Any], override: str) -> None:
         table = _entry(table, part, override)
     table[_key(table, last, override)] = parse_value(text)
     _expand_allocator(keys)
+
+
+def _path(override: str) -> list[str]:
+    """Return the parts of the key that an override replaces.
+
+    Another allocator's name brings that allocator's defaults: the name is all of its table.
+    """
+    parts = [part.strip() for part in override.partition("=")[0].split(".")]
+    named = parts[:-1] if parts[-1] == "name" else []
+    if named == ["allocator"] or (named[:2] == ["compare", "allocators"] and len(named) == 3):
+        return named
+    return parts
+
+
+def _attributed(problem: str, overrides: Iterable[str]) -> str:
+    """Return a problem with the override that made it, if one did: the file is not to blame."""
+    where = problem.partition(":")[0].split(".")
+    for override in reversed(list(overrides)):
+        path = _path(override)
+        if where[:len(path)] == path:
+            return f"{problem} (set by {override!r})"
+    return problem
 
 
 def _entry(table: Any, part: str, override: str) -> Any:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import check_sequence
 from netsim.errors import UnknownNameError
+from netsim.experiments.numbering import CoflowNumbers
 from netsim.fabric.fabric import Fabric, Transfer
 from netsim.fabric.policy import Allocation
 from netsim.jobs.process import JobProcess
@@ -79,8 +81,10 @@ class Recorder:
     ----------
     record : sequence of str
         Any of `RECORDS`.
-    first_coflow : sequence of int
-        For each job, by (arrival, id), the number of its first coflow.
+    jobs : int
+        How many there are.
+    numbers : CoflowNumbers
+        Gives coflows their ids.
 
     Raises
     ------
@@ -88,19 +92,18 @@ class Recorder:
         If there is nothing of such a name to record.
     """
 
-    def __init__(self, record: Sequence[str], first_coflow: Sequence[int]) -> None:
-        for name in record:
+    def __init__(self, record: Sequence[str], jobs: int, numbers: CoflowNumbers) -> None:
+        for name in check_sequence(record, str, "record", "names"):
             if name not in RECORDS:
                 raise UnknownNameError("record", name, RECORDS)
         self.rows = {name: Rows(_COLUMNS[name]) for name in RECORDS
                      if name in record and name != "jobs"}
         self.coflows_done = 0
         self.jobs_done = 0
-        self.cct_total = 0.0
-        self.bytes_of_job = [0.0] * len(first_coflow)
-        self.coflows_of_job = [0] * len(first_coflow)
+        self.bytes_of_job = [0.0] * jobs
+        self.coflows_of_job = [0] * jobs
         self.notes: list[dict[str, float]] = []
-        self._first_coflow = first_coflow
+        self._numbers = numbers
         self._stages: dict[str, int] = {}
         self._flows_of: dict[Transfer, NDArray[Any]] = {}
 
@@ -120,12 +123,10 @@ class Recorder:
         self.coflows_of_job[job.index] += 1
         if "coflows" not in self.rows and "flows" not in self.rows:
             return
-        spec, stages = job.graph.stages[stage], len(job.graph.stages)
-        coflow = spec.coflow_id
-        if coflow is None:
-            coflow = self._first_coflow[job.index] + job.iteration * stages + stage
+        stages = job.graph.stages
+        coflow = self._numbers.number(job.index, job.iteration, stages, stage)
         if "coflows" in self.rows:
-            name = self._stages.setdefault(spec.name, len(self._stages))
+            name = self._stages.setdefault(stages[stage].name, len(self._stages))
             self.rows["coflows"].append((
                 coflow, job.plan.spec.id, job.iteration, name, transfer.valid_s,
                 transfer.start_s, finish, finish - transfer.valid_s, demand.nbytes,

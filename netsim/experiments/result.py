@@ -32,8 +32,9 @@ class Result:
         Where recorded: a row per flow; per interval between two events and link that
         carried bytes; per decision, with what the policy inferred.
     run : mapping
-        What identifies the run: allocator, network, workload, seed, version, platform,
-        and its cost: decisions, events, wall_s.
+        What identifies the run: allocator, network, workload, seed, version, platform;
+        ``stopped_at_s``, when `until` stopped it (None if all jobs finished); and its cost:
+        decisions, simpy_events, wall_s.
     spec : mapping or None
         The experiment file that it came from, resolved.
     """
@@ -47,7 +48,10 @@ class Result:
     spec: Mapping[str, Any] | None = field(default=None)
 
     def summary(self) -> dict[str, Any]:
-        """Return total, mean and percentile JCT and CCT, makespan, bytes, and the run's cost."""
+        """Return total, mean and percentile JCT and CCT, makespan, bytes, and the run's cost.
+
+        ``stopped_at_s`` says when `until` stopped the run; None if all jobs finished.
+        """
         return summarise(self)
 
     def save(self, folder: str | Path) -> Path:

@@ -11,20 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import simpy
-from numpy.typing import NDArray
 
 from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
+from netsim.checks import check_sequence, check_whole
 from netsim.errors import InputError, StalledError
+from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
 from netsim.experiments.recorder import Recorder
 from netsim.experiments.result import Result
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.policy import Allocator
-from netsim.jobs.patterns import make_pattern
 from netsim.jobs.plan import JobPlan, check_fits, place_randomly
 from netsim.jobs.process import JobProcess
 from netsim.model import JobSpec, Workload
@@ -32,7 +31,7 @@ from netsim.network import Topology, read_network
 from netsim.traces import read_workload
 from netsim.units import Quantity, parse_rate, parse_seconds
 
-__all__ = ["CapacityEvent", "simulate"]
+__all__ = ["CapacityEvent", "as_network", "as_workload", "simulate"]
 
 _REPORT_EVERY = 4096
 
@@ -111,17 +110,38 @@ def simulate(network: Topology | str | Path,
     >>> netsim.simulate(net, netsim.Workload([job])).jobs["jct_s"][0]
     np.float64(3.0)
     """
-    run = _Run(network if isinstance(network, Topology) else read_network(network),
-               _workload(workload, seed),
-               make_allocator(allocator), observe_interval, seed, record, events, check)
+    run = _Run(as_network(network), as_workload(workload, seed), make_allocator(allocator),
+               observe_interval, seed, record, events, check)
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
     started = time.perf_counter()
-    with show_progress(progress, run.coflows) as report:
+    with show_progress(progress, run.numbers.total) as report:
         run.go(limit, report)
     return run.result(time.perf_counter() - started)
 
 
-def _workload(given: Workload | Sequence[JobSpec] | str | Path, seed: int) -> Workload:
+def as_network(given: Topology | str | Path) -> Topology:
+    """Return a network that is given as it is, by name or by path.
+
+    Raises
+    ------
+    InputError
+        If it is nothing of the kind, or cannot be read.
+    """
+    if isinstance(given, str | Path):
+        return read_network(given)
+    if not isinstance(given, Topology):
+        raise InputError(f"network must be a Topology, a name or a path, not {given!r}")
+    return given
+
+
+def as_workload(given: Workload | Sequence[JobSpec] | str | Path, seed: int) -> Workload:
+    """Return a workload that is given as it is, by its jobs, by name or by path.
+
+    Raises
+    ------
+    InputError
+        If it is nothing of the kind, or cannot be read.
+    """
     if isinstance(given, Workload):
         return given
     if isinstance(given, str | Path):
@@ -138,15 +158,16 @@ class _Run:
         self.network, self.workload, self.allocator = network, workload, allocator
         self.seed = seed
         self.interval = parse_seconds(observe_interval, "observe_interval")
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise InputError(f"seed must be a whole number of at least 0, not {seed!r}")
+        check_whole(seed, "seed")
         for job in workload:
             check_fits(job, network)
-        changes = [_resolve(event, network) for event in events]
-        self.first_coflow = self._number_coflows()
-        self.coflows = self.first_coflow.pop()
-        self.recorder = Recorder(record, self.first_coflow)
+        given = check_sequence(events, CapacityEvent | Mapping, "events",
+                               "CapacityEvent or mappings")
+        changes = [_resolve(event, network) for event in given]
+        self.numbers = CoflowNumbers(workload)
+        self.recorder = Recorder(record, len(workload), self.numbers)
         self.steps = 0
+        self.stopped_at_s: float | None = None
         self.env = simpy.Environment()
         self.fabric = Fabric(
             self.env, network, allocator, [job.arrival_s for job in workload],
@@ -154,31 +175,19 @@ class _Run:
             observer=self.recorder if self.recorder.watches_fabric else None)
         for at, link, capacity in sorted(changes, key=lambda change: change[0]):
             self.env.timeout(at).callbacks.append(partial(self._change, link, capacity))
-        most = network.capacity.copy()
+        self.most_capacity = network.capacity.copy()
         for _, link, capacity in changes:
-            most[link] = max(most[link], capacity)
-        self.jobs = [
-            JobProcess(self.env, self.fabric, index, job.arrival_s,
-                       partial(self._plan, job, most), self.recorder)
-            for index, job in enumerate(workload)]
+            self.most_capacity[link] = max(self.most_capacity[link], capacity)
+        self.jobs = [JobProcess(self.env, self.fabric, index, job.arrival_s, self._plan,
+                                self.recorder) for index, job in enumerate(workload)]
 
     def _change(self, link: int, capacity: float, _: simpy.Event) -> None:
         self.fabric.set_capacity(link, capacity)
 
-    def _plan(self, job: Any, capacity: NDArray[np.float64]) -> JobPlan:
+    def _plan(self, index: int) -> JobPlan:
+        job = self.workload.jobs[index]
         hosts = place_randomly(job, self.network, self.seed)
-        return JobPlan(job, self.network, hosts, self.workload.seed, capacity)
-
-    def _number_coflows(self) -> list[int]:
-        """Return the number of the first coflow of each job, and of all coflows."""
-        first = [0]
-        rng = np.random.default_rng(0)
-        for job in self.workload:
-            stages = len(job.stages)
-            if job.pattern is not None:
-                stages = len(make_pattern(job.pattern).stages(job.ranks, job.nbytes, rng))
-            first.append(first[-1] + stages * job.iterations)
-        return first
+        return JobPlan(job, self.network, hosts, self.workload.seed, self.most_capacity)
 
     def go(self, limit: float, report: Callable[[int, int], None]) -> None:
         """Step until every job is done, or until `limit`."""
@@ -186,15 +195,17 @@ class _Run:
         if limit < math.inf:
             env.timeout(limit)  # so that the fabric does not run ahead of it
         while recorder.jobs_done < jobs and env.peek() <= limit:
-            if env.peek() == math.inf:
-                raise self._stalled()
-            env.step()
+            try:
+                env.step()
+            except simpy.core.EmptySchedule:
+                raise self._stalled() from None
             self.steps += 1
             if self.steps % _REPORT_EVERY == 0:
-                report(recorder.coflows_done, self.coflows)
+                report(recorder.coflows_done, self.numbers.total)
         if recorder.jobs_done < jobs:
             self.fabric.catch_up()
-        report(recorder.coflows_done, self.coflows)
+            self.stopped_at_s = limit
+        report(recorder.coflows_done, self.numbers.total)
 
     def _stalled(self) -> StalledError:
         pending = self.fabric.pending()
@@ -216,23 +227,30 @@ class _Run:
             "seed": int(self.seed), "workload_seed": self.workload.seed,
             "version": __version__, "platform": platform.platform(),
             "python": platform.python_version(),
-            "decisions": self.fabric.decisions, "events": self.steps, "wall_s": wall_s,
+            "stopped_at_s": self.stopped_at_s,
+            "decisions": self.fabric.decisions, "simpy_events": self.steps, "wall_s": wall_s,
         }
         tables: dict[str, Any] = {name: self.recorder.frame(name, self.network.link_names)
                   for name in ("coflows", "flows", "links", "decisions")}
         return Result(jobs=self._jobs_frame(), run=run, **tables)
 
     def _jobs_frame(self) -> pd.DataFrame:
-        rows = []
-        for job, spec in zip(self.jobs, self.workload, strict=True):
-            finish = job.finish_s if job.done else math.nan
-            rows.append((spec.id, spec.name, spec.arrival_s, job.start_s, finish,
-                         finish - spec.arrival_s, spec.iterations, spec.ranks,
-                         self.recorder.coflows_of_job[job.index],
-                         self.recorder.bytes_of_job[job.index], job.lower_bound_s))
-        return pd.DataFrame(rows, columns=[
-            "job", "name", "arrival_s", "start_s", "finish_s", "jct_s", "iterations", "ranks",
-            "coflows", "bytes", "lower_bound_s"])
+        specs, jobs, recorder = self.workload.jobs, self.jobs, self.recorder
+        frame = pd.DataFrame({
+            "job": [spec.id for spec in specs],
+            "name": [spec.name for spec in specs],
+            "arrival_s": [float(spec.arrival_s) for spec in specs],
+            "start_s": [job.start_s for job in jobs],
+            "finish_s": [job.finish_s if job.done else math.nan for job in jobs],
+            "jct_s": 0.0,
+            "iterations": [spec.iterations for spec in specs],
+            "ranks": [spec.ranks for spec in specs],
+            "coflows": recorder.coflows_of_job,
+            "bytes": recorder.bytes_of_job,
+            "lower_bound_s": [job.lower_bound_s for job in jobs],
+        })
+        frame["jct_s"] = frame["finish_s"] - frame["arrival_s"]
+        return frame
 
 
 def _resolve(event: CapacityEvent | Mapping[str, Any], network: Topology
@@ -244,7 +262,5 @@ def _resolve(event: CapacityEvent | Mapping[str, Any], network: Topology
         except TypeError:
             raise InputError("a capacity event has the keys at, link and capacity, not "
                              + ", ".join(map(str, event))) from None  # type: ignore[arg-type]
-    if not isinstance(event, CapacityEvent):
-        raise InputError(f"a capacity event is a CapacityEvent or a mapping, not {event!r}")
     return (parse_seconds(event.at, "event: at"), network.link(event.link),
             parse_rate(event.capacity, "event: capacity"))

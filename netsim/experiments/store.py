@@ -21,7 +21,7 @@ import pandas as pd
 import tomli_w
 
 from netsim._version import __version__
-from netsim.analysis.metrics import summarise
+from netsim.analysis.metrics import OF_RUN, summarise
 from netsim.errors import InputError, OutputError
 from netsim.experiments.result import Result
 
@@ -35,9 +35,6 @@ MARKS = ("summary.json", "comparison.csv")
 #: What a folder of results may hold besides results: these and pictures.
 _OURS = re.compile(r"spec\.toml|summary\.json|comparison\.csv|"
                    rf"({'|'.join(TABLES)})\.csv|.*\.(png|pdf|svg)")
-
-#: What a summary repeats of the run that it is of.
-_OF_RUN = ("decisions", "events", "wall_s")
 
 
 def save_result(result: Result, folder: str | Path) -> Path:
@@ -153,7 +150,7 @@ def _load(folder: Path) -> Result:
     path = folder / "spec.toml"
     spec = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
     summary = summarise(Result(**tables, run=stored))  # type: ignore[arg-type]
-    run = {key: value for key, value in stored.items() if key in _OF_RUN or key not in summary}
+    run = {key: value for key, value in stored.items() if key in OF_RUN or key not in summary}
     return Result(**tables, run=run, spec=spec)  # type: ignore[arg-type]
 
 

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
 
 from netsim import network as networks
 from netsim import traces
-from netsim.allocators import describe, make_allocator
+from netsim.allocators import describe, make_allocator, parse_allocator
 from netsim.errors import InputError, UnknownNameError
 from netsim.experiments.blame import build
-from netsim.experiments.values import LinkName, Rate, Seconds, parse_allocator
+from netsim.experiments.values import LinkName, Rate, Seconds
 from netsim.fabric.policy import Allocator
 from netsim.model import Workload
 from netsim.network.files import ready_made_folder
@@ -45,31 +45,40 @@ class _OpenTable(BaseModel):
         return self.model_dump(exclude_none=True)
 
 
-class NetworkTable(_OpenTable):
-    """``[network]``: a ready-made network, a file, or a kind; and options.
+class _SourceTable(_OpenTable):
+    """A table that says where to read something, or how to build it.
 
     Attributes
     ----------
     name : str, optional
-        A ready-made network. Beside `file` or `kind` just a label.
+        A ready-made one. Beside `file` or another way to say it just a label.
     file : str, optional
-        What `netsim.read_network` reads.
-    kind : str, optional
-        A name of `netsim.network.TOPOLOGIES`. All other keys are options of its builder.
+        What `netsim.read_network` or `netsim.read_workload` reads.
     sha256 : str, optional
         Refuse a `file` with another digest.
     """
 
     name: str | None = None
     file: str | None = None
-    kind: str | None = None
     sha256: str | None = None
+
+
+class NetworkTable(_SourceTable):
+    """``[network]``: a ready-made network, a file, or a kind; and options.
+
+    Attributes
+    ----------
+    kind : str, optional
+        A name of `netsim.network.TOPOLOGIES`. All other keys are options of its builder.
+    """
+
+    kind: str | None = None
     _built: networks.Topology = PrivateAttr()
 
     @model_validator(mode="after")
     def _build(self) -> NetworkTable:
         needed = _required(networks.TOPOLOGIES.get(str(self.kind)))
-        self._built = build(_network, self.given, (*needed, "name", "file", "kind"))
+        self._built = build(_network, self.given, (*needed, "file", "kind", "name"))
         return self
 
     @property
@@ -110,28 +119,19 @@ def _network(*, kind: str | None = None, file: str | None = None, name: str | No
     return networks.make_network(str(kind), **label, **options)
 
 
-class WorkloadTable(_OpenTable):
+class WorkloadTable(_SourceTable):
     """``[workload]``: a ready-made workload, a file, or a format that generates; and options.
 
     Attributes
     ----------
-    name : str, optional
-        A ready-made workload. Beside `file` or `format` just a label.
-    file : str, optional
-        What `netsim.read_workload` reads.
     format : str, optional
         A name of `netsim.traces.FORMATS`. All other keys are options of `netsim.read_workload`.
     seed : int
         Of everything random in the workload; the experiment's where it is not given.
-    sha256 : str, optional
-        Refuse a file with another digest.
     """
 
-    name: str | None = None
-    file: str | None = None
     format: str | None = None
     seed: int = 0
-    sha256: str | None = None
     _request: Request = PrivateAttr()
     _built: Workload = PrivateAttr()
 

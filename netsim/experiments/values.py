@@ -1,8 +1,7 @@
-"""Values of the experiment file: quantities with units, and words that stand for tables."""
+"""Values of the experiment file that are written in several ways."""
 
 from __future__ import annotations
 
-import tomllib
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -10,7 +9,7 @@ from pydantic import BeforeValidator
 from netsim.errors import InputError
 from netsim.units import parse_rate, parse_seconds
 
-__all__ = ["LinkName", "PositiveSeconds", "Rate", "Seconds", "parse_allocator", "parse_value"]
+__all__ = ["LinkName", "PositiveSeconds", "Rate", "Seconds"]
 
 #: A duration or an instant, ``"10ms"`` or a number of seconds; kept in seconds.
 Seconds = Annotated[float, BeforeValidator(lambda value: parse_seconds(value))]
@@ -31,27 +30,3 @@ def _link(value: object) -> object:
 
 #: A link's name or number.
 LinkName = Annotated[Any, BeforeValidator(_link)]
-
-
-def parse_allocator(text: str) -> dict[str, Any]:
-    """Return an allocator written on one line as a table.
-
-    Examples
-    --------
-    >>> parse_allocator("parrot:work_conservation=none:theta_max=0.6")
-    {'name': 'parrot', 'work_conservation': 'none', 'theta_max': 0.6}
-    >>> parse_allocator("package.module:Class")
-    {'name': 'package.module:Class'}
-    """
-    parts = text.split(":")
-    options = [part.partition("=") for part in parts if "=" in part]
-    name = ":".join(part for part in parts if "=" not in part)
-    return {"name": name} | {key.strip(): parse_value(value) for key, _, value in options}
-
-
-def parse_value(text: str) -> Any:
-    """Return the TOML value that `text` is, or `text` itself where it is none."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text.strip()

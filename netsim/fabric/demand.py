@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
+from netsim.fabric.kernels import compiled
 from netsim.fabric.kernels.binding import bind
 from netsim.model import Flows
 from netsim.network import Topology
@@ -77,16 +78,18 @@ class Demand:
             raise InputError(f"host {flows.ranks - 1} is out of range: network {network.name!r} "
                              f"has the hosts 0 to {network.hosts - 1}")
         src, dst = places[flows.src], places[flows.dst]
-        ptr, links = network.routes(src, dst, key + np.arange(len(flows)))
+        ptr, links = network.routes(src, dst, np.arange(key, key + len(flows)))
         rows, hops, loads = bind(src, dst, flows.nbytes, ptr, links, network.capacity)
-        for array in (rows, hops, loads):
-            array.flags.writeable = False
         gamma = bottleneck(loads, network.capacity if capacity is None else capacity)
-        return cls(rows, hops, loads, float(rows["size"].sum()), gamma, weight)
+        for array in (rows, hops, loads):
+            array.setflags(write=False)
+        return cls(rows, hops, loads, float(np.add.reduce(rows["size"])), gamma, weight)
 
 
+@compiled
 def bottleneck(loads: NDArray[Any], capacity: NDArray[np.float64]) -> float:
     """Return the effective bottleneck of LOAD rows: max over links of bytes/capacity (Eq. 26)."""
-    if not len(loads):
-        return 0.0
-    return float(np.max(loads["nbytes"] / capacity[loads["link"]]))
+    longest = 0.0
+    for load in loads:
+        longest = max(longest, load.nbytes / capacity[load.link])
+    return longest

@@ -2,100 +2,25 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import lru_cache
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import check_sequence
 from netsim.errors import InputError
 from netsim.fabric.demand import Demand
+from netsim.jobs.graph import Dag, StageGraph
 from netsim.jobs.patterns import make_pattern
 from netsim.model import JobSpec, Stage
 from netsim.network import Topology
 from netsim.streams import stream
 
-__all__ = ["JobPlan", "StageGraph", "check_fits", "draw_stages", "place_randomly"]
-
-
-@dataclass(frozen=True)
-class StageGraph:
-    """One iteration's stages, bound to a network.
-
-    Attributes
-    ----------
-    stages : tuple of Stage
-    demands : tuple of Demand or None
-        What each stage sends; None where it only computes.
-    """
-
-    stages: tuple[Stage, ...]
-    demands: tuple[Demand | None, ...]
-
-    @cached_property
-    def children(self) -> tuple[tuple[int, ...], ...]:
-        """The stages that each stage must complete for. Indices."""
-        return self._dependents("after")
-
-    @cached_property
-    def held(self) -> tuple[tuple[int, ...], ...]:
-        """The stages that cannot finish before each stage does. Indices."""
-        return self._dependents("finishes_before")
-
-    def _dependents(self, relation: str) -> tuple[tuple[int, ...], ...]:
-        found: dict[str, list[int]] = {stage.name: [] for stage in self.stages}
-        for child, stage in enumerate(self.stages):
-            for parent in dict.fromkeys(getattr(stage, relation)):
-                found[parent].append(child)
-        return tuple(tuple(children) for children in found.values())
-
-    @cached_property
-    def order(self) -> tuple[int, ...]:
-        """The place of each stage by (depth, release, list); depth counts parents in line."""
-        depth: dict[str, int] = {}
-        while len(depth) < len(self.stages):
-            for stage in self.stages:
-                parents = (*stage.after, *stage.finishes_before)
-                if stage.name not in depth and all(name in depth for name in parents):
-                    depth[stage.name] = 1 + max((depth[name] for name in parents), default=-1)
-        ranked = sorted(range(len(self.stages)), key=lambda index: (
-            depth[self.stages[index].name], self.stages[index].release_s, index))
-        places = {index: place for place, index in enumerate(ranked)}
-        return tuple(places[index] for index in range(len(self.stages)))
-
-    @cached_property
-    def gamma_s(self) -> float:
-        """Sum of the effective bottlenecks of all coflows, in seconds."""
-        return sum(demand.gamma for demand in self.demands if demand is not None)
-
-    def length(self, *, released: bool) -> float:
-        """Return the longest path through compute times and bottlenecks, in seconds.
-
-        The iteration's duration if it had the network to itself and parallel coflows did
-        not share links: for a chain of stages, the sum of all.
-
-        Parameters
-        ----------
-        released : bool
-            Whether stages wait for their ``release_s``, as in the first iteration.
-        """
-        ends: dict[str, float] = {}
-        waiting = list(zip(self.stages, self.demands, strict=True))
-        while waiting:
-            later = []
-            for stage, demand in waiting:
-                if all(name in ends for name in (*stage.after, *stage.finishes_before)):
-                    start = max((ends[name] for name in stage.after), default=0.0)
-                    start = max(start, stage.release_s if released else 0.0)
-                    end = start + stage.compute_s + (demand.gamma if demand is not None else 0.0)
-                    ends[stage.name] = max(end, *(ends[name] for name in stage.finishes_before),
-                                           0.0)
-                else:
-                    later.append((stage, demand))
-            waiting = later
-        return max(ends.values())
+__all__ = ["JobPlan", "check_fits", "draw_stages", "place_randomly"]
 
 
 class JobPlan:
@@ -121,14 +46,11 @@ class JobPlan:
         self._network = network
         self._seed = seed
         self._capacity = capacity
+        self._fixed = None if spec.redraw else self._draw()
 
     def graph(self, iteration: int) -> StageGraph:
         """Return the stages of an iteration; the same object throughout unless redrawn."""
-        return self._draw(iteration) if self.spec.redraw else self._fixed
-
-    @cached_property
-    def _fixed(self) -> StageGraph:
-        return self._draw()
+        return self._draw(iteration) if self._fixed is None else self._fixed
 
     def _draw(self, *iteration: int) -> StageGraph:
         spec, stages = self.spec, draw_stages(self.spec, self._seed, *iteration)
@@ -136,7 +58,7 @@ class JobPlan:
             stages = tuple(stage if stage.after
                            else replace(stage, compute_s=stage.compute_s + spec.compute_s)
                            for stage in stages)
-        return StageGraph(stages, tuple(self._demand(stage) for stage in stages))
+        return StageGraph(stages, tuple(map(self._demand, stages)), Dag.of(stages))
 
     def _demand(self, stage: Stage) -> Demand | None:
         if stage.flows is None:
@@ -151,18 +73,19 @@ class JobPlan:
         For a chain of stages the sum of all Gammas and compute times (the spec's LB); for
         a DAG, the longest path through them.
         """
-        if self.spec.redraw:
-            return sum(self.graph(iteration).length(released=iteration == 0)
-                       for iteration in range(self.spec.iterations))
-        first = self._fixed.length(released=True)
-        if self.spec.iterations == 1:
+        iterations, fixed = self.spec.iterations, self._fixed
+        if fixed is None:
+            return sum(self._draw(iteration).length(released=iteration == 0)
+                       for iteration in range(iterations))
+        first = fixed.length(released=True)
+        if iterations == 1:
             return first
-        return first + (self.spec.iterations - 1) * self._fixed.length(released=False)
+        return first + (iterations - 1) * fixed.length(released=False)
 
     def communication_s(self) -> float:
         """Return the sum of the Gammas of all coflows, in seconds."""
-        if self.spec.redraw:
-            return sum(self.graph(iteration).gamma_s for iteration in range(self.spec.iterations))
+        if self._fixed is None:
+            return sum(self._draw(iteration).gamma_s for iteration in range(self.spec.iterations))
         return self.spec.iterations * self._fixed.gamma_s
 
 
@@ -170,11 +93,22 @@ def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
     """Return a job's stages in rank space: its own, or drawn by its pattern.
 
     Depends on the workload's seed and the job's id alone, and on the iteration if given.
+
+    Raises
+    ------
+    InputError
+        If the pattern is none, or draws what no job has.
     """
     if spec.pattern is None:
         return tuple(spec.stages)
     rng = stream(seed, "sizes", spec.id, *iteration)
-    return tuple(make_pattern(spec.pattern).stages(spec.ranks, spec.nbytes, rng))
+    what = f"job {spec.id}: what its pattern draws"
+    stages = check_sequence(make_pattern(spec.pattern).stages(spec.ranks, spec.nbytes, rng),
+                            Stage, what, "Stage")
+    if not stages or any(stage.coflow_id is not None for stage in stages):
+        raise InputError(f"{what} must be one stage or more, without a coflow_id, "
+                         f"not {reprlib.repr(stages)}")
+    return stages
 
 
 def check_fits(spec: JobSpec, network: Topology) -> None:
@@ -190,9 +124,9 @@ def check_fits(spec: JobSpec, network: Topology) -> None:
         if spec.ranks > network.hosts:
             raise InputError(f"job {spec.id} needs {spec.ranks} distinct hosts; {where}")
         return
-    outside = [host for host in spec.hosts if not 0 <= host < network.hosts]
-    if outside:
-        raise InputError(f"job {spec.id}: host {outside[0]} is out of range; {where}, "
+    if max(spec.hosts, default=0) >= network.hosts:
+        outside = next(host for host in spec.hosts if host >= network.hosts)
+        raise InputError(f"job {spec.id}: host {outside} is out of range; {where}, "
                          f"0 to {network.hosts - 1}")
 
 
@@ -202,5 +136,13 @@ def place_randomly(spec: JobSpec, network: Topology, seed: int) -> NDArray[np.in
     Depends on the seed and the job's id alone: other jobs do not shift it.
     """
     if spec.hosts is not None:
-        return np.array(spec.hosts, dtype=np.int64)
+        return _as_array(spec.hosts)
     return stream(seed, "placement", spec.id).permutation(network.hosts)[:spec.ranks]
+
+
+@lru_cache(maxsize=256)
+def _as_array(hosts: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return hosts as an array, one for all jobs that run on the same ones."""
+    array = np.array(hosts, dtype=np.int64)
+    array.setflags(write=False)
+    return array

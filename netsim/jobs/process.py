@@ -1,16 +1,17 @@
-"""The SimPy process of one running job."""
+"""One running job, from event to event."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
 import simpy
 
 from netsim.fabric.fabric import Fabric, Transfer
-from netsim.jobs.plan import JobPlan, StageGraph
+from netsim.jobs.graph import StageGraph
+from netsim.jobs.plan import JobPlan
 
 __all__ = ["JobProcess", "JobRecorder"]
 
@@ -36,7 +37,7 @@ class JobProcess:
     index : int
         The job's number by (arrival, id).
     make_plan : callable returning JobPlan
-        Called when the job arrives, so that memory grows with the jobs that run.
+        Called with `index` when the job arrives, so that memory grows with the jobs that run.
     recorder : JobRecorder
 
     Attributes
@@ -46,7 +47,7 @@ class JobProcess:
     start_s : float
         When it first sent a byte; NaN before.
     iteration : int
-        The iteration that it is in, from 0.
+        The iteration that it is in, from 0; in the end, how many there were.
     done : bool
         Whether it has completed.
     lower_bound_s : float
@@ -59,7 +60,7 @@ class JobProcess:
     graph: StageGraph
 
     def __init__(self, env: simpy.Environment, fabric: Fabric, index: int, arrival_s: float,
-                 make_plan: Callable[[], JobPlan], recorder: JobRecorder) -> None:
+                 make_plan: Callable[[int], JobPlan], recorder: JobRecorder) -> None:
         self.index = index
         self.arrival_s = arrival_s
         self.start_s = math.nan
@@ -71,34 +72,27 @@ class JobProcess:
         self._fabric = fabric
         self._make_plan = make_plan
         self._recorder = recorder
-        env.process(self._run())
+        env.timeout(arrival_s).callbacks.append(self._arrive)
 
-    def _run(self) -> Generator[simpy.Event, None, None]:
-        yield self._env.timeout(self.arrival_s)
-        self.plan = self._make_plan()
+    def _arrive(self, _: simpy.Event) -> None:
+        self.plan = self._make_plan(self.index)
         self.lower_bound_s = self.plan.lower_bound()
         if self._fabric.allocator.knows == "jobs":
             self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s()
-        for iteration in range(self.plan.spec.iterations):
-            self.iteration = iteration
-            yield self._iterate(self.plan.graph(iteration))
-        self.done = True
-        self._recorder.job_finished(self)
-        del self.plan, self.graph
+        self._iterate()
 
-    def _iterate(self, graph: StageGraph) -> simpy.Event:
-        """Start the stages that wait for no other; return the event of the iteration's end."""
-        self.graph = graph
-        self._ended = self._env.event()
-        self._left = len(graph.stages)
-        self._blockers = [len(set(stage.after)) for stage in graph.stages]
-        self._holders = [len(set(stage.finishes_before)) for stage in graph.stages]
+    def _iterate(self) -> None:
+        """Start the stages of the iteration that wait for no other."""
+        self.graph = self.plan.graph(self.iteration)
+        dag = self.graph.dag
+        self._left = len(dag.after)
+        self._blockers = list(map(len, dag.after))
+        self._holders = list(map(len, dag.finishes_before))
         self._held: dict[int, tuple[Transfer | None, float]] = {}
-        self._held_until = [0.0] * len(graph.stages)
-        for stage, blockers in enumerate(tuple(self._blockers)):
-            if not blockers:
+        self._held_until = [0.0] * self._left
+        for stage, stages in enumerate(dag.after):
+            if not stages:
                 self._start(stage)
-        return self._ended
 
     def _start(self, stage: int) -> None:
         """Wait for the stage's release and its computation, then emit its coflow."""
@@ -118,7 +112,7 @@ class JobProcess:
     def _emit(self, stage: int) -> None:
         demand = self.graph.demands[stage]
         assert demand is not None
-        order = self.iteration * len(self.graph.stages) + self.graph.order[stage]
+        order = self.iteration * len(self.graph.stages) + self.graph.dag.order[stage]
         transfer = self._fabric.submit(self.index, demand, order)
         transfer.callbacks.append(partial(self._sent, stage))
 
@@ -128,25 +122,41 @@ class JobProcess:
         self._ready(stage, transfer, transfer.finish_s)
 
     def _ready(self, stage: int, transfer: Transfer | None, finish: float) -> None:
-        """Complete a stage whose own work ended at `finish`, unless another holds it."""
-        if self._holders[stage]:
-            self._held[stage] = transfer, finish
-        else:
-            self._complete(stage, transfer, max(finish, self._held_until[stage]))
+        """Complete a stage whose own work ended at `finish`, unless another holds it.
 
-    def _complete(self, stage: int, transfer: Transfer | None, finish: float) -> None:
+        Then those that only it held, and so on: a list, for the line may be a long one.
+        """
+        self._held[stage] = transfer, finish
+        ready = [] if self._holders[stage] else [stage]
+        for each in ready:  # which grows
+            ready += self._complete(each, *self._held.pop(each))
+        if not self._left:
+            self._end_iteration()
+
+    def _complete(self, stage: int, transfer: Transfer | None, finish: float) -> list[int]:
+        """Complete a stage; return the stages that were held for nothing else."""
+        finish = max(finish, self._held_until[stage])
         if transfer is not None:
             self._recorder.coflow_finished(self, stage, transfer, finish)
         self.finish_s = max(self.finish_s, finish)
-        for other in self.graph.held[stage]:
-            self._holders[other] -= 1
-            self._held_until[other] = max(self._held_until[other], finish)
-            if not self._holders[other] and other in self._held:
-                self._ready(other, *self._held.pop(other))
-        for child in self.graph.children[stage]:
+        self._left -= 1
+        for child in self.graph.dag.children[stage]:
             self._blockers[child] -= 1
             if not self._blockers[child]:
                 self._start(child)
-        self._left -= 1
-        if not self._left:
-            self._ended.succeed()
+        released = []
+        for other in self.graph.dag.held[stage]:
+            self._holders[other] -= 1
+            self._held_until[other] = max(self._held_until[other], finish)
+            if not self._holders[other] and other in self._held:
+                released.append(other)
+        return released
+
+    def _end_iteration(self) -> None:
+        self.iteration += 1
+        if self.iteration < self.plan.spec.iterations:
+            self._iterate()
+            return
+        self.done = True
+        self._recorder.job_finished(self)
+        del self.plan, self.graph

@@ -7,8 +7,8 @@ from itertools import product
 from typing import Any
 
 import networkx as nx
-import numpy as np
 
+from netsim.checks import check_whole
 from netsim.errors import InputError
 from netsim.network.graph import GraphTopology, from_networkx
 from netsim.units import Quantity, parse_rate
@@ -293,6 +293,5 @@ def _leaf_spine_bisection(leaves: int, hosts: int, port: float, up: float) -> fl
 
 def _check_counts(least: int = 1, **counts: Any) -> None:
     for what, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
-            raise InputError(f"{what} must be a whole number of at least {least}, not {count!r}")
+        check_whole(count, what, least)
 

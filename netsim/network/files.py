@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from netsim.checks import check_options
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.network import builders
 from netsim.network.graph_files import GRAPH_SUFFIXES, graph, parse_json, read_text
@@ -33,14 +33,7 @@ def make_network(kind: str, **options: Any) -> Topology:
     """
     if kind not in TOPOLOGIES:
         raise UnknownNameError("topology", kind, TOPOLOGIES)
-    parameters = inspect.signature(TOPOLOGIES[kind]).parameters
-    for option in options:
-        if option not in parameters:
-            raise UnknownNameError(f"option of topology {kind!r}", option, parameters)
-    required = [name for name, parameter in parameters.items()
-                if parameter.default is parameter.empty and name not in options]
-    if required:
-        raise InputError(f"topology {kind!r} needs: {', '.join(required)}")
+    check_options(TOPOLOGIES[kind], options, f"topology {kind!r}")
     return TOPOLOGIES[kind](**options)
 
 
@@ -64,6 +57,8 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
         If the file cannot be read or is of none of these forms.
     UnknownNameError
         If there is neither such a file nor such a name.
+    InputError
+        If it is what was changed that is wrong.
     """
     path = Path(source)
     if path.suffix not in (".toml", *GRAPH_SUFFIXES):
@@ -76,11 +71,32 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     if kind is None:
         raise TraceError(f"names no kind; choose from: {', '.join(TOPOLOGIES)}", path)
     try:
-        return make_network(kind, **description | changes)
+        return _make(path, kind, description | changes)
+    except TraceError as error:
+        cause = error.__cause__
+        label = {key: value for key, value in changes.items() if key == "name"}
+        if error.path == path and isinstance(cause, InputError) and error.message != _complaint(
+                path, kind, description | label):
+            raise cause from None  # of what was changed, and not of the file
+        raise
+
+
+def _make(path: Path, kind: str, options: Mapping[str, Any]) -> Topology:
+    try:
+        return make_network(kind, **options)
     except TraceError:
         raise  # a graph's file, which it names itself
     except InputError as error:
         raise TraceError(str(error), path) from error
+
+
+def _complaint(path: Path, kind: str, options: Mapping[str, Any]) -> str:
+    """Return what is wrong with what a file says by itself, if anything is."""
+    try:
+        _make(path, kind, options)
+    except TraceError as error:
+        return error.message
+    return ""
 
 
 def _describe(path: Path) -> dict[str, Any]:

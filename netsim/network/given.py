@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import check_sequence
 from netsim.errors import InputError
 from netsim.network.routing import Hashes, Ints, expand
 
@@ -91,10 +92,10 @@ class GivenPaths:
 def _listed(paths: Paths) -> Iterator[Path]:
     """Yield every path; those of a mapping must lead from where to where their key says."""
     if not isinstance(paths, Mapping):
-        yield from (_checked(path) for path in paths)
+        yield from map(_checked, check_sequence(paths, object, "paths", "lists of nodes"))
         return
     for ends, given in paths.items():
-        several = not isinstance(given, str) and len(given) > 0 and all(
+        several = isinstance(given, list | tuple) and len(given) > 0 and all(
             isinstance(path, list | tuple) for path in given)
         for path in given if several else [given]:
             path = _checked(path)

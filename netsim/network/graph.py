@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.checks import check_sequence
 from netsim.errors import InputError, UnknownNameError
 from netsim.network.given import GivenPaths, Paths
 from netsim.network.routing import Ints, ShortestPaths, flow_hash, reach
@@ -244,7 +245,8 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
 
 def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> list[Hashable]:
     if hosts is not None:
-        chosen: list[Hashable] = [hosts] if isinstance(hosts, str) else list(hosts)
+        chosen: list[Hashable] = list(check_sequence(
+            hosts, object, f"network {label!r}: hosts", "nodes"))
         seen: set[Hashable] = set()
         for node in chosen:
             if not isinstance(node, Hashable) or node not in graph:

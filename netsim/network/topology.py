@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.checks import check_whole, is_whole
 from netsim.errors import InputError
 from netsim.units import Quantity, parse_rate
 
@@ -46,9 +47,7 @@ class Topology:
 
     def __init__(self, name: str, hosts: int, capacity: ArrayLike, link_names: Sequence[str], *,
                  loopback_uses_ports: bool = False) -> None:
-        if isinstance(hosts, bool) or not isinstance(hosts, int | np.integer) or hosts < 1:
-            raise InputError(f"network {name!r}: hosts must be a whole number of at least 1, "
-                             f"not {hosts!r}")
+        check_whole(hosts, f"network {name!r}: hosts", 1)
         self.name = name
         self.hosts = int(hosts)
         self.link_names = tuple(link_names)
@@ -86,8 +85,7 @@ class Topology:
             If there is no such link.
         """
         link = self._link_ids.get(name, -1) if isinstance(name, str) else name
-        whole = isinstance(link, int | np.integer) and not isinstance(link, bool)
-        if not whole or not 0 <= link < self.links:
+        if not is_whole(link) or not 0 <= link < self.links:
             such = (f", such as {self.link_names[0]!r} and {self.link_names[-1]!r}"
                     if self.links else "")
             raise InputError(f"network {self.name!r} has no link {name!r}; "
@@ -157,10 +155,13 @@ class BigSwitch(Topology):
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
                ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return (egress of src, ingress of dst) for each flow; see `Topology.routes`."""
-        crosses = np.full(len(src), True) if self.loopback_uses_ports else src != dst
-        ptr = np.concatenate(([0], np.cumsum(2 * crosses)))
-        links = np.stack((src, dst + self.hosts), axis=1)[crosses].ravel()
-        return ptr, links
+        pairs = np.empty((len(src), 2), np.int64)
+        pairs[:, 0] = src
+        np.add(dst, self.hosts, out=pairs[:, 1])
+        crosses = src != dst
+        if self.loopback_uses_ports or crosses.all():
+            return np.arange(0, pairs.size + 1, 2), pairs.ravel()
+        return np.concatenate(([0], np.cumsum(2 * crosses))), pairs[crosses].ravel()
 
     def to_networkx(self) -> nx.DiGraph:
         """Return a star around the node ``"switch"``; see `Topology.to_networkx`."""
@@ -206,9 +207,7 @@ def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *
     >>> big_switch(4, "10Gbps").route(0, 3)
     array([0, 7])
     """
-    whole = isinstance(hosts, int | np.integer) and not isinstance(hosts, bool)
-    if not whole or not 1 <= hosts <= _MOST_HOSTS:
-        raise InputError(f"hosts must be a whole number from 1 to {_MOST_HOSTS:,}, not {hosts!r}")
+    check_whole(hosts, "hosts", 1, _MOST_HOSTS)
     out = _per_host(capacity if egress is None else egress, hosts, "egress capacity")
     into = _per_host(capacity if ingress is None else ingress, hosts, "ingress capacity")
     return BigSwitch(out, into, name=name, loopback_uses_ports=loopback_uses_ports)

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 import reprlib
-from collections.abc import Iterable, Sequence
+from bisect import bisect
+from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, UnknownNameError
 from netsim.model import Flows, JobSpec, Stage
-from netsim.traces.files import read_text
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
 
-__all__ = ["Checker", "load_json"]
+__all__ = ["Checker", "lines_of", "parse_json"]
 
 _MOST_HOSTS = 100_000  # a slip of the pen in one src shall not fill the memory
 
 
-def load_json(path: str | Path) -> dict[str, Any]:
-    """Return the object in a JSON file.
+def parse_json(text: str, path: str | Path) -> dict[str, Any]:
+    """Return the object that the text of a JSON file says.
 
     Raises
     ------
-    TraceError
-        If the file cannot be read.
     TraceProblemsError
         If it is not JSON, with the line, or not an object.
     """
-    text = read_text(path)
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
@@ -40,6 +39,58 @@ def load_json(path: str | Path) -> dict[str, Any]:
         message = f"the file must hold a JSON object, not {reprlib.repr(document)}"
         raise TraceProblemsError([Problem(None, message)], path)
     return document
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s",:\[\]{}]+|[\[\]{}]')
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or an object that a value is in: the next place, or the key whose value is next."""
+
+    path: str
+    next: int | str | None
+
+    def take(self) -> str:
+        """Return the path of the value that comes next."""
+        if isinstance(self.next, int):
+            self.next += 1
+            return f"{self.path}[{self.next - 1}]"
+        key, self.next = self.next, None
+        return f"{self.path}.{key}" if self.path else str(key)
+
+
+def lines_of(text: str, paths: Container[str]) -> dict[str, int]:
+    """Return the lines on which values of a JSON document begin, where they are there.
+
+    Parameters
+    ----------
+    text : str
+        The document, which must be JSON.
+    paths : container of str
+        The values, such as ``jobs[2].coflows[0][1].src``.
+    """
+    found: dict[str, int] = {}
+    ends = [match.start() for match in re.finditer("\n", text)]
+    around: list[_Open] = []
+    for token in _TOKEN.finditer(text):
+        if token[0] in "]}":
+            around.pop()
+        elif around and around[-1].next is None:
+            around[-1].next = str(json.loads(token[0]))
+        else:
+            path = around[-1].take() if around else ""
+            if path in paths:
+                found[path] = 1 + bisect(ends, token.start())
+            if token[0] in "[{":
+                around.append(_Open(path, 0 if token[0] == "[" else None))
+    return found
+
+
+def _path_up(path: str) -> list[str]:
+    """Return the path of a value, and those of what it is in, the nearest first."""
+    parts = re.findall(r"\[\d+\]|[^\[\]]+?(?=\.|\[|$)", path)
+    return ["".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 class Checker:
@@ -56,29 +107,44 @@ class Checker:
 
     Attributes
     ----------
-    problems : list of Problem
-        In the order in which they were found.
+    problems : list of (str, str)
+        JSON path and message, in the order in which they were found.
     """
 
     def __init__(self, document: dict[str, Any]) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[tuple[str, str]] = []
         hosts = self.whole(document.get("hosts", _MOST_HOSTS), "hosts", 1, _MOST_HOSTS)
         self._hosts = _MOST_HOSTS if self.problems else hosts
 
+    def problems_in(self, text: str) -> list[Problem]:
+        """Return the problems with their lines, in this order.
+
+        Parameters
+        ----------
+        text : str
+            The document as it was read.
+        """
+        ways = {where: _path_up(where) for where, _ in self.problems}
+        lines = lines_of(text, {path for way in ways.values() for path in way})
+        found = [Problem(next((lines[path] for path in ways[where] if path in lines), None),
+                         where + message) for where, message in self.problems]
+        return sorted(found, key=lambda problem: problem.line or 0)
+
     def refuse(self, where: str, message: str) -> None:
         """Note a problem."""
-        self.problems.append(Problem(None, f"{where}{message}"))
+        self.problems.append((where, message))
 
     def must_be(self, where: str, allowed: object, value: object) -> None:
         """Note that a value is not what it must be."""
         self.refuse(where, f" must be {allowed}, not {reprlib.repr(value)}")
 
     def table(
-        self, value: object, where: str, required: Iterable[str], optional: Iterable[str] = ()
+        self, value: object, where: str, required: Collection[str], optional: Iterable[str] = ()
     ) -> dict[str, Any] | None:
         """Return an object with the keys allowed, or None where it is not one."""
         if not isinstance(value, dict):
-            self.must_be(where, "an object", value)
+            self.must_be(where, f"an object with {', '.join(required)}" if required else
+                         "an object", value)
             return None
         known = len(self.problems)
         choices = {*required, *optional}
@@ -87,7 +153,7 @@ class Checker:
                 self.refuse(where, f": {UnknownNameError('key', key, choices)}")
         for key in required:
             if key not in value:
-                self.refuse(where, f": the key {key!r} is missing")
+                self.refuse(where, f": the key {key!r} is missing in {reprlib.repr(value)}")
         return value if len(self.problems) == known else None
 
     def items(self, value: object, where: str, *, empty: bool = True) -> list[Any]:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from netsim.model import JobSpec, Stage, Workload
-from netsim.traces.checked import Checker, load_json
+from netsim.traces.checked import Checker, parse_json
 from netsim.traces.coflows import jobs_of_coflows
+from netsim.traces.files import read_text
 from netsim.traces.problems import Rule, TraceProblemsError
 
 __all__ = ["read_instances"]
@@ -44,14 +45,15 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line or the JSON path.
+        If its contents are wrong, with the line and the JSON path.
     """
-    document = load_json(path)
+    text = read_text(path)
+    document = parse_json(text, path)
     check = Checker(document)
     jobs = _jobs(check, document)
     name = check.text(document.get("name", Path(path).stem), "name")
     if check.problems:
-        raise TraceProblemsError(check.problems, path)
+        raise TraceProblemsError(check.problems_in(text), path)
     return Workload(tuple(jobs), name, seed=seed)
 
 

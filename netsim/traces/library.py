@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import TraceError, UnknownNameError
-from netsim.traces.checked import load_json
+from netsim.traces.checked import parse_json
 from netsim.traces.files import read_text
 from netsim.traces.problems import Problem, TraceProblemsError
 
@@ -44,7 +44,7 @@ def ready_made() -> dict[str, str]:
             if not _experiment_keys(table):
                 found[path.stem] = str(table.get("description", ""))
         elif path.suffix == ".json":
-            found[path.stem] = str(load_json(path).get("note", ""))
+            found[path.stem] = str(parse_json(read_text(path), path).get("note", ""))
     return found
 
 

@@ -1,11 +1,13 @@
 """Names, options and instances become allocators, or a clear error."""
 
+import sys
+
 import pytest
 
 import netsim
 from netsim.allocators import ALLOCATORS, allocator_options, describe, make_allocator
 from netsim.allocators.parrot import Parrot
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError, UnitError, UnknownNameError
 
 
 def test_four_ways_to_say_the_same():
@@ -18,6 +20,46 @@ def test_options():
     assert made == Parrot(theta_max=0.6, work_conservation="none")
     assert allocator_options("parrot") == {"theta_max": 0.9, "work_conservation": "backfill"}
     assert describe(made) == {"name": "parrot", "theta_max": 0.6, "work_conservation": "none"}
+
+
+def test_options_on_one_line():
+    made = make_allocator("parrot:theta_max=0.6: work_conservation = none")
+    assert made == Parrot(theta_max=0.6, work_conservation="none")
+    assert make_allocator("netsim.allocators.parrot:Parrot:theta_max=0.6") == Parrot(0.6)
+
+
+def test_simulate_takes_options_on_one_line():
+    result = netsim.simulate("parrot-fig2", "parrot-fig2", allocator="parrot:theta_max=0.6")
+    assert result.run["allocator"]["theta_max"] == 0.6
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Write a module, and return its name: fresh, for modules stay loaded."""
+    def write(text):
+        name = f"policy_{tmp_path.name}"
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        monkeypatch.syspath_prepend(tmp_path)
+        return name
+
+    return write
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("\nx = 1 / 0\n", r"cannot be loaded: ZeroDivisionError: division by zero \(.*\.py, line 2\)"),
+    ("x = {}['a']", r"cannot be loaded: KeyError: 'a' \(.*\.py, line 1\)"),
+    ("import no_such_thing", "cannot be loaded: No module named 'no_such_thing'"),
+    ("x = (", r"cannot be loaded: '\(' was never closed \(.*\.py, line 1\)"),
+    ("class Other: pass", "the module 'policy_.*' has no attribute 'Mine'"),
+    ("import netsim\nclass Mine(netsim.Allocator):\n    def __init__(self): self.x = {}['a']\n",
+     r"cannot be made: KeyError: 'a' \(.*\.py, line 3\)"),
+    ("import netsim\nclass Mine(netsim.Allocator):\n    def __init__(self, a, b=1): pass\n",
+     "allocator 'policy_.*:Mine' needs: a"),
+])
+def test_a_module_that_fails(module, text, message):
+    with pytest.raises(InputError, match=message):
+        make_allocator(f"{module(text)}:Mine")
 
 
 def test_an_instance_is_copied():
@@ -41,6 +83,10 @@ def test_registered_names_have_a_summary(name):
     ("parot", UnknownNameError, r"unknown allocator 'parot' \(did you mean 'parrot'\?\); choose "
                                 r"from: aalo, aalo-lbsf, coflow-fair, fifo, lccf, "),
     ({"name": "parrot", "theta": 1}, UnknownNameError, "unknown option .*did you mean 'theta_max'"),
+    ("parrot:theta=1", UnknownNameError, "unknown option .*did you mean 'theta_max'"),
+    ("parrot:", UnknownNameError, "unknown allocator 'parrot:'"),
+    (":Class", UnknownNameError, "unknown allocator ':Class'"),
+    ("", UnknownNameError, "unknown allocator ''"),
     ({"theta_max": 0.9}, InputError, "needs a 'name'"),
     ("no.such.module:Class", InputError, "cannot be loaded: No module named 'no'"),
     ("netsim.allocators.parrot:Parot", InputError, "cannot be loaded: .* no attribute 'Parot'"),
@@ -56,6 +102,17 @@ def test_registered_names_have_a_summary(name):
     ({"name": "lccf", "work_conservation": "uniform"}, UnknownNameError,
      "choose from: capped, greedy, none, shared_uniform"),
     ({"name": "maxmin", "decisions": "slot"}, UnknownNameError, "choose from: coflow, flow"),
+    ({"name": "aalo", "thresholds": ["10MB", "1MB"]}, InputError,
+     r"thresholds must increase, not \['10MB', '1MB'\]"),
+    ({"name": "aalo", "thresholds": [1, 1]}, InputError, r"must increase, not \[1, 1\]"),
+    ({"name": "aalo", "thresholds": 5}, InputError, "cannot be made of {'thresholds': 5}: "),
+    ({"name": "aalo", "thresholds": ["1XB"]}, UnitError, "'1XB' has the unknown unit 'XB'"),
+    ({"name": "aalo", "weights": [1, 2]}, InputError, "10 queues need as many, not 2"),
+    ({"name": "aalo", "queues": 2, "weights": [1, 0]}, InputError,
+     r"weights must be positive, not \[1, 0\]"),
+    ({"name": "aalo", "weights": "none"}, UnknownNameError, "choose from: linear, strict"),
+    ({"name": "aalo", "queues": 0}, InputError, "queues must be a whole number .* not 0"),
+    ({"name": "aalo", "factor": 1}, InputError, "factor must be greater than 1, not 1"),
 ])
 def test_refused(policy, error, message):
     with pytest.raises(error, match=message):

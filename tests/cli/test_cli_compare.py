@@ -60,7 +60,7 @@ def test_jobs_that_did_not_finish_are_said(netsim) -> None:
     (["--allocator", "parrot,fofi"], "fig2.toml: compare.allocators.1.name: unknown allocator 'fo"),
     (["--allocator", "parrot,,lccf"], "fig2.toml: compare.allocators.1.name: unknown allocator ''"),
     (["--allocator", "lccf:theta_max=0.6"], "fig2.toml: compare.allocators.0.theta_max: unknown "
-     "option of allocator 'lccf' 'theta_max'; choose from: work_conservation\n"),
+     "option of allocator 'lccf' 'theta_max'; choose from: work_conservation (set by "),
     (["--allocator", "parrot:theta_max=2"], "fig2.toml: compare.allocators.0.theta_max: theta_max"),
     (["--allocator", "parrot,parrot"], "two allocators to compare are the same: 'parrot'"),
     (["--set", "compare.allocators=[]"], "compare.allocators: is empty"),

@@ -57,6 +57,16 @@ def test_trace_check_says_all_that_is_wrong_with_lines(netsim, here) -> None:
         "t.csv:3", "t.csv:4", "t.csv:5"]
 
 
+def test_trace_check_of_an_instance_has_lines_too(netsim, here) -> None:
+    (here / "t.json").write_text('{"jobs": [\n{"coflows": [[{"src": 0, "dst": 1, "bytes": "5MB"}]]}'
+                                 ',\n{"coflows": [[{"src": 0, "dst": 1.5, "bytes": 1}]]}]}')
+    done = netsim("trace", "check", "t.json")
+    assert (done.exit_code, done.stderr) == (2, "")
+    assert done.stdout.splitlines() == [
+        "t.json:2: jobs[0].coflows[0][0].bytes must be a number from 0 to 1e+18, not '5MB'",
+        "t.json:3: jobs[1].coflows[0][0].dst must be a whole number from 0 to 99999, not 1.5"]
+
+
 def test_trace_check_takes_a_format(netsim, refused, here) -> None:
     (here / "jobs.dat").write_text('{"jobs": [{"coflows": [[]]}]}')
     assert "the suffix '.dat' tells no format" in refused("trace", "check", "jobs.dat")

@@ -112,12 +112,14 @@ def test_no_ccts_where_coflows_are_not_recorded(netsim) -> None:
     (["fig2.toml", "--set", "sed=1"], "fig2.toml: sed: unknown key 'sed' (did you mean 'seed'?)"),
     (["fig2.toml", "--set", "observe_interval=1 parsec"], "fig2.toml: observe_interval: time '1 pa"
      "rsec' has the unknown unit 'parsec'; choose from: s, ms, us"),
-    (["fig2.toml", "--set", "network.capacity=-1Gbps"], "fig2.toml: network.capacity: "),
+    (["fig2.toml", "--set", "network.capacity=-1Gbps"], "fig2.toml: network.capacity: egress capaci"
+     "ty must be greater than 0, not '-1Gbps' (set by 'network.capacity=-1Gbps')\n"),
     (["fig2.toml", "--set", "network.capacity=nan"], "fig2.toml: network.capacity: "),
     (["fig2.toml", "--set", "network.hosts=1"], "fig2.toml: workload: job 0: host 1 is out of ra"),
     (["fig2.toml", "--set", "workload.name=parrot-60"], "fig2.toml: workload: job 0 needs"),
     (["fig2.toml", "--set", "allocator=parrot:theta_max=1"],
-     "fig2.toml: allocator.theta_max: theta_max must be in [0.5, 1), not 1\n"),
+     "fig2.toml: allocator.theta_max: theta_max must be in [0.5, 1), not 1 (set by "
+     "'allocator=parrot:theta_max=1')\n"),
     (["fig2.toml", "--set", "allocator=fofi"], "fig2.toml: allocator.name: unknown allocator 'fo"),
     (["fig2.toml", "--set", "events=[{at=1, link=9, capacity=0}]"],
      "fig2.toml: events.0.link: network 'parrot-fig2' has no link 9; it has 4"),
@@ -143,9 +145,9 @@ def test_all_problems_are_said_at_once(refused, here) -> None:
     ("t.csv", "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
               "1,1,0,5,a,2,3\n1,1,0,5,a,2,3\n", "t.csv:3: job_id 1 was given already, on line 2"),
     ("t.json", '{"jobs": [{"coflows": [[{"src": 0, "dst": 1, "bytes": -4}]]}]}',
-     "t.json: jobs[0].coflows[0][0].bytes must be a number from 0 to 1e+18, not -4"),
+     "t.json:1: jobs[0].coflows[0][0].bytes must be a number from 0 to 1e+18, not -4"),
     ("t.json", '{"jobs": [{"stages": [{"name": "a", "after": ["b"]}, '
-               '{"name": "b", "after": ["a"]}]}]}', "t.json: jobs[0]: "),
+               '{"name": "b", "after": ["a"]}]}]}', "t.json:1: jobs[0]: "),
     ("t.json", '{"jobs": ]}', "t.json:1: "),
 ])
 def test_bad_traces_are_named_with_file_and_line(refused, here, name, text, message) -> None:
@@ -215,4 +217,15 @@ def test_no_bar_where_nobody_watches(capsys) -> None:
 def test_the_result_on_disk_is_what_was_said(netsim) -> None:
     said = netsim("run", "fig2.toml", "--out", "r").stdout
     summary = json.loads(Path("r/summary.json").read_text())
-    assert f"{summary['decisions']} decisions, {summary['events']} events" in said
+    assert f"{summary['decisions']} decisions, {summary['simpy_events']} SimPy events" in said
+    assert summary["stopped_at_s"] is None
+    assert "stopped" not in said
+
+
+def test_a_run_that_was_stopped_says_so(netsim) -> None:
+    """Under Parrot job 1 ends at 116/9 = 12.9 s, and job 0 at 28 s."""
+    said = netsim("run", "fig2.toml", "--set", "allocator=parrot", "--set", "until=14s",
+                  "--out", "r").stdout
+    assert "finished   1 of 2 jobs; stopped at 14 s\n" in said
+    assert json.loads(Path("r/summary.json").read_text())["stopped_at_s"] == 14
+    assert api.load_result("r").summary()["stopped_at_s"] == 14

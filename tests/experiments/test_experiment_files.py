@@ -75,6 +75,57 @@ def test_settings_that_have_no_place(file, override, message) -> None:
         netsim.load_experiment(file, [override])
 
 
+@pytest.mark.parametrize(("overrides", "allocator"), [
+    (["allocator.name=sebf"], {"name": "sebf", "decisions": "flow", "key": "remaining",
+                               "work_conservation": "maxmin"}),
+    (["allocator.name=lccf"], {"name": "lccf", "work_conservation": "greedy"}),
+    (["allocator.name=parrot", "allocator.theta_max=0.7"],
+     {"name": "parrot", "theta_max": 0.7, "work_conservation": "backfill"}),
+    (["allocator.name=parrot:theta_max=0.7"],
+     {"name": "parrot", "theta_max": 0.7, "work_conservation": "backfill"}),
+    (["allocator.work_conservation=capped", "allocator.name=srpt"], {"name": "srpt"}),
+])
+def test_the_name_of_an_allocator_brings_its_defaults(file, overrides, allocator) -> None:
+    """An option of the one that the file names, ``work_conservation``, does not outlive it."""
+    file.write_text(file.read_text().replace('allocator = "lccf"\n', "") + (
+        '[allocator]\nname = "lccf"\nwork_conservation = "none"\n'))
+    assert netsim.load_experiment(file, overrides).resolved()["allocator"] == allocator
+
+
+def test_nor_in_a_comparison(file) -> None:
+    with file.open("a") as more:
+        more.write('[compare]\nallocators = [{name = "parrot", theta_max = 0.6}, "fifo"]\n')
+    found = netsim.load_experiment(file, ["compare.allocators.0.name=lccf",
+                                          "compare.allocators.1.name=parrot:theta_max=0.7"])
+    assert [table.given for table in found.compare.allocators] == [
+        {"name": "lccf"}, {"name": "parrot", "theta_max": 0.7}]
+
+
+@pytest.mark.parametrize(("overrides", "problem"), [
+    (["seed=-1"], "seed: must be greater than or equal to 0, not -1 (set by 'seed=-1')"),
+    (["seed=-1", " seed = -2"], "not -2 (set by ' seed = -2')"),
+    (["seed=1", "network.capacity=-1"],
+     "network.capacity: egress capacity must be greater than 0, not -1 "
+     "(set by 'network.capacity=-1')"),
+    (["events=[{at=1, link=9, capacity=0}]"],
+     "events.0.link: network 'parrot-fig2' has no link 9; it has 4, such as 'egress-0' and "
+     "'ingress-1' (set by 'events=[{at=1, link=9, capacity=0}]')"),
+    (["allocator.name=fofi"], "(set by 'allocator.name=fofi')"),
+])
+def test_the_file_is_not_blamed_for_a_setting(file, overrides, problem) -> None:
+    with pytest.raises(SpecError) as caught:
+        netsim.load_experiment(file, overrides)
+    assert str(caught.value).endswith(problem)
+    assert str(caught.value).count("set by") == 1
+
+
+def test_a_setting_is_not_blamed_for_the_file(file) -> None:
+    file.write_text('observe_interval = "1 parsec"\n' + file.read_text())
+    with pytest.raises(SpecError) as caught:
+        netsim.load_experiment(file, ["seed=1", "network.capacity=1Gbps"])
+    assert "set by" not in str(caught.value)
+
+
 def test_problems_name_the_file_and_the_key(file) -> None:
     with pytest.raises(SpecError) as caught:
         netsim.load_experiment(file, ["seed=-1", "observe_intervall=1"])

@@ -188,7 +188,7 @@ class TestCapacityEvents:
         ({"at": -1, "link": 0, "capacity": 1}, "event: at must be at least 0, not -1"),
         ({"at": 1, "link": "up", "capacity": 1}, "has no link 'up'"),
         ({"at": 1, "link": 0, "capacity": -1}, "event: capacity must be at least 0, not -1"),
-        (("1s", 0, 1), "a capacity event is a CapacityEvent or a mapping"),
+        (("1s", 0, 1), "a list of CapacityEvent or mappings, but holds"),
         ({"at": 1, "link": 1.5, "capacity": 1}, "has no link 1.5"),
         ({"at": 1, "link": 0}, "has the keys at, link and capacity, not at, link"),
     ])

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 
 import netsim
 
@@ -30,7 +31,7 @@ def test_one_coflow_is_the_same(maxmin_case):
     """A burst is the same to max-min whether it comes as one coflow or as one per flow."""
     case = load(maxmin_case)
     if np.ptp(case["start_s"]) > 0:
-        return
+        pytest.skip("its flows do not start together")
     hosts = int(case["hosts"])
     net = netsim.big_switch(hosts, float(case["port_capacity_bytes_per_s"]))
     burst = netsim.Stage("burst", netsim.Flows(case["src"], case["dst"], case["size_bytes"]))

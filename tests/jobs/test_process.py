@@ -99,6 +99,37 @@ def test_a_long_chain_of_pure_computation():
     assert len(result.coflows) == 0
 
 
+@pytest.mark.parametrize("relation", ["after", "finishes_before"])
+def test_a_long_line_listed_last_first(relation):
+    """4,000 stages of 1 kB on one port, each depending on the next in the list: 4 s.
+
+    One after the other they take 4 s alone too; held by each other, they run side by side,
+    and the bound is that of any one, 1 ms. Neither takes time quadratic in the stages.
+    """
+    names = [f"s{k}" for k in range(4000)]
+    stages = [Stage(name, [(0, 1, MB / 1000)], **{relation: names[k + 1:k + 2]})
+              for k, name in enumerate(names)]
+    result = run(JobSpec(0, stages=stages))
+    bound = 4 if relation == "after" else 0.001
+    assert result.jobs[["finish_s", "lower_bound_s"]].values[0] == pytest.approx([4, bound])
+    assert len(result.coflows) == 4000
+
+
+def test_a_repeated_dependency_counts_once():
+    stages = [Stage("a", [(0, 1, MB)]), Stage("b", [(0, 1, MB)], after=["a", "a"]),
+              Stage("c", [(2, 3, MB)], finishes_before=["b", "b"])]
+    assert by_stage(run(JobSpec(0, stages=stages))) == {"a": 1, "b": 2, "c": 2}
+
+
+def test_a_pattern_that_goes_round_in_circles_is_refused():
+    class Circle:
+        def stages(self, ranks, nbytes, rng):
+            return (Stage("a", after=["b"]), Stage("b", after=["a"]))
+
+    with pytest.raises(InputError, match="dependency cycle among stages a, b"):
+        run(JobSpec(0, pattern=Circle(), ranks=2))
+
+
 def test_first_byte():
     """Aalo without work conservation: job 1 first sends when job 0 has ended."""
     jobs = [JobSpec(0, stages=[Stage("a", [(0, 1, MB)])]),

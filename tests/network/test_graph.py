@@ -144,6 +144,8 @@ def with_edge(*edge, **attributes) -> nx.Graph:
     (two_switches(), {"capacity": 1, "hosts": ["a", "z"]}, InputError, "host 'z' is no node"),
     (two_switches(), {"capacity": 1, "hosts": ["a", "a"]}, InputError, "host 'a' is listed twice"),
     (two_switches(), {"capacity": 1, "hosts": []}, InputError, "has no host"),
+    (two_switches(), {"capacity": 1, "hosts": 5}, InputError, "hosts must be a list of nodes, not"),
+    (two_switches(), {"capacity": 1, "hosts": "a"}, InputError, "a list of nodes, not 'a'"),
     (two_switches(), {"capacity": 1, "routing": "ecpm"}, UnknownNameError,
      r"unknown routing 'ecpm' \(did you mean 'ecmp'\?\)"),
     (two_switches(), {"capacity": 1, "relay": 1}, InputError, "relay must be true or false, not 1"),
@@ -352,6 +354,8 @@ def test_of_several_given_paths_the_hash_chooses() -> None:
 
 
 @pytest.mark.parametrize(("paths", "message"), [
+    (5, "paths must be a list of lists of nodes, not 5"),
+    ({("a", "x"): 5}, "a path must be a list of nodes, not 5"),
     ([["a", "x", "b"]], r"path \['a', 'x', 'b'\] has the unknown node 'x'"),
     ([["a", "t", "c"]], "is none: no link leads from 'a' to 't'"),
     ([["a"]], "needs two or more nodes, each of them once"),

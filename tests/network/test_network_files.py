@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 import netsim
-from netsim.errors import TraceError, UnknownNameError
+from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.network import make_network, read_network, ready_made
 
 GBPS = 1.25e8
@@ -149,6 +149,40 @@ def test_bad_files_are_named(tmp_path, name, text, message) -> None:
     assert str(tmp_path) in str(error.value)
 
 
+@pytest.mark.parametrize(("name", "text", "changes", "message"), [
+    ("a.toml", 'kind = "big-switch"\nhosts = 2\n', {"capacity": -1},
+     "egress capacity must be greater than 0, not -1"),
+    ("a.toml", 'kind = "big-switch"\nhosts = 2\ncapacity = "1XB/s"', {"capacity": "1YB/s"},
+     "egress capacity '1YB/s' has the unknown unit 'YB/s'"),
+    ("a.toml", 'kind = "big-switch"\nhosts = 2\n', {"hots": 3, "name": "x"},
+     "unknown option of topology 'big-switch' 'hots'"),
+    ("a.gml", "graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] ]",
+     {"capacity": -1}, "network 'a': the capacity of link '1->2' must be greater than 0, not -1"),
+    ("a.gml", "graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] ]",
+     {"capacity": 1, "hosts": [3]}, "network 'a': the host 3 is no node of the graph"),
+])
+def test_a_file_is_not_blamed_for_what_was_changed(tmp_path, name, text, changes, message) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_network(tmp_path / name, **changes)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(("name", "text", "changes"), [
+    ("a.toml", 'kind = "big-switch"\nhosts = 2\ncapacity = "1XB/s"', {"name": "x"}),
+    ("a.toml", 'kind = "big-switch"\nhosts = 2\ncapacity = "1XB/s"',
+     {"loopback_uses_ports": True}),
+    ("a.gml", "graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] ]",
+     {"name": "x", "relay": False}),
+    ("a.gml", "graph [ node [ id 1 ] edge [ source 1 target 2 ] ]", {"capacity": -1}),
+])
+def test_but_for_what_stands_in_it(tmp_path, name, text, changes) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(TraceError) as caught:
+        read_network(tmp_path / name, **changes)
+    assert str(caught.value).startswith(str(tmp_path / name))
+
+
 def test_bytes_that_are_no_text(tmp_path) -> None:
     path = tmp_path / "a.gml"
     path.write_bytes(b"\xff")
@@ -159,7 +193,7 @@ def test_bytes_that_are_no_text(tmp_path) -> None:
 def test_unknown_options_of_graphs(tmp_path) -> None:
     path = tmp_path / "a.gml"
     path.write_text("graph [ ]")
-    with pytest.raises(TraceError, match=r"'capacities' .did you mean 'capacity'"):
+    with pytest.raises(UnknownNameError, match=r"'capacities' .did you mean 'capacity'"):
         read_network(path, capacities=3)
     with pytest.raises(UnknownNameError, match="suffix"):
         make_network("graph", file="x.csv")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from netsim.errors import NetsimError, TraceError
 from netsim.model import Workload
 from netsim.traces import check_trace, read_instances, read_workload
+from netsim.traces.checked import lines_of
 
 FLOW = {"src": 0, "dst": 1, "bytes": 5}
 
@@ -171,9 +172,12 @@ SIZE = "a number from 0 to 1e+18"
      "coflows, compute_s, iterations, name, stages"),
     ({"jobs": [job(), job([FLOW], [FLOW, {"src": 0, "dst": 1, "bytes": -5}])]},
      f"jobs[1].coflows[1][1].bytes must be {SIZE}, not -5"),
-    ({"jobs": [job([{"src": 0, "dst": 1}])]}, "jobs[0].coflows[0][0]: the key 'bytes' is missing"),
+    ({"jobs": [job([{"src": 0, "dst": 1}])]}, "jobs[0].coflows[0][0]: the key 'bytes' is "
+     "missing in {'dst': 1, 'src': 0}"),
     ({"jobs": [job([{**FLOW, "size": 1}])]},
      "jobs[0].coflows[0][0]: unknown key 'size'; choose from: bytes, dst, src"),
+    ({"jobs": [job([[0, 1, 5]])]},
+     "jobs[0].coflows[0][0] must be an object with src, dst, bytes, not [0, 1, 5]"),
     ({"hosts": 2, "jobs": [job([{**FLOW, "dst": 2}])]},
      "jobs[0].coflows[0][0].dst must be a whole number from 0 to 1, not 2"),
     ({"jobs": [job([{**FLOW, "src": 10**6}])]},
@@ -184,7 +188,8 @@ SIZE = "a number from 0 to 1e+18"
      "jobs[0].coflows[0][0].src must be a whole number from 0 to 99999, not True"),
     ({"hosts": 0, "jobs": [job()]}, "hosts must be a whole number from 1 to 100000, not 0"),
     ({"name": None, "jobs": [job()]}, "name must be a string, not None"),
-    ({"jobs": [{"stages": [{"flows": []}]}]}, "jobs[0].stages[0]: the key 'name' is missing"),
+    ({"jobs": [{"stages": [{"flows": []}]}]}, "jobs[0].stages[0]: the key 'name' is missing "
+     "in {'flows': []}"),
     ({"jobs": [{"stages": [{"name": "a", "after": ["z"]}]}]},
      "jobs[0]: job 0: stage 'a' depends on 'z', which is not one of its stages: a"),
     ({"jobs": [{"stages": [{"name": "a", "after": ["b"]}, {"name": "b", "after": ["a"]}]}]},
@@ -201,7 +206,7 @@ SIZE = "a number from 0 to 1e+18"
     ({"jobs": [{"stages": [{"name": "a"}], "compute_s": [1]}]},
      "jobs[0].compute_s: where a job has 'stages', give it in each"),
     ({"coflows": []}, "coflows must not be empty"),
-    ({"coflows": [{"flows": []}]}, "coflows[0]: the key 'id' is missing"),
+    ({"coflows": [{"flows": []}]}, "coflows[0]: the key 'id' is missing in {'flows': []}"),
     ({"coflows": [coflow(1, iterations=2)]},
      "coflows[0]: unknown key 'iterations'; choose from: arrival_s, finishes_before, flows, id, "
      "job, starts_after, weight"),
@@ -239,12 +244,60 @@ def test_all_problems_are_found_and_the_first_is_raised(read, tmp_path: Path) ->
     document = {"jobs": [job([bad]), {"stages": [{"name": "a", "after": ["b"]}]}, 3]}
     with pytest.raises(TraceError) as caught:
         read(document)
-    assert str(caught.value) == (f"{tmp_path / 'case.json'}: jobs[0].coflows[0][0].src must be a "
-                                 "whole number from 0 to 99999, not -1 (and 4 more)")
+    assert str(caught.value) == (f"{tmp_path / 'case.json'}:1: jobs[0].coflows[0][0].src must "
+                                 "be a whole number from 0 to 99999, not -1 (and 4 more)")
     report = check_trace(tmp_path / "case.json")
     assert [message.split(" ")[0] for _, message in report.problems] == [
         "jobs[0].coflows[0][0].src", "jobs[0].coflows[0][0].dst", "jobs[0].coflows[0][0].bytes",
         "jobs[1]:", "jobs[2]"]
+
+
+def test_problems_come_with_their_lines(tmp_path: Path) -> None:
+    """Where a value is not there, the line is that of what it should be in."""
+    path = tmp_path / "case.json"
+    path.write_text("""\
+{"hosts": 2,
+ "name": "}{][, \\"jobs\\": [1]",
+ "jobs": [
+  {"coflows": [[{"src": 0, "dst": 1, "bytes": 5}]]},
+  {"arrival_s": "later",
+   "coflows": [[{"src": 0, "dst": 1, "bytes": 5}], [
+     {"src": 0, "dst": 1,
+      "bytes": -5},
+     {"src": 0, "dst": 2, "bytes": 1},
+     {"src": 0, "dst": 1}]],
+   "compute_s": [1, "2", 3]}],
+ "note": []}
+""")
+    assert [(line, message.split(" ")[0]) for line, message in check_trace(path).problems] == [
+        (5, "jobs[1].arrival_s"), (8, "jobs[1].coflows[1][0].bytes"),
+        (9, "jobs[1].coflows[1][1].dst"), (10, "jobs[1].coflows[1][2]:"),
+        (11, "jobs[1].compute_s")]
+
+
+KEYS = st.text(st.sampled_from('ab"\\\n:,{}é '), min_size=1, max_size=4)
+
+
+@given(document=st.recursive(st.none(), lambda inner: st.lists(inner, max_size=4) | (
+    st.dictionaries(KEYS, inner, max_size=4)), max_leaves=12), indent=st.sampled_from([None, 0, 1]))
+def test_every_value_is_found_on_its_line(document: object, indent: int | None) -> None:
+    """Leaves are made strings that stand once in the text, and look like structure."""
+    paths: list[str] = []
+
+    def numbered(value: object, path: str) -> object:
+        if isinstance(value, list):
+            return [numbered(each, f"{path}[{k}]") for k, each in enumerate(value)]
+        if isinstance(value, dict):
+            return {key: numbered(each, f"{path}.{key}" if path else key)
+                    for key, each in value.items()}
+        paths.append(path)
+        return f"[{{{len(paths) - 1}}},\n"
+
+    text = json.dumps(numbered(document, ""), indent=indent)
+    lines = lines_of(text, set(paths))
+    for number, path in enumerate(paths):
+        before = text[:text.index(f"[{{{number}}}")]
+        assert lines[path] == 1 + before.count("\n")
 
 
 def test_a_bad_number_of_hosts_makes_no_other_problems(read) -> None:

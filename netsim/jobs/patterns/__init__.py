@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from netsim.checks import check_options
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.patterns.all_to_all import AllToAll
 from netsim.jobs.patterns.base import Pattern
@@ -41,9 +41,6 @@ def make_pattern(pattern: str | Mapping[str, Any] | Pattern) -> Pattern:
     name = options.pop("name", None)
     if name not in PATTERNS:
         raise UnknownNameError("pattern", name, PATTERNS)
-    known = inspect.signature(PATTERNS[name]).parameters
-    for option in options:
-        if option not in known:
-            raise UnknownNameError(f"option of pattern {name!r}", option, known)
+    check_options(PATTERNS[name], options, f"pattern {name!r}")
     made: Pattern = PATTERNS[name](**options)
     return made

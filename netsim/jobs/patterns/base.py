@@ -16,7 +16,9 @@ class Pattern(Protocol):
     """Says what one iteration of a job sends, in rank space."""
 
     def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
-        """Return the stages of one iteration.
+        """Return the stages of one iteration; how many depends on `ranks` alone.
+
+        They have no ``coflow_id``, for they may be drawn more than once.
 
         Parameters
         ----------

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import check_whole
 from netsim.errors import InputError, UnknownNameError
 from netsim.model import Flows, Stage
 
@@ -35,8 +36,8 @@ class ParameterServer:
     def __post_init__(self) -> None:
         if self.sizes not in ("uniform", "split"):
             raise UnknownNameError("sizes", self.sizes, ("uniform", "split"))
-        if self.servers is not None and (not isinstance(self.servers, int) or self.servers < 1):
-            raise InputError(f"servers must be a whole number of at least 1, not {self.servers!r}")
+        if self.servers is not None:
+            check_whole(self.servers, "servers", 1)
 
     def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
         """Return push and pull; see `Pattern.stages`."""

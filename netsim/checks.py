@@ -1,0 +1,131 @@
+"""Checks of what a user gives: each refuses with the value, what was allowed and where."""
+
+from __future__ import annotations
+
+import inspect
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from types import UnionType
+from typing import Any
+
+import numpy as np
+
+from netsim.errors import InputError, UnknownNameError
+
+__all__ = ["MOST_ID", "check_options", "check_sequence", "check_whole", "is_whole",
+           "parents_first", "refuse_twice"]
+
+#: The largest id of a job or a coflow: one that tables of results and JSON hold exactly.
+MOST_ID = 10**15
+
+
+def is_whole(value: object) -> bool:
+    """Say whether a value is an integer, and not true or false."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_whole(value: Any, what: str, least: int = 0, most: int | None = None) -> None:
+    """Refuse what is not a whole number from `least` to `most`.
+
+    Raises
+    ------
+    InputError
+        Beginning with `what`.
+    """
+    if not is_whole(value) or value < least or (most is not None and value > most):
+        allowed = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+        raise InputError(f"{what} must be a whole number {allowed}, not {reprlib.repr(value)}")
+
+
+def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:
+    """Return a list of things of one kind as a tuple.
+
+    Raises
+    ------
+    InputError
+        If it is no list, such as one thing alone, or holds something else.
+    """
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}")
+    items = tuple(values)
+    if not all(issubclass(each, kind) for each in set(map(type, items))):
+        wrong = next(item for item in items if not isinstance(item, kind))
+        raise InputError(f"{what} must be a list of {of}, but holds {reprlib.repr(wrong)}")
+    return items
+
+
+def refuse_twice(ids: Iterable[int], what: str) -> None:
+    """Refuse ids of which one stands twice.
+
+    Raises
+    ------
+    InputError
+        Beginning with `what`, with the id.
+    """
+    seen: set[int] = set()
+    for each in ids:
+        if each in seen:
+            raise InputError(f"{what} {each}")
+        seen.add(each)
+
+
+def check_options(make: Callable[..., object], options: Iterable[str], owner: str) -> None:
+    """Refuse options that a builder does not have, and the lack of those that it needs.
+
+    Raises
+    ------
+    UnknownNameError
+        With the choices.
+    InputError
+        With the options that are missing.
+    """
+    parameters = inspect.signature(make).parameters
+    for option in options:
+        if option not in parameters:
+            raise UnknownNameError(f"option of {owner}", option, parameters)
+    missing = [name for name, parameter in parameters.items()
+               if parameter.default is parameter.empty and name not in options
+               and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)]
+    if missing:
+        raise InputError(f"{owner} needs: {', '.join(missing)}")
+
+
+def parents_first(names: Sequence[str], parents: Sequence[Sequence[str]], owner: str
+                  ) -> list[int]:
+    """Return the places of an iteration's stages, each behind all that it depends on.
+
+    In time linear in stages and dependencies.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The stages.
+    parents : sequence of sequence of str
+        For each stage, those that it depends on.
+    owner : str
+        Whose stages they are, for the message.
+
+    Raises
+    ------
+    InputError
+        If two stages have one name, or one depends on a stage that is not there, or on itself.
+    """
+    graph = dict(zip(names, parents, strict=True))
+    if len(graph) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{owner}: two stages are named {twice!r}")
+    for name, needed in graph.items():
+        unknown = [parent for parent in needed if parent not in graph]
+        if unknown:
+            raise InputError(f"{owner}: stage {name!r} depends on {unknown[0]!r}, "
+                             f"which is not one of its stages: {', '.join(names)}")
+    if not any(parents):
+        return list(range(len(names)))
+    place = {name: k for k, name in enumerate(names)}
+    try:
+        return [place[name] for name in TopologicalSorter(graph).static_order()]
+    except CycleError as error:
+        cycle = sorted({place[name] for name in error.args[1]})
+        raise InputError(f"{owner}: dependency cycle among stages "
+                         f"{', '.join(names[k] for k in cycle)}") from None

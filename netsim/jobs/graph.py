@@ -1,0 +1,120 @@
+"""The stages of an iteration as a graph: who waits for whom, and the longest path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from netsim.checks import parents_first
+from netsim.fabric.demand import Demand
+from netsim.model import Stage
+
+__all__ = ["Dag", "StageGraph"]
+
+Places = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dag:
+    """How the stages of an iteration depend on each other; a stage is a number, its place.
+
+    Attributes
+    ----------
+    after, finishes_before : tuple of tuple of int
+        What each stage names, each once.
+    children, held : tuple of tuple of int
+        The stages that each must complete for, and those that cannot finish before it does.
+    sequence : tuple of int
+        All stages, each behind those that it depends on.
+    order : tuple of int
+        The rank of each stage by (depth, release, place); depth counts parents in line.
+    """
+
+    after: Places
+    finishes_before: Places
+    children: Places
+    held: Places
+    sequence: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @classmethod
+    def of(cls, stages: Sequence[Stage]) -> Dag:
+        """Return how stages depend on each other: one object for all that do so alike.
+
+        Raises
+        ------
+        InputError
+            As `netsim.checks.parents_first` does.
+        """
+        return _dag(tuple([(stage.name, stage.after, stage.finishes_before, stage.release_s)
+                           for stage in stages]))
+
+
+@lru_cache(maxsize=256)
+def _dag(stages: tuple[tuple[str, tuple[str, ...], tuple[str, ...], float], ...]) -> Dag:
+    names, after, finishes_before, release_s = zip(*stages, strict=True)
+    place = {name: k for k, name in enumerate(names)}
+    sequence = parents_first(names, [a + b for a, b in zip(after, finishes_before, strict=True)],
+                             "an iteration")
+    starts, ends = (tuple(tuple(place[name] for name in dict.fromkeys(parents))
+                          for parents in relation) for relation in (after, finishes_before))
+    depth = [0] * len(names)
+    for k in sequence:
+        depth[k] = 1 + max((depth[parent] for parent in starts[k] + ends[k]), default=-1)
+    ranked = sorted(range(len(names)), key=lambda k: (depth[k], release_s[k], k))
+    order = {k: rank for rank, k in enumerate(ranked)}
+    return Dag(starts, ends, _inverse(starts), _inverse(ends), tuple(sequence),
+               tuple(order[k] for k in range(len(names))))
+
+
+def _inverse(relation: Places) -> Places:
+    found: list[list[int]] = [[] for _ in relation]
+    for child, parents in enumerate(relation):
+        for parent in parents:
+            found[parent].append(child)
+    return tuple(map(tuple, found))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageGraph:
+    """One iteration's stages, bound to a network.
+
+    Attributes
+    ----------
+    stages : tuple of Stage
+    demands : tuple of Demand or None
+        What each stage sends; None where it only computes.
+    dag : Dag
+        How they depend on each other.
+    """
+
+    stages: tuple[Stage, ...]
+    demands: tuple[Demand | None, ...]
+    dag: Dag
+
+    @property
+    def gamma_s(self) -> float:
+        """Sum of the effective bottlenecks of all coflows, in seconds."""
+        return sum(demand.gamma for demand in self.demands if demand is not None)
+
+    def length(self, *, released: bool) -> float:
+        """Return the longest path through compute times and bottlenecks, in seconds.
+
+        The iteration's duration if it had the network to itself and parallel coflows did
+        not share links: for a chain of stages, the sum of all.
+
+        Parameters
+        ----------
+        released : bool
+            Whether stages wait for their ``release_s``, as in the first iteration.
+        """
+        ends = [0.0] * len(self.stages)
+        for k in self.dag.sequence:
+            stage, demand = self.stages[k], self.demands[k]
+            start = max([ends[parent] for parent in self.dag.after[k]], default=0.0)
+            if released:
+                start = max(start, stage.release_s)
+            end = start + stage.compute_s + (demand.gamma if demand is not None else 0.0)
+            ends[k] = max([end, *[ends[parent] for parent in self.dag.finishes_before[k]]])
+        return max(ends)
