@@ -234,7 +234,7 @@ class TestBadAllocators:
         class Blind(Fixed):
             knows = "sent"
 
-        with pytest.raises(AllocationError, match=r"Blind at .* returned shares, which are of LP"):
+        with pytest.raises(AllocationError, match=r"Blind at .* returned shares or MADD, which use sizes"):
             finish(chain(0, [(0, 1, 1)]), allocator=Blind(lambda view: Allocation(shares=[1.0])))
 
     def test_an_allocation_has_one_form(self):

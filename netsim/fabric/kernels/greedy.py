@@ -65,15 +65,14 @@ def _greedy_while_crowded(coflows, flows, hops, capacity, order, by_size, now, u
     changing = np.full(len(capacity), _NONE)
     count = _serve_all(senders, lists, capacity)
     moving = lists[4]
-    for i in moving[:count]:
-        if coflows[owner[i]].start < 0.0:
-            coflows[owner[i]].start = now
     ended = np.empty(len(left), np.int64)
     gone = 0
     completed = False
     while 3 * gone <= len(left) and not completed:
         dt = np.inf
         for i in moving[:count]:
+            if coflows[owner[i]].start < 0.0:
+                coflows[owner[i]].start = now
             if left[i] < dt * rate[i]:
                 dt = left[i] / rate[i]
         if now + dt >= until or dt == np.inf:

@@ -94,8 +94,7 @@ def _serve_while_crowded(coflows, flows, hops, loads, capacity, rule, now, until
         _serve(served, slots, senders, runs, fillings, members, capacity, rule, step)
         dt = _soonest(left, rate, runs)
         crossing = _crossing(served)
-        if step == 1:
-            _mark_started(coflows, served, now)
+        _mark_started(coflows, served, now)
         if now + dt >= until or crossing <= dt:
             _write_back(coflows, flows, served, senders, now)
             return now, now + dt, now + crossing, False

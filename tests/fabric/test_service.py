@@ -1,0 +1,174 @@
+"""Service in order: the compiled run from flow end to flow end against one decision at each."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import netsim
+from netsim.allocators import make_allocator
+from netsim.errors import AllocationError, UnknownNameError
+from netsim.fabric.service import Service, rank
+from netsim.testing import make_view, networks, workloads
+
+HOSTS = 4
+SERVICES = [
+    *({"name": "sebf", "work_conservation": work} for work in ("maxmin", "greedy", "none")),
+    {"name": "fifo"}, {"name": "ncf", "key": "remaining"},
+    *({"name": "aalo", "first_threshold": 2.0, "factor": 3.0, "weights": weights, "fifo": fifo}
+      for weights in ("linear", "strict") for fifo in ("id", "entry")),
+    {"name": "aalo", "first_threshold": 2.0, "factor": 3.0, "observe": 0.5},
+    {"name": "sincronia"}, {"name": "srtf"},
+]
+TOPOLOGIES = [
+    netsim.leaf_spine(2, 2, 2, 2.0, oversubscription=2),
+    netsim.ring(HOSTS, 2.0),
+]
+
+
+class Stepwise(netsim.Allocator):
+    """Asks another allocator, and puts its service into force by itself, flow end by flow end."""
+
+    wakes_on = netsim.Event.ANY
+
+    def __init__(self, options):
+        self.inner = make_allocator(options)
+        self.knows = self.inner.knows
+        self.service = None
+
+    def allocate(self, view):
+        due = view.events & netsim.Event.COFLOW
+        if self.service is None or due:
+            allocation = self.inner.allocate(view)
+            self.service, self.asks_at = allocation.service, allocation.revisit_at
+        rates = view.serve(self.service)
+        speed = np.bincount(view.coflow, rates, len(view))
+        moving = (speed > 0) & np.isfinite(self.service.limit)
+        crossing = (self.service.limit - view.sent)[moving] / speed[moving]
+        at = view.now + crossing.min(initial=math.inf)
+        at = max(at, math.nextafter(view.now, math.inf))
+        return netsim.Allocation(rates, revisit_at=min(self.asks_at, at))
+
+
+def text(options):
+    return "-".join(map(str, options.values()))
+
+
+def agree(network, workload, options, interval=0.0):
+    fast = netsim.simulate(network, workload, allocator=options, observe_interval=interval)
+    slow = netsim.simulate(network, workload, allocator=Stepwise(options),
+                           observe_interval=interval)
+    np.testing.assert_allclose(fast.coflows["finish_s"], slow.coflows["finish_s"], rtol=1e-9,
+                               atol=1e-12)
+    np.testing.assert_allclose(fast.coflows["start_s"], slow.coflows["start_s"], rtol=1e-9,
+                               atol=1e-12)
+    assert fast.run["decisions"] <= slow.run["decisions"]
+
+
+@pytest.mark.parametrize("options", SERVICES, ids=text)
+@settings(deadline=None, max_examples=60, derandomize=True)
+@given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS, chains=True),
+       st.sampled_from([0.0, 0.0, 0.3]))
+def test_on_a_switch(options, network, workload, interval):
+    agree(network, workload, options, interval)
+
+
+@pytest.mark.parametrize("network", TOPOLOGIES, ids=lambda network: network.name)
+@pytest.mark.parametrize("options", SERVICES, ids=text)
+@settings(deadline=None, max_examples=20, derandomize=True)
+@given(workload=workloads(HOSTS, chains=True))
+def test_on_links_that_are_shared(options, network, workload):
+    agree(network, workload, options)
+
+
+@pytest.mark.parametrize("options", SERVICES, ids=text)
+def test_with_many_flows(options):
+    """Wide coflows of unequal flows, so that copies are thinned and greedy changes run far."""
+    rng = np.random.default_rng(7)
+    jobs = []
+    for k in range(6):
+        width = 60
+        flows = netsim.Flows(rng.integers(0, 12, width), rng.integers(0, 12, width),
+                             rng.integers(1, 40, width).astype(float))
+        jobs.append(netsim.JobSpec(k, float(k), stages=[netsim.Stage("shuffle", flows)],
+                                   hosts=range(12)))
+    workload = netsim.Workload(jobs)
+    for network in (netsim.big_switch(12, 1.0), netsim.big_switch(12, [1.0 + h % 3 for h in
+                                                                      range(12)]),
+                    netsim.leaf_spine(3, 2, 4, 1.0, oversubscription=2)):
+        agree(network, workload, options)
+
+
+def test_the_links_carry_what_the_flows_sent():
+    rng = np.random.default_rng(3)
+    flows = netsim.Flows(rng.integers(0, 5, 40), rng.integers(0, 5, 40), rng.uniform(1, 9, 40))
+    job = netsim.JobSpec(0, stages=[netsim.Stage("shuffle", flows)], hosts=range(5))
+    network = netsim.big_switch(5, 1.0, loopback_uses_ports=True)
+    for options in SERVICES:
+        result = netsim.simulate(network, [job], allocator=options, record=("links", "flows"))
+        carried = result.links.groupby("link", observed=False)["bytes"].sum()
+        sent = np.bincount(flows.src, flows.nbytes, 5)
+        np.testing.assert_allclose([carried[f"egress-{h}"] for h in range(5)], sent, rtol=1e-9)
+        assert (result.flows["finish_s"] <= result.jobs["finish_s"][0] + 1e-12).all()
+
+
+class TestService:
+    def test_limit_asks_again(self):
+        """Two coflows share a link of 1 byte/s; the first may send 2 of its 5 bytes: asked at 2 s."""
+        asked = []
+
+        class Limited(netsim.Allocator):
+            wakes_on = netsim.Event.COFLOW
+            knows = "sent"
+
+            def allocate(self, view):
+                asked.append(view.now)
+                limit = np.where(view.sent < 2, 2.0, np.inf)
+                return netsim.Allocation(service=Service(np.arange(len(view)), rest="maxmin",
+                                                         limit=limit))
+
+        jobs = [netsim.JobSpec(k, hosts=[0, 1], stages=[netsim.Stage("s", [(0, 1, 5.0)])])
+                for k in range(2)]
+        result = netsim.simulate(netsim.big_switch(2, 1.0), jobs, allocator=Limited)
+        assert asked == pytest.approx([0.0, 2.0, 5.0, 7.0])
+        assert result.jobs["finish_s"].tolist() == pytest.approx([5.0, 10.0])
+
+    @pytest.mark.parametrize(("changes", "words"), [
+        ({"order": [0, 0]}, "each coflow once"),
+        ({"queue": [0, 1], "parts": [0.5, 0.5]}, 'with first="queues"'),
+        ({"first": "queues", "queue": [1, 0], "parts": [0.5, 0.5]}, "queue by queue"),
+        ({"first": "queues", "queue": [0, 2], "parts": [0.5, 0.5]}, "from 0 to 1"),
+        ({"first": "queues", "queue": [0, 1], "parts": [0.8, 0.5]}, "add up to 1"),
+        ({"first": "queues", "queue": [0], "parts": [0.5]}, "as many"),
+        ({"limit": [1.0]}, "as many"),
+        ({"by_size": True}, "by_size"),
+    ])
+    def test_refuses(self, changes, words):
+        with pytest.raises(AllocationError, match=words):
+            Service(**{"order": [0, 1]} | changes)
+
+    def test_refuses_unknown_names(self):
+        with pytest.raises(UnknownNameError, match="madd"):
+            Service([0], first="mad")
+
+    def test_of_another_length_than_the_view(self):
+        class Wrong(netsim.Allocator):
+            def allocate(self, view):
+                return netsim.Allocation(service=Service([0, 1], rest="maxmin"))
+
+        job = netsim.JobSpec(0, hosts=[0, 1], stages=[netsim.Stage("s", [(0, 1, 5.0)])])
+        with pytest.raises(AllocationError, match=r"service of shape \(2,\), not \(1,\)"):
+            netsim.simulate(netsim.big_switch(2, 1.0), [job], allocator=Wrong)
+
+
+def test_rank_makes_near_keys_equal():
+    assert rank([3.0, 1.0 + 5e-10, 1.0, 2.0]).tolist() == [1, 2, 3, 0]
+
+
+def test_a_view_of_a_blind_policy_tells_no_sizes_by_a_service():
+    view = make_view(netsim.big_switch(2, "1MB/s"), [[(0, 1, 3e6)]], knows="sent")
+    for service in (Service([0], first="madd"), Service([0], rest="greedy", by_size=True)):
+        with pytest.raises(AllocationError, match="needs flow sizes"):
+            view.serve(service)
