@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from netsim.errors import AllocationError
 from netsim.fabric.kernels import blocks, ordered
 from netsim.fabric.kernels.fair import maxmin
+from netsim.fabric.kernels.split import split
 from netsim.fabric.policy import Allocation
 from netsim.fabric.state import FabricState, Floats, Ints
 
@@ -149,6 +150,31 @@ class FabricView(FabricState):
         rates = np.zeros(self.flows) if rates is None else np.array(rates, dtype=np.float64)
         ordered.fill(self._rows, table.flows, table.hops, table.loads, _ints(order),
                      table.capacity, left, rates)
+        return rates, left
+
+    def split(self, order: ArrayLike, left: ArrayLike | None = None,
+              rates: ArrayLike | None = None, *, together: bool = False
+              ) -> tuple[Floats, Floats]:
+        """Split what each link has left equally among the flows on it; as `fill`.
+
+        A flow gets the least of its links' parts, in one pass: what it cannot use of the others
+        is left. Flows that need a full link get nothing, and do not count.
+
+        Parameters
+        ----------
+        order : array_like of int
+            Coflows, the first to be served first.
+        left : array_like of float, shape (L,), optional
+            The links' capacities if not given.
+        rates : array_like of float, shape (F,), optional
+        together : bool
+            Split among the flows of all these coflows at once, rather than coflow by coflow.
+        """
+        table, order = self._table, _ints(order)
+        left = np.array(table.capacity if left is None else left, dtype=np.float64)
+        rates = np.zeros(self.flows) if rates is None else np.array(rates, dtype=np.float64)
+        ends = np.array([len(order)]) if together else np.arange(1, len(order) + 1)
+        split(self._rows, table.flows, table.hops, order, ends, table.capacity, left, rates)
         return rates, left
 
     def greedy_flows(self, order: ArrayLike, left: ArrayLike | None = None,
