@@ -1,5 +1,11 @@
 """Bandwidth allocators: one file per family, one entry each in `ALLOCATORS`."""
 
-from netsim.allocators.registry import ALLOCATORS, allocator_options, describe, make_allocator
+from netsim.allocators.registry import (
+    ALLOCATORS,
+    PRESETS,
+    allocator_options,
+    describe,
+    make_allocator,
+)
 
-__all__ = ["ALLOCATORS", "allocator_options", "describe", "make_allocator"]
+__all__ = ["ALLOCATORS", "PRESETS", "allocator_options", "describe", "make_allocator"]

@@ -50,6 +50,16 @@ class DCLAS(Allocator):
     observe : quantity or "coflow"
         When moves are seen: 0, at the exact instant of crossing; an interval, at multiples of
         it; ``"coflow"``, at coflow events only. Releases and completions act at once.
+    sharing : {"maxmin", "equal"}
+        How a coflow's flows share what they get: max-min fairly, or as in CoflowSim, where each
+        link's part is split equally in one pass and what a flow cannot use of it goes to the
+        coflows that follow.
+    decisions : {"flow", "coflow"}
+        Whether rates are decided anew when a flow ends, or only at coflow events and moves: the
+        bandwidth of a flow that ends idles until then, as in CoflowSim.
+    one_queue_per_move : bool
+        A move ends in the next queue, however many thresholds the coflow has passed; the next
+        one is made when moves are seen again.
     """
 
     queues: int = 10
@@ -59,6 +69,9 @@ class DCLAS(Allocator):
     weights: str | Sequence[float] = "linear"
     fifo: str = "id"
     observe: Quantity = 0
+    sharing: str = "maxmin"
+    decisions: str = "flow"
+    one_queue_per_move: bool = False
     _queue: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)
     _entry: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)
     _entries: int = field(default=0, init=False, repr=False, compare=False)
@@ -68,6 +81,13 @@ class DCLAS(Allocator):
 
     def __post_init__(self) -> None:
         check_choice("fifo", self.fifo, ("entry", "id"))
+        check_choice("sharing", self.sharing, ("equal", "maxmin"))
+        check_choice("decisions", self.decisions, ("coflow", "flow"))
+        # An instance's own, where the class says Event.ANY.
+        self.wakes_on = Event.ANY if self.decisions == "flow" else Event.COFLOW  # type: ignore
+        if not isinstance(self.one_queue_per_move, bool):
+            raise InputError("one_queue_per_move must be true or false, "
+                             f"not {self.one_queue_per_move!r}")
         self._interval = math.inf if self.observe == "coflow" else parse_seconds(
             self.observe, "observe")
         self._limits = self._check_thresholds()
@@ -103,8 +123,8 @@ class DCLAS(Allocator):
 
     @property
     def work_conserving(self) -> bool:
-        """True: what a queue leaves goes to the others."""
-        return True
+        """Whether what a queue leaves goes to the others to the last byte."""
+        return self.sharing == "maxmin"
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return queue shares and the pooled rest; see `Allocator.allocate`."""
@@ -112,14 +132,15 @@ class DCLAS(Allocator):
         order = self._fifo(view, queue)
         used = np.unique(queue)
         share = self._shares[used] / max(self._shares[used].sum(), 1e-300)
+        give = view.fill if self.sharing == "maxmin" else view.split
         rates, pool = np.zeros(view.flows), np.zeros(len(view.capacity))
         if not share.any():
             pool = view.capacity.copy()
         else:
             for q, part in zip(used, share, strict=True):
-                rates, left = view.fill(order[queue[order] == q], part * view.capacity, rates)
+                rates, left = give(order[queue[order] == q], part * view.capacity, rates)
                 pool += left
-        rates, _ = view.fill(order, pool, rates)
+        rates, _ = give(order, pool, rates)
         return Allocation(rates, revisit_at=self._next_move(view, queue, rates))
 
     # --- queues ----------------------------------------------------------------------
@@ -133,6 +154,8 @@ class DCLAS(Allocator):
         ids = view.id.tolist()
         before = [self._queue.get(coflow, -1) for coflow in ids]
         passed = self._passed(view).tolist() if self._sees(view) else before
+        if self.one_queue_per_move:
+            passed = [min(moved, queue + 1) for queue, moved in zip(before, passed, strict=True)]
         after = {coflow: max(queue, moved, 0)
                  for coflow, queue, moved in zip(ids, before, passed, strict=True)}
         old = {coflow: (self._queue.get(coflow, -1), self._entry.get(coflow, 0), place)
@@ -154,6 +177,12 @@ class DCLAS(Allocator):
         instants = view.now / self._interval
         return abs(instants - round(instants)) <= _GRID_SLACK
 
+    def _next_look(self, now: float) -> float:
+        """Return when moves are seen next, after now but for roundings."""
+        if not self._interval:
+            return now
+        return (math.floor(now / self._interval + _GRID_SLACK) + 1) * self._interval
+
     def _fifo(self, view: FabricView, queue: Ints) -> Ints:
         """Return the coflows by queue, and in FIFO order within each."""
         if self.fifo == "entry":
@@ -167,7 +196,7 @@ class DCLAS(Allocator):
             return math.inf
         limit = np.append(self._limits, math.inf)[np.maximum(queue, self._passed(view))]
         speed = np.bincount(view.coflow, rates, len(view))
-        due = np.where(queue < self._passed(view), view.now, math.inf)
+        due = np.where(queue < self._passed(view), self._next_look(view.now), math.inf)
         moving = (speed > 0) & np.isfinite(limit)
         crossing = view.now + (limit[moving] - view.sent[moving]) / speed[moving]
         at = min(due.min(), crossing.min(initial=math.inf))

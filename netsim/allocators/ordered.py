@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.allocators.coflowsim import refill
 from netsim.allocators.options import check_choice, rank
 from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.state import Floats, Ints
 from netsim.fabric.view import FabricView
 
 __all__ = ["FIFO", "LCF", "NCF", "SCF", "SEBF", "Ordered"]
@@ -28,9 +30,9 @@ class Ordered(Allocator):
 
     Parameters
     ----------
-    work_conservation : {"maxmin", "greedy", "none"}
+    work_conservation : {"maxmin", "greedy", "none", "coflowsim"}
         Who gets the rest: in order, skipped or not, each coflow's flows share it max-min fairly,
-        or take it in list order; or nobody.
+        or take it in list order; or nobody; or as in CoflowSim, see `coflowsim.refill`.
     decisions : {"flow", "coflow"}
         Whether rates are decided anew when a flow ends, or at coflow events only, as in Varys
         and all public simulators with MADD: the bandwidth of a flow that ends idles until then.
@@ -41,7 +43,8 @@ class Ordered(Allocator):
     _order: NDArray[np.int64] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_choice("work_conservation", self.work_conservation, ("greedy", "maxmin", "none"))
+        check_choice("work_conservation", self.work_conservation,
+                     ("coflowsim", "greedy", "maxmin", "none"))
         check_choice("decisions", self.decisions, ("coflow", "flow"))
         # An instance's own, where the class says Event.ANY.
         self.wakes_on = Event.ANY if self.decisions == "flow" else Event.COFLOW  # type: ignore
@@ -49,7 +52,7 @@ class Ordered(Allocator):
     @property
     def order_free(self) -> bool:
         """Whether the order in which a coflow lists its flows makes no difference."""
-        return self.work_conservation != "greedy"
+        return self.work_conservation in ("maxmin", "none")
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
         """Return a number per coflow; the least goes first, equals by arrival, then id."""
@@ -60,11 +63,17 @@ class Ordered(Allocator):
         if self._order is None or view.events & Event.COFLOW:
             self._order = rank(self.keys(view))
         rates, left = view.madd(self._order)
+        return Allocation(self._backfill(view, self._order, rates, left))
+
+    def _backfill(self, view: FabricView, order: Ints, rates: Floats, left: Floats) -> Floats:
+        """Return the rates after giving away what is left, to the coflows in `order`."""
         if self.work_conservation == "maxmin":
-            rates, _ = view.fill(self._order, left, rates)
+            rates, _ = view.fill(order, left, rates)
         elif self.work_conservation == "greedy":
-            rates, _ = view.greedy_flows(flows_in_order(view, self._order), left, rates)
-        return Allocation(rates)
+            rates, _ = view.greedy_flows(flows_in_order(view, order), left, rates)
+        elif self.work_conservation == "coflowsim":
+            rates = refill(view, rates, left)
+        return rates
 
 
 def flows_in_order(view: FabricView, order: NDArray[np.int64]) -> NDArray[np.int64]:
