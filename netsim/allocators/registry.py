@@ -26,6 +26,7 @@ ALLOCATORS: dict[str, str] = {
     "maxmin": "netsim.allocators.maxmin:MaxMin",
     "ncf": "netsim.allocators.ordered:NCF",
     "parrot": "netsim.allocators.parrot:Parrot",
+    "reserved": "netsim.allocators.reserved:Reserved",
     "scf": "netsim.allocators.ordered:SCF",
     "sebf": "netsim.allocators.ordered:SEBF",
     "sincronia": "netsim.allocators.sincronia:Sincronia",

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from netsim.errors import AllocationError
 from netsim.fabric.kernels import blocks, ordered
 from netsim.fabric.kernels.fair import maxmin
+from netsim.fabric.kernels.reserve import link_shares
 from netsim.fabric.kernels.split import split
 from netsim.fabric.policy import Allocation
 from netsim.fabric.state import FabricState, Floats, Ints
@@ -201,6 +202,21 @@ class FabricView(FabricState):
         self._need_sizes("bssi")
         order, dual = ordered.bssi(self._rows, self._table.loads, self._table.capacity)
         return order, float(dual)
+
+    def link_shares(self, shares: ArrayLike = 1.0) -> Floats:
+        """Return what the shares of the coflows that use a link add up to. Shape (L,).
+
+        A coflow uses the links of its unfinished flows. At these shares of its LP rates none of
+        them carries more than that part of its capacity.
+
+        Parameters
+        ----------
+        shares : array_like of float, shape (C,)
+            Per coflow, or one for all.
+        """
+        self._table.refresh()
+        return link_shares(self._rows, self._table.loads, self._per_coflow(shares),
+                           self._table.capacity)
 
     def link_load(self, rates: ArrayLike) -> Floats:
         """Return the bytes per second that `rates`, one per flow, put on each link. Shape (L,)."""

@@ -187,6 +187,17 @@ def test_loads(view):
     close(view.link_load(rates), problem(view).link_load(rates).sum(axis=0), view)
 
 
+@SETTINGS
+@given(views(), st.data())
+def test_link_shares(view, data):
+    """Shares of LP rates never load a link by more than they add up to on it."""
+    shares = per_coflow(data, view)
+    reserved = view.link_shares(shares)
+    assert_allclose(reserved, reference.link_shares(problem(view), shares), rtol=1e-12, atol=0)
+    load = view.link_load(view.lp_rates(shares))
+    assert np.all(load <= reserved * view.capacity + 1e-9 * view.capacity.max())
+
+
 def test_three_flows_by_hand():
     """0->1 and 0->2 on a port of 6, 3->2 on one of 10, ports into 2 of 4; weights 1, 2, 1.
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Problem", "common_factor", "gamma", "greedy", "lp_rates", "maxmin", "split",
-           "stretch_flows"]
+__all__ = ["Problem", "common_factor", "gamma", "greedy", "link_shares", "lp_rates", "maxmin",
+           "split", "stretch_flows"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -107,6 +107,11 @@ def greedy(problem: Problem, order: Sequence[int], limit: Floats, base: Floats) 
             shares[coflow] += x
             left -= x * per_link[coflow]
     return shares
+
+
+def link_shares(problem: Problem, shares: Floats) -> Floats:
+    """Return the sum of the shares of the coflows that cross each link. Shape (L,)."""
+    return shares @ (problem.link_load(problem.remaining) > 0)
 
 
 def stretch_flows(problem: Problem, rates: Floats) -> Floats:
