@@ -22,6 +22,11 @@ class SRTF(Allocator):
     """
 
     @property
+    def order_free(self) -> bool:
+        """False: of flows of a coflow with as much left, the first listed goes first."""
+        return False
+
+    @property
     def work_conserving(self) -> bool:
         """True: a flow stops growing when a link of its is full."""
         return True
