@@ -131,6 +131,8 @@ class Stage:
         The coflow's weight, for policies that use one.
     coflow_id : int or None
         The coflow's id in the results; numbered by job, iteration and stage if None.
+    deadline_s : float or None
+        Seconds after the coflow has become valid by which it is to finish; None if at no time.
     """
 
     name: str
@@ -141,11 +143,13 @@ class Stage:
     release_s: float
     weight: float
     coflow_id: int | None
+    deadline_s: float | None
 
     def __init__(self, name: str, flows: Flows | Iterable[tuple[int, int, float]] | None = None,
                  compute_s: Quantity = 0.0, after: Iterable[str] = (),
                  finishes_before: Iterable[str] = (), release_s: Quantity = 0.0,
-                 weight: float = 1.0, coflow_id: int | None = None) -> None:
+                 weight: float = 1.0, coflow_id: int | None = None,
+                 deadline_s: Quantity | None = None) -> None:
         if flows is not None and not isinstance(flows, Flows):
             flows = Flows.of(flows)
         owner = f"stage {name!r}"
@@ -160,7 +164,9 @@ class Stage:
                   "compute_s": parse_seconds(compute_s, f"{owner}: compute_s"),
                   "finishes_before": tuple(finishes_before),
                   "release_s": parse_seconds(release_s, f"{owner}: release_s"),
-                  "weight": weight, "coflow_id": coflow_id}
+                  "weight": weight, "coflow_id": coflow_id,
+                  "deadline_s": None if deadline_s is None else parse_seconds(
+                      deadline_s, f"{owner}: deadline_s", strict=True)}
         for field_name, value in values.items():
             object.__setattr__(self, field_name, value)
 

@@ -11,9 +11,13 @@ if TYPE_CHECKING:
 
     from netsim.experiments.result import Result
 
-__all__ = ["summarise", "times"]
+__all__ = ["deadlines", "summarise", "times"]
 
 PERCENTILES = (50, 95, 99)
+
+#: Relative: how late still is in time, since a coflow with just the rate that it needs ends at
+#: its deadline but for a rounding.
+_IN_TIME = 1e-9
 
 
 def times(values: pd.Series, name: str) -> dict[str, float]:
@@ -36,11 +40,28 @@ def times(values: pd.Series, name: str) -> dict[str, float]:
     return found
 
 
+def deadlines(coflows: pd.DataFrame) -> dict[str, float]:
+    """Return how many coflows have a deadline, and the share of them that has met it.
+
+    Parameters
+    ----------
+    coflows : DataFrame
+        With the columns finish_s and deadline_s, NaN for none; nothing is returned if all are.
+    """
+    given = coflows[coflows["deadline_s"].notna()]
+    if given.empty:
+        return {}
+    met = given["finish_s"] <= given["deadline_s"] * (1 + _IN_TIME)
+    return {"deadlines": len(given), "deadlines_met": float(met.mean())}
+
+
 def summarise(result: Result) -> dict[str, Any]:
     """Return the summary of a run; see `Result.summary`.
 
     ``makespan_s`` is from the first arrival to the last completion. CCTs are there if
-    coflows were recorded. ``lower_bound_total_s`` sums the bounds of the jobs completed.
+    coflows were recorded; so are, if coflows have any, ``deadlines`` (how many have completed)
+    and ``deadlines_met`` (the share of these that was in time). ``lower_bound_total_s`` sums the
+    bounds of the jobs completed. What the allocator has counted comes last.
     """
     jobs = result.jobs
     done = jobs[jobs["finish_s"].notna()]
@@ -48,9 +69,10 @@ def summarise(result: Result) -> dict[str, Any]:
     found |= times(jobs["jct_s"], "jct")
     found["lower_bound_total_s"] = float(done["lower_bound_s"].sum())
     if result.coflows is not None:
-        found |= times(result.coflows["cct_s"], "cct")
+        found |= times(result.coflows["cct_s"], "cct") | deadlines(result.coflows)
     makespan = done["finish_s"].max() - jobs["arrival_s"].min() if len(done) else float("nan")
     found["makespan_s"] = float(makespan)
     found["coflows"] = int(jobs["coflows"].sum())
     found["bytes"] = float(jobs["bytes"].sum())
-    return found | {key: result.run[key] for key in ("decisions", "events", "wall_s")}
+    found |= {key: result.run[key] for key in ("decisions", "events", "wall_s")}
+    return found | result.run.get("counts", {})

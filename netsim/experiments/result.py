@@ -27,13 +27,14 @@ class Result:
         finished when the run was stopped are NaN.
     coflows : DataFrame or None
         One row per completed coflow: coflow, job, iteration, stage, valid_s, start_s,
-        finish_s, cct_s, bytes, width (flows with bytes), gamma_s (effective bottleneck).
+        finish_s, cct_s, bytes, width (flows with bytes), gamma_s (effective bottleneck),
+        deadline_s (the instant by which it was to finish; NaN if there is none).
     flows, links, decisions : DataFrame or None
         Where recorded: a row per flow; per interval between two events and link that
         carried bytes; per decision, with what the policy inferred.
     run : mapping
         What identifies the run: allocator, network, workload, seed, version, platform,
-        and its cost: decisions, events, wall_s.
+        its cost: decisions, events, wall_s; and what the allocator has counted: counts.
     spec : mapping or None
         The experiment file that it came from, resolved.
     """

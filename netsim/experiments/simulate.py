@@ -217,6 +217,7 @@ class _Run:
             "version": __version__, "platform": platform.platform(),
             "python": platform.python_version(),
             "decisions": self.fabric.decisions, "events": self.steps, "wall_s": wall_s,
+            "counts": dict(self.allocator.counts),
         }
         tables: dict[str, Any] = {name: self.recorder.frame(name, self.network.link_names)
                   for name in ("coflows", "flows", "links", "decisions")}
