@@ -78,9 +78,10 @@ class Ordered(Allocator):
 
 def flows_in_order(view: FabricView, order: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the flows of the coflows in `order`, each coflow's in list order."""
-    place = np.empty(len(order), dtype=np.int64)
+    place = np.full(len(view), len(order))
     place[order] = np.arange(len(order))
-    return np.argsort(place[view.coflow], kind="stable")
+    flows = np.argsort(place[view.coflow], kind="stable")
+    return flows[:view.width[order].sum()]
 
 
 @dataclass

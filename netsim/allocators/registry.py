@@ -19,6 +19,7 @@ ALLOCATORS: dict[str, str] = {
     "aalo": "netsim.allocators.dclas:DCLAS",
     "aalo-lbsf": "netsim.allocators.first:AaloLBSF",
     "coflow-fair": "netsim.allocators.srtf:CoflowFair",
+    "edf": "netsim.allocators.deadlines:EDF",
     "equal-split": "netsim.allocators.coflowsim:EqualSplit",
     "fifo": "netsim.allocators.ordered:FIFO",
     "lccf": "netsim.allocators.first:LCCF",
@@ -32,6 +33,7 @@ ALLOCATORS: dict[str, str] = {
     "sincronia": "netsim.allocators.sincronia:Sincronia",
     "srpt": "netsim.allocators.first:JobSRPT",
     "srtf": "netsim.allocators.srtf:SRTF",
+    "varys-deadline": "netsim.allocators.deadlines:VarysDeadline",
 }
 
 #: Other names by which the field knows some of them.
