@@ -34,7 +34,8 @@ class Result:
         carried bytes; per decision, with what the policy inferred.
     run : mapping
         What identifies the run: allocator, network, workload, seed, version, platform,
-        its cost: decisions, events, wall_s; and what the allocator has counted: counts.
+        its cost: decisions, events, wall_s; what the allocator has counted: counts; and how
+        many coflows were overdue when it was stopped: overdue.
     spec : mapping or None
         The experiment file that it came from, resolved.
     """

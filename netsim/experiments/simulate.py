@@ -217,11 +217,16 @@ class _Run:
             "version": __version__, "platform": platform.platform(),
             "python": platform.python_version(),
             "decisions": self.fabric.decisions, "events": self.steps, "wall_s": wall_s,
-            "counts": dict(self.allocator.counts),
+            "overdue": self._overdue(), "counts": dict(self.allocator.counts),
         }
         tables: dict[str, Any] = {name: self.recorder.frame(name, self.network.link_names)
                   for name in ("coflows", "flows", "links", "decisions")}
         return Result(jobs=self._jobs_frame(), run=run, **tables)
+
+    def _overdue(self) -> int:
+        """Return how many coflows are not complete though their deadline has passed."""
+        return sum(transfer.valid_s + transfer.demand.deadline_s < self.env.now
+                   for transfer in self.fabric.pending())
 
     def _jobs_frame(self) -> pd.DataFrame:
         rows = []

@@ -58,6 +58,8 @@ def test_what_is_counted():
 
 
 def test_what_is_dropped_stalls():
+    """A run that is stopped counts it as missed."""
+    assert run(THREE, rejected="drop", until=11).summary()["deadlines_met"] == 2 / 3
     with pytest.raises(StalledError, match=r"no bandwidth to 1 pending coflows.* of job 2 "):
         run(THREE, rejected="drop")
 

@@ -41,6 +41,12 @@ def test_without_deadlines_the_summary_says_nothing():
     assert "deadlines_met" not in run(*chain(2), record=["jobs"]).summary()
 
 
+def test_what_is_overdue_when_the_run_is_stopped_has_missed_its_deadline():
+    """Valid at 1 and due at 2, with 2 bytes to send by 3. Stopped at 1.5 nobody knows yet."""
+    assert run(*chain(1), until=2.5).summary()["deadlines_met"] == 0
+    assert "deadlines" not in run(*chain(1), until=1.5).summary()
+
+
 def test_a_coflow_without_bytes_is_in_time():
     assert run(Stage("empty", [], deadline_s=1e-9)).summary()["deadlines_met"] == 1
 
