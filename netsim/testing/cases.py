@@ -114,7 +114,8 @@ class Case:
         for name, usual in self._usual().items():
             value = getattr(self, name)
             if value != usual:
-                lines.append(f"{name}={list(value) if isinstance(value, tuple) else value}")
+                text = str(list(value) if isinstance(value, tuple) else value)
+                lines.append(f"{name}={text.replace('inf', 'math.inf')}")
         return ",\n          ".join(lines) + ")"
 
 
