@@ -147,6 +147,8 @@ class Stage:
     coflow_id : int or None
         The coflow's id in the results, unique in the workload and so only for a job of one
         iteration; if None, coflows are numbered by job, iteration and stage, past those ids.
+    deadline_s : float or None
+        Seconds after the coflow has become valid by which it is to finish; None if at no time.
     """
 
     name: str
@@ -157,11 +159,13 @@ class Stage:
     release_s: float
     weight: float
     coflow_id: int | None
+    deadline_s: float | None
 
     def __init__(self, name: str, flows: Flows | Iterable[tuple[int, int, float]] | None = None,
                  compute_s: Quantity = 0.0, after: Iterable[str] = (),
                  finishes_before: Iterable[str] = (), release_s: Quantity = 0.0,
-                 weight: float = 1.0, coflow_id: int | None = None) -> None:
+                 weight: float = 1.0, coflow_id: int | None = None,
+                 deadline_s: Quantity | None = None) -> None:
         owner = f"stage {name!r}"
         if flows is not None and not isinstance(flows, Flows):
             flows = Flows.of(flows)
@@ -178,7 +182,9 @@ class Stage:
                   "finishes_before": check_sequence(finishes_before, str,
                                                f"{owner}: finishes_before", "names"),
                   "release_s": parse_seconds(release_s, f"{owner}: release_s"),
-                  "weight": weight, "coflow_id": coflow_id}
+                  "weight": weight, "coflow_id": coflow_id,
+                  "deadline_s": None if deadline_s is None else parse_seconds(
+                      deadline_s, f"{owner}: deadline_s", strict=True)}
         for field_name, value in values.items():
             object.__setattr__(self, field_name, value)
 

@@ -124,6 +124,16 @@ def test_stage_times_are_not_negative(name):
         Stage("x", **{name: -1.0})
 
 
+@pytest.mark.parametrize(("deadline_s", "message"), [
+    (0, "must be greater than 0, not 0"), ("-1s", "must be greater than 0, not '-1s'"),
+    (np.inf, "must be finite, not inf"), ("5MB", "'5MB' has the unknown unit 'MB'")])
+def test_a_deadline_is_after_the_coflows_validity(deadline_s, message):
+    assert Stage("x", deadline_s="200ms").deadline_s == 0.2
+    assert Stage("x").deadline_s is None
+    with pytest.raises(InputError, match=f"stage 'x': deadline_s {message}"):
+        Stage("x", deadline_s=deadline_s)
+
+
 def test_a_weight_is_positive():
     with pytest.raises(InputError, match="weight must be finite and positive, not 0"):
         Stage("x", weight=0)

@@ -2,10 +2,12 @@
 
 from netsim.allocators.registry import (
     ALLOCATORS,
+    PRESETS,
     allocator_options,
     describe,
     make_allocator,
     parse_allocator,
 )
 
-__all__ = ["ALLOCATORS", "allocator_options", "describe", "make_allocator", "parse_allocator"]
+__all__ = ["ALLOCATORS", "PRESETS", "allocator_options", "describe", "make_allocator",
+           "parse_allocator"]

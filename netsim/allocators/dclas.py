@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from netsim.allocators.options import check_choice
 from netsim.errors import InputError
 from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
-from netsim.fabric.service import Service
 from netsim.fabric.records import DUST
+from netsim.fabric.service import Service
 from netsim.fabric.view import FabricView
 from netsim.units import Quantity, parse_bytes, parse_seconds
 
@@ -51,6 +51,16 @@ class DCLAS(Allocator):
     observe : quantity or "coflow"
         When moves are seen: 0, at the exact instant of crossing; an interval, at multiples of
         it; ``"coflow"``, at coflow events only. Releases and completions act at once.
+    sharing : {"maxmin", "equal"}
+        How a coflow's flows share what they get: max-min fairly, or as in CoflowSim, where each
+        link's part is split equally in one pass and what a flow cannot use of it goes to the
+        coflows that follow.
+    decisions : {"flow", "coflow"}
+        Whether rates are decided anew when a flow ends, or only at coflow events and moves: the
+        bandwidth of a flow that ends idles until then, as in CoflowSim.
+    one_queue_per_move : bool
+        A move ends in the next queue, however many thresholds the coflow has passed; the next
+        one is made when moves are seen again.
     """
 
     queues: int = 10
@@ -60,6 +70,9 @@ class DCLAS(Allocator):
     weights: str | Sequence[float] = "linear"
     fifo: str = "id"
     observe: Quantity = 0
+    sharing: str = "maxmin"
+    decisions: str = "flow"
+    one_queue_per_move: bool = False
     _queue: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)
     _entry: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)
     _entries: int = field(default=0, init=False, repr=False, compare=False)
@@ -70,6 +83,14 @@ class DCLAS(Allocator):
 
     def __post_init__(self) -> None:
         check_choice("fifo", self.fifo, ("entry", "id"))
+        check_choice("sharing", self.sharing, ("equal", "maxmin"))
+        check_choice("decisions", self.decisions, ("coflow", "flow"))
+        if self.sharing == "equal" and self.decisions == "flow":
+            # An instance's own: the fabric does not split by itself.
+            self.wakes_on = Event.ANY  # type: ignore[misc]
+        if not isinstance(self.one_queue_per_move, bool):
+            raise InputError("one_queue_per_move must be true or false, "
+                             f"not {self.one_queue_per_move!r}")
         self._interval = math.inf if self.observe == "coflow" else parse_seconds(
             self.observe, "observe")
         self._limits = self._check_thresholds()
@@ -105,8 +126,8 @@ class DCLAS(Allocator):
 
     @property
     def work_conserving(self) -> bool:
-        """True: what a queue leaves goes to the others."""
-        return True
+        """Whether what a queue leaves goes to the others to the last byte."""
+        return self.sharing == "maxmin"
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return queue shares and the pooled rest; see `Allocator.allocate`."""
@@ -114,15 +135,33 @@ class DCLAS(Allocator):
         order = self._fifo(view, queue)
         passed = self._passed(view)
         limit = self._next_limit(queue, passed)
+        service = self._service(order, queue, limit)
+        look = self._next_look(view.now, queue, passed)
+        if self.sharing == "maxmin" and self.decisions == "flow":
+            return Allocation(service=service, revisit_at=look)
+        rates = view.serve(service) if self.sharing == "maxmin" else self._split(view, service)
+        return Allocation(rates, revisit_at=min(look, self._crossing(view, rates, limit)))
+
+    def _service(self, order: Ints, queue: Ints, limit: NDArray[np.float64]) -> Service:
         if self.weights == "strict":
             # One queue that has all: what comes first in order, and nothing is left to pool.
-            one = np.zeros(len(view), dtype=np.int64)
-            service = Service(order, first="queues", queue=one, parts=[1.0], limit=limit)
-        else:
-            parts = self._shares / self._shares[np.unique(queue)].sum()
-            service = Service(order, first="queues", queue=queue, parts=parts, rest="maxmin",
-                              limit=limit)
-        return Allocation(service=service, revisit_at=self._next_look(view, queue, passed))
+            return Service(order, first="queues", queue=np.zeros(len(order), dtype=np.int64),
+                           parts=[1.0], limit=limit)
+        parts = self._shares / self._shares[np.unique(queue)].sum()
+        return Service(order, first="queues", queue=queue, parts=parts, rest="maxmin",
+                       limit=limit)
+
+    def _split(self, view: FabricView, service: Service) -> NDArray[np.float64]:
+        """Return rates as `FabricView.serve` would, but for equal splits in one pass."""
+        rates, pool = np.zeros(view.flows), np.zeros(len(view.capacity))
+        queue = service.queue[service.order]
+        for q in np.unique(queue):
+            rates, left = view.split(service.order[queue == q],
+                                     service.parts[q] * view.capacity, rates)
+            pool += left
+        if service.rest == "maxmin":
+            rates, _ = view.split(service.order, pool, rates)
+        return rates
 
     # --- queues ----------------------------------------------------------------------
 
@@ -135,6 +174,8 @@ class DCLAS(Allocator):
         ids = view.id.tolist()
         before = [self._queue.get(coflow, -1) for coflow in ids]
         passed = self._passed(view).tolist() if self._sees(view) else before
+        if self.one_queue_per_move:
+            passed = [min(moved, queue + 1) for queue, moved in zip(before, passed, strict=True)]
         after = {coflow: max(queue, moved, 0)
                  for coflow, queue, moved in zip(ids, before, passed, strict=True)}
         old = {coflow: (self._queue.get(coflow, -1), self._entry.get(coflow, 0), place)
@@ -163,15 +204,27 @@ class DCLAS(Allocator):
             return np.lexsort((entry, queue))
         return np.lexsort((view.order, view.job, queue))
 
-    def _next_limit(self, queue: Ints, passed: Ints) -> NDArray[np.float64] | None:
+    def _next_limit(self, queue: Ints, passed: Ints) -> NDArray[np.float64]:
         """Return the bytes that each coflow may send before it is to move once more."""
         if self._interval == math.inf:
-            return None
+            return np.full(len(queue), math.inf)
         return np.append(self._limits, math.inf)[np.maximum(queue, passed)]
 
-    def _next_look(self, view: FabricView, queue: Ints, passed: Ints) -> float:
-        """Return when moves that are due but not seen yet will be; inf if there are none."""
-        if not 0 < self._interval < math.inf or not np.any(queue < passed):
+    def _next_look(self, now: float, queue: Ints, passed: Ints) -> float:
+        """Return when moves that are due but not made yet will be; inf if there are none."""
+        if self._interval == math.inf or not np.any(queue < passed):
             return math.inf
-        at = math.ceil(view.now / self._interval - _GRID_SLACK) * self._interval
-        return at if at > view.now else at + self._interval
+        if self._interval == 0:
+            return math.nextafter(now, math.inf)
+        return (math.floor(now / self._interval + _GRID_SLACK) + 1) * self._interval
+
+    def _crossing(self, view: FabricView, rates: NDArray[np.float64], limit: NDArray[np.float64]
+                  ) -> float:
+        """Return when the next coflow is seen to have sent as much as its limit, at these rates."""
+        speed = np.bincount(view.coflow, rates, len(view))
+        moving = (speed > 0) & np.isfinite(limit)
+        crossing = view.now + (limit[moving] - view.sent[moving]) / speed[moving]
+        at = crossing.min(initial=math.inf)
+        if self._interval and at < math.inf:
+            at = math.ceil(at / self._interval - _GRID_SLACK) * self._interval
+        return max(at, math.nextafter(view.now, math.inf))

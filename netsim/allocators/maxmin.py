@@ -23,15 +23,20 @@ class MaxMin(Allocator):
     decisions : {"flow", "coflow"}
         Share anew whenever a flow ends, or only when a coflow becomes valid or completes
         (the Parrot paper, where a flow that has ended wastes its bandwidth until then).
+    weights : {"equal", "coflow"}
+        Whether flows on a full link get equal rates, or rates in proportion to their coflows'
+        weights.
     """
 
     decisions: str = "flow"
+    weights: str = "equal"
 
     knows: ClassVar[Knowledge] = "sent"
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     def __post_init__(self) -> None:
-        check_choice("decisions", self.decisions, ("flow", "coflow"))
+        check_choice("decisions", self.decisions, ("coflow", "flow"))
+        check_choice("weights", self.weights, ("coflow", "equal"))
 
     @property
     def work_conserving(self) -> bool:
@@ -40,6 +45,7 @@ class MaxMin(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Leave the sharing to the links; see `Allocator.allocate`."""
+        weights = view.weight[view.coflow] if self.weights == "coflow" else np.ones(view.flows)
         if self.decisions == "coflow":
-            return Allocation(view.maxmin())
-        return Allocation(weights=np.ones(view.flows))
+            return Allocation(view.maxmin(weights))
+        return Allocation(weights=weights)

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.allocators.coflowsim import refill
 from netsim.allocators.options import check_choice
 from netsim.fabric.policy import Allocation, Allocator, Event
 from netsim.fabric.service import Service, rank
@@ -30,9 +31,9 @@ class Ordered(Allocator):
 
     Parameters
     ----------
-    work_conservation : {"maxmin", "greedy", "none"}
+    work_conservation : {"maxmin", "greedy", "none", "coflowsim"}
         Who gets the rest: in order, skipped or not, each coflow's flows share it max-min fairly,
-        or take it in list order; or nobody.
+        or take it in list order; or nobody; or as in CoflowSim, see `coflowsim.refill`.
     decisions : {"flow", "coflow"}
         Whether rates are decided anew when a flow ends, or at coflow events only, as in Varys
         and all public simulators with MADD: the bandwidth of a flow that ends idles until then.
@@ -44,13 +45,17 @@ class Ordered(Allocator):
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     def __post_init__(self) -> None:
-        check_choice("work_conservation", self.work_conservation, ("greedy", "maxmin", "none"))
+        check_choice("work_conservation", self.work_conservation,
+                     ("coflowsim", "greedy", "maxmin", "none"))
         check_choice("decisions", self.decisions, ("coflow", "flow"))
+        if self.work_conservation == "coflowsim" and self.decisions == "flow":
+            # An instance's own: the fabric does not refill by itself.
+            self.wakes_on = Event.ANY  # type: ignore[misc]
 
     @property
     def order_free(self) -> bool:
         """Whether the order in which a coflow lists its flows makes no difference."""
-        return self.work_conservation != "greedy"
+        return self.work_conservation in ("maxmin", "none")
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
         """Return a number per coflow; the least goes first, equals by arrival, then id."""
@@ -58,7 +63,10 @@ class Ordered(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return MADD rates in order, and backfill; see `Allocator.allocate`."""
-        service = Service(rank(self.keys(view)), first="madd", rest=self.work_conservation)
+        order = rank(self.keys(view))
+        if self.work_conservation == "coflowsim":
+            return Allocation(refill(view, *view.madd(order)))
+        service = Service(order, first="madd", rest=self.work_conservation)
         if self.decisions == "coflow":
             return Allocation(view.serve(service))
         return Allocation(service=service)

@@ -15,7 +15,7 @@ from netsim.errors import InputError, NetsimError, UnknownNameError
 from netsim.fabric.policy import Allocator
 from netsim.units import parse_value
 
-__all__ = ["ALLOCATORS", "allocator_options", "describe", "make_allocator",
+__all__ = ["ALLOCATORS", "PRESETS", "allocator_options", "describe", "make_allocator",
            "parse_allocator"]
 
 #: Name -> where the class is. The first line of its docstring is its one-line summary.
@@ -23,21 +23,39 @@ ALLOCATORS: dict[str, str] = {
     "aalo": "netsim.allocators.dclas:DCLAS",
     "aalo-lbsf": "netsim.allocators.first:AaloLBSF",
     "coflow-fair": "netsim.allocators.srtf:CoflowFair",
+    "edf": "netsim.allocators.deadlines:EDF",
+    "equal-split": "netsim.allocators.coflowsim:EqualSplit",
     "fifo": "netsim.allocators.ordered:FIFO",
     "lccf": "netsim.allocators.first:LCCF",
     "lcf": "netsim.allocators.ordered:LCF",
     "maxmin": "netsim.allocators.maxmin:MaxMin",
     "ncf": "netsim.allocators.ordered:NCF",
     "parrot": "netsim.allocators.parrot:Parrot",
+    "reserved": "netsim.allocators.reserved:Reserved",
     "scf": "netsim.allocators.ordered:SCF",
     "sebf": "netsim.allocators.ordered:SEBF",
     "sincronia": "netsim.allocators.sincronia:Sincronia",
     "srpt": "netsim.allocators.first:JobSRPT",
     "srtf": "netsim.allocators.srtf:SRTF",
+    "varys-deadline": "netsim.allocators.deadlines:VarysDeadline",
 }
 
 #: Other names by which the field knows some of them.
 ALIASES = {"dclas": "aalo", "fair": "maxmin", "varys": "sebf"}
+
+_AS_COFLOWSIM = {"decisions": "coflow", "work_conservation": "coflowsim"}
+
+#: Name -> an allocator with options: the schemes of CoflowSim, to compare with its results.
+PRESETS: dict[str, dict[str, Any]] = {
+    "coflowsim-dark": {"name": "aalo", "weights": "strict", "fifo": "entry", "observe": "coflow",
+                       "sharing": "equal", "decisions": "coflow"},
+    "coflowsim-fair": {"name": "equal-split"},
+    "coflowsim-fifo": {"name": "fifo", **_AS_COFLOWSIM},
+    "coflowsim-lcf": {"name": "lcf", "key": "original", **_AS_COFLOWSIM},
+    "coflowsim-ncf": {"name": "ncf", "key": "original", "width": "ports", **_AS_COFLOWSIM},
+    "coflowsim-scf": {"name": "scf", "key": "original", **_AS_COFLOWSIM},
+    "coflowsim-sebf": {"name": "sebf", "key": "original", **_AS_COFLOWSIM},
+}
 
 
 def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]) -> Allocator:
@@ -46,9 +64,10 @@ def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]
     Parameters
     ----------
     policy : str, mapping, Allocator or class
-        A registered name or ``"module:Class"``, with options as `parse_allocator` reads them;
-        ``{"name": ..., option: ...}``; a class; or an instance, which is copied so that its
-        state serves one run only.
+        A name of `ALLOCATORS` or `PRESETS`, or ``"module:Class"``, with options as
+        `parse_allocator` reads them; ``{"name": ..., option: ...}``, whose options go over
+        those of a preset; a class; or an instance, which is copied so that its state serves
+        one run only.
 
     Raises
     ------
@@ -64,7 +83,7 @@ def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]
         name = options.pop("name", None)
         if not isinstance(name, str):
             raise InputError(f"an allocator given as a mapping needs a 'name', not {policy!r}")
-        return _make(_find(name), name, options)
+        return _make_named(name, options)
     if isinstance(policy, type):
         return _make(policy, policy.__name__, {})
     if not isinstance(policy, Allocator):
@@ -88,11 +107,16 @@ def parse_allocator(text: str) -> dict[str, Any]:
     return {"name": name} | {key.strip(): parse_value(value) for key, _, value in options}
 
 
+def _make_named(name: str, options: dict[str, Any]) -> Allocator:
+    preset = dict(PRESETS.get(name, {"name": name}))
+    return _make(_find(preset.pop("name")), name, preset | options)
+
+
 def _find(name: str) -> type[Allocator]:
     target = ALLOCATORS.get(ALIASES.get(name, name), name)
     module, _, attribute = target.partition(":")
     if not (module and attribute):
-        raise UnknownNameError("allocator", name, ALLOCATORS)
+        raise UnknownNameError("allocator", name, [*ALLOCATORS, *PRESETS])
     try:
         loaded = importlib.import_module(module)
     except Exception as error:  # whatever a module of the user's own raises
@@ -113,9 +137,10 @@ def _said(error: Exception) -> str:
 
 
 def allocator_options(name: str) -> dict[str, Any]:
-    """Return the options of a registered allocator with their defaults."""
-    parameters = inspect.signature(_find(name)).parameters
-    return {option: parameter.default for option, parameter in parameters.items()}
+    """Return the options of a registered allocator or preset with their defaults."""
+    preset = dict(PRESETS.get(name, {"name": name}))
+    parameters = inspect.signature(_find(preset.pop("name"))).parameters
+    return {option: parameter.default for option, parameter in parameters.items()} | preset
 
 
 def _make(kind: Any, name: str, options: dict[str, Any]) -> Allocator:

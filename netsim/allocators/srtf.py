@@ -25,6 +25,11 @@ class SRTF(Allocator):
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     @property
+    def order_free(self) -> bool:
+        """False: of flows of a coflow with as much left, the first listed goes first."""
+        return False
+
+    @property
     def work_conserving(self) -> bool:
         """True: a flow stops growing when a link of its is full."""
         return True

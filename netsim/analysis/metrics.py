@@ -11,12 +11,16 @@ if TYPE_CHECKING:
 
     from netsim.experiments.result import Result
 
-__all__ = ["OF_RUN", "summarise", "times"]
+__all__ = ["OF_RUN", "deadlines", "summarise", "times"]
 
 PERCENTILES = (50, 95, 99)
 
 #: What a summary repeats of the run that it is of.
 OF_RUN = ("stopped_at_s", "decisions", "simpy_events", "wall_s")
+
+#: Relative: how late still is in time, since a coflow with just the rate that it needs ends at
+#: its deadline but for a rounding.
+_IN_TIME = 1e-9
 
 
 def times(values: pd.Series, name: str) -> dict[str, float]:
@@ -39,12 +43,38 @@ def times(values: pd.Series, name: str) -> dict[str, float]:
     return found
 
 
+def deadlines(coflows: pd.DataFrame, overdue: int = 0) -> dict[str, float]:
+    """Return how many deadlines there were, and the share of them that was met.
+
+    Parameters
+    ----------
+    coflows : DataFrame
+        With the columns finish_s and deadline_s, NaN for none.
+    overdue : int
+        Coflows that are not among them, for they had not completed when the run was stopped,
+        and whose deadline had passed.
+
+    Returns
+    -------
+    dict
+        Empty where there were none.
+    """
+    given = coflows[coflows["deadline_s"].notna()]
+    count = len(given) + overdue
+    if not count:
+        return {}
+    met = given["finish_s"] <= given["deadline_s"] * (1 + _IN_TIME)
+    return {"deadlines": count, "deadlines_met": float(met.sum() / count)}
+
+
 def summarise(result: Result) -> dict[str, Any]:
     """Return the summary of a run; see `Result.summary`.
 
     ``makespan_s`` is from the first arrival to the last completion. CCTs are there if
-    coflows were recorded. ``lower_bound_total_s`` sums the bounds of the jobs completed.
-    ``stopped_at_s`` is None if all jobs were.
+    coflows were recorded; so are, if there were any, ``deadlines`` (of coflows that completed,
+    or did not though it was past) and ``deadlines_met`` (the share of these that was in time).
+    ``lower_bound_total_s`` sums the bounds of the jobs completed. ``stopped_at_s`` is None if
+    all jobs were. What the allocator has counted comes last.
     """
     jobs = result.jobs
     done = jobs[jobs["finish_s"].notna()]
@@ -52,9 +82,11 @@ def summarise(result: Result) -> dict[str, Any]:
     found |= times(jobs["jct_s"], "jct")
     found["lower_bound_total_s"] = float(done["lower_bound_s"].sum())
     if result.coflows is not None:
-        found |= times(result.coflows["cct_s"], "cct")
+        found |= times(result.coflows["cct_s"], "cct") | deadlines(
+            result.coflows, result.run.get("overdue", 0))
     makespan = done["finish_s"].max() - jobs["arrival_s"].min() if len(done) else float("nan")
     found["makespan_s"] = float(makespan)
     found["coflows"] = int(jobs["coflows"].sum())
     found["bytes"] = float(jobs["bytes"].sum())
-    return found | {key: result.run[key] for key in OF_RUN}
+    found |= {key: result.run[key] for key in OF_RUN}
+    return found | result.run.get("counts", {})

@@ -44,6 +44,7 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
         "total JCT": format_seconds(summary["jct_total_s"]) + over,
         "JCT": _spread(summary, "jct"),
         "CCT": _spread(summary, "cct"),
+        **_deadlines(summary),
         "makespan": format_seconds(summary["makespan_s"]),
         "run": f"{summary['decisions']:,} decisions, {summary['simpy_events']:,} SimPy events, "
                f"{format_seconds(summary['wall_s'])}",
@@ -83,6 +84,14 @@ def _spread(summary: dict[str, float], name: str) -> str:
         return "not recorded"
     return ", ".join(f"{label} {format_seconds(summary[f'{name}_{label}_s'])}"
                      for label in ("mean", "p50", "p95", "p99"))
+
+
+def _deadlines(summary: dict[str, float]) -> dict[str, str]:
+    if "deadlines" not in summary:
+        return {}
+    counted = "".join(f", {summary[key]:,} {key}" for key in ("admitted", "rejected")
+                      if key in summary)
+    return {"deadlines": f"{summary['deadlines_met']:.1%} of {summary['deadlines']:,} met{counted}"}
 
 
 def _aligned(values: Sequence[float]) -> list[str]:

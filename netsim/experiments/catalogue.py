@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 
 from netsim import network, traces
-from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.allocators import ALLOCATORS, PRESETS, make_allocator
 from netsim.errors import UnknownNameError
 from netsim.experiments.files import ready_made_experiments
 from netsim.jobs.patterns import PATTERNS
@@ -34,7 +34,12 @@ def catalogue(kind: str) -> dict[str, str]:
 
 
 def _allocators() -> dict[str, str]:
-    return {name: _first_line(type(make_allocator(name))) for name in ALLOCATORS}
+    lines = {name: _first_line(type(make_allocator(name))) for name in ALLOCATORS}
+    return lines | {name: f"preset: {_in_words(**table)}" for name, table in PRESETS.items()}
+
+
+def _in_words(name: str, **options: object) -> str:
+    return ", ".join([name, *(f"{option} = {value}" for option, value in options.items())])
 
 
 def _patterns() -> dict[str, str]:

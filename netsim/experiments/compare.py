@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from netsim.allocators import describe, make_allocator
+from netsim.allocators import PRESETS, allocator_options, describe, make_allocator
 from netsim.analysis.comparison import table_of
 from netsim.errors import InputError, SpecError
 from netsim.experiments.files import load_experiment
@@ -148,7 +148,7 @@ def compare_experiment(experiment: Experiment | str | Path, *,
 
 
 def label_of(policy: Policy) -> str:
-    """Return an allocator's name, with the options that are not as they are by default.
+    """Return the name of an allocator or preset, with the options that are not as it has them.
 
     Examples
     --------
@@ -158,9 +158,14 @@ def label_of(policy: Policy) -> str:
     allocator = make_allocator(policy)
     described = describe(allocator)
     name = described.pop("name")
-    parameters = inspect.signature(type(allocator)).parameters
+    given = policy.get("name") if isinstance(policy, Mapping) else policy
+    if isinstance(given, str) and given in PRESETS:
+        name, usual = given, allocator_options(given)
+    else:
+        parameters = inspect.signature(type(allocator)).parameters
+        usual = {option: parameter.default for option, parameter in parameters.items()}
     changed = [f"{option}={value}" for option, value in described.items()
-               if option in parameters and repr(value) != repr(parameters[option].default)]
+               if option in usual and repr(value) != repr(usual[option])]
     return f"{name} ({', '.join(changed)})" if changed else str(name)
 
 

@@ -26,7 +26,7 @@ RECORDS = ("coflows", "decisions", "flows", "jobs", "links")
 _COLUMNS: dict[str, list[tuple[str, str]]] = {
     "coflows": [("coflow", "i8"), ("job", "i8"), ("iteration", "i8"), ("stage", "i4"),
                 ("valid_s", "f8"), ("start_s", "f8"), ("finish_s", "f8"), ("cct_s", "f8"),
-                ("bytes", "f8"), ("width", "i8"), ("gamma_s", "f8")],
+                ("bytes", "f8"), ("width", "i8"), ("gamma_s", "f8"), ("deadline_s", "f8")],
     "flows": [("coflow", "i8"), ("job", "i8"), ("flow", "i8"), ("src", "i8"), ("dst", "i8"),
               ("bytes", "f8"), ("valid_s", "f8"), ("finish_s", "f8")],
     "links": [("start_s", "f8"), ("end_s", "f8"), ("link", "i8"), ("bytes", "f8")],
@@ -130,7 +130,7 @@ class Recorder:
             self.rows["coflows"].append((
                 coflow, job.plan.spec.id, job.iteration, name, transfer.valid_s,
                 transfer.start_s, finish, finish - transfer.valid_s, demand.nbytes,
-                len(demand.flows), demand.gamma))
+                len(demand.flows), demand.gamma, transfer.valid_s + demand.deadline_s))
         if "flows" in self.rows:
             self._add_flows(coflow, job.plan.spec.id, transfer)
 
@@ -185,6 +185,7 @@ class Recorder:
         if name == "coflows":
             names = pd.Index(list(self._stages))
             frame["stage"] = pd.Categorical.from_codes(frame["stage"].to_numpy(np.int64), names)
+            frame["deadline_s"] = frame["deadline_s"].where(np.isfinite(frame["deadline_s"]))
             frame = frame.sort_values(["coflow", "valid_s"], kind="stable", ignore_index=True)
         elif name == "flows":
             frame = frame.sort_values(["coflow", "flow"], kind="stable", ignore_index=True)

@@ -229,10 +229,16 @@ class _Run:
             "python": platform.python_version(),
             "stopped_at_s": self.stopped_at_s,
             "decisions": self.fabric.decisions, "simpy_events": self.steps, "wall_s": wall_s,
+            "overdue": self._overdue(), "counts": dict(self.allocator.counts),
         }
         tables: dict[str, Any] = {name: self.recorder.frame(name, self.network.link_names)
                   for name in ("coflows", "flows", "links", "decisions")}
         return Result(jobs=self._jobs_frame(), run=run, **tables)
+
+    def _overdue(self) -> int:
+        """Return how many coflows are not complete though their deadline has passed."""
+        return sum(transfer.valid_s + transfer.demand.deadline_s < self.env.now
+                   for transfer in self.fabric.pending())
 
     def _jobs_frame(self) -> pd.DataFrame:
         specs, jobs, recorder = self.workload.jobs, self.jobs, self.recorder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,8 @@ class Demand:
         Effective bottleneck at the network's nominal capacities, in seconds.
     weight : float
         The coflow's weight.
+    deadline_s : float
+        Seconds after its validity by which the coflow is to finish; inf if at no time.
     """
 
     flows: NDArray[Any]
@@ -46,11 +49,12 @@ class Demand:
     nbytes: float
     gamma: float
     weight: float = 1.0
+    deadline_s: float = math.inf
 
     @classmethod
     def of(cls, flows: Flows, network: Topology, hosts: ArrayLike | None = None, *,
-           key: int = 0, weight: float = 1.0, capacity: NDArray[np.float64] | None = None
-           ) -> Demand:
+           key: int = 0, weight: float = 1.0, deadline_s: float = math.inf,
+           capacity: NDArray[np.float64] | None = None) -> Demand:
         """Route the flows of a coflow.
 
         Parameters
@@ -65,6 +69,8 @@ class Demand:
             First ECMP key; flow i has ``key + i``.
         weight : float
             The coflow's weight.
+        deadline_s : float
+            Seconds after its validity by which the coflow is to finish.
         capacity : ndarray of float, shape (links,), optional
             For gamma, instead of the network's.
 
@@ -83,7 +89,8 @@ class Demand:
         gamma = bottleneck(loads, network.capacity if capacity is None else capacity)
         for array in (rows, hops, loads):
             array.setflags(write=False)
-        return cls(rows, hops, loads, float(np.add.reduce(rows["size"])), gamma, weight)
+        return cls(rows, hops, loads, float(np.add.reduce(rows["size"])), gamma, weight,
+                   deadline_s)
 
 
 @compiled

@@ -105,7 +105,8 @@ class FlowTable:
         self.coflows[count] = (
             job, key, valid, -1.0, np.inf, valid, demand.nbytes, demand.nbytes, 1.0, 0.0,
             demand.gamma, demand.weight, demand.gamma, order, flow, len(demand.flows),
-            len(demand.flows), hop, len(demand.hops), load, len(demand.loads), 1)
+            len(demand.flows), hop, len(demand.hops), load, len(demand.loads), 1,
+            valid + demand.deadline_s)
         self._fresh = False
 
     def _make_room(self, wanted: list[int]) -> None:

@@ -122,6 +122,11 @@ class Allocator:
         """Whether the policy claims that no flow could be given more; False unless said."""
         return False
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What the policy has counted in its run, for the summary; nothing unless said."""
+        return {}
+
     def allocate(self, view: FabricView) -> Allocation:
         """Return the rates that hold until the next decision.
 

@@ -99,6 +99,11 @@ class FabricState:
         return _locked(self._rows["weight"].copy())
 
     @cached_property
+    def deadline_s(self) -> Floats:
+        """The instant by which each coflow is to finish, in seconds; inf if none. Shape (C,)."""
+        return _locked(self._rows["deadline"].copy())
+
+    @cached_property
     def width(self) -> Ints:
         """The number of unfinished flows of each coflow. Shape (C,)."""
         return _locked(self._rows["open"].copy())

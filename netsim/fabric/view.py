@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike
 from netsim.errors import AllocationError
 from netsim.fabric.kernels import blocks, ordered
 from netsim.fabric.kernels.fair import maxmin
+from netsim.fabric.kernels.reserve import link_shares
+from netsim.fabric.kernels.split import split
 from netsim.fabric.policy import Allocation
 from netsim.fabric.service import Service, rank
 from netsim.fabric.state import FabricState, Floats, Ints
@@ -166,17 +168,61 @@ class FabricView(FabricState):
                 part = service.parts[queue] * self._table.capacity
                 rates, part = self.fill(service.order[queues == queue], part, rates)
                 left += part
-        if service.rest == "maxmin":
-            rates, _ = self.fill(service.order, left, rates)
-        elif service.rest == "greedy":
-            place = np.empty(len(self), dtype=np.int64)
-            place[service.order] = np.arange(len(self))
-            order = np.argsort(place[self.coflow], kind="stable")
-            if service.by_size:
-                self._need_sizes("a service by size")
-                order = order[rank(self._flow_remaining[order])]
-            rates, _ = self.greedy_flows(order, left, rates)
-        return rates
+        if service.by_size:
+            self._need_sizes("a service by size")
+            order = self.flows_of(service.order)
+            return self.greedy_flows(order[rank(self._flow_remaining[order])])[0]
+        return self.backfill(service.rest, service.order, left, rates)
+
+    def backfill(self, rest: str, order: ArrayLike, left: ArrayLike, rates: ArrayLike) -> Floats:
+        """Return `rates` after giving away what is left, as `Service` says of `rest`. Shape (F,).
+
+        Parameters
+        ----------
+        rest : {"none", "maxmin", "greedy"}
+        order : array_like of int
+            Coflows, the first to be served first; others get nothing of it.
+        left : array_like of float, shape (L,)
+        rates : array_like of float, shape (F,)
+        """
+        if rest == "maxmin":
+            return self.fill(order, left, rates)[0]
+        if rest == "greedy":
+            return self.greedy_flows(self.flows_of(order), left, rates)[0]
+        return _contiguous(rates)
+
+    def flows_of(self, order: ArrayLike) -> Ints:
+        """Return the flows of the coflows in `order`, each one's in list order."""
+        order = _ints(order)
+        place = np.full(len(self), len(order))
+        place[order] = np.arange(len(order))
+        flows = np.argsort(place[self.coflow], kind="stable")
+        return flows[:self.width[order].sum()]
+
+    def split(self, order: ArrayLike, left: ArrayLike | None = None,
+              rates: ArrayLike | None = None, *, together: bool = False
+              ) -> tuple[Floats, Floats]:
+        """Split what each link has left equally among the flows on it; as `fill`.
+
+        A flow gets the least of its links' parts, in one pass: what it cannot use of the others
+        is left. Flows that need a full link get nothing, and do not count.
+
+        Parameters
+        ----------
+        order : array_like of int
+            Coflows, the first to be served first.
+        left : array_like of float, shape (L,), optional
+            The links' capacities if not given.
+        rates : array_like of float, shape (F,), optional
+        together : bool
+            Split among the flows of all these coflows at once, rather than coflow by coflow.
+        """
+        table, order = self._table, _ints(order)
+        left = np.array(table.capacity if left is None else left, dtype=np.float64)
+        rates = np.zeros(self.flows) if rates is None else np.array(rates, dtype=np.float64)
+        ends = np.array([len(order)]) if together else np.arange(1, len(order) + 1)
+        split(self._rows, table.flows, table.hops, order, ends, table.capacity, left, rates)
+        return rates, left
 
     def greedy_flows(self, order: ArrayLike, left: ArrayLike | None = None,
                      rates: ArrayLike | None = None) -> tuple[Floats, Floats]:
@@ -202,6 +248,21 @@ class FabricView(FabricState):
         self._need_sizes("bssi")
         order, dual = ordered.bssi(self._rows, self._table.loads, self._table.capacity)
         return order, float(dual)
+
+    def link_shares(self, shares: ArrayLike = 1.0) -> Floats:
+        """Return what the shares of the coflows that use a link add up to. Shape (L,).
+
+        A coflow uses the links of its unfinished flows. At these shares of its LP rates none of
+        them carries more than that part of its capacity.
+
+        Parameters
+        ----------
+        shares : array_like of float, shape (C,)
+            Per coflow, or one for all.
+        """
+        self._table.refresh()
+        return link_shares(self._rows, self._table.loads, self._per_coflow(shares),
+                           self._table.capacity)
 
     def link_load(self, rates: ArrayLike) -> Floats:
         """Return the bytes per second that `rates`, one per flow, put on each link. Shape (L,)."""

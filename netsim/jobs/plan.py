@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -64,8 +65,9 @@ class JobPlan:
         if stage.flows is None:
             return None
         key = crc32(f"{self.spec.id}/{stage.name}".encode()) << 20
+        deadline_s = math.inf if stage.deadline_s is None else stage.deadline_s
         return Demand.of(stage.flows, self._network, self.hosts, key=key, weight=stage.weight,
-                         capacity=self._capacity)
+                         deadline_s=deadline_s, capacity=self._capacity)
 
     def lower_bound(self) -> float:
         """Return the least possible JCT: the job alone on the network, in seconds.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -28,7 +29,8 @@ _GRAIN = 64
 _PORT = 250_000.0
 
 #: Arguments that may be left out one group at a time, and the rest still make sense.
-_APART = (("sent",), ("now",), ("weight",), ("capacity",), ("attained", "completed"), ("ahead_s",))
+_APART = (("sent",), ("now",), ("weight",), ("deadline_s",), ("capacity",),
+          ("attained", "completed"), ("ahead_s",))
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Case:
     valid_s: tuple[float, ...]
     now: float
     weight: tuple[float, ...]
+    deadline_s: tuple[float, ...]
     capacity: Mapping[int, float]
     arrival_s: tuple[float, ...]
     attained: tuple[float, ...]
@@ -71,7 +74,8 @@ class Case:
         if len(self.coflows) > 1:
             for c in range(len(self.coflows)):
                 kept: dict[str, Any] = {name: _without(getattr(self, name), c) for name in
-                                        ("coflows", "sent", "jobs", "valid_s", "weight")}
+                                        ("coflows", "sent", "jobs", "valid_s", "weight",
+                                         "deadline_s")}
                 yield replace(self, **kept)
         for c, f in self.open_flows():
             others = [flow for coflow, flow in self.open_flows() if coflow == c and flow != f]
@@ -99,7 +103,8 @@ class Case:
         """Return the arguments that `make_view` takes if not given."""
         count, jobs = len(self.coflows), len(self.arrival_s)
         return {"sent": (0.0,) * count, "jobs": tuple(range(count)), "valid_s": (0.0,) * count,
-                "now": max(self.valid_s), "weight": (1.0,) * count, "capacity": {},
+                "now": max(self.valid_s), "weight": (1.0,) * count,
+                "deadline_s": (math.inf,) * count, "capacity": {},
                 "arrival_s": (0.0,) * jobs, "attained": (0.0,) * jobs,
                 "completed": (0,) * jobs, "ahead_s": (0.0,) * jobs}
 
@@ -109,7 +114,8 @@ class Case:
         for name, usual in self._usual().items():
             value = getattr(self, name)
             if value != usual:
-                lines.append(f"{name}={list(value) if isinstance(value, tuple) else value}")
+                text = str(list(value) if isinstance(value, tuple) else value)
+                lines.append(f"{name}={text.replace('inf', 'math.inf')}")
         return ",\n          ".join(lines) + ")"
 
 
@@ -163,11 +169,13 @@ def draw_case(pick: Pick, network: Topology, max_coflows: int, max_width: int) -
     coflows = tuple(_draw_flows(pick, network, max_width) for _ in keys)
     in_step = pick(0, 1) == 0
     completed = tuple(pick(0, 3) for _ in range(jobs))
+    now = keys[-1][0] + 0.25 * pick(0, 4)
     return Case(
         network=network, coflows=coflows,
         sent=tuple(pick(0, 7) / 8 if in_step else _draw_sent(pick, flows) for flows in coflows),
         jobs=tuple(job for _, job in keys), valid_s=tuple(at for at, _ in keys),
-        now=keys[-1][0] + 0.25 * pick(0, 4), weight=tuple(float(pick(1, 3)) for _ in keys),
+        now=now, weight=tuple(float(pick(1, 3)) for _ in keys),
+        deadline_s=tuple(_draw_deadline(pick, valid, now) for valid, _ in keys),
         capacity=_draw_degraded(pick, network), arrival_s=arrival, completed=completed,
         attained=tuple(_draw_nbytes(pick) if z else 0.0 for z in completed),
         ahead_s=tuple(0.25 * pick(0, 20) for _ in range(jobs)))
@@ -196,6 +204,11 @@ def _draw_sent(pick: Pick, flows: Sequence[tuple[int, int, float]]) -> tuple[flo
     last = len(flows) - 1
     return tuple(size / 8 * pick(0, 8 if flow < last else 7)
                  for flow, (_, _, size) in enumerate(flows))
+
+
+def _draw_deadline(pick: Pick, valid: float, now: float) -> float:
+    """Draw an instant after `valid`, past or to come; or none."""
+    return max((math.inf, now + 0.5, now + 4.0, now, now - 0.25)[pick(0, 4)], valid + 0.125)
 
 
 def _draw_degraded(pick: Pick, network: Topology) -> dict[int, float]:

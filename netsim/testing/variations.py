@@ -67,7 +67,8 @@ def scale_time(case: Case, factor: float) -> Case:
         case, network=with_capacity(case.network, factor * case.network.capacity),
         capacity={link: factor * value for link, value in case.capacity.items()},
         now=case.now / factor, **{name: tuple(at / factor for at in getattr(case, name))
-                                  for name in ("valid_s", "arrival_s", "ahead_s")})
+                                  for name in ("valid_s", "arrival_s", "ahead_s",
+                                               "deadline_s")})
 
 
 def scale_bytes(case: Case, factor: float) -> Case:

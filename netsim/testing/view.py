@@ -29,7 +29,7 @@ _PER_JOB = {"arrival_s": "arrival", "attained": "attained", "completed": "comple
 def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, float]]], *,
               sent: Sequence[Sent] | None = None, jobs: Sequence[int] | None = None,
               valid_s: Sequence[float] | None = None, now: float | None = None,
-              weight: Sequence[float] | None = None,
+              weight: Sequence[float] | None = None, deadline_s: Sequence[float] | None = None,
               capacity: Mapping[str | int, Quantity] | None = None,
               arrival_s: Sequence[float] | None = None, attained: Sequence[float] | None = None,
               completed: Sequence[int] | None = None, ahead_s: Sequence[float] | None = None,
@@ -57,6 +57,8 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
         The instant; that of the last coflow's validity if not given.
     weight : sequence of float, optional
         The weight of each coflow; 1 if not given.
+    deadline_s : sequence of float, optional
+        The instant by which each coflow is to finish; inf, which is none, if not given.
     capacity : mapping of link to quantity, optional
         Links, by name or id, that have another capacity now; 0 for a failed one.
     arrival_s, attained, completed, ahead_s, longest_s : sequence, optional
@@ -103,6 +105,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     table = _table(network, owner, demands, per_job)
     for c, demand in enumerate(demands):
         table.add(demand, owner[c], c, float(valid[c]))
+    table.coflows["deadline"] = _of("deadline_s", deadline_s, count, np.inf)
     _let_send(table, demands, parts)
     for link, quantity in (capacity or {}).items():
         table.set_capacity(network.link(link), parse_rate(quantity, f"capacity of {link!r}"))

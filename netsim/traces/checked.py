@@ -13,7 +13,7 @@ from typing import Any
 
 from netsim.errors import InputError, UnknownNameError
 from netsim.model import Flows, JobSpec, Stage
-from netsim.traces.problems import Problem, Rule, TraceProblemsError
+from netsim.traces.problems import POSITIVE, Problem, Rule, TraceProblemsError
 
 __all__ = ["Checker", "lines_of", "parse_json"]
 
@@ -172,6 +172,12 @@ class Checker:
             self.must_be(where, rule, value)
             return rule.least
         return number
+
+    def deadline(self, entry: dict[str, Any], where: str) -> float | None:
+        """Return the ``deadline_s`` of a coflow or a stage, None if it has none."""
+        if "deadline_s" not in entry:
+            return None
+        return self.number(entry["deadline_s"], f"{where}.deadline_s", POSITIVE)
 
     def whole(self, value: object, where: str, least: int = 0, most: float = 1e15) -> int:
         """Return a whole number."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -15,9 +15,10 @@ import numpy as np
 
 from netsim.errors import InputError, NetsimWarning
 from netsim.model import Flows, JobSpec, Stage, Workload
+from netsim.streams import stream
 from netsim.traces.files import read_text, split_lines
 from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
-from netsim.units import parse_bytes
+from netsim.units import Quantity, parse_bytes, parse_rate
 
 __all__ = ["MOST_PORTS", "CoflowRow", "coflow_benchmark_facts", "parse_coflow_benchmark",
            "read_coflow_benchmark", "scaled"]
@@ -61,6 +62,8 @@ def read_coflow_benchmark(
     arrival_scale: float = 1.0,
     limit: int | None = None,
     chain: int | None = None,
+    deadline_factor: float | None = None,
+    deadline_rate: Quantity = "1Gbps",
 ) -> Workload:
     """Read a trace in the form of the coflow benchmark, such as ``FB2010-1Hr-150-0.txt``.
 
@@ -78,7 +81,7 @@ def read_coflow_benchmark(
     path : path-like
         The file.
     seed : int
-        The workload's seed; nothing is drawn here.
+        The workload's seed, of the deadlines; a coflow's depends on it and its id alone.
     megabyte : str or float
         What the trace means by a MB; ``"1MiB"`` for 2**20 bytes.
     first_port : int
@@ -91,6 +94,12 @@ def read_coflow_benchmark(
         Make one job of so many coflows in order of (arrival, id), the last perhaps of fewer. It
         has the id and the arrival of its first; each of the others starts when the one before
         has finished, and its own arrival is not used.
+    deadline_factor : float, optional
+        x: each coflow that has bytes is to finish within (1 + U(0, x)) times the least time that
+        it can take, alone on the network; U is uniform (Varys, Section 7). No deadlines if not
+        given; there, x is 1 unless said otherwise.
+    deadline_rate : quantity
+        Of each port, for that least time.
 
     Warns
     -----
@@ -112,12 +121,13 @@ def read_coflow_benchmark(
     links = 1 if chain is None else whole_option(chain, "chain", 1)
     if Rule().number(arrival_scale) is None:
         raise InputError(f"arrival_scale must be {Rule()}, not {arrival_scale!r}")
+    due = _deadlines(seed, deadline_factor, parse_rate(deadline_rate, "deadline_rate", strict=True))
     ports, rows, problems = parse_coflow_benchmark(read_text(path), first_port)
     if problems:
         raise TraceProblemsError(problems, path)
     rows = _in_order(rows, path)[:most]
     hosts = tuple(range(ports))
-    jobs = [_job(rows[k:k + links], hosts, unit, arrival_scale)
+    jobs = [_job(rows[k:k + links], hosts, unit, arrival_scale, due)
             for k in range(0, len(rows), links)]
     return Workload(jobs, Path(path).stem, seed=seed)
 
@@ -139,11 +149,35 @@ def _in_order(rows: list[CoflowRow], path: str | Path) -> list[CoflowRow]:
     return sorted(rows, key=lambda row: (row.arrival_ms, row.coflow_id))
 
 
-def _job(rows: Sequence[CoflowRow], hosts: tuple[int, ...], unit: Decimal, scale: float) -> JobSpec:
-    names = [str(row.coflow_id) for row in rows]
-    stages = [Stage(name, _flows(row, unit), after=names[k - 1:k] if k else (),
-                    coflow_id=row.coflow_id)
-              for k, (name, row) in enumerate(zip(names, rows, strict=True))]
+def _deadlines(
+    seed: int, factor: float | None, rate: float
+) -> Callable[[int, Flows], float | None]:
+    """Return a function of a coflow's id and flows: its deadline, seconds after its validity."""
+    if factor is not None and Rule().number(factor) is None:
+        raise InputError(f"deadline_factor must be {Rule()}, not {factor!r}")
+
+    def due(coflow_id: int, flows: Flows) -> float | None:
+        if factor is None:
+            return None
+        busiest = max(np.bincount(port, flows.nbytes).max() for port in (flows.src, flows.dst))
+        slack = stream(seed, "deadlines", coflow_id).uniform(0, factor)
+        return float(busiest / rate * (1 + slack)) or None
+
+    return due
+
+
+def _job(
+    rows: Sequence[CoflowRow],
+    hosts: tuple[int, ...],
+    unit: Decimal,
+    scale: float,
+    due: Callable[[int, Flows], float | None],
+) -> JobSpec:
+    stages: list[Stage] = []
+    for row in rows:
+        flows = _flows(row, unit)
+        stages.append(Stage(str(row.coflow_id), flows, after=[stage.name for stage in stages[-1:]],
+                            coflow_id=row.coflow_id, deadline_s=due(row.coflow_id, flows)))
     arrival_s = scaled(rows[0].arrival_ms, Decimal(1), 1000) * scale
     return JobSpec(rows[0].coflow_id, arrival_s, stages=stages, hosts=hosts)
 

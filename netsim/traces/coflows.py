@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from netsim.model import Flows, JobSpec, Stage
 from netsim.traces.checked import Checker
-from netsim.traces.problems import Rule
+from netsim.traces.problems import POSITIVE, Rule
 
 __all__ = ["jobs_of_coflows"]
 
-_OPTIONAL = ("arrival_s", "weight", "starts_after", "finishes_before", "job")
+_OPTIONAL = ("arrival_s", "weight", "deadline_s", "starts_after", "finishes_before", "job")
 
 
 class _Coflow(NamedTuple):
@@ -19,6 +19,7 @@ class _Coflow(NamedTuple):
     id: int
     arrival_s: float
     weight: float
+    deadline_s: float | None
     flows: Flows
     starts_after: tuple[int, ...]
     finishes_before: tuple[int, ...]
@@ -60,7 +61,8 @@ def _coflow(check: Checker, value: object, where: str) -> _Coflow | None:
         where,
         check.whole(coflow["id"], f"{where}.id"),
         check.number(coflow.get("arrival_s", 0.0), f"{where}.arrival_s", Rule()),
-        check.number(coflow.get("weight", 1.0), f"{where}.weight", Rule(least=1e-18)),
+        check.number(coflow.get("weight", 1.0), f"{where}.weight", POSITIVE),
+        check.deadline(coflow, where),
         check.flows(coflow["flows"], f"{where}.flows"),
         _ids(check, coflow.get("starts_after", []), f"{where}.starts_after"),
         _ids(check, coflow.get("finishes_before", []), f"{where}.finishes_before"),
@@ -126,6 +128,7 @@ def _job(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> JobSpec |
             release_s=coflow.arrival_s - arrival_s,
             weight=coflow.weight,
             coflow_id=coflow.id,
+            deadline_s=coflow.deadline_s,
         )
         for coflow in group
     ]

@@ -14,7 +14,7 @@ from netsim.traces.problems import Rule, TraceProblemsError
 __all__ = ["read_instances"]
 
 _JOB = ("arrival_s", "coflows", "stages", "iterations", "compute_s", "name")
-_STAGE = ("flows", "after", "compute_s", "finishes_before")
+_STAGE = ("flows", "after", "compute_s", "finishes_before", "deadline_s")
 
 
 def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
@@ -23,11 +23,13 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
     ``jobs: [{arrival_s, coflows: [[{src, dst, bytes}, ...], ...]}]``
         A chain of coflows per job, named ``"c0"``, ``"c1"``, ...; optionally ``iterations``,
         ``name``, and ``compute_s``, a list of the seconds before each coflow. Or, for a DAG,
-        ``stages: [{name, flows, after, compute_s, finishes_before}]``. A job's id is its
-        position in the file.
-    ``coflows: [{id, arrival_s, weight, flows, starts_after, finishes_before, job}]``
+        ``stages: [{name, flows, after, compute_s, finishes_before, deadline_s}]``. A job's id is
+        its position in the file.
+    ``coflows: [{id, arrival_s, weight, deadline_s, flows, starts_after, finishes_before, job}]``
         Coflows that share a ``job``, or that ``starts_after`` or ``finishes_before`` connects,
         are the stages of one job. Its id is that ``job``, else the smallest id of its coflows.
+
+    A ``deadline_s`` counts from when the coflow becomes valid; there is none if it is left out.
 
     Flows are between hosts, and each job's rank k runs on host k. Other keys of the file are
     left to other readers, except ``hosts``, the number of hosts, which bounds src and dst, and
@@ -123,6 +125,7 @@ def _stage(check: Checker, value: object, where: str) -> Stage | None:
         check.number(stage.get("compute_s", 0.0), f"{where}.compute_s", Rule()),
         _names(check, stage.get("after", []), f"{where}.after"),
         _names(check, stage.get("finishes_before", []), f"{where}.finishes_before"),
+        deadline_s=check.deadline(stage, where),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from netsim.errors import InputError, TraceError
 
-__all__ = ["Problem", "Rule", "TraceProblemsError", "whole_option"]
+__all__ = ["POSITIVE", "Problem", "Rule", "TraceProblemsError", "whole_option"]
 
 
 class Problem(NamedTuple):
@@ -77,6 +77,10 @@ class Rule(NamedTuple):
         if self.whole:
             return int(value) if value == int(value) else None
         return float(value)
+
+
+#: Weights, deadlines.
+POSITIVE = Rule(least=1e-18)
 
 
 def whole_option(value: object, what: str, least: int, most: float = 1e15) -> int:

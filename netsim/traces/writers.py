@@ -16,12 +16,10 @@ from netsim.errors import InputError
 from netsim.model import Flows, JobSpec, Stage, Workload
 from netsim.traces.coflow_benchmark import MOST_PORTS, scaled
 from netsim.traces.files import write_text
-from netsim.traces.problems import Rule, whole_option
+from netsim.traces.problems import POSITIVE, Rule, whole_option
 from netsim.units import parse_bytes
 
 __all__ = ["write_coflow_benchmark", "write_instance"]
-
-_WEIGHTS = Rule(least=1e-18)
 
 
 def write_instance(
@@ -29,10 +27,10 @@ def write_instance(
 ) -> None:
     """Write an explicit instance that `read_instances` reads back; whole or not at all.
 
-    The form is ``jobs``, with ``coflows`` for a chain named ``"c0"``, ``"c1"``, ... and
-    ``stages`` for any other graph, if the ids of the jobs are 0, 1, ... and no stage has a
-    weight, a release time or a coflow's id. Otherwise it is ``coflows``, which needs an id for
-    each coflow, and has no iterations, computation, stages without flows, and labels.
+    The form is ``jobs``, with ``coflows`` for a chain named ``"c0"``, ``"c1"``, ... without
+    deadlines and ``stages`` for any other graph, if the ids of the jobs are 0, 1, ... and no
+    stage has a weight, a release time or a coflow's id. Otherwise it is ``coflows``, which needs
+    an id for each coflow, and has no iterations, computation, stages without flows, and labels.
 
     Flows are written between hosts, and a job's ``compute_s`` with its first stages. All else
     reads back as it was, except that a release time goes through the instant that it means.
@@ -87,8 +85,11 @@ def _check(job: JobSpec, hosts: int) -> None:
         "has an arrival, a release or a computation beyond 1e15 s": max(
             job.arrival_s, job.compute_s, *times) > 1e15,
         "has a flow beyond 1e18 bytes": max(sizes, default=0) > 1e18,
-        f"has a stage with a weight that is not {_WEIGHTS}": any(
-            _WEIGHTS.number(float(stage.weight)) is None for stage in job.stages),
+        f"has a stage with a weight that is not {POSITIVE}": any(
+            POSITIVE.number(float(stage.weight)) is None for stage in job.stages),
+        f"has a stage with a deadline that is not {POSITIVE}": any(
+            stage.deadline_s is not None and POSITIVE.number(stage.deadline_s) is None
+            for stage in job.stages),
     })
 
 
@@ -141,7 +142,8 @@ def _job_entry(job: JobSpec) -> dict[str, Any]:
 
 def _is_chain(stages: Iterable[Stage]) -> bool:
     return all(stage.flows is not None and stage.name == f"c{k}" and not stage.finishes_before
-               and stage.after == ((f"c{k - 1}",) if k else ()) for k, stage in enumerate(stages))
+               and stage.deadline_s is None and stage.after == ((f"c{k - 1}",) if k else ())
+               for k, stage in enumerate(stages))
 
 
 def _stage_entry(job: JobSpec, stage: Stage) -> dict[str, Any]:
@@ -149,7 +151,7 @@ def _stage_entry(job: JobSpec, stage: Stage) -> dict[str, Any]:
     if stage.flows is not None:
         entry["flows"] = _entries(job, stage.flows)
     optional = {"after": list(stage.after), "compute_s": float(stage.compute_s),
-                "finishes_before": list(stage.finishes_before)}
+                "finishes_before": list(stage.finishes_before), "deadline_s": stage.deadline_s}
     return entry | {key: value for key, value in optional.items() if value}
 
 
@@ -173,6 +175,8 @@ def _coflow_entries(job: JobSpec) -> list[dict[str, Any]]:
                                  "arrival_s": _instant(job.arrival_s, stage.release_s)}
         if stage.weight != 1:
             entry["weight"] = float(stage.weight)
+        if stage.deadline_s is not None:
+            entry["deadline_s"] = stage.deadline_s
         for key, names in (("starts_after", stage.after),
                            ("finishes_before", stage.finishes_before)):
             if names:
@@ -198,8 +202,8 @@ def write_coflow_benchmark(
 ) -> None:
     """Write a trace that `read_coflow_benchmark` reads back; whole or not at all.
 
-    The format says jobs of one coflow without computation, weight and iterations, in which
-    every mapper sends every reducer an equal part; and the flows must be listed as it lists
+    The format says jobs of one coflow without computation, weight, deadline and iterations, in
+    which every mapper sends every reducer an equal part; and the flows must be listed as it lists
     them, reducer by reducer with the mappers in one order inside, for policies may go by it. It
     has no labels. Arrivals and sizes need not be whole numbers; they read back as they were.
 
@@ -240,6 +244,7 @@ def _row(job: JobSpec, unit: Decimal, first_port: int) -> str:
         "has more than one iteration": job.iterations != 1,
         "computes": bool(job.compute_s or stage.compute_s),
         "has a coflow with a weight": stage.weight != 1,
+        "has a coflow with a deadline": stage.deadline_s is not None,
         "has a coflow that is not released with it": stage.release_s != 0,
         "has a coflow with another id": stage.coflow_id not in (None, job.id),
     })

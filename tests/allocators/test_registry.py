@@ -81,7 +81,7 @@ def test_registered_names_have_a_summary(name):
 
 @pytest.mark.parametrize(("policy", "error", "message"), [
     ("parot", UnknownNameError, r"unknown allocator 'parot' \(did you mean 'parrot'\?\); choose "
-                                r"from: aalo, aalo-lbsf, coflow-fair, fifo, lccf, "),
+                                r"from: aalo, aalo-lbsf, coflow-fair, coflowsim-dark, "),
     ({"name": "parrot", "theta": 1}, UnknownNameError, "unknown option .*did you mean 'theta_max'"),
     ("parrot:theta=1", UnknownNameError, "unknown option .*did you mean 'theta_max'"),
     ("parrot:", UnknownNameError, "unknown allocator 'parrot:'"),

@@ -37,7 +37,7 @@ def test_allocators_of_the_command_line_replace_those_of_the_file(netsim, here) 
     spec = api.load_experiment(here / "c" / "spec.toml")
     assert spec.seed == 4
     assert [table.given for table in spec.compare.allocators] == [
-        {"name": "maxmin", "decisions": "flow"},
+        {"name": "maxmin", "decisions": "flow", "weights": "equal"},
         {"name": "parrot", "theta_max": 0.6, "work_conservation": "uniform"}, {"name": "srpt"}]
 
 

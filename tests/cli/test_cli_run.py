@@ -67,7 +67,7 @@ def test_results_go_to_a_folder_with_name_and_hash(netsim, here) -> None:
 def test_the_summary_is_readable(netsim) -> None:
     """48 s in all under max-min, which the interval of 0.1 s does not change; 28 s at least."""
     lines = netsim("run", "fig2.toml").stdout.splitlines()
-    assert lines[0] == "allocator  maxmin, decisions flow"
+    assert lines[0] == "allocator  maxmin, decisions flow, weights equal"
     assert "total JCT  48 s (1.71 times the lower bound)" in lines
     assert "finished   2 of 2 jobs" in lines
     assert all(len(line) <= 100 and line.isascii() and line == line.rstrip() for line in lines)

@@ -189,6 +189,19 @@ def test_the_counterexample_can_be_pasted():
     assert view.flows == 3
 
 
+def test_a_deadline_can_be_pasted():
+    """Only with a deadline beside none does the fault show."""
+    def answer(view):
+        due = np.isfinite(view.deadline_s)
+        return Allocation(fair(view) * (1 + (due.any() and not due.all())))
+
+    with pytest.raises(AssertionError) as error:
+        check_allocator(Broken(answer))
+    scope = {"make_view": netsim.testing.make_view, "BigSwitch": netsim.BigSwitch, "math": math}
+    view = eval("make_view(" + str(error.value).partition("make_view(")[2], scope)
+    assert sorted(np.isinf(view.deadline_s)) == [False, True]
+
+
 def test_an_exception_passes_through_with_the_view():
     def answer(view):
         view.remaining[0] = 0.0

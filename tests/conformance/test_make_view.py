@@ -27,13 +27,14 @@ def test_all_that_a_policy_sees():
     first = [(0, 1, 400.0), (2, 2, 9.0), (0, 1, 0.0), (3, 1, 40.0)]
     view = make_view(NET, [first, [(0, 2, 100.0)]],
                      sent=[[100, 0, 0, 40], 0.25], jobs=[0, 2], valid_s=[1, 2], now=3,
-                     weight=[1, 2], arrival_s=[0, 0.5, 1], attained=[50, 60, 0],
-                     completed=[1, 2, 0], ahead_s=[7, 8, 9], capacity={"egress-0": 50.0},
-                     knows="jobs")
+                     weight=[1, 2], deadline_s=[7, np.inf], arrival_s=[0, 0.5, 1],
+                     attained=[50, 60, 0], completed=[1, 2, 0], ahead_s=[7, 8, 9],
+                     capacity={"egress-0": 50.0}, knows="jobs")
     assert view.now == 3
     assert (len(view), view.flows, view.jobs) == (2, 2, 2)
     expected = {
-        "job": [0, 2], "valid_s": [1, 2], "weight": [1, 2], "width": [1, 1], "sent": [140, 25],
+        "job": [0, 2], "valid_s": [1, 2], "weight": [1, 2], "width": [1, 1],
+        "deadline_s": [7, np.inf], "sent": [140, 25],
         "total": [440, 100], "remaining": [300, 75], "gamma": [6, 1.5],
         "job_arrival_s": [0, 1], "job_attained": [190, 25], "job_completed": [1, 0],
         "job_longest_gamma": [4.4, 1], "job_ahead_s": [7, 9], "coflow": [0, 1], "src": [0, 0],

@@ -44,6 +44,9 @@ def files() -> Callable[[Path], dict[str, bytes]]:
      "parrot (theta_max=0.6, work_conservation=none)"),
     ("maxmin", "maxmin"),
     ("netsim.allocators.first:LCCF", "lccf"),
+    ("coflowsim-sebf", "coflowsim-sebf"),
+    ({"name": "coflowsim-sebf", "key": "remaining"}, "coflowsim-sebf (key=remaining)"),
+    ("equal-split", "equal-split"),
 ])
 def test_labels_are_names_and_what_is_not_default(policy, label) -> None:
     assert label_of(policy) == label

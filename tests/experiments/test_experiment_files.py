@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import netsim
-from netsim.allocators import ALLOCATORS, allocator_options, make_allocator
+from netsim.allocators import ALLOCATORS, PRESETS, allocator_options, make_allocator
 from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiments import tables as tables_module
 from netsim.experiments.catalogue import CATALOGUES, catalogue
@@ -198,7 +198,8 @@ def test_catalogues_have_a_line_on_everything() -> None:
         entries = catalogue(kind)
         assert entries
         assert all(line and "\n" not in line for line in entries.values()), kind
-    assert set(catalogue("allocators")) == set(ALLOCATORS)
+    assert set(catalogue("allocators")) == {*ALLOCATORS, *PRESETS}
+    assert catalogue("allocators")["coflowsim-ncf"].startswith("preset: ncf, key = original, ")
     assert {"big-switch", "parrot-fig2"} <= set(catalogue("topologies"))
     assert catalogue("workloads")["demo"].startswith("experiment: Parrot")
     with pytest.raises(UnknownNameError, match="'networks'; choose from: allocators, formats"):

@@ -168,6 +168,14 @@ def test_resolved_says_everything() -> None:
     }
 
 
+def test_a_preset_resolves_to_its_options() -> None:
+    resolved = Experiment(network={"name": "parrot-fig2"}, workload={"name": "parrot-fig2"},
+                          allocator="coflowsim-sebf:decisions=flow").resolved()
+    assert resolved["allocator"] == {"name": "coflowsim-sebf", "key": "original",
+                                     "work_conservation": "coflowsim", "decisions": "flow"}
+    assert Experiment(**resolved).resolved() == resolved
+
+
 def _network_file(folder: Path) -> dict[str, Any]:
     (folder / "n.toml").write_text('kind = "big-switch"\nhosts = 3\ndescription = "three"\n')
     return {"file": str(folder / "n.toml"), "capacity": "1MB/s"}

@@ -41,6 +41,13 @@ def feasible_base(data, view):
     return shares / len(view) if (over > 0).any() else shares
 
 
+def residual(data, view):
+    """What may be left of the links: nothing, a quarter, or all."""
+    return view.capacity * np.array(data.draw(st.lists(
+        st.sampled_from([0.0, 0.25, 1.0]), min_size=len(view.capacity),
+        max_size=len(view.capacity))))
+
+
 def close(found, expected, view, rtol=1e-12):
     assert_allclose(found, expected, rtol=rtol, atol=1e-9 * view.capacity.max())
 
@@ -97,11 +104,40 @@ def test_maxmin(view, data):
 @SETTINGS
 @given(views(), st.data())
 def test_maxmin_on_a_residual(view, data):
-    left = view.capacity * np.array(data.draw(st.lists(
-        st.sampled_from([0.0, 0.25, 1.0]), min_size=len(view.capacity),
-        max_size=len(view.capacity))))
+    left = residual(data, view)
     expected = reference.maxmin(problem(view)._replace(capacity=left), np.ones(view.flows))
     close(view.maxmin(capacity=left), expected, view)
+
+
+@SETTINGS
+@given(views(), st.data())
+def test_split(view, data):
+    """Coflow by coflow, or all at once; it adds to the rates, and takes what it gives."""
+    order, left = data.draw(st.permutations(range(len(view)))), residual(data, view)
+    base = per_flow(data, view, st.sampled_from([0.0, 5.0]))
+    for together in (False, True):
+        lots = [order] if together else [[coflow] for coflow in order]
+        rates, rest = view.split(order, left, base, together=together)
+        expected, expected_rest = reference.split(problem(view), lots, left)
+        close(rates, base + expected, view)
+        close(rest, expected_rest, view)
+        assert np.all(rest >= -1e-9 * view.capacity)
+        close(left - rest, view.link_load(rates - base), view)
+
+
+def test_split_by_hand():
+    """A: 0->1 and 0->2. B: 3->1. Ports carry 6, the egress of 3 carries 2.
+
+    A first: 6/2 each, which leaves 3 of ingress 1; B gets min(2, 3). Together: A's flows get
+    min(6/2, 6/2) and min(6/2, 6), B gets min(2, 6/2): A could use the 1 that B leaves on
+    ingress 1, if egress 0 had it.
+    """
+    net = netsim.BigSwitch([6, 6, 6, 2], [6, 6, 6, 6])
+    view = make_view(net, [[(0, 1, 1.0), (0, 2, 1.0)], [(3, 1, 1.0)]])
+    for together in (False, True):
+        rates, left = view.split([0, 1], together=together)
+        assert rates.tolist() == [3, 3, 2]
+        assert left.tolist() == [0, 6, 6, 0, 6, 1, 3, 6]
 
 
 @SETTINGS
@@ -149,6 +185,17 @@ def test_loads(view):
     """`link_load` of the LP rates is the references' loads, summed over coflows."""
     rates = view.lp_rates()
     close(view.link_load(rates), problem(view).link_load(rates).sum(axis=0), view)
+
+
+@SETTINGS
+@given(views(), st.data())
+def test_link_shares(view, data):
+    """Shares of LP rates never load a link by more than they add up to on it."""
+    shares = per_coflow(data, view)
+    reserved = view.link_shares(shares)
+    assert_allclose(reserved, reference.link_shares(problem(view), shares), rtol=1e-12, atol=0)
+    load = view.link_load(view.lp_rates(shares))
+    assert np.all(load <= reserved * view.capacity + 1e-9 * view.capacity.max())
 
 
 def test_three_flows_by_hand():

@@ -234,12 +234,12 @@ class TestBadAllocators:
         class Blind(Fixed):
             knows = "sent"
 
-        with pytest.raises(AllocationError, match=r"Blind at .* returned shares or MADD, which use sizes"):
+        with pytest.raises(AllocationError, match=r"Blind at .* shares or MADD"):
             finish(chain(0, [(0, 1, 1)]), allocator=Blind(lambda view: Allocation(shares=[1.0])))
 
     def test_an_allocation_has_one_form(self):
         for wrong in ({}, {"rates": [1], "shares": [1]}, {"shares": [1], "weights": [1]}):
-            with pytest.raises(AllocationError, match="one of rates, shares and weights"):
+            with pytest.raises(AllocationError, match="one of rates, shares, weights and service"):
                 Allocation(**wrong)
         with pytest.raises(AllocationError, match="must be numbers"):
             Allocation(["fast"])

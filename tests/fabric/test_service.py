@@ -116,7 +116,7 @@ def test_the_links_carry_what_the_flows_sent():
 
 class TestService:
     def test_limit_asks_again(self):
-        """Two coflows share a link of 1 byte/s; the first may send 2 of its 5 bytes: asked at 2 s."""
+        """On a link of 1 byte/s each of two may send 2 of its 5 bytes: asked at 2 s, and 7 s."""
         asked = []
 
         class Limited(netsim.Allocator):

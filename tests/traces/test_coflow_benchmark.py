@@ -80,6 +80,34 @@ def test_a_chain_runs_one_after_the_other() -> None:
     assert jobs["jct_s"].tolist() == pytest.approx([(90 + 6) * 0.008], rel=1e-12)
 
 
+def deadlines(**options: object) -> dict[int, float]:
+    workload = read_coflow_benchmark(SAMPLE, **options)
+    return {stage.coflow_id: stage.deadline_s for job in workload for stage in job.stages}
+
+
+def test_deadlines_are_drawn_above_the_least_time(read) -> None:
+    """Coflow 1 moves 5 MB into port 1 and 9 MB out of port 0: 72 ms at 1 Gbps, twice that at 1/2.
+
+    Its deadline is from 1 to 1 + x times that; with x = 0 it is that.
+    """
+    lines = "3 2", "1 0 1 0 2 1:5 2:4", "2 0 1 0 1 1:0"
+    assert [job.stages[0].deadline_s for job in read(*lines)] == [None, None]
+    assert [job.stages[0].deadline_s for job in read(*lines, deadline_factor=0)] == [0.072, None]
+    assert read(*lines, deadline_factor=0, deadline_rate="500Mbps").jobs[
+        0].stages[0].deadline_s == 0.144
+    for seed in range(20):
+        (due, _) = (job.stages[0].deadline_s for job in read(*lines, deadline_factor=2, seed=seed))
+        assert 0.072 < due < 0.216
+
+
+def test_a_coflows_deadline_depends_on_the_seed_and_its_id() -> None:
+    one = deadlines(deadline_factor=1)
+    assert len(set(one.values())) == 8
+    assert deadlines(deadline_factor=1, chain=3, limit=4).items() < one.items()
+    assert all(value != one[coflow] for coflow, value
+               in deadlines(deadline_factor=1, seed=1).items())
+
+
 def test_ports_may_be_named_twice(read) -> None:
     assert rows(read("2 1", "1 0 2 0 0 2 1:2 1:4")) == [
         (0, 1, 1e6), (0, 1, 1e6), (0, 1, 2e6), (0, 1, 2e6)]
@@ -152,6 +180,9 @@ def test_every_problem_is_reported(read, tmp_path) -> None:
     ({"limit": 0}, "limit must be a whole number from 1"),
     ({"chain": 0}, "chain must be a whole number from 1"),
     ({"chain": 1.5}, "chain must be a whole number from 1"),
+    ({"deadline_factor": -1}, "deadline_factor must be a number from 0 to 1e\\+18, not -1"),
+    ({"deadline_factor": "1"}, "deadline_factor must be a number from 0"),
+    ({"deadline_rate": 0}, "deadline_rate must be greater than 0, not 0"),
 ])
 def test_options_out_of_range(options, message) -> None:
     with pytest.raises(InputError, match=message):

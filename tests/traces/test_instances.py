@@ -75,11 +75,13 @@ def test_a_dag_of_stages(read) -> None:
 
 def test_a_coflow_alone_is_a_job(read) -> None:
     """Its job has the coflow's id and arrival; the stage is released with the job."""
-    workload = read({"coflows": [coflow(9, arrival_s=4, weight=2.5), coflow(2, arrival_s=6)]})
+    workload = read({"coflows": [coflow(9, arrival_s=4, weight=2.5, deadline_s=0.5),
+                                 coflow(2, arrival_s=6)]})
     assert [(spec.id, spec.arrival_s, spec.hosts) for spec in workload] == [
         (9, 4.0, (0, 1)), (2, 6.0, (0, 1))]
     stage = workload.jobs[0].stages[0]
     assert (stage.name, stage.coflow_id, stage.weight, stage.release_s) == ("9", 9, 2.5, 0.0)
+    assert [spec.stages[0].deadline_s for spec in workload] == [0.5, None]
 
 
 def test_coflows_of_one_job(read) -> None:
@@ -201,15 +203,19 @@ SIZE = "a number from 0 to 1e+18"
     ({"jobs": [{"stages": [{"name": "a", "after": [1]}]}]},
      "jobs[0].stages[0].after[0] must be a string, not 1"),
     ({"jobs": [{"stages": [{"name": "a", "weight": 1}]}]},
-     "jobs[0].stages[0]: unknown key 'weight'; choose from: after, compute_s, finishes_before, "
-     "flows, name"),
+     "jobs[0].stages[0]: unknown key 'weight'; choose from: after, compute_s, deadline_s, "
+     "finishes_before, flows, name"),
+    ({"jobs": [{"stages": [{"name": "a", "deadline_s": -1}]}]},
+     "jobs[0].stages[0].deadline_s must be a number from 1e-18 to 1e+18, not -1"),
     ({"jobs": [{"stages": [{"name": "a"}], "compute_s": [1]}]},
      "jobs[0].compute_s: where a job has 'stages', give it in each"),
     ({"coflows": []}, "coflows must not be empty"),
     ({"coflows": [{"flows": []}]}, "coflows[0]: the key 'id' is missing in {'flows': []}"),
     ({"coflows": [coflow(1, iterations=2)]},
-     "coflows[0]: unknown key 'iterations'; choose from: arrival_s, finishes_before, flows, id, "
-     "job, starts_after, weight"),
+     "coflows[0]: unknown key 'iterations'; choose from: arrival_s, deadline_s, finishes_before, "
+     "flows, id, job, starts_after, weight"),
+    ({"coflows": [coflow(1, deadline_s=0)]},
+     "coflows[0].deadline_s must be a number from 1e-18 to 1e+18, not 0"),
     ({"coflows": [coflow(-1)]}, "coflows[0].id must be a whole number from 0 to 1e+15, not -1"),
     ({"coflows": [coflow(1, weight=0)]},
      "coflows[0].weight must be a number from 1e-18 to 1e+18, not 0"),

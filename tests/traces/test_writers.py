@@ -36,10 +36,11 @@ def everything(workload: Workload) -> list[tuple[Any, ...]]:
          job.redraw, job.hosts, job.name,
          [(stage.name, None if stage.flows is None else [tuple(flow) for flow in stage.flows],
            stage.compute_s, stage.after, stage.finishes_before, stage.release_s, stage.weight,
-           stage.coflow_id) for stage in job.stages]) for job in workload]
+           stage.coflow_id, stage.deadline_s) for stage in job.stages]) for job in workload]
 
 
 NUMBERS = st.floats(0, 1e15)
+DEADLINES = st.none() | st.floats(1e-18, 1e18)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 FLOWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0, 1e18)), max_size=4)
 
@@ -63,7 +64,8 @@ def chains_and_graphs(draw: st.DrawFn) -> Workload:
             parents = [[names[j] for j in range(k) if relation[j] == which] for which in (1, 2)]
             stages.append(
                 Stage(f"c{k}", draw(FLOWS), draw(NUMBERS), (f"c{k - 1}",) if k else ()) if chain
-                else Stage(name, draw(st.none() | FLOWS), draw(NUMBERS), *parents))
+                else Stage(name, draw(st.none() | FLOWS), draw(NUMBERS), *parents,
+                           deadline_s=draw(DEADLINES)))
         jobs.append(placed(number, draw(NUMBERS), stages, name=draw(TEXTS),
                            iterations=draw(st.integers(1, 9))))
     return Workload(jobs, draw(TEXTS))
@@ -84,7 +86,7 @@ def coflows(draw: st.DrawFn) -> Workload:
             release_s = arrival_s + draw(st.floats(0, 1e9)) - arrival_s if k else 0.0
             coflow = next(ids)
             stages.append(Stage(str(coflow), draw(FLOWS), 0.0, *parents, release_s,
-                                draw(st.floats(1e-18, 1e18)), coflow))
+                                draw(st.floats(1e-18, 1e18)), coflow, draw(DEADLINES)))
         jobs.append(placed(number, arrival_s, stages))
     return Workload(jobs, draw(TEXTS))
 
@@ -186,6 +188,8 @@ def spec(stages: list[Stage] | None = None, **keys: Any) -> JobSpec:
     (spec([Stage("1", [(0, 1, 1e19)])]), "job 1 has a flow beyond 1e18 bytes"),
     (spec([Stage("1", [FLOW], weight=1e-30)]), "job 1 has a stage with a weight that is not a "
                                                "number from 1e-18 to 1e+18"),
+    (spec([Stage("1", [FLOW], deadline_s=1e19)]), "job 1 has a stage with a deadline that is not "
+                                                  "a number from 1e-18 to 1e+18"),
 ])
 def test_what_no_format_says(write, job: JobSpec, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
@@ -223,6 +227,7 @@ UNEQUAL = ("job 1 is not a coflow in which every mapper sends an equal part to e
     (spec(compute_s=1), "job 1 computes"),
     (spec([Stage("1", [FLOW], 2.0)]), "job 1 computes"),
     (spec([Stage("1", [FLOW], weight=2)]), "job 1 has a coflow with a weight"),
+    (spec([Stage("1", [FLOW], deadline_s=2)]), "job 1 has a coflow with a deadline"),
     (spec([Stage("1", [FLOW], release_s=2)]), "job 1 has a coflow that is not released with it"),
     (spec([Stage("1", [FLOW], coflow_id=2)]), "job 1 has a coflow with another id"),
     (spec([Stage("1", [])]), "job 1 has no flows"),

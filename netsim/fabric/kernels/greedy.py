@@ -11,17 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels.greedy_changes import CHANGE, NONE, follow, note, promote
 from netsim.fabric.records import DUST
 
 __all__ = ["greedy_until"]
-
-#: A link on which rates change: its list is still to be looked through from ``cursor`` on, at
-#: least up to ``last``; flows there find ``left`` bytes per second, and found ``before`` until now.
-_CHANGE = np.dtype([("link", "i8"), ("cursor", "i8"), ("last", "i8"), ("left", "f8"),
-                    ("before", "f8")], align=True)
-
-_NONE = -1
-
 
 @compiled
 def greedy_until(coflows, flows, hops, capacity, order, by_size, now, until, carried):
@@ -61,8 +54,8 @@ def _greedy_while_crowded(coflows, flows, hops, capacity, order, by_size, now, u
     senders = _copy(coflows, flows, hops, order)
     left, rate, _, owner = senders[:4]
     lists = _lists(senders, len(capacity), by_size)
-    changes = np.empty(len(capacity), _CHANGE)
-    changing = np.full(len(capacity), _NONE)
+    changes = np.empty(len(capacity), CHANGE)
+    changing = np.full(len(capacity), NONE)
     count = _serve_all(senders, lists, capacity)
     moving = lists[4]
     ended = np.empty(len(left), np.int64)
@@ -85,12 +78,12 @@ def _greedy_while_crowded(coflows, flows, hops, capacity, order, by_size, now, u
         gone += ends
         found = 0
         if by_size:
-            found = _promote(senders, lists, capacity, moving[:count], changes, changing)
+            found = promote(senders, lists, capacity, moving[:count], changes, changing)
         for i in ended[:ends]:
             for h in range(senders[5].shape[1]):
-                found = _note(senders, lists, capacity, i, h, senders[6][i, h], by_size, changes,
+                found = note(senders, lists, capacity, i, h, senders[6][i, h], by_size, changes,
                               changing, found)
-        count = _follow(senders, lists, capacity, by_size, changes, changing, found, count)
+        count = follow(senders, lists, capacity, by_size, changes, changing, found, count)
     rate[:] = 0.0
     _write_back(coflows, flows, senders, order, now)
     return now, now, not completed
@@ -110,7 +103,7 @@ def _copy(coflows, flows, hops, order):
     owner, index : ndarray of int
         Its coflow; its position in `flows`.
     path, place, behind : ndarray of int, shape (flows, most hops)
-        The links that it crosses, and `_NONE`; its place in the list of each; the next flow
+        The links that it crosses, and `NONE`; its place in the list of each; the next flow
         that moves on that link, as the number of an entry of this array.
     """
     count = 0
@@ -124,7 +117,7 @@ def _copy(coflows, flows, hops, order):
     floor = np.empty(count)
     owner = np.empty(count, np.int32)
     index = np.empty(count, np.int64)
-    path = np.full((count, longest), _NONE, np.int32)
+    path = np.full((count, longest), NONE, np.int32)
     i = 0
     for c in order:
         row = coflows[c]
@@ -140,7 +133,7 @@ def _copy(coflows, flows, hops, order):
                 path[i, h] = hops[flow.hop + h].link
             i += 1
     place = np.empty((count, longest), np.int64)
-    behind = np.full((count, longest), _NONE)
+    behind = np.full((count, longest), NONE)
     return left, np.zeros(count), floor, owner, index, path, place, behind
 
 
@@ -179,7 +172,7 @@ def _lists(senders, links, by_size):
     at = np.zeros(links + 1, np.int64)
     for i in range(len(left)):
         for h in range(path.shape[1]):
-            if path[i, h] != _NONE:
+            if path[i, h] != NONE:
                 at[path[i, h] + 1] += 1
     at = np.cumsum(at)
     end = at[:-1].copy()
@@ -187,11 +180,11 @@ def _lists(senders, links, by_size):
     for i in ranked:
         for h in range(path.shape[1]):
             link = path[i, h]
-            if link != _NONE:
+            if link != NONE:
                 members[end[link]] = i
                 place[i, h] = end[link]
                 end[link] += 1
-    return (ranked, at, members, np.full(links, _NONE), np.empty(len(left), np.int32),
+    return (ranked, at, members, np.full(links, NONE), np.empty(len(left), np.int32),
             np.empty(len(left), np.int32))
 
 
@@ -206,7 +199,7 @@ def _serve_all(senders, lists, capacity):
         most = np.inf
         for h in range(path.shape[1]):
             link = path[i, h]
-            if link != _NONE:
+            if link != NONE:
                 most = min(most, left[link] if left[link] > DUST * capacity[link] else 0.0)
         if most > 0.0:
             rate[i] = most
@@ -214,225 +207,15 @@ def _serve_all(senders, lists, capacity):
             moving[count] = i
             count += 1
             for h in range(path.shape[1]):
-                if path[i, h] != _NONE:
+                if path[i, h] != NONE:
                     left[path[i, h]] -= most
     for i in moving[:count][::-1]:
         for h in range(path.shape[1]):
             link = path[i, h]
-            if link != _NONE:
+            if link != NONE:
                 behind[i, h] = head[link]
                 head[link] = i * path.shape[1] + h
     return count
-
-
-# --- one step --------------------------------------------------------------------------
-
-
-@compiled
-def _goes_first(i, j, left, by_size):
-    """Whether flow i is served before flow j."""
-    if by_size and abs(left[i] - left[j]) > DUST * max(left[i], left[j]):
-        return left[i] < left[j]
-    return i < j
-
-
-@compiled
-def _left_for(i, link, senders, lists, capacity, by_size):
-    """Return what a link has left for flow i: what flows before it on that link do not take."""
-    left, rate, _, _, _, path, _, behind = senders
-    free = capacity[link]
-    entry = lists[3][link]
-    while entry != _NONE:
-        j, h = divmod(entry, path.shape[1])
-        if j == i or not _goes_first(j, i, left, by_size):
-            break
-        free -= rate[j]
-        entry = behind[j, h]
-    return free
-
-
-@compiled
-def _link_up(i, h, senders, lists, by_size):
-    """List flow i among those that move on its h-th link."""
-    left, path, behind = senders[0], senders[5], senders[7]
-    head, link, width = lists[3], path[i, h], path.shape[1]
-    entry = head[link]
-    last = _NONE
-    while entry != _NONE and _goes_first(entry // width, i, left, by_size):
-        last = entry
-        entry = behind[entry // width, entry % width]
-    behind[i, h] = entry
-    if last == _NONE:
-        head[link] = i * width + h
-    else:
-        behind[last // width, last % width] = i * width + h
-
-
-@compiled
-def _unlink(i, h, senders, lists):
-    """Take flow i off those that move on its h-th link."""
-    path, behind = senders[5], senders[7]
-    head, link, width = lists[3], path[i, h], path.shape[1]
-    entry = head[link]
-    if entry == i * width + h:
-        head[link] = behind[i, h]
-        return
-    while behind[entry // width, entry % width] != i * width + h:
-        entry = behind[entry // width, entry % width]
-    behind[entry // width, entry % width] = behind[i, h]
-
-
-@compiled
-def _note(senders, lists, capacity, i, h, last, by_size, changes, changing, found):
-    """Note that rates change on the h-th link of flow i, from its place to the `last` at least."""
-    link = senders[5][i, h]
-    here = senders[6][i, h]
-    if link == _NONE:
-        return found
-    new = changing[link] == _NONE
-    if new:
-        changing[link] = found
-        found += 1
-    change = changes[changing[link]]
-    change.link = link
-    change.last = last if new else max(last, change.last)
-    if new or here < change.cursor:
-        change.cursor = here
-        change.left = _left_for(i, link, senders, lists, capacity, by_size)
-        change.before = change.left
-    return found
-
-
-@compiled
-def _promote(senders, lists, capacity, moving, changes, changing):
-    """Move flows ahead of those that now have more left; note where one of these moves too."""
-    left, rate, _, _, _, path, place, _ = senders
-    _, at, members, _, _, _ = lists
-    found = 0
-    for i in moving:
-        for h in range(path.shape[1]):
-            link = path[i, h]
-            if link == _NONE:
-                continue
-            last = place[i, h]
-            here = last
-            passed = False
-            while here > at[link] and _goes_first(i, members[here - 1], left, True):
-                j = members[here - 1]
-                passed |= rate[j] > 0.0
-                members[here] = j
-                for g in range(path.shape[1]):
-                    if path[j, g] == link:
-                        place[j, g] = here
-                here -= 1
-            members[here] = i
-            place[i, h] = here
-            if passed:
-                _unlink(i, h, senders, lists)
-                _link_up(i, h, senders, lists, True)
-                found = _note(senders, lists, capacity, i, h, last, True, changes, changing, found)
-    return found
-
-
-@compiled
-def _follow(senders, lists, capacity, by_size, changes, changing, found, count):
-    """Go through the flows on links that change, in order; return how many flows move."""
-    left, members = senders[0], lists[2]
-    while True:
-        first = _NONE
-        n = 0
-        while n < found:
-            change = changes[n]
-            if not _seek(change, senders, lists, capacity, by_size, changes, changing):
-                changing[change.link] = _NONE
-                found -= 1
-                if n < found:
-                    changes[n] = changes[found]
-                    changing[changes[n].link] = n
-                continue
-            i = members[change.cursor]
-            if first == _NONE or _goes_first(i, first, left, by_size):
-                first = i
-            n += 1
-        if first == _NONE:
-            return count
-        found, count = _settle(first, senders, lists, capacity, by_size, changes, changing, found,
-                               count)
-
-
-@compiled
-def _seek(change, senders, lists, capacity, by_size, changes, changing):
-    """Go on to the next flow whose rate may change; return whether there is one."""
-    left, rate = senders[0], senders[1]
-    _, at, members, _, _, _ = lists
-    full = DUST * capacity[change.link]
-    while change.cursor < at[change.link + 1]:
-        settled = change.left == change.before or max(change.left, change.before) <= full
-        if settled and change.cursor > change.last:
-            return False
-        i = members[change.cursor]
-        if rate[i] > 0.0 or (left[i] > 0.0 and _most(i, senders, lists, capacity, by_size, changes,
-                                                     changing) > 0.0):
-            return True
-        change.cursor += 1
-    return False
-
-
-@compiled
-def _most(i, senders, lists, capacity, by_size, changes, changing):
-    """Return what the links of flow i have left for it."""
-    path = senders[5]
-    most = np.inf
-    for h in range(path.shape[1]):
-        link = path[i, h]
-        if link == _NONE:
-            break
-        if changing[link] != _NONE:
-            free = changes[changing[link]].left
-        else:
-            free = _left_for(i, link, senders, lists, capacity, by_size)
-        if free <= DUST * capacity[link]:
-            return 0.0
-        most = min(most, free)
-    return most
-
-
-@compiled
-def _settle(i, senders, lists, capacity, by_size, changes, changing, found, count):
-    """Give flow i its rate, and note what changes with it."""
-    left, rate, _, _, _, path, place, _ = senders
-    _, _, members, _, moving, where = lists
-    old = rate[i]
-    new = 0.0
-    if left[i] > 0.0:
-        new = _most(i, senders, lists, capacity, by_size, changes, changing)
-    for h in range(path.shape[1]):
-        if path[i, h] != _NONE and new != old:
-            found = _note(senders, lists, capacity, i, h, place[i, h], by_size, changes, changing,
-                          found)
-    for h in range(path.shape[1]):
-        link = path[i, h]
-        if link == _NONE or changing[link] == _NONE:
-            continue
-        change = changes[changing[link]]
-        change.left -= new
-        change.before -= old
-        if members[change.cursor] == i:
-            change.cursor += 1
-        if old == 0.0 and new > 0.0:
-            _link_up(i, h, senders, lists, by_size)
-        elif old > 0.0 and new == 0.0:
-            _unlink(i, h, senders, lists)
-    rate[i] = new
-    if old == 0.0 and new > 0.0:
-        where[i] = count
-        moving[count] = i
-        count += 1
-    elif old > 0.0 and new == 0.0:
-        count -= 1
-        moving[where[i]] = moving[count]
-        where[moving[count]] = where[i]
-    return found, count
 
 
 # --- time ------------------------------------------------------------------------------
@@ -452,7 +235,7 @@ def _advance(senders, moving, dt, ended, carried):
             ends += 1
         if len(carried):
             for h in range(path.shape[1]):
-                if path[i, h] != _NONE:
+                if path[i, h] != NONE:
                     carried[path[i, h]] += before - left[i]
     return ends
 

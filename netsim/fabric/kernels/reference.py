@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Problem", "common_factor", "gamma", "greedy", "lp_rates", "maxmin", "stretch_flows"]
+__all__ = ["Problem", "common_factor", "gamma", "greedy", "link_shares", "lp_rates", "maxmin",
+           "split", "stretch_flows"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -108,6 +109,11 @@ def greedy(problem: Problem, order: Sequence[int], limit: Floats, base: Floats) 
     return shares
 
 
+def link_shares(problem: Problem, shares: Floats) -> Floats:
+    """Return the sum of the shares of the coflows that cross each link. Shape (L,)."""
+    return shares @ (problem.link_load(problem.remaining) > 0)
+
+
 def stretch_flows(problem: Problem, rates: Floats) -> Floats:
     """Return each flow's rate times the min over its links of capacity/load (`per_flow`)."""
     load = problem.link_load(rates).sum(axis=0)
@@ -141,3 +147,25 @@ def maxmin(problem: Problem, weights: Floats) -> Floats:
             left[problem.path(flow)] -= rates[flow]
             growing.remove(flow)
     return rates
+
+
+def split(problem: Problem, lots: Sequence[Sequence[int]], left: Floats) -> tuple[Floats, Floats]:
+    """Return rates, and what is left: lot by lot, equal parts of what each link has left.
+
+    Of a lot of coflows, a flow whose links all have some left gets the least left/n of them,
+    where n counts such flows on the link. One pass: nothing is redistributed.
+    """
+    rates = np.zeros(len(problem.remaining))
+    for lot in lots:
+        wants = np.isin(problem.coflow, lot)
+        for flow in np.flatnonzero(wants).tolist():
+            path = problem.path(flow)
+            wants[flow] = np.all(left[path] > _DUST * problem.capacity[path])
+        wanted = problem.link_load(wants).sum(axis=0)
+        part = np.zeros(len(rates))
+        for flow in np.flatnonzero(wants).tolist():
+            path = problem.path(flow)
+            part[flow] = np.min(left[path] / wanted[path])
+        rates += part
+        left = left - problem.link_load(part).sum(axis=0)
+    return rates, left

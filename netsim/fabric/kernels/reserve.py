@@ -1,0 +1,28 @@
+"""Compiled bookkeeping of reserved shares."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import compiled
+
+__all__ = ["link_shares"]
+
+
+@compiled
+def link_shares(coflows, loads, shares, capacity):
+    """Return what the shares add up to on each link, over the coflows that have bytes for it.
+
+    Parameters
+    ----------
+    shares : ndarray of float, shape (coflows,)
+    capacity : ndarray of float, shape (links,)
+        Only its length counts.
+    """
+    reserved = np.zeros(len(capacity))
+    for c in range(len(coflows)):
+        row = coflows[c]
+        for k in range(row.load, row.load + row.loads):
+            if loads[k].nbytes > 0.0:
+                reserved[loads[k].link] += shares[c]
+    return reserved

@@ -1,0 +1,70 @@
+"""Compiled equal split: each link divides what it has left by the flows that want some of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import compiled
+from netsim.fabric.records import DUST
+
+__all__ = ["split"]
+
+
+@compiled
+def split(coflows, flows, hops, order, ends, capacity, left, rates):
+    """Give the flows of each lot of coflows the least equal part of what their links have left.
+
+    A part is min over the flow's links of left/n, where n counts the flows of the lot on the
+    link; flows that need a full link get nothing and do not count. In one pass: what a flow
+    cannot use of its part of a link stays there, for the next lot.
+
+    Parameters
+    ----------
+    order : ndarray of int
+        Coflows, lot by lot.
+    ends : ndarray of int, shape (lots,)
+        Where in `order` each lot ends.
+    capacity, left : ndarray of float, shape (links,)
+        Bytes per second in all and still to give away; `left` is updated.
+    rates : ndarray of float, shape (unfinished flows,)
+        Is added to.
+    """
+    offset = np.zeros(len(coflows) + 1, np.int64)
+    for c in range(len(coflows)):
+        offset[c + 1] = offset[c] + coflows[c].open
+    wanting = np.empty(offset[-1], np.int64)
+    place = np.empty(offset[-1], np.int64)
+    part = np.empty(offset[-1])
+    wanted = np.zeros(len(capacity), np.int64)
+    start = 0
+    for end in ends:
+        count = 0
+        for c in order[start:end]:
+            row = coflows[c]
+            i = offset[c]
+            for f in range(row.flow, row.flow + row.flows):
+                flow = flows[f]
+                if flow.remaining <= 0.0:
+                    continue
+                room = True
+                for h in range(flow.hop, flow.hop + flow.hops):
+                    room &= left[hops[h].link] > DUST * capacity[hops[h].link]
+                if room:
+                    wanting[count] = f
+                    place[count] = i
+                    count += 1
+                    for h in range(flow.hop, flow.hop + flow.hops):
+                        wanted[hops[h].link] += 1
+                i += 1
+        for n in range(count):
+            flow = flows[wanting[n]]
+            part[n] = np.inf
+            for h in range(flow.hop, flow.hop + flow.hops):
+                part[n] = min(part[n], left[hops[h].link] / wanted[hops[h].link])
+        for n in range(count):
+            flow = flows[wanting[n]]
+            rates[place[n]] += part[n]
+            for h in range(flow.hop, flow.hop + flow.hops):
+                left[hops[h].link] -= part[n]
+                wanted[hops[h].link] = 0
+        start = end

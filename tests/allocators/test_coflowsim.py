@@ -1,0 +1,96 @@
+"""What CoflowSim does: equal parts in one pass, its work conservation, its schemes by name."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import netsim
+from netsim.allocators import PRESETS, allocator_options, describe, make_allocator
+from netsim.errors import UnknownNameError
+from netsim.testing import check_allocator, make_view
+
+SIX = netsim.big_switch(4, 6.0)
+#: Three flows leave host 0, one of them for host 2, where a fourth arrives from host 3.
+FAN = [(0, 1, 9.0), (0, 3, 9.0), (0, 2, 9.0), (3, 2, 9.0)]
+
+
+def rates(policy, *coflows, net=SIX, **options):
+    view = make_view(net, coflows, **options)
+    return view.rates(make_allocator(policy).allocate(view)).tolist()
+
+
+def test_equal_parts_are_not_max_min():
+    """Three share egress 0, at 6/3. The fourth has 6/2 of ingress 2; max-min gives it 6 - 2."""
+    assert rates("equal-split", FAN) == [2, 2, 2, 3]
+    assert rates("maxmin", FAN) == [2, 2, 2, 4]
+
+
+def test_equal_parts_over_time():
+    """Two flows of 6 and 12 from host 0, one of 12 from host 3 to where the second goes.
+
+    3 each until 2, when the first ends; the second and the third, with 6 left, still have
+    6/2 of ingress 2: both end at 4.
+    """
+    stages = [netsim.Stage("only", [(0, 1, 6.0), (0, 2, 12.0), (3, 2, 12.0)])]
+    jobs = netsim.Workload([netsim.JobSpec(0, stages=stages, hosts=range(4))])
+    result = netsim.simulate(SIX, jobs, allocator="equal-split", record=["flows"])
+    assert result.flows["finish_s"].tolist() == [2, 4, 4]
+
+
+def test_what_is_skipped_shares_the_rest():
+    """A takes egress 0, which B and C need; D's flow 2->0 holds its other flow at 2.
+
+    By gamma: A (1), D (1), B (2), C (5/2); MADD gives A 6 and D 2 and 6. In order, B would get
+    the 6 of egress 3 that A left. Here B and C split it, and D then takes the 4 that are left
+    from 1 to 3.
+    """
+    coflows = [[(0, 1, 6.0)], [(0, 2, 6.0), (3, 2, 6.0)], [(0, 2, 6.0), (3, 2, 9.0)],
+               [(1, 3, 2.0), (2, 0, 6.0)]]
+    assert rates("sebf", *coflows) == [6, 0, 6, 0, 0, 6, 6]
+    assert rates({"name": "sebf", "work_conservation": "coflowsim"}, *coflows) == [
+        6, 0, 3, 0, 3, 6, 6]
+
+
+@pytest.mark.parametrize(("sharing", "expected"), [("maxmin", [2, 2, 2, 4, 0]),
+                                                   ("equal", [2, 2, 2, 3, 1])])
+def test_queues_may_give_equal_parts(sharing, expected):
+    """Of ingress 2 the first coflow uses 2 + 3 in equal parts, and the second gets 6 - 5."""
+    policy = {"name": "aalo", "weights": "strict", "sharing": sharing}
+    assert rates(policy, FAN, [(1, 2, 9.0)]) == expected
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets(name):
+    """A preset is its table; options go over it; the result says what it stands for."""
+    made = make_allocator(name)
+    assert made == make_allocator(PRESETS[name])
+    assert PRESETS[name].items() <= describe(made).items()
+    assert PRESETS[name].items() <= ({"name": PRESETS[name]["name"]}
+                                     | allocator_options(name)).items()
+    check_allocator(name, examples=20)
+
+
+def test_options_go_over_a_preset():
+    assert make_allocator({"name": "coflowsim-sebf", "decisions": "flow"}) == make_allocator(
+        {"name": "sebf", "key": "original", "work_conservation": "coflowsim"})
+    with pytest.raises(UnknownNameError, match="option of allocator 'coflowsim-fifo' 'key'"):
+        make_allocator({"name": "coflowsim-fifo", "key": "original"})
+    with pytest.raises(UnknownNameError, match="did you mean 'coflowsim-sebf'"):
+        make_allocator("coflowsim_sebf")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("policy", "seconds"), [
+    ({"name": "sebf", "key": "original", "decisions": "coflow"}, 24.2),
+    ("coflowsim-sebf", 27.3), ("coflowsim-fifo", 87.7), ("coflowsim-dark", 45.1)])
+def test_the_facebook_trace(policy, seconds):
+    """Average CCTs in seconds; each of CoflowSim's own choices shows."""
+    folder = Path(os.environ.get("NETSIM_TRACES", Path(__file__).parents[3] / "shared" / "data"))
+    path = folder / "coflow-benchmark" / "FB2010-1Hr-150-0.txt"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    jobs = netsim.read_workload(path)
+    result = netsim.simulate("coflow-benchmark-150-1g", jobs, allocator=policy)
+    assert np.mean(result.coflows["cct_s"]) == pytest.approx(seconds, abs=0.05)

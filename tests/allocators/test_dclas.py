@@ -1,0 +1,70 @@
+"""Aalo's queues: when moves and rates are decided, and options that cannot be."""
+
+import pytest
+
+import netsim
+from netsim import JobSpec, Stage, Workload
+from netsim.allocators.dclas import DCLAS
+from netsim.errors import InputError, UnknownNameError
+from netsim.testing import make_view
+
+NET = netsim.big_switch(3, 1.0)
+
+
+@pytest.mark.parametrize(("decisions", "end"), [("flow", 4), ("coflow", 6)])
+def test_when_a_flow_ends(decisions, end):
+    """Flows of 1 and 3 leave host 0 at 1/2 each until 2; then 2 are left, at 1 or still at 1/2."""
+    jobs = Workload([JobSpec(0, stages=[Stage("only", [(0, 1, 1.0), (0, 2, 3.0)])],
+                             hosts=range(3))])
+    policy = {"name": "aalo", "decisions": decisions}
+    assert netsim.simulate(NET, jobs, allocator=policy).jobs["finish_s"].tolist() == [end]
+
+
+@pytest.mark.parametrize(("one", "queues"), [(False, [0, 2, 2]), (True, [0, 1, 2])])
+def test_one_queue_per_move(one, queues):
+    """Thresholds at 1 and 2 bytes: a coflow that has sent 4 of 5 has passed both.
+
+    Moves are seen every 1/2 s: the fabric asks once 1 byte is sent. After the first of two
+    moves, at 1, the next is due at 3/2.
+    """
+    policy = DCLAS(thresholds=[1, 2], observe=0.5, one_queue_per_move=one)
+    found, due, limits = [], [], []
+    for sent, now in ((0.0, 0.5), (0.8, 1.0), (0.8, 1.5)):
+        view = make_view(NET, [[(0, 1, 5.0)]], sent=[sent], now=now)
+        allocation = policy.allocate(view)
+        due.append(allocation.revisit_at)
+        limits += allocation.service.limit.tolist()
+        found += policy._queue.values()
+    assert found == queues
+    assert limits == [1.0, float("inf"), float("inf")]
+    assert due == [float("inf"), 1.5 if one else float("inf"), float("inf")]
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"thresholds": ["1GB", "1MB"]}, r"thresholds must increase, not \['1GB', '1MB'\]"),
+    ({"thresholds": ["1MB", "1MB"]}, "thresholds must increase"),
+    ({"thresholds": [0]}, "threshold must be greater than 0, not 0"),
+    ({"first_threshold": 0}, "first_threshold must be greater than 0"),
+    ({"first_threshold": "10ms"}, "first_threshold '10ms' has the unknown unit 'ms'"),
+    ({"queues": 0}, "queues must be a whole number of at least 1, not 0"),
+    ({"queues": 2.5}, "queues must be a whole number of at least 1, not 2.5"),
+    ({"factor": 1}, "factor must be greater than 1, not 1"),
+    ({"queues": 3, "weights": [2, 1]}, "weights: 3 queues need as many, not 2"),
+    ({"thresholds": ["1MB"], "weights": [3, 2, 1]}, "weights: 2 queues need as many, not 3"),
+    ({"queues": 2, "weights": [1, 0]}, r"weights must be positive, not \[1, 0\]"),
+    ({"queues": 2, "weights": [1, -1]}, "weights must be positive"),
+    ({"observe": "coflows"}, "observe 'coflows' is not a number with a unit"),
+    ({"observe": -1}, "observe must be at least 0, not -1"),
+    ({"one_queue_per_move": 1}, "one_queue_per_move must be true or false, not 1"),
+])
+def test_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        netsim.make_allocator({"name": "aalo"} | options)
+
+
+@pytest.mark.parametrize(("option", "choices"), [
+    ("weights", "linear, strict"), ("fifo", "entry, id"), ("sharing", "equal, maxmin"),
+    ("decisions", "coflow, flow")])
+def test_unknown_choices(option, choices):
+    with pytest.raises(UnknownNameError, match=f"unknown {option} 'x'; choose from: {choices}"):
+        netsim.make_allocator({"name": "aalo", option: "x"})
