@@ -301,8 +301,9 @@ class Fabric:
         self._revisit_at = self._asks_at
         self._service = allocation.service
         self._runs_ahead = allocation.weights is not None or self._service is not None
-        if self.allocator.knows == "sent":
-            self._check_blind(allocation)
+        if view.uses_sizes(allocation):
+            raise self._refuse("returned shares or MADD, which use sizes, but it declares that "
+                               'it knows "sent" only')
         if allocation.weights is not None:
             given = self._shaped("weights", allocation.weights, view.flows)
             if not self.table.set_weights(given):
@@ -346,13 +347,6 @@ class Fabric:
             self._revisit_at = min(self._asks_at, self._due(crossing))
         if self._observer is not None and self._moved_to > now:
             self._observer.moved(now, self._moved_to, carried)
-
-    def _check_blind(self, allocation: Allocation) -> None:
-        by_size = allocation.shares is not None or (
-            allocation.service is not None and allocation.service.first == "madd")
-        if by_size:
-            raise self._refuse("returned shares or MADD, which use sizes, but it declares that "
-                               'it knows "sent" only')
 
     def _shaped(self, kind: str, given: NDArray[Any], wanted: int) -> NDArray[Any]:
         if given.shape != (wanted,):

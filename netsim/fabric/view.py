@@ -32,6 +32,13 @@ class FabricView(FabricState):
     per unfinished flow, (F,), or per link, (L,).
     """
 
+    def uses_sizes(self, allocation: Allocation) -> bool:
+        """Whether an allocation is one by sizes, and the policy declares not to know them."""
+        service = allocation.service
+        return self._knows == "sent" and (
+            allocation.shares is not None
+            or (service is not None and (service.first == "madd" or service.by_size)))
+
     def _need_sizes(self, block: str) -> None:
         if self._knows == "sent":
             raise AllocationError(f"{block} needs flow sizes, but the policy declares that it "

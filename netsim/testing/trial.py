@@ -127,6 +127,8 @@ def _misfit(view: FabricView, allocation: Allocation) -> str | None:
         return f"it returned {type(allocation).__name__}, not an Allocation"
     if not allocation.revisit_at > view.now:
         return f"it asks to be woken at {allocation.revisit_at!r} s, not after now, {view.now!r} s"
+    if view.uses_sizes(allocation):
+        return 'it returned shares or MADD, which use sizes, but declares that it knows "sent" only'
     if allocation.service is not None and len(allocation.service.order) != len(view):
         return f"it returned a service of {len(allocation.service.order)} coflows, not {len(view)}"
     for form, entries in (("rates", view.flows), ("shares", len(view)), ("weights", view.flows)):

@@ -151,7 +151,7 @@ BROKEN = [
     (Broken(wait_for_gigabytes), r"on the unit of bytes \(declare scale_free = False"),
     (Blind(peek_at_sizes), "depends on bytes not sent yet"),
     (Blind(lambda view: Allocation(shares=np.full(len(view), 1 / len(view)))),
-     "depends on bytes not sent yet"),
+     "shares or MADD, which use sizes"),
     (Broken(peek_ahead), "depends on coflows not emitted yet"),
     (Boasting(one_slow_flow), "is not work-conserving, as it claims: flow 0 of coflow 0 could be"),
     (Boasting(lambda view: Allocation(shares=view.greedy(np.arange(len(view))))),
