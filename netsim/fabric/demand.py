@@ -53,8 +53,7 @@ class Demand:
 
     @classmethod
     def of(cls, flows: Flows, network: Topology, hosts: ArrayLike | None = None, *,
-           key: int = 0, weight: float = 1.0, deadline_s: float = math.inf,
-           capacity: NDArray[np.float64] | None = None) -> Demand:
+           key: int = 0, weight: float = 1.0, deadline_s: float = math.inf) -> Demand:
         """Route the flows of a coflow.
 
         Parameters
@@ -71,8 +70,6 @@ class Demand:
             The coflow's weight.
         deadline_s : float
             Seconds after its validity by which the coflow is to finish.
-        capacity : ndarray of float, shape (links,), optional
-            For gamma, instead of the network's.
 
         Raises
         ------
@@ -86,7 +83,7 @@ class Demand:
         src, dst = places[flows.src], places[flows.dst]
         ptr, links = network.routes(src, dst, np.arange(key, key + len(flows)))
         rows, hops, loads = bind(src, dst, flows.nbytes, ptr, links, network.capacity)
-        gamma = bottleneck(loads, network.capacity if capacity is None else capacity)
+        gamma = bottleneck(loads, network.capacity)
         for array in (rows, hops, loads):
             array.setflags(write=False)
         return cls(rows, hops, loads, float(np.add.reduce(rows["size"])), gamma, weight,

@@ -29,6 +29,9 @@ _NOTICE_SLACK = 1.001 * _GRID_SLACK
 
 _NOTHING = np.empty(0)
 
+#: Of weights that are further apart, the small ones would be lost in sums with the large ones.
+_WEIGHT_RATIO = 1e12
+
 # Plain integers: or-ing enum members costs more than SimPy's step.
 _COFLOW_VALID, _COFLOW_DONE = int(Event.COFLOW_VALID), int(Event.COFLOW_DONE)
 _FLOW_DONE, _CAPACITY, _REVISIT = int(Event.FLOW_DONE), int(Event.CAPACITY), int(Event.REVISIT)
@@ -308,6 +311,10 @@ class Fabric:
             given = self._shaped("weights", allocation.weights, view.flows)
             if not self.table.set_weights(given):
                 raise self._infeasible(given, -2)
+            heavy, light = given.max(initial=0.0), given[given > 0].min(initial=math.inf)
+            if heavy > _WEIGHT_RATIO * light:
+                raise self._refuse(f"returned weights from {light:g} to {heavy:g}; the largest "
+                                   f"must not exceed {_WEIGHT_RATIO:g} times the least")
         elif self._service is not None:
             self._shaped("service", self._service.order, len(view))
         if self._runs_ahead:

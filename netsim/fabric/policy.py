@@ -49,7 +49,7 @@ class Allocation:
         for wide coflows.
     weights : array_like of float, shape (flows,), optional
         The links share max-min fairly by these weights, anew whenever a flow ends; the
-        policy need not be asked on that.
+        policy need not be asked on that. The largest is at most 1e12 times the least but 0.
     service : Service, optional
         Coflows are served in order, anew whenever a flow ends; likewise.
     revisit_at : float

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from netsim.checks import parents_first
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import Demand, bottleneck
 from netsim.model import Stage
 
 __all__ = ["Dag", "StageGraph"]
@@ -98,7 +101,7 @@ class StageGraph:
         """Sum of the effective bottlenecks of all coflows, in seconds."""
         return sum(demand.gamma for demand in self.demands if demand is not None)
 
-    def length(self, *, released: bool) -> float:
+    def length(self, *, released: bool, capacity: NDArray[np.float64] | None = None) -> float:
         """Return the longest path through compute times and bottlenecks, in seconds.
 
         The iteration's duration if it had the network to itself and parallel coflows did
@@ -108,6 +111,8 @@ class StageGraph:
         ----------
         released : bool
             Whether stages wait for their ``release_s``, as in the first iteration.
+        capacity : ndarray of float, shape (links,), optional
+            Bytes per second; the network's nominal ones if not given.
         """
         ends = [0.0] * len(self.stages)
         for k in self.dag.sequence:
@@ -115,6 +120,8 @@ class StageGraph:
             start = max([ends[parent] for parent in self.dag.after[k]], default=0.0)
             if released:
                 start = max(start, stage.release_s)
-            end = start + stage.compute_s + (demand.gamma if demand is not None else 0.0)
+            end = start + stage.compute_s
+            if demand is not None:
+                end += demand.gamma if capacity is None else bottleneck(demand.loads, capacity)
             ends[k] = max([end, *[ends[parent] for parent in self.dag.finishes_before[k]]])
         return max(ends)

@@ -36,7 +36,8 @@ class JobPlan:
     seed : int
         The workload's seed, for the sizes that a pattern draws.
     capacity : ndarray of float, shape (links,)
-        The most that each link ever has during the run, for lower bounds.
+        The most that each link ever has during the run, for the lower bound. All else goes by
+        the network's own capacities: nobody knows of a change before it happens.
     """
 
     def __init__(self, spec: JobSpec, network: Topology,
@@ -46,7 +47,7 @@ class JobPlan:
         self.hosts = np.asarray(hosts, dtype=np.int64)
         self._network = network
         self._seed = seed
-        self._capacity = capacity
+        self._most = None if np.array_equal(capacity, network.capacity) else capacity
         self._fixed = None if spec.redraw else self._draw()
 
     def graph(self, iteration: int) -> StageGraph:
@@ -67,7 +68,7 @@ class JobPlan:
         key = crc32(f"{self.spec.id}/{stage.name}".encode()) << 20
         deadline_s = math.inf if stage.deadline_s is None else stage.deadline_s
         return Demand.of(stage.flows, self._network, self.hosts, key=key, weight=stage.weight,
-                         deadline_s=deadline_s, capacity=self._capacity)
+                         deadline_s=deadline_s)
 
     def lower_bound(self) -> float:
         """Return the least possible JCT: the job alone on the network, in seconds.
@@ -77,12 +78,12 @@ class JobPlan:
         """
         iterations, fixed = self.spec.iterations, self._fixed
         if fixed is None:
-            return sum(self._draw(iteration).length(released=iteration == 0)
+            return sum(self._draw(iteration).length(released=iteration == 0, capacity=self._most)
                        for iteration in range(iterations))
-        first = fixed.length(released=True)
+        first = fixed.length(released=True, capacity=self._most)
         if iterations == 1:
             return first
-        return first + (iterations - 1) * fixed.length(released=False)
+        return first + (iterations - 1) * fixed.length(released=False, capacity=self._most)
 
     def communication_s(self) -> float:
         """Return the sum of the Gammas of all coflows, in seconds."""

@@ -8,6 +8,7 @@ import pytest
 import netsim
 from netsim import Allocation, Allocator, Event, JobSpec, Stage, Workload
 from netsim.errors import AllocationError, InputError, StalledError
+from netsim.experiments.simulate import _Run
 
 MB = 1e6
 NET = netsim.big_switch(4, MB)
@@ -376,3 +377,59 @@ def test_more_coflows_than_the_table_starts_with():
         total = sum(1 + job % 7 for job in range(200)) / 100
         assert result.jobs["finish_s"].max() == pytest.approx(total)
         assert len(result.flows) == sum(1 + job % 7 for job in range(200))
+
+
+class TestFaultsThatWere:
+    def test_revisit_is_heard_whatever_a_policy_wakes_on(self):
+        """Nothing moves until 1 s, when it asks to be woken; then 1 MB at 1 MB/s."""
+        class Late(netsim.Allocator):
+            wakes_on = Event.COFLOW_VALID
+
+            def allocate(self, view):
+                if view.now < 1:
+                    return Allocation(np.zeros(view.flows), revisit_at=1.0)
+                return Allocation(view.maxmin())
+
+        for interval in (0.0, 0.25):
+            result = netsim.simulate(NET, [chain(0, [(0, 1, 1)])], allocator=Late,
+                                     observe_interval=interval)
+            assert result.jobs["finish_s"].tolist() == [2.0]
+
+    def test_weights_too_far_apart_are_refused(self):
+        wide = Fixed(lambda view: Allocation(weights=[1e20, 1.0]))
+        with pytest.raises(AllocationError, match=r"weights from 1 to 1e\+20"):
+            finish(chain(0, [(0, 1, 1), (0, 2, 1)]), allocator=wide)
+
+    def test_a_later_upgrade_is_not_known_before(self):
+        """Gamma is 1 s; that the link is to be four times as fast at 5 s only lowers the bound."""
+        seen = []
+
+        class Look(netsim.Allocator):
+            knows = "jobs"
+
+            def allocate(self, view):
+                seen.append((view.alone[0], view.job_longest_gamma[0]))
+                return Allocation(shares=np.ones(len(view)))
+
+        result = netsim.simulate(NET, [chain(0, [(0, 1, 1)])], allocator=Look, events=[
+            {"at": 5, "link": link, "capacity": 4 * MB} for link in ("egress-0", "ingress-1")])
+        assert seen[0] == (1.0, 1.0)
+        assert result.coflows["gamma_s"].tolist() == [1.0]
+        assert result.jobs["lower_bound_s"].tolist() == [0.25]
+
+    def test_alarms_do_not_pile_up(self):
+        """While one coflow takes 1,000 s, 200 others come and go: few alarms wait at any time."""
+        jobs = [chain(0, [(0, 1, 1000)])]
+        jobs += [netsim.JobSpec(k, 2.0 * k, hosts=[2, 3], stages=[
+            netsim.Stage("short", [(0, 1, float(MB))])]) for k in range(1, 200)]
+        most = []
+
+        class Count(netsim.Allocator):
+            def allocate(self, view):
+                most.append(len(run.fabric._alarms))
+                return Allocation(view.maxmin())
+
+        run = _Run(NET, netsim.Workload(jobs), Count(), 0, 0, ("jobs",), (),
+                   True)
+        run.go(math.inf, lambda *_: None)
+        assert max(most) <= 4

@@ -48,8 +48,8 @@ def maxmin(coflows, flows, hops, weights, capacity):
     index, _, sharers, path = _sharers(coflows, flows, hops, 0.0)
     for i in range(len(sharers)):
         sharers[i].weight = weights[i]
-    links, members = _links(sharers, path, len(capacity))
-    _share(sharers, path, links, members, capacity, 0.0, 1, np.empty(len(index)))
+    links, busy, members = _links(sharers, path, len(capacity))
+    _share(sharers, path, links, busy, members, capacity, 0.0, 1, np.empty(len(index)))
     rates = np.empty(len(index))
     for i in range(len(index)):
         rates[i] = sharers[i].rate
@@ -88,7 +88,7 @@ def share_until(coflows, flows, hops, capacity, now, until, carried):
 def _share_while_crowded(coflows, flows, hops, capacity, now, until, carried):
     """As `share_until`, but stop, returning True, once half of the flows have ended."""
     index, owner, sharers, path = _sharers(coflows, flows, hops, now)
-    links, members = _links(sharers, path, len(capacity))
+    links, busy, members = _links(sharers, path, len(capacity))
     count = len(index)
     finish = np.full(count, np.inf)
     ending = np.empty(count, np.int64)
@@ -96,7 +96,7 @@ def _share_while_crowded(coflows, flows, hops, capacity, now, until, carried):
     turn = 0
     while 2 * ended <= count:
         turn += 1
-        _share(sharers, path, links, members, capacity, now, turn, finish)
+        _share(sharers, path, links, busy, members, capacity, now, turn, finish)
         if turn == 1:
             _mark_started(coflows, owner, sharers, now)
         next_finish = least(finish)
@@ -159,14 +159,19 @@ def _sharers(coflows, flows, hops, now):
 
 @compiled
 def _links(sharers, path, count):
-    """Return the links to fill, and the flows on them link by link."""
+    """Return all links, those that carry flows, and these flows link by link."""
     links = np.zeros(count, _FILLING)
     for p in range(len(path)):
         links[path[p]].listed += 1
+    busy = np.empty(count, np.int32)
+    used = 0
     first = 0
     for link in range(count):
         links[link].first = first
         first += links[link].listed
+        if links[link].listed > 0:
+            busy[used] = link
+            used += 1
     members = np.empty(len(path), np.int32)
     for i in range(len(sharers)):
         for p in range(sharers[i].start, sharers[i].stop):
@@ -174,20 +179,20 @@ def _links(sharers, path, count):
             members[link.first + link.alive] = i
             link.alive += 1
             link.total += sharers[i].weight
-    return links, members
+    return links, busy[:used].copy(), members
 
 
 @compiled
-def _share(sharers, path, links, members, capacity, now, turn, finish):
+def _share(sharers, path, links, busy, members, capacity, now, turn, finish):
     """Share out once, and bring the flows whose rate changes up to `now`.
 
     Flows that have ended are struck off `members` on the way.
     """
-    levels = np.empty(len(links))
-    live = np.empty(len(links), np.int32)
-    touched = np.empty(len(links), np.int32)
+    levels = np.empty(len(busy))
+    live = np.empty(len(busy), np.int32)
+    touched = np.empty(len(busy), np.int32)
     lives = 0
-    for k in range(len(links)):
+    for k in busy:
         link = links[k]
         if link.alive > 0:
             link.left = capacity[k]
