@@ -19,6 +19,7 @@ from netsim._version import __version__
 
 if TYPE_CHECKING:
     from netsim.allocators import ALLOCATORS, make_allocator
+    from netsim.analysis.coflows import by_class, classify_coflows
     from netsim.errors import (
         AllocationError,
         InputError,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "netsim.allocators": ("ALLOCATORS", "make_allocator"),
+    "netsim.analysis.coflows": ("by_class", "classify_coflows"),
     "netsim.errors": ("AllocationError", "InputError", "MissingExtraError", "NetsimError",
                       "NetsimWarning", "OutputError", "SpecError", "StalledError", "TraceError",
                       "UnitError", "UnknownNameError"),

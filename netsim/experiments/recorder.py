@@ -24,7 +24,7 @@ RECORDS = ("coflows", "decisions", "flows", "jobs", "links")
 _COLUMNS: dict[str, list[tuple[str, str]]] = {
     "coflows": [("coflow", "i8"), ("job", "i8"), ("iteration", "i8"), ("stage", "i4"),
                 ("valid_s", "f8"), ("start_s", "f8"), ("finish_s", "f8"), ("cct_s", "f8"),
-                ("bytes", "f8"), ("width", "i8"), ("gamma_s", "f8")],
+                ("bytes", "f8"), ("longest_bytes", "f8"), ("width", "i8"), ("gamma_s", "f8")],
     "flows": [("coflow", "i8"), ("job", "i8"), ("flow", "i8"), ("src", "i8"), ("dst", "i8"),
               ("bytes", "f8"), ("valid_s", "f8"), ("finish_s", "f8")],
     "links": [("start_s", "f8"), ("end_s", "f8"), ("link", "i8"), ("bytes", "f8")],
@@ -129,7 +129,7 @@ class Recorder:
             self.rows["coflows"].append((
                 coflow, job.plan.spec.id, job.iteration, name, transfer.valid_s,
                 transfer.start_s, finish, finish - transfer.valid_s, demand.nbytes,
-                len(demand.flows), demand.gamma))
+                demand.longest, len(demand.flows), demand.gamma))
         if "flows" in self.rows:
             self._add_flows(coflow, job.plan.spec.id, transfer)
 

@@ -27,7 +27,8 @@ class Result:
         finished when the run was stopped are NaN.
     coflows : DataFrame or None
         One row per completed coflow: coflow, job, iteration, stage, valid_s, start_s,
-        finish_s, cct_s, bytes, width (flows with bytes), gamma_s (effective bottleneck).
+        finish_s, cct_s, bytes, longest_bytes (of its longest flow), width (flows with bytes),
+        gamma_s (effective bottleneck).
     flows, links, decisions : DataFrame or None
         Where recorded: a row per flow; per interval between two events and link that
         carried bytes; per decision, with what the policy inferred.

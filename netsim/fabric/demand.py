@@ -33,6 +33,8 @@ class Demand:
         One row per link that the coflow uses.
     nbytes : float
         Bytes in total.
+    longest : float
+        Bytes of the longest flow; 0 if there is none.
     gamma : float
         Effective bottleneck at the network's nominal capacities, in seconds.
     weight : float
@@ -43,6 +45,7 @@ class Demand:
     hops: NDArray[Any]
     loads: NDArray[Any]
     nbytes: float
+    longest: float
     gamma: float
     weight: float = 1.0
 
@@ -82,7 +85,8 @@ class Demand:
         for array in (rows, hops, loads):
             array.flags.writeable = False
         gamma = bottleneck(loads, network.capacity if capacity is None else capacity)
-        return cls(rows, hops, loads, float(rows["size"].sum()), gamma, weight)
+        return cls(rows, hops, loads, float(rows["size"].sum()),
+                   float(rows["size"].max(initial=0.0)), gamma, weight)
 
 
 def bottleneck(loads: NDArray[Any], capacity: NDArray[np.float64]) -> float:
