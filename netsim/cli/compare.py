@@ -15,11 +15,15 @@ __all__ = ["compare"]
 @experiment_options
 @click.option("--allocator", "allocators", multiple=True, metavar="NAME,...",
               help="Allocators to compare, instead of those of the file; with options as in "
-                   "parrot:work_conservation=none. The first is the baseline.")
+                   "parrot:work_conservation=none.")
+@click.option("--baseline", metavar="NAME",
+              help="The allocator, by its label in the table, to hold the others against, also "
+                   "by class of coflow; the first one by default.")
 @click.option("--plot", type=click.Path(), metavar="FILE",
               help="Draw the total JCTs as a .png, .pdf or .svg.")
 def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
-            quiet: bool, allocators: tuple[str, ...], plot: str | None) -> None:
+            quiet: bool, allocators: tuple[str, ...], baseline: str | None, plot: str | None
+            ) -> None:
     """Run an experiment under several allocators and compare them."""
     from netsim.analysis.plots import check_plottable, save_plot, total_jct_bars
     from netsim.cli.tables import print_comparison
@@ -32,6 +36,8 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
     if allocators:
         names = [name.strip() for each in allocators for name in each.split(",")]
         changes.append(f"compare.allocators={json.dumps(names)}")
+    if baseline is not None:
+        changes.append(f"compare.baseline={json.dumps(baseline)}")
     loaded = load_experiment(experiment, changes)
     folder = out or default_folder(loaded)
     check_writable(folder)

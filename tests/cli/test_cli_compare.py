@@ -41,6 +41,32 @@ def test_allocators_of_the_command_line_replace_those_of_the_file(netsim, here) 
         {"name": "parrot", "theta_max": 0.6, "work_conservation": "uniform"}, {"name": "srpt"}]
 
 
+def test_a_baseline_has_a_table_of_its_own(netsim, here) -> None:
+    """CCTs of max-min: 12 + 16 + 4 + 16 s, 12 of them alone."""
+    done = netsim("compare", "fig2.toml", "--allocator", "sebf,maxmin", "--baseline", "maxmin",
+                  "--set", "observe_interval=0", "--out", "c")
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[1].split()[:4] == ["allocator", "JCT", "(s)", "bound"]
+    assert lines[1].split()[4] == "baseline"
+    assert "Times of maxmin over those of the others; more than 1 is better than it:" in lines
+    bound = next(line for line in lines[lines.index("results: c") - 1:] if "bound" in line)
+    assert bound.split() == ["lower", "bound", "2.00", "1.33", "1.71", "1.40", "1.83", "1.71"]
+    assert all(len(line) <= 100 and line.isascii() for line in lines)
+    assert len(pd.read_csv(here / "c" / "improvement.csv")) == 10
+    assert api.load_experiment(here / "c" / "spec.toml").compare.baseline == "maxmin"
+
+
+def test_a_baseline_where_nothing_can_be_said(netsim) -> None:
+    done = netsim("compare", "fig2.toml", "--baseline", "parrot", "--set", "until=14")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "Times" not in done.stdout
+    assert "parrot: only 1 of 2 jobs finished, and count" in done.stdout
+    jobs = netsim("compare", "fig2.toml", "--baseline", "parrot", "--set", "record=[]").stdout
+    assert [line.split() for line in jobs.splitlines()[-5:-3]] == [
+        ["total"], ["allocator", "JCT"]]
+
+
 def test_a_picture_on_request(netsim, here) -> None:
     pytest.importorskip("matplotlib")
     done = netsim("compare", "fig2.toml", "--plot", "p/a.png")
@@ -63,6 +89,8 @@ def test_jobs_that_did_not_finish_are_said(netsim) -> None:
      "option of allocator 'lccf' 'theta_max'; choose from: work_conservation\n"),
     (["--allocator", "parrot:theta_max=2"], "fig2.toml: compare.allocators.0.theta_max: theta_max"),
     (["--allocator", "parrot,parrot"], "two allocators to compare are the same: 'parrot'"),
+    (["--baseline", "lccf"], "unknown baseline 'lccf'; choose from: lccf (work_conservation=none), "
+     "parrot\n"),
     (["--set", "compare.allocators=[]"], "compare.allocators: is empty"),
     (["--plot", "a.xyz"], "a.xyz: a picture's suffix must be one of .pdf, .png, .svg\n"),
     (["--plot", "fig2.toml/a.png"], "fig2.toml/a.png: cannot be written: "),
