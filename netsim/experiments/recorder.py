@@ -27,7 +27,8 @@ _COLUMNS: dict[str, list[tuple[str, str]]] = {
                 ("bytes", "f8"), ("longest_bytes", "f8"), ("width", "i8"), ("gamma_s", "f8")],
     "flows": [("coflow", "i8"), ("job", "i8"), ("flow", "i8"), ("src", "i8"), ("dst", "i8"),
               ("bytes", "f8"), ("valid_s", "f8"), ("finish_s", "f8")],
-    "links": [("start_s", "f8"), ("end_s", "f8"), ("link", "i8"), ("bytes", "f8")],
+    "links": [("start_s", "f8"), ("end_s", "f8"), ("link", "i8"), ("bytes", "f8"),
+              ("capacity", "f8")],
     "decisions": [("time_s", "f8"), ("jobs", "i8"), ("coflows", "i8"), ("flows", "i8")],
 }
 
@@ -81,6 +82,12 @@ class Recorder:
         Any of `RECORDS`.
     first_coflow : sequence of int
         For each job, by (arrival, id), the number of its first coflow.
+    capacity : ndarray of float, shape (links,)
+        Bytes per second that each link has at first; whoever changes one keeps it up to date.
+
+    Attributes
+    ----------
+    capacity : ndarray of float, shape (links,)
 
     Raises
     ------
@@ -88,12 +95,14 @@ class Recorder:
         If there is nothing of such a name to record.
     """
 
-    def __init__(self, record: Sequence[str], first_coflow: Sequence[int]) -> None:
+    def __init__(self, record: Sequence[str], first_coflow: Sequence[int],
+                 capacity: NDArray[np.float64]) -> None:
         for name in record:
             if name not in RECORDS:
                 raise UnknownNameError("record", name, RECORDS)
         self.rows = {name: Rows(_COLUMNS[name]) for name in RECORDS
                      if name in record and name != "jobs"}
+        self.capacity = capacity.copy()
         self.coflows_done = 0
         self.jobs_done = 0
         self.cct_total = 0.0
@@ -108,6 +117,11 @@ class Recorder:
     def watches_fabric(self) -> bool:
         """Whether it needs to be told of every decision and movement."""
         return not {"decisions", "flows", "links"}.isdisjoint(self.rows)
+
+    @property
+    def follows_rates(self) -> bool:
+        """Whether it needs intervals of constant rates."""
+        return "links" in self.rows
 
     # --- from jobs -------------------------------------------------------------------
 
@@ -164,7 +178,7 @@ class Recorder:
             busy = np.flatnonzero(carried)
             rows = np.empty(len(busy), _COLUMNS["links"])
             rows["start_s"], rows["end_s"] = start, now
-            rows["link"], rows["bytes"] = busy, carried[busy]
+            rows["link"], rows["bytes"], rows["capacity"] = busy, carried[busy], self.capacity[busy]
             self.rows["links"].extend(rows)
 
     def flows_finished(self, transfer: Transfer, flows: NDArray[Any]) -> None:

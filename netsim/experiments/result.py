@@ -30,8 +30,9 @@ class Result:
         finish_s, cct_s, bytes, longest_bytes (of its longest flow), width (flows with bytes),
         gamma_s (effective bottleneck).
     flows, links, decisions : DataFrame or None
-        Where recorded: a row per flow; per interval between two events and link that
-        carried bytes; per decision, with what the policy inferred.
+        Where recorded: a row per flow; per link and interval of constant rates in which it
+        carried bytes, with its capacity then, in bytes per second; per decision, with what
+        the policy inferred.
     run : mapping
         What identifies the run: allocator, network, workload, seed, version, platform,
         and its cost: decisions, events, wall_s.

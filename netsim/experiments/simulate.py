@@ -145,7 +145,7 @@ class _Run:
         changes = [_resolve(event, network) for event in events]
         self.first_coflow = self._number_coflows()
         self.coflows = self.first_coflow.pop()
-        self.recorder = Recorder(record, self.first_coflow)
+        self.recorder = Recorder(record, self.first_coflow, network.capacity)
         self.steps = 0
         self.env = simpy.Environment()
         self.fabric = Fabric(
@@ -164,6 +164,7 @@ class _Run:
 
     def _change(self, link: int, capacity: float, _: simpy.Event) -> None:
         self.fabric.set_capacity(link, capacity)
+        self.recorder.capacity[link] = capacity
 
     def _plan(self, job: Any, capacity: NDArray[np.float64]) -> JobPlan:
         hosts = place_randomly(job, self.network, self.seed)
