@@ -85,10 +85,12 @@ def link_utilisation(result: Result) -> pd.DataFrame:
     --------
     >>> import netsim
     >>> result = netsim.simulate("parrot-fig2", "parrot-fig2", record=["links"])
-    >>> netsim.link_utilisation(result).tail(2).round(3)
+    >>> netsim.link_utilisation(result).round(3)
             link       bytes  utilisation   busy   full  peak
-    6  ingress-2  10000000.0        0.357  0.571  0.143   1.0
-    7  ingress-3   8000000.0        0.286  0.571  0.000   0.5
+    0   egress-0  28000000.0        1.000  1.000  1.000   1.0
+    1   egress-1  22000000.0        0.786  0.786  0.786   1.0
+    2  ingress-0  25000000.0        0.893  1.000  0.786   1.0
+    3  ingress-1  25000000.0        0.893  1.000  0.786   1.0
     """
     links = utilised(result)
     links["carried"] = links["load"] * links["seconds"]
