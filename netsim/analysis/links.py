@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from netsim.model import Workload
     from netsim.network import Topology
 
-__all__ = ["coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck", "utilised"]
+__all__ = ["coflows_at_bottleneck", "link_utilisation", "makespan", "share_at_bottleneck",
+           "utilised"]
 
 #: Relative to its capacity: a link that carries this much less is full.
 _FULL = 1e-6
@@ -97,7 +98,7 @@ def link_utilisation(result: Result) -> pd.DataFrame:
     links["full"] = links["seconds"].where(links["load"] >= 1 - _FULL, 0.0)
     grouped = links.groupby("link", observed=False)
     sums = grouped[["bytes", "carried", "seconds", "full"]].sum()
-    span = _makespan(result)
+    span = makespan(result)
     return pd.DataFrame({
         "link": sums.index.astype(str), "bytes": sums["bytes"].to_numpy(),
         "utilisation": sums["carried"].to_numpy() / span,
@@ -119,7 +120,7 @@ def share_at_bottleneck(result: Result) -> float:
         If links were not recorded.
     """
     full = _full(utilised(result))
-    return _covered(full["start_s"].to_numpy(), full["end_s"].to_numpy()) / _makespan(result)
+    return _covered(full["start_s"].to_numpy(), full["end_s"].to_numpy()) / makespan(result)
 
 
 def coflows_at_bottleneck(result: Result, network: Topology | str | Path,
@@ -169,7 +170,7 @@ def coflows_at_bottleneck(result: Result, network: Topology | str | Path,
     return coflows.assign(at_bottleneck=shares)
 
 
-def _makespan(result: Result) -> float:
+def makespan(result: Result) -> float:
     """Return the seconds from the first arrival to the last completion or recorded movement."""
     jobs = result.jobs
     last = jobs["finish_s"].max() if result.links is None or result.links.empty else (

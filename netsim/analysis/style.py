@@ -10,9 +10,10 @@ from netsim.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["COLOURS", "GREY", "INK", "WIDTH_IN", "colour", "dress", "fill", "new_axes",
-           "require_matplotlib", "short"]
+           "new_figure", "require_matplotlib", "short"]
 
 #: Okabe and Ito's colours, which are apart for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -34,12 +35,17 @@ def require_matplotlib() -> None:
         raise MissingExtraError("matplotlib", "plot")
 
 
-def new_axes(height_in: float, width_in: float = WIDTH_IN) -> Axes:
-    """Return axes on a figure of their own."""
+def new_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
+    """Return an empty figure."""
     from matplotlib.figure import Figure  # not pyplot: it keeps every figure for ever
 
-    figure = Figure(figsize=(width_in, height_in), dpi=200, layout="constrained")
-    return figure.subplots()
+    return Figure(figsize=(width_in, height_in), dpi=200, layout="constrained")
+
+
+def new_axes(height_in: float, width_in: float = WIDTH_IN) -> Axes:
+    """Return axes on a figure of their own."""
+    axes: Axes = new_figure(height_in, width_in).subplots()
+    return axes
 
 
 def colour(index: int) -> str:

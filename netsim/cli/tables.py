@@ -58,8 +58,8 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
 
 
 def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],
-                     plot: str | None = None) -> None:
-    """Print a comparison, and where its results are."""
+                     pictures: Sequence[str] = ()) -> None:
+    """Print a comparison, and where its results and pictures are."""
     figures = comparison.table
     first = "over\nfirst" if comparison.baseline is None else "over\nbaseline"
     _print_table(figures["label"].tolist(), {
@@ -72,8 +72,8 @@ def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],
         if finished < jobs:
             click.echo(f"{label}: only {finished:,} of {jobs:,} jobs finished, and count")
     click.echo(f"results: {os.fspath(folder)}")
-    if plot is not None:
-        click.echo(f"picture: {plot}")
+    for path in pictures:
+        click.echo(f"picture: {path}")
 
 
 def _print_improvement(factors: pd.DataFrame, baseline: str) -> None:

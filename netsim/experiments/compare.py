@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from netsim.allocators import describe, make_allocator
 from netsim.analysis.comparison import check_baseline, improvement_on, table_of
-from netsim.errors import InputError, SpecError
+from netsim.errors import InputError, SpecError, UnknownNameError
 from netsim.experiments.files import load_experiment
 from netsim.experiments.progress import show_progress
 from netsim.experiments.result import Result
@@ -26,6 +26,9 @@ from netsim.model import Workload
 from netsim.network import Topology, read_network
 from netsim.traces import read_workload
 from netsim.units import Quantity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Comparison", "Policy", "compare", "compare_experiment", "label_of"]
 
@@ -96,6 +99,35 @@ class Comparison:
         """
         chosen = baseline or self.baseline or next(iter(self.results))
         return improvement_on(chosen, self.results, short=short, narrow=narrow)
+
+    def plot(self, kind: str = "jct") -> Axes:
+        """Draw the comparison; see `netsim.analysis.pictures.PICTURES`.
+
+        Parameters
+        ----------
+        kind : {"jct", "cct", "classes", "links"}
+            Total JCTs over the lower bound; the distributions of CCTs; how many times shorter
+            mean CCTs are than the baseline's, by class; the utilisation of links over time.
+
+        Returns
+        -------
+        Axes
+            The first where there are several; its ``figure`` has all.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such picture.
+        MissingExtraError
+            If matplotlib is not installed.
+        InputError
+            If there is nothing to draw.
+        """
+        from netsim.analysis.pictures import PICTURES
+
+        if kind not in PICTURES:
+            raise UnknownNameError("picture", kind, PICTURES)
+        return PICTURES[kind].draw(self)
 
     def save(self, folder: str | Path) -> Path:
         """Write ``comparison.csv`` and a folder per run, all of it or nothing.

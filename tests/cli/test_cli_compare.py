@@ -76,6 +76,18 @@ def test_a_picture_on_request(netsim, here) -> None:
                   ).stdout == "c\n"
 
 
+def test_several_pictures_by_kind(netsim, here) -> None:
+    pytest.importorskip("matplotlib")
+    files = {"jct": "p/a.png", "cct": "b.svg", "classes": "c.pdf", "links": "x=1/d.png"}
+    plots = [word for kind, file in files.items() for word in ("--plot", f"{kind}={file}")]
+    done = netsim("compare", "fig2.toml", "--set", 'record=["coflows", "links"]', *plots,
+                  "--plot", "p/x=1.png")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-5:] == [
+        f"picture: {file}" for file in (*files.values(), "p/x=1.png")]
+    assert all((here / file).is_file() for file in (*files.values(), "p/x=1.png"))
+
+
 def test_jobs_that_did_not_finish_are_said(netsim) -> None:
     lines = netsim("compare", "fig2.toml", "--set", "until=14").stdout.splitlines()
     assert "parrot: only 1 of 2 jobs finished, and count" in lines
@@ -92,6 +104,11 @@ def test_jobs_that_did_not_finish_are_said(netsim) -> None:
     (["--baseline", "lccf"], "unknown baseline 'lccf'; choose from: lccf (work_conservation=none), "
      "parrot\n"),
     (["--set", "compare.allocators=[]"], "compare.allocators: is empty"),
+    (["--plot", "ccts=a.png"], "unknown picture 'ccts' (did you mean 'cct'?); choose from: cct, "
+     "classes, jct, links\n"),
+    (["--plot", "links=a.png"], "the picture 'links' needs links recorded: record = [\"jobs\", "
+     "\"coflows\", \"links\"]\n"),
+    (["--plot", "cct=a.xyz"], "a.xyz: a picture's suffix must be one of .pdf, .png, .svg\n"),
     (["--plot", "a.xyz"], "a.xyz: a picture's suffix must be one of .pdf, .png, .svg\n"),
     (["--plot", "fig2.toml/a.png"], "fig2.toml/a.png: cannot be written: "),
     (["--out", "fig2.toml"], "fig2.toml: is a file, not a folder\n"),
