@@ -129,7 +129,7 @@ def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None) -> Axes:
     if not labels:
         raise InputError("there is nothing to draw: no factor of improvement on the baseline")
     classes = [name for name in (*CLASSES, ALL) if name in set(known["class"])]
-    height = len(labels) + _GAP
+    height = max(len(labels) + _GAP, 2.2)  # of a label in two lines
     if ax is None:
         ax = new_axes(height_in=0.75 + _BAR_IN * height * len(classes))
     ratios = known.set_index(["class", "label"])["cct_mean"]
@@ -146,7 +146,7 @@ def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.set_yticks([place * height + (len(labels) - 1) / 2 for place in range(len(classes))],
                   [f"{name}\n{counts[name]:,} coflows" for name in classes])
     _set_scale(ax, ratios.to_numpy())
-    ax.set_ylim(len(classes) * height - _GAP - 0.1, -0.9)
+    ax.set_ylim((len(classes) - 1) * height + len(labels) - 0.1, -0.9)
     dress(ax, "x")
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
@@ -160,7 +160,7 @@ def _draw_bar(ax: Axes, y: float, ratio: float, index: int) -> None:
     ax.barh(y, ratio - 1, left=1, height=0.84,
             zorder=2, **fill(colour(index), light=index >= len(COLOURS)))
     halo = [withStroke(linewidth=1.8, foreground="white")]  # over the mark
-    ax.annotate(f"{ratio:.2f}", (ratio, y), (2 if ratio >= 1 else -2, 0),
+    ax.annotate(f"{ratio:.3g}", (ratio, y), (2 if ratio >= 1 else -2, 0),
                 textcoords="offset points", va="center", ha="left" if ratio >= 1 else "right",
                 fontsize=6, color=INK, path_effects=halo)
 
@@ -173,7 +173,7 @@ def _set_scale(ax: Axes, ratios: NDArray[np.float64]) -> None:
     room = max(high / low, 1.5) ** 0.16
     ax.set_xscale("log")
     ax.set_xlim(low / (room if low < 1 else 1.02), high * room)
-    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("mean CCT, times shorter than the baseline's", fontsize=7.5, color=INK)

@@ -95,7 +95,7 @@ def test_bars_stand_from_one_and_marks_where_nothing_waits(compared):
     ends = [patch.get_x() + patch.get_width() for patch in ax.patches]
     assert {patch.get_x() for patch in ax.patches} == {1}
     assert ends == pytest.approx([2, 1, 17 / 13])
-    assert texts(ax.texts) == ["2.00", "1.00", "1.31"]
+    assert texts(ax.texts) == ["2", "1", "1.31"]
     assert texts(ax.get_yticklabels()) == ["short narrow\n2 coflows", "long narrow\n1 coflows",
                                            "all\n3 coflows"]
     marks = [line.get_xdata()[0] for line in ax.get_lines()]
