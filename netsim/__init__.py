@@ -19,6 +19,9 @@ from netsim._version import __version__
 
 if TYPE_CHECKING:
     from netsim.allocators import ALLOCATORS, make_allocator
+    from netsim.analysis.bounds import LowerBounds, lower_bounds
+    from netsim.analysis.coflows import by_class, classify_coflows
+    from netsim.analysis.links import coflows_at_bottleneck, link_utilisation, share_at_bottleneck
     from netsim.errors import (
         AllocationError,
         InputError,
@@ -67,6 +70,9 @@ if TYPE_CHECKING:
 
 _HOME = {
     "netsim.allocators": ("ALLOCATORS", "make_allocator"),
+    "netsim.analysis.bounds": ("LowerBounds", "lower_bounds"),
+    "netsim.analysis.coflows": ("by_class", "classify_coflows"),
+    "netsim.analysis.links": ("coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck"),
     "netsim.errors": ("AllocationError", "InputError", "MissingExtraError", "NetsimError",
                       "NetsimWarning", "OutputError", "SpecError", "StalledError", "TraceError",
                       "UnitError", "UnknownNameError"),

@@ -15,7 +15,8 @@ PACKAGE = Path(netsim.__file__).parent
 LAYERS = ["errors", "_version", "streams", "units", "checks", "model", "network", "fabric",
           "allocators", "jobs", "experiments", "testing", "cli"]
 ONLY = {"traces": {"errors", "units", "model", "streams"},
-        "analysis": {"errors", "units", "experiments"},
+        "analysis": {"errors", "units", "model", "network", "traces", "fabric", "jobs",
+                     "experiments"},
         "allocators": {"errors", "units", "checks", "fabric"}}
 SIMPY = {"fabric/fabric.py", "jobs/process.py", "experiments/simulate.py"}
 

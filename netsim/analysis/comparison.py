@@ -3,29 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from netsim.analysis.metrics import times
+from netsim.analysis.coflows import ALL, classify_coflows, each_class
+from netsim.analysis.metrics import spread, times
+from netsim.errors import UnknownNameError
+from netsim.units import Quantity
 
 if TYPE_CHECKING:
     from netsim.experiments.result import Result
 
-__all__ = ["LOWER_BOUND", "table_of"]
+__all__ = ["LOWER_BOUND", "check_baseline", "improvement_on", "table_of"]
 
 #: The label of the last row.
 LOWER_BOUND = "lower bound"
 
 
-def table_of(results: Mapping[str, Result]) -> pd.DataFrame:
+#: What makes a coflow the same in two runs, whatever the order in which it finished.
+_COFLOW = ["job", "iteration", "stage"]
+
+
+def check_baseline(baseline: str, labels: Iterable[str]) -> None:
+    """Refuse a baseline that is not compared.
+
+    Raises
+    ------
+    UnknownNameError
+        With the labels to choose from.
+    """
+    if baseline not in labels:
+        raise UnknownNameError("baseline", baseline, labels)
+
+
+def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.DataFrame:
     """Return one row per result, in their order, and last a row for the lower bound.
 
     Parameters
     ----------
     results : mapping of str to Result
-        By label, all of one workload; the first is the baseline.
+        By label, all of one workload.
+    baseline : str, optional
+        A label; the first if not given.
 
     Returns
     -------
@@ -49,11 +70,15 @@ def table_of(results: Mapping[str, Result]) -> pd.DataFrame:
     rows = [_row(label, result, results) for label, result in results.items()]
     rows.append(_bound(next(iter(results.values()))))
     table = pd.DataFrame(rows)
-    baseline, jobs = rows[0], len(next(iter(results.values())).jobs)
-    whole = table["jobs_finished"].eq(jobs) & (baseline["jobs_finished"] == jobs)
-    ratio = (table["jct_total_s"] / baseline["jct_total_s"]).where(whole)
+    base, jobs = rows[_place(baseline, results)], len(next(iter(results.values())).jobs)
+    whole = table["jobs_finished"].eq(jobs) & (base["jobs_finished"] == jobs)
+    ratio = (table["jct_total_s"] / base["jct_total_s"]).where(whole)
     table.insert(list(table.columns).index("over_lower_bound") + 1, "over_baseline", ratio)
     return table.astype({"decisions": "Int64"})
+
+
+def _place(baseline: str | None, results: Mapping[str, Result]) -> int:
+    return 0 if baseline is None else list(results).index(baseline)
 
 
 def _row(label: str, result: Result, results: Mapping[str, Result]) -> dict[str, Any]:
@@ -107,3 +132,89 @@ def _scheme(label: str, results: Mapping[str, Result]) -> str:
         if other != label and theirs | {"work_conservation": "none"} == own:
             return other
     return label
+
+
+def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quantity = "5MB",
+                   narrow: int = 50) -> pd.DataFrame:
+    """Return how many times better than a baseline each other run is, by class of coflow.
+
+    The factor of improvement of the Varys and Aalo papers: the baseline's figure over that of
+    the run, so that more than 1 is better.
+
+    Parameters
+    ----------
+    baseline : str
+        The label of a result.
+    results : mapping of str to Result
+        By label, all of one workload.
+    short, narrow
+        As for `netsim.classify_coflows`.
+
+    Returns
+    -------
+    DataFrame
+        Tidy: a row per label, but for the baseline's, and class; last those of the lower bound,
+        every coflow alone on the network, which no factor can exceed. With the columns
+
+        label, class, coflows
+            One of `netsim.analysis.coflows.CLASSES`, or ``"all"``; how many the baseline has
+            completed. Only ``"all"`` where the baseline did not record coflows.
+        cct_mean, cct_p50, cct_p95, cct_p99
+            The ratio of the means, and of the percentiles, of the CCTs.
+        cct_each
+            The mean of the ratios coflow by coflow; of those that have bytes.
+        jct_total
+            The ratio of the total JCTs, in the rows of ``"all"``.
+
+        NaN where one of the two did not finish all jobs, or did not record coflows.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such label.
+    InputError
+        If a threshold is not allowed.
+    """
+    check_baseline(baseline, results)
+    base = results[baseline]
+    classes = _classes(base, short, narrow)
+    rows = []
+    for label, result in results.items():
+        if label != baseline:
+            rows += _factors(label, classes, _ccts(result), base, result.jobs["jct_s"])
+    rows += _factors(LOWER_BOUND, classes, classes[ALL]["gamma_s"], base,
+                     base.jobs["lower_bound_s"])
+    return pd.DataFrame(rows)
+
+
+def _classes(result: Result, short: Quantity, narrow: int) -> dict[str, pd.DataFrame]:
+    """Return the coflows of each class and of all, by what makes them the same in two runs."""
+    if result.coflows is None:
+        return {ALL: pd.DataFrame({"cct_s": [], "gamma_s": []})}
+    coflows = classify_coflows(result, short=short, narrow=narrow)
+    return dict(each_class(_keyed(coflows)))
+
+
+def _keyed(coflows: pd.DataFrame) -> pd.DataFrame:
+    return coflows.astype({"stage": str}).set_index(_COFLOW)
+
+
+def _ccts(result: Result) -> pd.Series | None:
+    return None if result.coflows is None else _keyed(result.coflows)["cct_s"]
+
+
+def _factors(label: str, classes: Mapping[str, pd.DataFrame], ccts: pd.Series | None,
+             base: Result, jcts: pd.Series) -> list[dict[str, Any]]:
+    """Return the rows of one label, given its CCTs and JCTs."""
+    whole = base.jobs["jct_s"].notna().all() and jcts.notna().all()
+    rows = []
+    for name, group in classes.items():
+        before = group["cct_s"]
+        after = ccts.reindex(group.index) if whole and ccts is not None else before * math.nan
+        old, new = spread(before), spread(after)
+        rows.append({"label": label, "class": name, "coflows": len(group)}
+                    | {f"cct_{figure}": _ratio(old[figure], new[figure]) for figure in old}
+                    | {"cct_each": (before / after.where(after > 0)).mean(),
+                       "jct_total": _ratio(base.jobs["jct_s"].sum(), jcts.sum())
+                       if whole and name == ALL else math.nan})
+    return rows

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from netsim.experiments.result import Result
 
-__all__ = ["OF_RUN", "deadlines", "summarise", "times"]
+__all__ = ["OF_RUN", "deadlines", "spread", "summarise", "times"]
 
 PERCENTILES = (50, 95, 99)
 
@@ -33,14 +33,17 @@ def times(values: pd.Series, name: str) -> dict[str, float]:
     name : str
         Prefix of the keys, such as ``"jct"``.
     """
+    return {f"{name}_total_s": float(values.dropna().to_numpy().sum())} | {
+        f"{name}_{key}_s": value for key, value in spread(values).items()}
+
+
+def spread(values: pd.Series) -> dict[str, float]:
+    """Return the ``mean``, ``p50``, ``p95`` and ``p99`` of what is not NaN; all NaN of nothing."""
     known = values.dropna().to_numpy()
-    found = {f"{name}_total_s": float(known.sum()), f"{name}_mean_s": float("nan")}
-    found |= {f"{name}_p{percent}_s": float("nan") for percent in PERCENTILES}
-    if len(known):
-        found[f"{name}_mean_s"] = float(known.mean())
-        for percent in PERCENTILES:
-            found[f"{name}_p{percent}_s"] = float(np.percentile(known, percent))
-    return found
+    if not len(known):
+        return dict.fromkeys(("mean", *(f"p{percent}" for percent in PERCENTILES)), float("nan"))
+    return {"mean": float(known.mean())} | {
+        f"p{percent}": float(np.percentile(known, percent)) for percent in PERCENTILES}
 
 
 def deadlines(coflows: pd.DataFrame, overdue: int = 0) -> dict[str, float]:

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import secrets
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from netsim.analysis.comparison import LOWER_BOUND
-from netsim.errors import InputError, MissingExtraError, OutputError
+from netsim.analysis.style import (
+    COLOURS,
+    INK,
+    colour,
+    dress,
+    fill,
+    new_axes,
+    require_matplotlib,
+    short,
+)
+from netsim.errors import InputError, OutputError
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["check_plottable", "require_matplotlib", "save_plot", "total_jct_bars"]
-
-#: Okabe and Ito's colours, which are apart for every kind of colour vision.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+__all__ = ["check_plottable", "save_plot", "total_jct_bars"]
 
 SUFFIXES = (".pdf", ".png", ".svg")
 
-_WIDTH_IN = 3.5  # a column of a two-column paper
 _BAR_IN, _GAP = 0.15, 0.7
-_INK, _GREY = "#222222", "#cccccc"
 
 
 class _Bar(NamedTuple):
@@ -69,11 +72,11 @@ def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | 
         raise InputError("there is nothing to draw: no table has a row of an allocator")
     bars = [bar for _, group in groups for bar in group]
     if ax is None:
-        ax = _new_axes(height_in=1.0 + _BAR_IN * (bars[-1].y + 1))
+        ax = new_axes(height_in=1.0 + _BAR_IN * (bars[-1].y + 1))
     for bar in bars:
         _draw(ax, bar)
     ax.set_yticks([sum(bar.y for bar in group) / len(group) for _, group in groups],
-                  [_short(scheme) for scheme, _ in groups])
+                  [short(scheme) for scheme, _ in groups])
     _finish(ax, bars)
     _add_legend(ax, bars, list(tables))
     return ax
@@ -87,33 +90,19 @@ def _groups(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, list[_Bar
     for scheme in schemes:
         group = []
         for index, table in enumerate(tables.values()):
-            colour = COLOURS[index % len(COLOURS)]
             for row in table[table["scheme"] == scheme].itertuples():
-                group.append(_Bar(y, row.over_lower_bound, colour,
+                group.append(_Bar(y, row.over_lower_bound, colour(index),
                                   row.work_conservation == "none"))
                 y += 1
         yield scheme, group
         y += _GAP
 
 
-def _new_axes(height_in: float) -> Axes:
-    from matplotlib.figure import Figure  # not pyplot: it keeps every figure for ever
-
-    figure = Figure(figsize=(_WIDTH_IN, height_in), dpi=200, layout="constrained")
-    return figure.subplots()
-
-
 def _draw(ax: Axes, bar: _Bar) -> None:
     if math.isfinite(bar.ratio):
-        ax.barh(bar.y, bar.ratio - 1, left=1, height=0.86, **_style(bar.colour, bar.hollow))
+        ax.barh(bar.y, bar.ratio - 1, left=1, height=0.86, **fill(bar.colour, light=bar.hollow))
     ax.annotate(_figures(bar.ratio), (bar.ratio if math.isfinite(bar.ratio) else 1, bar.y), (2, 0),
-                textcoords="offset points", va="center", fontsize=6.5, color=_INK)
-
-
-def _short(label: str) -> str:
-    """Return a label with words for options that speak for themselves, in lines that are short."""
-    words = re.sub(r"\b\w+=([A-Za-z])", r"\1", label)
-    return words.replace(" (", "\n(").replace(", ", ",\n") if len(words) > 18 else words
+                textcoords="offset points", va="center", fontsize=6.5, color=INK)
 
 
 def _figures(ratio: float) -> str:
@@ -121,14 +110,6 @@ def _figures(ratio: float) -> str:
     if not math.isfinite(ratio):
         return "no job finished"
     return f"{ratio:,.{2 if ratio < 9.995 else 1 if ratio < 99.95 else 0}f}"
-
-
-def _style(colour: str, hollow: bool) -> dict[str, Any]:
-    from matplotlib.colors import to_rgb
-
-    # Mixed with white rather than transparent: the grid must not show through.
-    light = tuple(0.75 + 0.25 * part for part in to_rgb(colour))
-    return {"facecolor": light if hollow else colour, "edgecolor": colour, "linewidth": 0.8}
 
 
 def _finish(ax: Axes, bars: list[_Bar]) -> None:
@@ -142,14 +123,9 @@ def _finish(ax: Axes, bars: list[_Bar]) -> None:
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel("total JCT / lower bound  (1 = every job alone)", fontsize=7.5, color=_INK)
-    ax.tick_params(labelsize=7.5, labelcolor=_INK, color=_GREY)
+    ax.set_xlabel("total JCT / lower bound  (1 = every job alone)", fontsize=7.5, color=INK)
+    dress(ax, "x")
     ax.tick_params(axis="y", length=0)
-    ax.tick_params(axis="x", which="minor", length=0)
-    ax.grid(axis="x", color=_GREY, linewidth=0.4)
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right", "bottom"]].set_visible(False)
-    ax.spines["left"].set_color(_INK)
 
 
 def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:
@@ -158,15 +134,15 @@ def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:
 
     entries = []
     if len(names) > 1:
-        entries += [Patch(label=name, **_style(COLOURS[index % len(COLOURS)], False))
+        entries += [Patch(label=name, **fill(colour(index), light=False))
                     for index, name in enumerate(names)]
     if any(bar.hollow for bar in bars):
         tone = "#555555" if len(names) > 1 else COLOURS[0]
-        entries += [Patch(label="with work conservation", **_style(tone, False)),
-                    Patch(label="without", **_style(tone, True))]
+        entries += [Patch(label="with work conservation", **fill(tone, light=False)),
+                    Patch(label="without", **fill(tone, light=True))]
     if entries:
         ax.legend(handles=entries, loc="lower right", bbox_to_anchor=(1, 1), ncols=2,
-                  frameon=False, fontsize=7, labelcolor=_INK, handlelength=1.2, borderpad=0.1,
+                  frameon=False, fontsize=7, labelcolor=INK, handlelength=1.2, borderpad=0.1,
                   columnspacing=1.5, handletextpad=0.5)
 
 
@@ -216,15 +192,3 @@ def save_plot(ax: Axes, path: str | Path) -> Path:
 def _dateless(path: Path) -> dict[str, None]:
     """Return the metadata that keeps the time of day out of a file."""
     return {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix.lower(), {})
-
-
-def require_matplotlib() -> None:
-    """Refuse to draw without matplotlib; it is imported where something is drawn.
-
-    Raises
-    ------
-    MissingExtraError
-        If it is not installed.
-    """
-    if find_spec("matplotlib") is None:
-        raise MissingExtraError("matplotlib", "plot")

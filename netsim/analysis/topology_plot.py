@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 
-from netsim.analysis.plots import COLOURS, require_matplotlib
+from netsim.analysis.style import COLOURS, INK, new_axes, require_matplotlib
 from netsim.units import format_rate
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ __all__ = ["topology_picture"]
 
 Places = dict[Any, tuple[float, float]]
 
-_INK, _GREY = "#222222", "#8c8c8c"
+_GREY = "#8c8c8c"
 _THIN, _THICK = 0.4, 2.6
 _LABELLED = 16  # in a row; more would not be legible
 _LARGE = 500  # networkx then wants SciPy
@@ -55,22 +55,15 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | No
     rows = _rows(graph, layers)
     places = _in_rows(graph, rows) if layered else _flat(graph)
     if ax is None:
-        ax = _new_axes(len(set(rows.values())) - 1, layered)
+        layers_above = len(set(rows.values())) - 1
+        ax = new_axes(1.6 + 1.2 * layers_above, 7.0) if layered else new_axes(4.5, 4.5)
     widths = _draw_links(ax, graph, places)
     for row in sorted(set(rows.values())):
         _draw_nodes(ax, [node for node in graph if rows[node] == row], places, row, layered)
     _explain(ax, widths)
-    ax.set_title(str(graph.name or ""), fontsize=9, color=_INK, pad=22 if layered else 12)
+    ax.set_title(str(graph.name or ""), fontsize=9, color=INK, pad=22 if layered else 12)
     ax.axis("off")
     return ax
-
-
-def _new_axes(layers: int, layered: bool) -> Axes:
-    from matplotlib.figure import Figure  # not pyplot: it keeps every figure for ever
-
-    size = (7.0, 1.6 + 1.2 * layers) if layered else (4.5, 4.5)
-    axes: Axes = Figure(figsize=size, dpi=200, layout="constrained").subplots()
-    return axes
 
 
 def _rows(graph: nx.DiGraph, layers: Mapping[Any, int]) -> dict[Any, int]:
@@ -153,10 +146,10 @@ def _draw_nodes(ax: Axes, nodes: list[Any], places: Places, row: int, layered: b
         for node in nodes:
             ax.annotate(str(node), places[node], (0, -6 if below else 6), fontsize=5.5,
                         textcoords="offset points", ha="center", va="top" if below else "bottom",
-                        color=_INK, path_effects=halo, rotation=0 if len(nodes) <= 8 else 25)
+                        color=INK, path_effects=halo, rotation=0 if len(nodes) <= 8 else 25)
     elif layered:
         ax.annotate(f"{len(nodes):,} {'switches' if row else 'hosts'}", (1.01, row), va="center",
-                    fontsize=7, color=_INK, annotation_clip=False)
+                    fontsize=7, color=INK, annotation_clip=False)
 
 
 def _explain(ax: Axes, widths: dict[float, float]) -> None:
@@ -169,4 +162,4 @@ def _explain(ax: Axes, widths: dict[float, float]) -> None:
              for rate in shown]
     if lines:
         ax.legend(handles=lines, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=len(lines),
-                  frameon=False, fontsize=7, labelcolor=_INK)
+                  frameon=False, fontsize=7, labelcolor=INK)

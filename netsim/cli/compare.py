@@ -15,13 +15,20 @@ __all__ = ["compare"]
 @experiment_options
 @click.option("--allocator", "allocators", multiple=True, metavar="NAME,...",
               help="Allocators to compare, instead of those of the file; with options as in "
-                   "parrot:work_conservation=none. The first is the baseline.")
-@click.option("--plot", type=click.Path(), metavar="FILE",
-              help="Draw the total JCTs as a .png, .pdf or .svg.")
+                   "parrot:work_conservation=none.")
+@click.option("--baseline", metavar="NAME",
+              help="The allocator, by its label in the table, to hold the others against, also "
+                   "by class of coflow; the first one by default.")
+@click.option("--plot", "plots", multiple=True, metavar="[KIND=]FILE",
+              help="Draw as a .png, .pdf or .svg; any number of times. KIND is jct (total JCTs, if "
+                   "not given), cct (distributions), classes (mean CCTs against the baseline, by "
+                   "class of coflow) or links (utilisation over time).")
 def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
-            quiet: bool, allocators: tuple[str, ...], plot: str | None) -> None:
+            quiet: bool, allocators: tuple[str, ...], baseline: str | None,
+            plots: tuple[str, ...]) -> None:
     """Run an experiment under several allocators and compare them."""
-    from netsim.analysis.plots import check_plottable, save_plot, total_jct_bars
+    from netsim.analysis.pictures import check_picture
+    from netsim.analysis.plots import check_plottable, save_plot
     from netsim.cli.tables import print_comparison
     from netsim.experiments.compare import compare_experiment
 
@@ -29,14 +36,24 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
     if allocators:
         names = [name.strip() for each in allocators for name in each.split(",")]
         changes.append(f"compare.allocators={json.dumps(names)}")
+    if baseline is not None:
+        changes.append(f"compare.baseline={json.dumps(baseline)}")
     loaded, folder = prepared(experiment, changes, out, single=False)
-    if plot is not None:
-        check_plottable(plot)
+    pictures = [_picture(given) for given in plots]
+    for kind, path in pictures:
+        check_picture(kind, loaded.record)
+        check_plottable(path)
     comparison = compare_experiment(loaded, progress=not quiet)
     comparison.save(folder)
-    if plot is not None:
-        save_plot(total_jct_bars(comparison.table), plot)
+    for kind, path in pictures:
+        save_plot(comparison.plot(kind), path)
     if quiet:
         click.echo(folder)
     else:
-        print_comparison(comparison, folder, plot)
+        print_comparison(comparison, folder, [path for _, path in pictures])
+
+
+def _picture(given: str) -> tuple[str, str]:
+    """Return the kind and the file of ``[KIND=]FILE``."""
+    kind, equals, path = given.partition("=")
+    return (kind, path) if equals and kind.isidentifier() else ("jct", given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -12,9 +12,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from netsim.analysis.coflows import ALL, CLASSES
 from netsim.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from netsim.experiments.compare import Comparison
     from netsim.experiments.result import Result
 
@@ -25,6 +28,9 @@ _COLUMNS = {
     "over\nfirst": "over_baseline", "mean\nJCT (s)": "jct_mean_s", "p95\nJCT (s)": "jct_p95_s",
     "mean\nCCT (s)": "cct_mean_s", "makespan\n(s)": "makespan_s",
 }
+
+#: Beside the means by class, those of the row of all classes.
+_OF_ALL = {"all\np95": "cct_p95", "each\nCCT": "cct_each", "total\nJCT": "jct_total"}
 
 
 def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
@@ -55,28 +61,53 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
 
 
 def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],
-                     plot: str | None = None) -> None:
-    """Print a comparison, and where its results are."""
+                     pictures: Sequence[str] = ()) -> None:
+    """Print a comparison, and where its results and pictures are."""
+    figures = comparison.table
+    first = "over\nfirst" if comparison.baseline is None else "over\nbaseline"
+    _print_table(figures["label"].tolist(), {
+        first if heading == "over\nfirst" else heading: _aligned(figures[key].tolist())
+        for heading, key in _COLUMNS.items()})
+    if comparison.baseline is not None:
+        _print_improvement(comparison.against(), comparison.baseline)
+    jobs = figures["jobs_finished"].iloc[-1]  # of the bound: all
+    for label, finished in zip(figures["label"], figures["jobs_finished"], strict=True):
+        if finished < jobs:
+            click.echo(f"{label}: only {finished:,} of {jobs:,} jobs finished, and count")
+    click.echo(f"results: {os.fspath(folder)}")
+    for path in pictures:
+        click.echo(f"picture: {path}")
+
+
+def _print_improvement(factors: pd.DataFrame, baseline: str) -> None:
+    """Print the means of each class that has coflows, and other figures of all."""
+    means = factors.pivot(index="label", columns="class", values="cct_mean")
+    overall = factors[factors["class"] == ALL].set_index("label")
+    shown = [name for name in (*CLASSES, ALL) if name in means and means[name].notna().any()]
+    columns = {f"{name} mean".replace(" ", "\n"): means.loc[overall.index, name]
+               for name in shown}
+    columns |= {heading: overall[key] for heading, key in _OF_ALL.items()
+                if overall[key].notna().any()}
+    if not columns:
+        return  # jobs have not finished, which is said
+    click.echo(f"\nTimes of {baseline} over those of the others; more than 1 is better than it:\n")
+    _print_table(overall.index.tolist(), {
+        heading: [f"{value:,.2f}" if math.isfinite(value) else "-" for value in column]
+        for heading, column in columns.items()})
+
+
+def _print_table(labels: Sequence[str], columns: Mapping[str, Sequence[str]]) -> None:
     console = Console(highlight=False)
     # Too narrow a terminal breaks lines, and a pipe takes them as long as they are.
     console.width = max(console.width, 100) if console.is_terminal else 160
     table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False,
                   padding=(0, 1 if console.is_terminal else 2, 0, 0))
     table.add_column("allocator", vertical="bottom", overflow="fold")
-    for heading in _COLUMNS:
-        table.add_column(heading, justify="right", no_wrap=True)
-    figures = comparison.table
-    columns = [_aligned(figures[key].tolist()) for key in _COLUMNS.values()]
-    for label, *row in zip(figures["label"], *columns, strict=True):
+    for heading in columns:
+        table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
+    for label, *row in zip(labels, *columns.values(), strict=True):
         table.add_row(label, *row)
     console.print(table)
-    jobs = figures["jobs_finished"].iloc[-1]  # of the bound: all
-    for label, finished in zip(figures["label"], figures["jobs_finished"], strict=True):
-        if finished < jobs:
-            click.echo(f"{label}: only {finished:,} of {jobs:,} jobs finished, and count")
-    click.echo(f"results: {os.fspath(folder)}")
-    if plot is not None:
-        click.echo(f"picture: {plot}")
 
 
 def _spread(summary: dict[str, float], name: str) -> str:

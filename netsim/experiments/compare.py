@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from netsim.allocators import PRESETS, allocator_options, describe, make_allocator
-from netsim.analysis.comparison import table_of
-from netsim.errors import InputError, SpecError
+from netsim.analysis.comparison import check_baseline, improvement_on, table_of
+from netsim.errors import InputError, SpecError, UnknownNameError
 from netsim.experiments.files import load_experiment
 from netsim.experiments.progress import show_progress
 from netsim.experiments.result import Result
@@ -23,6 +23,10 @@ from netsim.experiments.store import save_comparison
 from netsim.fabric.policy import Allocator
 from netsim.model import JobSpec, Workload
 from netsim.network import Topology
+from netsim.units import Quantity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Comparison", "Policy", "compare", "compare_experiment", "label_of"]
 
@@ -37,28 +41,107 @@ class Comparison:
     Attributes
     ----------
     results : mapping of str to Result
-        By label, in the order in which they were asked for. The first is the baseline.
+        By label, in the order in which they were asked for.
     spec : mapping or None
         The experiment that it came from, resolved.
+    baseline : str or None
+        The label that the others are held against; the first if None.
     """
 
     results: Mapping[str, Result]
     spec: Mapping[str, Any] | None = None
+    baseline: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.baseline is not None:
+            check_baseline(self.baseline, self.results)
 
     @cached_property
     def table(self) -> pd.DataFrame:
         """One row per allocator and one for the lower bound; see `netsim.analysis.comparison`."""
-        return table_of(self.results)
+        return table_of(self.results, self.baseline)
+
+    def against(self, baseline: str | None = None, *, short: Quantity = "5MB", narrow: int = 50
+                ) -> pd.DataFrame:
+        """Return how many times better each run is than the baseline, by class of coflow.
+
+        Parameters
+        ----------
+        baseline : str, optional
+            A label; that of the comparison if not given.
+        short, narrow
+            As for `netsim.classify_coflows`.
+
+        Returns
+        -------
+        DataFrame
+            See `netsim.analysis.comparison.improvement_on`.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such label.
+        InputError
+            If a threshold is not allowed.
+
+        Examples
+        --------
+        >>> import netsim
+        >>> compared = netsim.compare("parrot-fig2", "parrot-fig2", ["sebf", "aalo", "maxmin"])
+        >>> factors = compared.against("maxmin").query("`class` == 'all'")
+        >>> factors[["label", "cct_mean", "cct_each", "jct_total"]].round(2)
+                  label  cct_mean  cct_each  jct_total
+        4          sebf      1.09      1.36       1.09
+        9          aalo      0.92      1.09       0.92
+        14  lower bound      1.71      1.83       1.71
+        """
+        chosen = baseline or self.baseline or next(iter(self.results))
+        return improvement_on(chosen, self.results, short=short, narrow=narrow)
+
+    def plot(self, kind: str = "jct") -> Axes:
+        """Draw the comparison; see `netsim.analysis.pictures.PICTURES`.
+
+        Parameters
+        ----------
+        kind : {"jct", "cct", "classes", "links"}
+            Total JCTs over the lower bound; the distributions of CCTs; how many times shorter
+            mean CCTs are than the baseline's, by class; the utilisation of links over time.
+
+        Returns
+        -------
+        Axes
+            The first where there are several; its ``figure`` has all.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such picture.
+        MissingExtraError
+            If matplotlib is not installed.
+        InputError
+            If there is nothing to draw.
+        """
+        from netsim.analysis.pictures import PICTURES
+
+        if kind not in PICTURES:
+            raise UnknownNameError("picture", kind, PICTURES)
+        return PICTURES[kind].draw(self)
 
     def save(self, folder: str | Path) -> Path:
         """Write ``comparison.csv`` and a folder per run, all of it or nothing.
+
+        And `against` the baseline, if one is named, as ``improvement.csv``.
 
         Raises
         ------
         OutputError
             If the folder cannot be written, or holds something else than results.
         """
-        return save_comparison(self.table, self.results, self.spec, folder)
+        # Without wall-clock times: the same experiment gives the same bytes.
+        tables = {"comparison": self.table.drop(columns="wall_s")}
+        if self.baseline is not None:
+            tables["improvement"] = self.against()
+        return save_comparison(tables, self.results, self.spec, folder)
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.results)}>"
@@ -66,8 +149,9 @@ class Comparison:
 
 def compare(network: Topology | str | Path,
             workload: Workload | Sequence[JobSpec] | str | Path,
-            allocators: Sequence[Policy] | Mapping[str, Policy], *, seed: int = 0,
-            progress: bool | Callable[[int, int], None] = False, **settings: Any) -> Comparison:
+            allocators: Sequence[Policy] | Mapping[str, Policy], *, baseline: str | None = None,
+            seed: int = 0, progress: bool | Callable[[int, int], None] = False, **settings: Any
+            ) -> Comparison:
     """Simulate a workload under several allocators.
 
     Parameters
@@ -76,7 +160,9 @@ def compare(network: Topology | str | Path,
         As for `netsim.simulate`.
     allocators : sequence or mapping
         Names, tables, classes or instances; ``"parrot:theta_max=0.6"`` is a name with an
-        option. A mapping gives the labels. The first is the baseline.
+        option. A mapping gives the labels.
+    baseline : str, optional
+        The label of the one that the others are held against; the first if not given.
     **settings
         The other keywords of `netsim.simulate`: observe_interval, until, record, events, check.
 
@@ -87,7 +173,8 @@ def compare(network: Topology | str | Path,
     Raises
     ------
     InputError
-        If there is nothing to compare, two allocators have one label, or an argument is wrong.
+        If there is nothing to compare, two allocators have one label, the baseline has none of
+        the labels, or an argument is wrong.
     NetsimError
         As `netsim.simulate` does.
 
@@ -103,13 +190,15 @@ def compare(network: Topology | str | Path,
     2  lower bound      28.0000
     """
     policies = _labelled(allocators)
+    if baseline is not None:
+        check_baseline(baseline, policies)
     network, workload = as_network(network), as_workload(workload, seed)
     results = {}
     with show_progress(progress, 1) as report:
         for index, (label, policy) in enumerate(policies.items()):
             results[label] = simulate(network, workload, allocator=policy, seed=seed, **settings,
                                       progress=_share(report, index, len(policies)))
-    return Comparison(results)
+    return Comparison(results, baseline=baseline)
 
 
 def compare_experiment(experiment: Experiment | str | Path, *,
@@ -140,11 +229,11 @@ def compare_experiment(experiment: Experiment | str | Path, *,
         raise SpecError(["compare.allocators: is empty; list what to compare, or give --allocator"])
     compared = compare(experiment.network.built, experiment.workload.built,
                        [table.given for table in tables], progress=progress,
-                       **experiment.settings)
+                       baseline=experiment.compare.baseline, **experiment.settings)
     specs = [experiment.single(table).resolved() for table in tables]
     results = {label: replace(result, spec=spec) for (label, result), spec
                in zip(compared.results.items(), specs, strict=True)}
-    return Comparison(results, experiment.resolved())
+    return Comparison(results, experiment.resolved(), experiment.compare.baseline)
 
 
 def label_of(policy: Policy) -> str:

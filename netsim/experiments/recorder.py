@@ -26,10 +26,12 @@ RECORDS = ("coflows", "decisions", "flows", "jobs", "links")
 _COLUMNS: dict[str, list[tuple[str, str]]] = {
     "coflows": [("coflow", "i8"), ("job", "i8"), ("iteration", "i8"), ("stage", "i4"),
                 ("valid_s", "f8"), ("start_s", "f8"), ("finish_s", "f8"), ("cct_s", "f8"),
-                ("bytes", "f8"), ("width", "i8"), ("gamma_s", "f8"), ("deadline_s", "f8")],
+                ("bytes", "f8"), ("longest_bytes", "f8"), ("width", "i8"), ("gamma_s", "f8"),
+                ("deadline_s", "f8")],
     "flows": [("coflow", "i8"), ("job", "i8"), ("flow", "i8"), ("src", "i8"), ("dst", "i8"),
               ("bytes", "f8"), ("valid_s", "f8"), ("finish_s", "f8")],
-    "links": [("start_s", "f8"), ("end_s", "f8"), ("link", "i8"), ("bytes", "f8")],
+    "links": [("start_s", "f8"), ("end_s", "f8"), ("link", "i8"), ("bytes", "f8"),
+              ("capacity", "f8")],
     "decisions": [("time_s", "f8"), ("jobs", "i8"), ("coflows", "i8"), ("flows", "i8")],
 }
 
@@ -85,6 +87,12 @@ class Recorder:
         How many there are.
     numbers : CoflowNumbers
         Gives coflows their ids.
+    capacity : ndarray of float, shape (links,)
+        Bytes per second that each link has at first; whoever changes one keeps it up to date.
+
+    Attributes
+    ----------
+    capacity : ndarray of float, shape (links,)
 
     Raises
     ------
@@ -92,12 +100,14 @@ class Recorder:
         If there is nothing of such a name to record.
     """
 
-    def __init__(self, record: Sequence[str], jobs: int, numbers: CoflowNumbers) -> None:
+    def __init__(self, record: Sequence[str], jobs: int, numbers: CoflowNumbers,
+                 capacity: NDArray[np.float64]) -> None:
         for name in check_sequence(record, str, "record", "names"):
             if name not in RECORDS:
                 raise UnknownNameError("record", name, RECORDS)
         self.rows = {name: Rows(_COLUMNS[name]) for name in RECORDS
                      if name in record and name != "jobs"}
+        self.capacity = capacity.copy()
         self.coflows_done = 0
         self.jobs_done = 0
         self.bytes_of_job = [0.0] * jobs
@@ -111,6 +121,11 @@ class Recorder:
     def watches_fabric(self) -> bool:
         """Whether it needs to be told of every decision and movement."""
         return not {"decisions", "flows", "links"}.isdisjoint(self.rows)
+
+    @property
+    def follows_rates(self) -> bool:
+        """Whether it needs intervals of constant rates."""
+        return "links" in self.rows
 
     # --- from jobs -------------------------------------------------------------------
 
@@ -130,7 +145,8 @@ class Recorder:
             self.rows["coflows"].append((
                 coflow, job.plan.spec.id, job.iteration, name, transfer.valid_s,
                 transfer.start_s, finish, finish - transfer.valid_s, demand.nbytes,
-                len(demand.flows), demand.gamma, transfer.valid_s + demand.deadline_s))
+                demand.longest, len(demand.flows), demand.gamma,
+                transfer.valid_s + demand.deadline_s))
         if "flows" in self.rows:
             self._add_flows(coflow, job.plan.spec.id, transfer)
 
@@ -165,7 +181,7 @@ class Recorder:
             busy = np.flatnonzero(carried)
             rows = np.empty(len(busy), _COLUMNS["links"])
             rows["start_s"], rows["end_s"] = start, now
-            rows["link"], rows["bytes"] = busy, carried[busy]
+            rows["link"], rows["bytes"], rows["capacity"] = busy, carried[busy], self.capacity[busy]
             self.rows["links"].extend(rows)
 
     def flows_finished(self, transfer: Transfer, flows: NDArray[Any]) -> None:

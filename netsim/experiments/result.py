@@ -27,11 +27,13 @@ class Result:
         finished when the run was stopped are NaN.
     coflows : DataFrame or None
         One row per completed coflow: coflow, job, iteration, stage, valid_s, start_s,
-        finish_s, cct_s, bytes, width (flows with bytes), gamma_s (effective bottleneck),
-        deadline_s (the instant by which it was to finish; NaN if there is none).
+        finish_s, cct_s, bytes, longest_bytes (of its longest flow), width (flows with bytes),
+        gamma_s (effective bottleneck), deadline_s (the instant by which it was to finish; NaN
+        if there is none).
     flows, links, decisions : DataFrame or None
-        Where recorded: a row per flow; per interval between two events and link that
-        carried bytes; per decision, with what the policy inferred.
+        Where recorded: a row per flow; per link and interval of constant rates in which it
+        carried bytes, with its capacity then, in bytes per second; per decision, with what
+        the policy inferred.
     run : mapping
         What identifies the run: allocator, network, workload, seed, version, platform;
         ``stopped_at_s``, when `until` stopped it (None if all jobs finished); its cost:

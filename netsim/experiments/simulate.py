@@ -165,7 +165,7 @@ class _Run:
                                "CapacityEvent or mappings")
         changes = [_resolve(event, network) for event in given]
         self.numbers = CoflowNumbers(workload)
-        self.recorder = Recorder(record, len(workload), self.numbers)
+        self.recorder = Recorder(record, len(workload), self.numbers, network.capacity)
         self.steps = 0
         self.stopped_at_s: float | None = None
         self.env = simpy.Environment()
@@ -183,6 +183,7 @@ class _Run:
 
     def _change(self, link: int, capacity: float, _: simpy.Event) -> None:
         self.fabric.set_capacity(link, capacity)
+        self.recorder.capacity[link] = capacity
 
     def _plan(self, index: int) -> JobPlan:
         job = self.workload.jobs[index]

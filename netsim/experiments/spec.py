@@ -158,6 +158,8 @@ class Experiment(Table):
         if self.compare.allocators:
             listed = [allocator.resolved() for allocator in self.compare.allocators]
             tables["compare"] = {"allocators": listed}
+            if self.compare.baseline is not None:
+                tables["compare"]["baseline"] = self.compare.baseline
         return plain | tables
 
 

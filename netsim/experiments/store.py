@@ -33,7 +33,7 @@ TABLES = ("jobs", "coflows", "flows", "links", "decisions")
 MARKS = ("summary.json", "comparison.csv")
 
 #: What a folder of results may hold besides results: these and pictures.
-_OURS = re.compile(r"spec\.toml|summary\.json|comparison\.csv|"
+_OURS = re.compile(r"spec\.toml|summary\.json|(comparison|improvement)\.csv|"
                    rf"({'|'.join(TABLES)})\.csv|.*\.(png|pdf|svg)")
 
 
@@ -65,15 +65,14 @@ def save_result(result: Result, folder: str | Path) -> Path:
     return Path(folder)
 
 
-def save_comparison(table: pd.DataFrame, results: Mapping[str, Result],
+def save_comparison(tables: Mapping[str, pd.DataFrame], results: Mapping[str, Result],
                     spec: Mapping[str, Any] | None, folder: str | Path) -> Path:
     """Write several results to one folder; see `netsim.experiments.compare.Comparison.save`.
 
     Parameters
     ----------
-    table : DataFrame
-        Written to ``comparison.csv``, but for the wall-clock times: the same experiment gives
-        the same bytes.
+    tables : mapping of str to DataFrame
+        What is said of all of them, ``comparison`` among it; written to a ``.csv`` each.
     results : mapping of str to Result
         By label; each is written to a folder with a name as near to the label as can be.
     spec : mapping or None
@@ -93,7 +92,8 @@ def save_comparison(table: pd.DataFrame, results: Mapping[str, Result],
             path = _free(temporary, re.sub(r"[^\w.=+-]+", "-", label).strip("-.") or "run")
             path.mkdir()
             _write_result(result, path)
-        _write_table(table.drop(columns="wall_s"), temporary / "comparison.csv")
+        for name, table in tables.items():
+            _write_table(table, temporary / f"{name}.csv")
     return Path(folder)
 
 

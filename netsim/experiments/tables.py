@@ -232,10 +232,12 @@ class CompareTable(Table):
     Attributes
     ----------
     allocators : list of AllocatorTable
-        The first is the baseline.
+    baseline : str, optional
+        The label of the one that the others are held against; the first if not given.
     """
 
     allocators: list[AllocatorTable] = []
+    baseline: str | None = None
 
 
 def _ready_made(kind: str, name: str | None, known: Collection[str]) -> str:

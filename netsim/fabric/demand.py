@@ -35,6 +35,8 @@ class Demand:
         One row per link that the coflow uses.
     nbytes : float
         Bytes in total.
+    longest : float
+        Bytes of the longest flow; 0 if there is none.
     gamma : float
         Effective bottleneck at the network's nominal capacities, in seconds.
     weight : float
@@ -47,6 +49,7 @@ class Demand:
     hops: NDArray[Any]
     loads: NDArray[Any]
     nbytes: float
+    longest: float
     gamma: float
     weight: float = 1.0
     deadline_s: float = math.inf
@@ -86,7 +89,9 @@ class Demand:
         gamma = bottleneck(loads, network.capacity)
         for array in (rows, hops, loads):
             array.setflags(write=False)
-        return cls(rows, hops, loads, float(np.add.reduce(rows["size"])), gamma, weight,
+        sizes = rows["size"]
+        longest = float(np.maximum.reduce(sizes, initial=0.0))
+        return cls(rows, hops, loads, float(np.add.reduce(sizes)), longest, gamma, weight,
                    deadline_s)
 
 

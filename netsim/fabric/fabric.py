@@ -62,7 +62,16 @@ class Transfer(simpy.Event):
 
 
 class Observer(Protocol):
-    """Is told what happens on the fabric, for records; see `Fabric`."""
+    """Is told what happens on the fabric, for records; see `Fabric`.
+
+    Attributes
+    ----------
+    follows_rates : bool
+        Whether `moved` must not span the end of a flow, so that rates are constant within.
+    """
+
+    @property
+    def follows_rates(self) -> bool: ...
 
     def decided(self, now: float, fabric: Fabric, allocation: Allocation) -> None:
         """Take note of a decision."""
@@ -120,6 +129,7 @@ class Fabric:
         self._interval = observe_interval
         self._check = check
         self._observer = observer
+        self._follows_rates = observer is not None and observer.follows_rates
         self._submitted: list[Transfer] = []
         self._happened = 0
         self._moved_to = env.now
@@ -249,13 +259,20 @@ class Fabric:
         # What a decision has sped up may end in no time at all.
         if not self._transfers or (now <= start and self._next > now + slack):
             return
+        while self._follows_rates and start < (end := self.table.next_end()) < now:
+            self._advance(start, end, 0.0)
+            start = end
+        self._finished = self._advance(start, now, slack)
+
+    def _advance(self, start: float, now: float, slack: float) -> int:
+        """Let bytes flow at the rates in force; return how many coflows have finished by now."""
         carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
-        self._finished, flows = self.table.advance(
-            max(now - start, 0.0), now, slack, carried)
+        finished, flows = self.table.advance(max(now - start, 0.0), now, slack, carried)
         if flows:
             self._happened |= _FLOW_DONE
         if self._observer is not None:
             self._observer.moved(start, now, carried)
+        return finished
 
     def _complete(self) -> None:
         self._finished = 0
@@ -345,7 +362,8 @@ class Fabric:
         self._happened = 0
         now = self._env.now
         carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
-        until = -math.inf if self._interval else min(self._env.peek(), self._asks_at)
+        stays = self._interval or self._follows_rates
+        until = -math.inf if stays else min(self._env.peek(), self._asks_at)
         if self._service is None:
             self._moved_to, self._next = self.table.share_until(now, until, carried)
         else:

@@ -196,6 +196,14 @@ class FlowTable:
         """Return when the next flow and coflow will complete; see `progress.next_finishes`."""
         return progress.next_finishes(self.coflows, self.flows, self.in_step)
 
+    def next_end(self) -> float:
+        """Return when the next flow that has not ended will; inf if none moves."""
+        if self.in_step:
+            ends = self.coflows["finish"][self.coflows["open"] > 0]
+        else:
+            ends = self.flows["finish"][self.open_flows()[0]]
+        return float(ends.min(initial=np.inf))
+
     def refresh(self) -> None:
         """Bring the coflows' loads and gammas up to date."""
         if not self._fresh:

@@ -41,6 +41,32 @@ def test_allocators_of_the_command_line_replace_those_of_the_file(netsim, here) 
         {"name": "parrot", "theta_max": 0.6, "work_conservation": "uniform"}, {"name": "srpt"}]
 
 
+def test_a_baseline_has_a_table_of_its_own(netsim, here) -> None:
+    """CCTs of max-min: 12 + 16 + 4 + 16 s, 12 of them alone."""
+    done = netsim("compare", "fig2.toml", "--allocator", "sebf,maxmin", "--baseline", "maxmin",
+                  "--set", "observe_interval=0", "--out", "c")
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[1].split()[:4] == ["allocator", "JCT", "(s)", "bound"]
+    assert lines[1].split()[4] == "baseline"
+    assert "Times of maxmin over those of the others; more than 1 is better than it:" in lines
+    bound = next(line for line in lines[lines.index("results: c") - 1:] if "bound" in line)
+    assert bound.split() == ["lower", "bound", "2.00", "1.33", "1.71", "1.40", "1.83", "1.71"]
+    assert all(len(line) <= 100 and line.isascii() for line in lines)
+    assert len(pd.read_csv(here / "c" / "improvement.csv")) == 10
+    assert api.load_experiment(here / "c" / "spec.toml").compare.baseline == "maxmin"
+
+
+def test_a_baseline_where_nothing_can_be_said(netsim) -> None:
+    done = netsim("compare", "fig2.toml", "--baseline", "parrot", "--set", "until=14")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "Times" not in done.stdout
+    assert "parrot: only 1 of 2 jobs finished, and count" in done.stdout
+    jobs = netsim("compare", "fig2.toml", "--baseline", "parrot", "--set", "record=[]").stdout
+    assert [line.split() for line in jobs.splitlines()[-5:-3]] == [
+        ["total"], ["allocator", "JCT"]]
+
+
 def test_a_picture_on_request(netsim, here) -> None:
     pytest.importorskip("matplotlib")
     done = netsim("compare", "fig2.toml", "--plot", "p/a.png")
@@ -48,6 +74,18 @@ def test_a_picture_on_request(netsim, here) -> None:
     assert (here / "p" / "a.png").read_bytes().startswith(b"\x89PNG")
     assert netsim("compare", "fig2.toml", "--plot", "p/a.png", "--out", "c", "--quiet"
                   ).stdout == "c\n"
+
+
+def test_several_pictures_by_kind(netsim, here) -> None:
+    pytest.importorskip("matplotlib")
+    files = {"jct": "p/a.png", "cct": "b.svg", "classes": "c.pdf", "links": "x=1/d.png"}
+    plots = [word for kind, file in files.items() for word in ("--plot", f"{kind}={file}")]
+    done = netsim("compare", "fig2.toml", "--set", 'record=["coflows", "links"]', *plots,
+                  "--plot", "p/x=1.png")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-5:] == [
+        f"picture: {file}" for file in (*files.values(), "p/x=1.png")]
+    assert all((here / file).is_file() for file in (*files.values(), "p/x=1.png"))
 
 
 def test_jobs_that_did_not_finish_are_said(netsim) -> None:
@@ -63,7 +101,14 @@ def test_jobs_that_did_not_finish_are_said(netsim) -> None:
      "option of allocator 'lccf' 'theta_max'; choose from: work_conservation (set by "),
     (["--allocator", "parrot:theta_max=2"], "fig2.toml: compare.allocators.0.theta_max: theta_max"),
     (["--allocator", "parrot,parrot"], "two allocators to compare are the same: 'parrot'"),
+    (["--baseline", "lccf"], "unknown baseline 'lccf'; choose from: lccf (work_conservation=none), "
+     "parrot\n"),
     (["--set", "compare.allocators=[]"], "compare.allocators: is empty"),
+    (["--plot", "ccts=a.png"], "unknown picture 'ccts' (did you mean 'cct'?); choose from: cct, "
+     "classes, jct, links\n"),
+    (["--plot", "links=a.png"], "the picture 'links' needs links recorded: record = [\"jobs\", "
+     "\"coflows\", \"links\"]\n"),
+    (["--plot", "cct=a.xyz"], "a.xyz: a picture's suffix must be one of .pdf, .png, .svg\n"),
     (["--plot", "a.xyz"], "a.xyz: a picture's suffix must be one of .pdf, .png, .svg\n"),
     (["--plot", "fig2.toml/a.png"], "fig2.toml/a.png: cannot be written: "),
     (["--out", "fig2.toml"], "fig2.toml: is a file, not a folder\n"),

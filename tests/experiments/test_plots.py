@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import netsim
-from netsim.analysis.plots import COLOURS, check_plottable, save_plot, total_jct_bars
+from netsim.analysis.plots import check_plottable, save_plot, total_jct_bars
+from netsim.analysis.style import COLOURS
 from netsim.errors import InputError, MissingExtraError, OutputError
 
 pytest.importorskip("matplotlib")

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import netsim
-from netsim.analysis import plots
+from netsim.analysis import style
 from netsim.analysis.topology_plot import _rows, topology_picture
 from netsim.cli.main import main
 from netsim.errors import MissingExtraError
@@ -116,6 +116,6 @@ def test_networks_of_hosts_alone(net) -> None:
 
 
 def test_without_matplotlib(monkeypatch) -> None:
-    monkeypatch.setattr(plots, "find_spec", lambda name: None)
+    monkeypatch.setattr(style, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"matplotlib is not installed.*\[plot\]"):
         topology_picture(netsim.ring(3).to_networkx(), {})

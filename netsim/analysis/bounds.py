@@ -1,0 +1,218 @@
+"""Lower bounds on completion times, for any policy: how far from the best a schedule can be."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from netsim.analysis.emitted import Emitted, emitted
+from netsim.errors import InputError, UnknownNameError
+from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.policy import Event
+from netsim.fabric.view import FabricView
+from netsim.network import Topology, read_network
+
+if TYPE_CHECKING:
+    from netsim.model import Workload
+
+__all__ = ["BOUNDS", "LowerBounds", "lower_bounds", "srpt_total"]
+
+#: The bounds that there are, from the cheapest to the dearest.
+BOUNDS = ("isolation", "single-link", "bssi", "lp")
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LowerBounds:
+    """What no policy can be better than, on one network and workload.
+
+    Attributes
+    ----------
+    coflows : DataFrame
+        One row per coflow: coflow, job, iteration, stage, valid_s and finish_s (at the earliest:
+        every coflow alone on the network), gamma_s (the least CCT), weight.
+    totals : DataFrame
+        One row per bound, by name, with lower bounds on
+
+        finish_s, weighted_finish_s
+            The sum of all finish times, and that with weights, from time 0 on.
+        cct_mean_s
+            The mean CCT.
+
+        NaN where a bound does not hold: ``"single-link"`` is of the unweighted sum, ``"bssi"``
+        and ``"lp"`` are of the weighted one, unless all weights are equal; and where a coflow
+        waits for another, only ``"isolation"`` bounds CCTs, which count from when it was valid.
+    """
+
+    coflows: pd.DataFrame
+    totals: pd.DataFrame
+
+
+def lower_bounds(network: Topology | str | Path, workload: Workload | str | Path, *,
+                 which: Sequence[str] = BOUNDS[:-1], seed: int = 0) -> LowerBounds:
+    """Return lower bounds on the completion times of all coflows of a workload.
+
+    They hold for every policy, at the network's own capacities. A coflow that comes after
+    others, or in a later iteration, is taken to be valid when it could be at the earliest, with
+    each of those before it alone on the network: without the precedence, but no sooner than
+    any schedule can make it valid.
+
+    Parameters
+    ----------
+    network, workload, seed
+        As for `netsim.simulate`.
+    which : sequence of str
+        Any of
+
+        ``"isolation"``
+            Every coflow alone.
+        ``"single-link"``
+            One link busy with what it must carry, shortest remaining first, which is best for
+            one machine; other coflows alone; the largest of all links.
+        ``"bssi"``
+            The dual of Sincronia's ordering (Agarwal et al., SIGCOMM'18). It takes all coflows
+            to be valid at 0, and says little, or less than nothing, of those that come much
+            later. Its time grows with the square of the number of coflows.
+        ``"lp"``
+            The linear programme of concurrent open shops: no coflow finishes before it could
+            alone, and any set of coflows takes its time on every link. Never below ``"bssi"``
+            and ``"isolation"``, and dear: minutes for some hundred wide coflows. Needs the
+            extra ``ilp`` (SciPy).
+
+    Returns
+    -------
+    LowerBounds
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such bound.
+    MissingExtraError
+        If SciPy is needed and not installed.
+    InputError
+        If the network or the workload cannot be read, a job does not fit, or nothing is sent.
+
+    Warns
+    -----
+    NetsimWarning
+        If ``"lp"`` was stopped early: it is then a lower bound, but not the best of the LP's.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> net = netsim.big_switch(2, 1e6)
+    >>> jobs = netsim.Workload([netsim.JobSpec(job, hosts=(0, 1), stages=[
+    ...     netsim.Stage("c", [(0, 1, size)])]) for job, size in enumerate([1e6, 2e6])])
+    >>> netsim.lower_bounds(net, jobs).totals
+                 finish_s  weighted_finish_s  cct_mean_s
+    isolation         3.0                3.0         1.5
+    single-link       4.0                4.0         2.0
+    bssi              4.0                4.0         2.0
+    """
+    for name in which:
+        if name not in BOUNDS:
+            raise UnknownNameError("bound", name, BOUNDS)
+    if not isinstance(network, Topology):
+        network = read_network(network)
+    coflows = list(emitted(network, workload, seed))
+    if not coflows:
+        raise InputError("the workload has no coflows: its jobs only compute")
+    instance = _Instance(coflows, network)
+    totals = {name: instance.totals(name) for name in BOUNDS if name in which}
+    frame = pd.DataFrame([(*each[:6], each.demand.gamma, each.weight) for each in coflows],
+                         columns=["coflow", "job", "iteration", "stage", "valid_s", "finish_s",
+                                  "gamma_s", "weight"])
+    return LowerBounds(frame, pd.DataFrame.from_dict(totals, orient="index", columns=[
+        "finish_s", "weighted_finish_s", "cct_mean_s"]))
+
+
+class _Instance:
+    """The coflows as arrays, and each bound on them."""
+
+    def __init__(self, coflows: Sequence[Emitted], network: Topology) -> None:
+        self._coflows, self._network = coflows, network
+        self._valid, self._finish, self._weight, self._gamma = np.array(
+            [(each.valid_s, each.finish_s, each.weight, each.demand.gamma) for each in coflows]).T
+        self._fixed = all(each.fixed for each in coflows)
+
+    def totals(self, name: str) -> tuple[float, float, float]:
+        """Return a bound on the sum of finish times, on the weighted sum, and on the mean CCT."""
+        if name == "isolation":
+            return (float(self._finish.sum()), float(self._weight @ self._finish),
+                    float(self._gamma.mean()))
+        weight = self._weight[0] if (self._weight == self._weight[0]).all() else np.nan
+        if name == "single-link":
+            finish = self._single_link()
+            weighted = finish * weight
+        else:
+            weighted = self._bssi() if name == "bssi" else self._lp()
+            finish = weighted / weight
+        cct = (finish - self._valid.sum()) / len(self._valid) if self._fixed else np.nan
+        return float(finish), float(weighted), float(cct)
+
+    def _loads(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+        """Return coflow, link and seconds of each coflow on each link that it loads."""
+        loads = [each.demand.loads for each in self._coflows]
+        owner = np.repeat(np.arange(len(loads)), [len(rows) for rows in loads])
+        rows = np.concatenate(loads)
+        return owner, rows["link"], rows["nbytes"] / self._network.capacity[rows["link"]]
+
+    def _single_link(self) -> float:
+        owner, links, seconds = self._loads()
+        most = alone = self._finish.sum()
+        for link in np.unique(links):
+            on = links == link
+            mine = owner[on]
+            total = srpt_total(self._valid[mine], seconds[on])
+            most = max(most, total + alone - self._finish[mine].sum())
+        return float(most)
+
+    def _bssi(self) -> float:
+        """Return the dual bound, of coflows with bytes, and that the others cannot be sooner."""
+        table = FlowTable(self._network.capacity, np.zeros(1))
+        for key, each in enumerate(self._coflows):
+            if each.demand.nbytes:
+                table.add(each.demand, 0, key, 0.0, key)
+        empty = self._gamma == 0
+        rest = float(self._weight[empty] @ self._finish[empty])
+        if not len(table.coflows):
+            return rest
+        return rest + FabricView(table, 0.0, "sizes", Event(0)).bssi()[1]
+
+    def _lp(self) -> float:
+        from netsim.analysis.lp import ordering_bound
+
+        return ordering_bound(self._finish, self._weight, *self._loads())
+
+
+def srpt_total(valid: Floats, seconds: Floats) -> float:
+    """Return the sum of finish times on one machine, the shortest remaining job first.
+
+    The least possible sum where jobs may be interrupted (Schrage, 1968).
+
+    Parameters
+    ----------
+    valid, seconds : ndarray of float, shape (jobs,)
+        When each job can start, and how long it takes.
+    """
+    order = np.argsort(valid, kind="stable")
+    arrivals = [*zip(valid[order].tolist(), seconds[order].tolist(), strict=True), (np.inf, 0.0)]
+    waiting: list[float] = []
+    now = total = 0.0
+    for arrival, length in arrivals:
+        while waiting and now + waiting[0] <= arrival:
+            now += heapq.heappop(waiting)
+            total += now
+        if waiting:
+            heapq.heapreplace(waiting, waiting[0] - (arrival - now))
+        now = arrival
+        heapq.heappush(waiting, length)
+    return total

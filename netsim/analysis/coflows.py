@@ -1,0 +1,129 @@
+"""Coflows by class, and how much longer than alone on the network they took."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from netsim.analysis.metrics import spread
+from netsim.errors import InputError
+from netsim.units import Quantity, parse_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from netsim.experiments.result import Result
+
+__all__ = ["ALL", "CLASSES", "by_class", "classify_coflows", "each_class"]
+
+#: By length and width, in the order of the papers' tables: SN, LN, SW and LW.
+CLASSES = ("short narrow", "long narrow", "short wide", "long wide")
+
+#: The label of the row of all classes together.
+ALL = "all"
+
+
+def classify_coflows(result: Result, *, short: Quantity = "5MB", narrow: int = 50
+                     ) -> pd.DataFrame:
+    """Return the completed coflows with their slowdown and class.
+
+    The classes are those of Varys (Chowdhury et al., SIGCOMM'14, Section 7) and Aalo.
+
+    Parameters
+    ----------
+    result : Result
+        With coflows recorded, as they are by default.
+    short : quantity
+        A coflow is short if its longest flow has fewer bytes, and long otherwise.
+    narrow : int
+        It is narrow if it has at most so many flows, and wide otherwise.
+
+    Returns
+    -------
+    DataFrame
+        `Result.coflows` and the columns
+
+        slowdown
+            CCT over gamma, the CCT that it would have alone: at least 1. NaN without bytes.
+        class
+            Categorical, one of `CLASSES`.
+
+    Raises
+    ------
+    InputError
+        If coflows were not recorded, or a threshold is not allowed.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> result = netsim.simulate("parrot-fig2", "parrot-fig2", allocator="maxmin")
+    >>> netsim.classify_coflows(result)[["cct_s", "gamma_s", "slowdown", "class"]].round(4)
+       cct_s  gamma_s  slowdown         class
+    0   12.0      6.0    2.0000  short narrow
+    1   16.0     12.0    1.3333   long narrow
+    2    4.0      2.0    2.0000  short narrow
+    3   16.0      8.0    2.0000  short narrow
+    """
+    if result.coflows is None:
+        raise InputError("coflows were not recorded; simulate with record=['jobs', 'coflows']")
+    least = parse_bytes(short, "short")
+    if isinstance(narrow, bool) or not isinstance(narrow, int | np.integer) or narrow < 0:
+        raise InputError(f"narrow must be a whole number of flows of at least 0, not {narrow!r}")
+    coflows = result.coflows.copy()
+    coflows["slowdown"] = coflows["cct_s"] / coflows["gamma_s"].where(coflows["gamma_s"] > 0)
+    kinds = (coflows["longest_bytes"] >= least) + 2 * (coflows["width"] > narrow)
+    coflows["class"] = pd.Categorical.from_codes(kinds.to_numpy(np.int64), pd.Index(CLASSES))
+    return coflows
+
+
+def by_class(result: Result, *, short: Quantity = "5MB", narrow: int = 50) -> pd.DataFrame:
+    """Return CCTs and slowdowns by class of coflow: a row per class, and one for all.
+
+    Parameters
+    ----------
+    result, short, narrow
+        As for `classify_coflows`.
+
+    Returns
+    -------
+    DataFrame
+        With the columns
+
+        class
+            One of `CLASSES`, or ``"all"``.
+        coflows, share_of_coflows, share_of_bytes
+            How many have completed; of all that have.
+        cct_mean_s, cct_p50_s, cct_p95_s, slowdown_mean, slowdown_p95
+            NaN for a class without coflows, slowdowns also for one without bytes.
+
+    Raises
+    ------
+    InputError
+        As `classify_coflows` does.
+    """
+    coflows = classify_coflows(result, short=short, narrow=narrow)
+    return pd.DataFrame([_row(name, group, coflows) for name, group in each_class(coflows)])
+
+
+def each_class(coflows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield each of `CLASSES` and its rows of a classified frame, and last `ALL` and all rows."""
+    for name in CLASSES:
+        yield name, coflows[coflows["class"] == name]
+    yield ALL, coflows
+
+
+def _row(name: str, group: pd.DataFrame, coflows: pd.DataFrame) -> dict[str, Any]:
+    cct, slowdown = spread(group["cct_s"]), spread(group["slowdown"])
+    return {
+        "class": name, "coflows": len(group),
+        "share_of_coflows": _share(len(group), len(coflows)),
+        "share_of_bytes": _share(group["bytes"].sum(), coflows["bytes"].sum()),
+        "cct_mean_s": cct["mean"], "cct_p50_s": cct["p50"], "cct_p95_s": cct["p95"],
+        "slowdown_mean": slowdown["mean"], "slowdown_p95": slowdown["p95"],
+    }
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole > 0 else float("nan")

@@ -1,0 +1,158 @@
+"""Factors of improvement on a named baseline, by class of coflow."""
+
+import math
+import re
+
+import pandas as pd
+import pytest
+
+import netsim
+from netsim import JobSpec, Stage, Workload
+from netsim.analysis.coflows import CLASSES
+from netsim.errors import InputError, UnknownNameError
+
+MB = 1e6
+NET = netsim.big_switch(3, MB)
+FIG2 = ("parrot-fig2", "parrot-fig2")
+
+
+def one_port(*sizes):
+    """Jobs of one coflow each, of so many MB, all through one port of 1 MB/s from time 0."""
+    return Workload([JobSpec(job, stages=[Stage("c", [(0, 1, size * MB)])], hosts=range(3))
+                     for job, size in enumerate(sizes)])
+
+
+def all_rows(factors):
+    return factors[factors["class"] == "all"].set_index("label")
+
+
+def test_factors_are_the_baseline_s_figures_over_the_others():
+    """1, 2 and 6 MB on one port end, shared fairly, at 3, 5 and 9 s; smallest first, at 1, 3 and 9.
+
+    Alone they take 1, 2 and 6 s. Short are the first two: means 4 and 2, medians 4 and 2;
+    ratios 3/1 and 5/3. Long is the last: 9 and 9. Of all, the means are 17/3 and 13/3. 95th
+    percentiles lie at 0.9 of the way from the second to the third: 5 + 3.6 and 3 + 5.4.
+    """
+    factors = netsim.compare(NET, one_port(1, 2, 6), ["maxmin", "sebf"]).against("maxmin")
+    assert list(factors.columns) == ["label", "class", "coflows", "cct_mean", "cct_p50", "cct_p95",
+                                     "cct_p99", "cct_each", "jct_total"]
+    assert factors["label"].tolist() == ["sebf"] * 5 + ["lower bound"] * 5
+    assert factors["class"].tolist() == [*CLASSES, "all"] * 2
+    assert factors["coflows"].tolist() == [2, 1, 0, 0, 3] * 2
+    rows = factors.set_index(["label", "class"]).drop(columns="coflows")
+    assert rows.loc[("sebf", "short narrow"), ["cct_mean", "cct_p50", "cct_each"]].tolist() == (
+        pytest.approx([2, 2, (3 + 5 / 3) / 2]))
+    assert rows.loc[("sebf", "long narrow")].drop("jct_total").tolist() == pytest.approx([1] * 5)
+    assert rows.loc[("sebf", "all")].drop("cct_p99").tolist() == pytest.approx(
+        [17 / 13, 5 / 3, 8.6 / 8.4, (3 + 5 / 3 + 1) / 3, 17 / 13])
+    assert rows.loc[("lower bound", "all")].drop(["cct_p95", "cct_p99"]).tolist() == pytest.approx(
+        [17 / 9, 5 / 2, (3 + 5 / 2 + 9 / 6) / 3, 17 / 9])
+    assert rows.loc[("sebf", "short wide")].isna().all()
+    assert rows.loc[("sebf", "short narrow"), "jct_total":].isna().all()
+
+
+def test_factors_both_ways_are_inverse():
+    compared = netsim.compare(*FIG2, ["sebf", "aalo", "fifo"])
+    there, back = (all_rows(compared.against(name)) for name in ("sebf", "aalo"))
+    for column in ("cct_mean", "cct_p50", "cct_p95", "cct_p99", "jct_total"):
+        assert there[column]["aalo"] * back[column]["sebf"] == pytest.approx(1)
+
+
+def test_no_factor_exceeds_that_of_the_lower_bound():
+    compared = netsim.compare("coflow-benchmark-150-1g", "coflow-sample",
+                              ["fifo", "sebf", "aalo", "sincronia", "maxmin"])
+    factors = compared.against().set_index(["class", "label"]).drop(columns="coflows")
+    for name in ("short narrow", "long narrow", "all"):
+        group = factors.loc[name]
+        assert (group <= group.loc["lower bound"] * (1 + 1e-9)).drop(columns="jct_total").all(
+            axis=None)
+
+
+def test_coflows_are_matched_by_job_iteration_and_stage():
+    """Under either policy stage "b" comes first in the other's results, and is no other's pair.
+
+    Job 0 has a, 1 MB, and job 1 has b, 2 MB, on one port, the same in two iterations. Last come
+    last served, then the other way round: 3 and 2 s, or 1 and 3 s.
+    """
+    class Ranked(netsim.Allocator):
+        def __init__(self, sign):
+            self.sign = sign
+
+        def allocate(self, view):
+            return netsim.Allocation(shares=view.greedy((self.sign * view.job).argsort()))
+
+    jobs = Workload([JobSpec(job, stages=[Stage(name, [(0, 1, size * MB)])], hosts=range(3))
+                     for job, (name, size) in enumerate([("a", 1), ("b", 2)])])
+    compared = netsim.compare(NET, jobs, {"last": Ranked(-1), "first": Ranked(1)})
+    assert list(compared.results["last"].coflows["stage"].cat.categories) == ["b", "a"]
+    factors = all_rows(compared.against("last"))
+    assert factors["cct_each"]["first"] == pytest.approx((3 / 1 + 2 / 3) / 2)
+
+
+def test_thresholds_reach_the_classes():
+    factors = netsim.compare(NET, one_port(1, 2, 6), ["maxmin", "sebf"]).against(
+        short="1.5MB", narrow=0)
+    assert factors["coflows"].tolist() == [0, 0, 1, 2, 3] * 2
+    with pytest.raises(InputError, match="narrow must be a whole number"):
+        netsim.compare(NET, one_port(1), ["maxmin"]).against(narrow=0.5)
+
+
+def test_coflows_without_bytes_count_only_where_they_can():
+    factors = netsim.compare(NET, one_port(0, 2, 2), ["maxmin", "sebf"]).against()
+    row = all_rows(factors).loc["sebf"]
+    assert (row["cct_mean"], row["cct_each"]) == pytest.approx((8 / 6, (4 / 2 + 1) / 2))
+    nothing = all_rows(netsim.compare(NET, one_port(0), ["maxmin", "sebf"]).against())
+    assert nothing.loc[:, "cct_mean":].isna().all(axis=None)
+
+
+def test_what_has_not_finished_has_no_factors():
+    """At 14 s one of two jobs has finished under Parrot, none under LCCF, both at 28 s."""
+    stopped = netsim.compare(*FIG2, ["parrot", "lccf"], until=14)
+    factors = stopped.against()
+    assert factors.loc[:, "cct_mean":].isna().all(axis=None)
+    assert factors["coflows"].tolist() == [2, 0, 0, 0, 2] * 2
+
+
+def test_total_jct_without_records_of_coflows():
+    factors = netsim.compare(*FIG2, ["parrot", "maxmin"], record=["jobs"]).against("maxmin")
+    assert factors[["label", "class"]].to_numpy().tolist() == [
+        ["parrot", "all"], ["lower bound", "all"]]
+    assert factors["jct_total"].tolist() == pytest.approx([48 / (28 + 116 / 9), 48 / 28])
+    assert factors["cct_mean"].isna().all()
+
+
+def test_the_baseline_of_the_comparison_is_that_of_its_tables(tmp_path):
+    policies = ["sebf", "aalo", "maxmin"]
+    first, named = (netsim.compare(*FIG2, policies, baseline=baseline)
+                    for baseline in (None, "maxmin"))
+    assert first.table["over_baseline"][0] == named.table["over_baseline"][2] == 1
+    pd.testing.assert_frame_equal(named.against(), first.against("maxmin"))
+    pd.testing.assert_frame_equal(named.against("sebf"), first.against())
+    assert not (first.save(tmp_path / "first") / "improvement.csv").exists()
+    written = pd.read_csv(named.save(tmp_path / "named") / "improvement.csv")
+    pd.testing.assert_frame_equal(written, named.against())
+    assert named.save(tmp_path / "named") == tmp_path / "named"
+
+
+def test_an_unknown_baseline(monkeypatch):
+    message = re.escape("unknown baseline 'sebv' (did you mean 'sebf'?); choose from: aalo, sebf")
+    compared = netsim.compare(*FIG2, ["sebf", "aalo"])
+    with pytest.raises(UnknownNameError, match=message):
+        compared.against("sebv")
+    monkeypatch.setattr("netsim.experiments.compare.simulate", lambda *_, **__: pytest.fail("ran"))
+    with pytest.raises(UnknownNameError, match=message):
+        netsim.compare(*FIG2, ["sebf", "aalo"], baseline="sebv")
+
+
+def test_a_baseline_in_the_experiment(tmp_path):
+    """It is kept with the results, which run again to the same bytes."""
+    spec = {"network": {"name": "parrot-fig2"}, "workload": {"name": "parrot-fig2"},
+            "compare": {"allocators": ["sebf", "aalo"], "baseline": "aalo"}}
+    compared = netsim.experiments.compare.compare_experiment(netsim.Experiment(**spec))
+    assert compared.baseline == "aalo"
+    assert "baseline" not in compared.results["sebf"].spec.get("compare", {})
+    one = compared.save(tmp_path / "one")
+    two = netsim.experiments.compare.compare_experiment(one / "spec.toml").save(tmp_path / "two")
+    for name in ("improvement.csv", "comparison.csv", "spec.toml"):
+        assert (one / name).read_bytes() == (two / name).read_bytes()
+    assert math.isclose(compared.table["over_baseline"][1], 1)
