@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
+from netsim.experiments.numbering import CoflowNumbers
+from netsim.experiments.simulate import as_network, as_workload
 from netsim.fabric.demand import Demand
 from netsim.jobs.graph import StageGraph
 from netsim.jobs.plan import JobPlan, check_fits, place_randomly
-from netsim.model import JobSpec, Workload
-from netsim.network import Topology, read_network
-from netsim.traces import read_workload
+from netsim.model import Workload
+from netsim.network import Topology
 
 __all__ = ["Emitted", "emitted"]
 
@@ -68,12 +68,9 @@ def emitted(network: Topology | str | Path, workload: Workload | str | Path, see
     InputError
         If the network or the workload cannot be read, or a job does not fit.
     """
-    if not isinstance(network, Topology):
-        network = read_network(network)
-    if not isinstance(workload, Workload):
-        workload = read_workload(workload, seed=seed)
-    first = 0
-    for spec in workload:
+    network, workload = as_network(network), as_workload(workload, seed)
+    numbers = CoflowNumbers(workload)
+    for job, spec in enumerate(workload):
         check_fits(spec, network)
         plan = JobPlan(spec, network, place_randomly(spec, network, seed), workload.seed,
                        network.capacity)
@@ -81,37 +78,28 @@ def emitted(network: Topology | str | Path, workload: Workload | str | Path, see
         for iteration in range(spec.iterations):
             graph = plan.graph(iteration)
             spans = _earliest(graph, whole, spec.arrival_s)
-            yield from _of(spec, iteration, graph, spans, first)
-            first += len(graph.stages)
+            for k, (stage, demand, span) in enumerate(
+                    zip(graph.stages, graph.demands, spans, strict=True)):
+                if demand is not None:
+                    yield Emitted(numbers.number(job, iteration, graph.stages, k), spec.id,
+                                  iteration, stage.name, span.start, span.end, span.starts_then,
+                                  stage.weight, demand)
             whole = _Span(whole.start, max(span.end for span in spans), True,
                           all(span.ends_then for span in spans))
 
 
-def _of(spec: JobSpec, iteration: int, graph: StageGraph, spans: list[_Span], first: int
-        ) -> Iterator[Emitted]:
-    for number, (stage, demand, span) in enumerate(
-            zip(graph.stages, graph.demands, spans, strict=True), first):
-        if demand is not None:
-            coflow = number if stage.coflow_id is None else stage.coflow_id
-            yield Emitted(coflow, spec.id, iteration, stage.name, span.start, span.end,
-                          span.starts_then, stage.weight, demand)
-
-
 def _earliest(graph: StageGraph, before: _Span, arrival: float) -> list[_Span]:
     """Return the span of each stage's coflow, or end of computation, after `before` has ended."""
-    index = {stage.name: place for place, stage in enumerate(graph.stages)}
     spans = [before] * len(graph.stages)
-    waits = {name: (*graph.stages[place].after, *graph.stages[place].finishes_before)
-             for name, place in index.items()}
-    for name in TopologicalSorter(waits).static_order():
-        stage, demand = graph.stages[index[name]], graph.demands[index[name]]
-        parents = [spans[index[parent]] for parent in stage.after] or [before]
-        holders = [spans[index[holder]] for holder in stage.finishes_before]
+    for k in graph.dag.sequence:
+        stage, demand = graph.stages[k], graph.demands[k]
+        parents = [spans[parent] for parent in graph.dag.after[k]] or [before]
+        holders = [spans[holder] for holder in graph.dag.finishes_before[k]]
         start = max(max(parent.end for parent in parents), arrival + stage.release_s)
         start += stage.compute_s
         known = all(parent.ends_then for parent in parents)
         gamma = 0.0 if demand is None else demand.gamma
-        spans[index[name]] = _Span(
+        spans[k] = _Span(
             start, max(start + gamma, *(holder.end for holder in holders), start), known,
             known and not gamma and all(holder.ends_then for holder in holders))
     return spans

@@ -34,6 +34,13 @@ def trace(smoke) -> netsim.Workload:
 
 
 @pytest.fixture
+def coflow_trace(smoke) -> netsim.Workload:
+    """The Facebook coflow trace in full where there is one, else the sample of its format."""
+    real = TRACES / "coflow-benchmark" / "FB2010-1Hr-150-0.txt"
+    return netsim.read_workload(real if real.is_file() and not smoke else "coflow-sample")
+
+
+@pytest.fixture
 def once(benchmark):
     """Time one call after one warm-up, which compiles what is not compiled yet."""
     def run(function, *args, **kwargs):

@@ -23,10 +23,21 @@ def test_trace(once, trace, allocator):
     assert (result.jobs["jct_s"] >= result.jobs["lower_bound_s"] * (1 - 1e-9)).all()
 
 
-def peers_flows(count):
+@pytest.mark.parametrize("allocator", [
+    "sebf", "scf", "lcf", "ncf", "fifo", "sincronia", "srtf", "aalo", "aalo:weights=strict",
+    "maxmin",
+])
+def test_facebook(once, coflow_trace, allocator):
+    """The Facebook coflow trace, exact events."""
+    network = netsim.read_network("coflow-benchmark-150-1g")
+    coflows = once(netsim.simulate, network, coflow_trace, allocator=allocator).coflows
+    assert (coflows["cct_s"] >= coflows["gamma_s"] * (1 - 1e-9)).all()
+
+
+def peers_flows(count, hosts=HOSTS):
     """Sources and other destinations uniform, sizes 10^U(6, 9) bytes."""
     rng = np.random.default_rng(1)
-    src, dst = rng.integers(0, HOSTS, count), rng.integers(0, HOSTS - 1, count)
+    src, dst = rng.integers(0, hosts, count), rng.integers(0, hosts - 1, count)
     return src, dst + (dst >= src), np.round(10 ** rng.uniform(6, 9, count)), rng
 
 
@@ -40,7 +51,17 @@ def test_maxmin_at_once(once, smoke, count):
     assert result.jobs["bytes"][0] == size.sum()
 
 
-@pytest.mark.parametrize("count", [10_000])
+def test_fat_tree(once, smoke):
+    """10,000 flows at one instant on 1,024 hosts and 6,144 links; per-flow max-min."""
+    network = netsim.fat_tree(4 if smoke else 16, "10Gbps")
+    src, dst, size, _ = peers_flows(100 if smoke else 10_000, network.hosts)
+    burst = netsim.Stage("burst", netsim.Flows(src, dst, size))
+    job = netsim.JobSpec(0, stages=[burst], hosts=range(network.hosts))
+    result = once(netsim.simulate, network, [job])
+    assert result.jobs["bytes"][0] == size.sum()
+
+
+@pytest.mark.parametrize("count", [10_000, 100_000])
 def test_maxmin_poisson(once, smoke, count):
     """One-flow jobs arriving at 70 % load; per-flow max-min."""
     src, dst, size, rng = peers_flows(count // 100 if smoke else count)
