@@ -326,9 +326,9 @@ class Fabric:
                                'it knows "sent" only')
         if allocation.weights is not None:
             given = self._shaped("weights", allocation.weights, view.flows)
-            if not self.table.set_weights(given):
+            allowed, light, heavy = self.table.set_weights(given)
+            if not allowed:
                 raise self._infeasible(given, -2)
-            heavy, light = given.max(initial=0.0), given[given > 0].min(initial=math.inf)
             if heavy > _WEIGHT_RATIO * light:
                 raise self._refuse(f"returned weights from {light:g} to {heavy:g}; the largest "
                                    f"must not exceed {_WEIGHT_RATIO:g} times the least")

@@ -163,9 +163,9 @@ class FlowTable:
         return progress.apply_rates(self.coflows, self.flows, self.hops, rates, self.capacity,
                                     self.used, now, check)
 
-    def set_weights(self, weights: NDArray[np.float64]) -> bool:
-        """Give each unfinished flow its weight; return whether all are allowed."""
-        return bool(progress.set_weights(self.coflows, self.flows, weights))
+    def set_weights(self, weights: NDArray[np.float64]) -> tuple[bool, float, float]:
+        """Give each unfinished flow its weight; see `progress.set_weights`."""
+        return progress.set_weights(self.coflows, self.flows, weights)
 
     def share_until(self, now: float, until: float, carried: NDArray[np.float64]
                     ) -> tuple[float, float]:

@@ -193,7 +193,7 @@ class FabricState:
     def _open(self) -> tuple[Ints, Ints]:
         return self._table.open_flows()
 
-    @property
+    @cached_property
     def flows(self) -> int:
         """The number of unfinished flows."""
         return int(self._rows["open"].sum())

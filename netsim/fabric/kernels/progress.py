@@ -319,14 +319,27 @@ def drop_finished(coflows, jobs, gone):
 
 @compiled
 def set_weights(coflows, flows, weights):
-    """Give each unfinished flow its weight; return whether all are finite and not negative."""
+    """Give each unfinished flow its weight.
+
+    Returns
+    -------
+    allowed : bool
+        Whether all are finite and not negative.
+    light, heavy : float
+        The least positive one, inf if there is none, and the greatest.
+    """
+    light = np.inf
+    heavy = 0.0
     i = 0
     for c in range(len(coflows)):
         row = coflows[c]
         for f in range(row.flow, row.flow + row.flows):
             if flows[f].remaining > 0.0:
                 if not (weights[i] >= 0.0 and weights[i] < np.inf):
-                    return False
+                    return False, light, heavy
                 flows[f].weight = weights[i]
+                heavy = max(heavy, weights[i])
+                if weights[i] > 0.0:
+                    light = min(light, weights[i])
                 i += 1
-    return True
+    return True, light, heavy
