@@ -104,7 +104,7 @@ def _copy(coflows, flows, hops, order):
         Its coflow; its position in `flows`.
     path, place, behind : ndarray of int, shape (flows, most hops)
         The links that it crosses, and `NONE`; its place in the list of each; the next flow
-        that moves on that link, as the number of an entry of this array.
+        that moves on that link.
     """
     count = 0
     longest = 1
@@ -163,7 +163,7 @@ def _lists(senders, links, by_size):
     at, members : ndarray of int
         The flows on link l are ``members[at[l]:at[l + 1]]``.
     head : ndarray of int, shape (links,)
-        The first flow that moves on each link, as an entry of ``behind``.
+        The first flow that moves on each link.
     moving, where : ndarray of int
         The flows that move, in no order, and where each is among them.
     """
@@ -214,7 +214,7 @@ def _serve_all(senders, lists, capacity):
             link = path[i, h]
             if link != NONE:
                 behind[i, h] = head[link]
-                head[link] = i * path.shape[1] + h
+                head[link] = i
     return count
 
 

@@ -26,17 +26,25 @@ def _goes_first(i, j, left, by_size):
 
 
 @compiled
+def _hop(path, i, link):
+    """Return which of the links of flow i a link is."""
+    h = 0
+    while path[i, h] != link:
+        h += 1
+    return h
+
+
+@compiled
 def _left_for(i, link, senders, lists, capacity, by_size):
     """Return what a link has left for flow i: what flows before it on that link do not take."""
     left, rate, _, _, _, path, _, behind = senders
     free = capacity[link]
     entry = lists[3][link]
     while entry != NONE:
-        j, h = divmod(entry, path.shape[1])
-        if j == i or not _goes_first(j, i, left, by_size):
+        if entry == i or not _goes_first(entry, i, left, by_size):
             break
-        free -= rate[j]
-        entry = behind[j, h]
+        free -= rate[entry]
+        entry = behind[entry, _hop(path, entry, link)]
     return free
 
 
@@ -44,31 +52,33 @@ def _left_for(i, link, senders, lists, capacity, by_size):
 def _link_up(i, h, senders, lists, by_size):
     """List flow i among those that move on its h-th link."""
     left, path, behind = senders[0], senders[5], senders[7]
-    head, link, width = lists[3], path[i, h], path.shape[1]
+    head, link = lists[3], path[i, h]
     entry = head[link]
     last = NONE
-    while entry != NONE and _goes_first(entry // width, i, left, by_size):
+    while entry != NONE and _goes_first(entry, i, left, by_size):
         last = entry
-        entry = behind[entry // width, entry % width]
+        entry = behind[entry, _hop(path, entry, link)]
     behind[i, h] = entry
     if last == NONE:
-        head[link] = i * width + h
+        head[link] = i
     else:
-        behind[last // width, last % width] = i * width + h
+        behind[last, _hop(path, last, link)] = i
 
 
 @compiled
 def _unlink(i, h, senders, lists):
     """Take flow i off those that move on its h-th link."""
     path, behind = senders[5], senders[7]
-    head, link, width = lists[3], path[i, h], path.shape[1]
+    head, link = lists[3], path[i, h]
     entry = head[link]
-    if entry == i * width + h:
+    if entry == i:
         head[link] = behind[i, h]
         return
-    while behind[entry // width, entry % width] != i * width + h:
-        entry = behind[entry // width, entry % width]
-    behind[entry // width, entry % width] = behind[i, h]
+    hop = _hop(path, entry, link)
+    while behind[entry, hop] != i:
+        entry = behind[entry, hop]
+        hop = _hop(path, entry, link)
+    behind[entry, hop] = behind[i, h]
 
 
 @compiled
@@ -110,9 +120,7 @@ def promote(senders, lists, capacity, moving, changes, changing):
                 j = members[here - 1]
                 passed |= rate[j] > 0.0
                 members[here] = j
-                for g in range(path.shape[1]):
-                    if path[j, g] == link:
-                        place[j, g] = here
+                place[j, _hop(path, j, link)] = here
                 here -= 1
             members[here] = i
             place[i, h] = here

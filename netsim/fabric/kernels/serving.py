@@ -167,8 +167,7 @@ def _reset(served, slots, senders, runs):
         slots[s].used = slots[s].held
     for r in range(len(runs)):
         if runs[r].busy:
-            for i in range(runs[r].first, runs[r].stop):
-                rate[i] = held[i]
+            rate[runs[r].first:runs[r].stop] = held[runs[r].first:runs[r].stop]
             runs[r].busy = runs[r].holds
 
 
@@ -196,8 +195,8 @@ def _madd(coflow, slots, senders, runs, capacity, left):
         if slots[s].open > 0:
             slots[s].used = slots[s].load / gamma
             left[slots[s].link] -= slots[s].used
-    for i in range(coflow.flow, coflow.flow + coflow.flows):
-        rate[i] = remaining[i] / gamma
+    end = coflow.flow + coflow.flows
+    rate[coflow.flow:end] = remaining[coflow.flow:end] / gamma
     for r in range(coflow.run, coflow.run + coflow.runs):
         runs[r].busy = 1
 
@@ -260,13 +259,15 @@ def _soonest(left, rate, runs):
     for r in range(len(runs)):
         if not runs[r].busy:
             continue
+        # Slices count from 0 and have no branches: the compiler takes several flows at a time.
+        lefts, rates = left[runs[r].first:runs[r].stop], rate[runs[r].first:runs[r].stop]
         sooner = 0
-        for i in range(runs[r].first, runs[r].stop):  # without branches, several at a time
-            sooner += left[i] < soonest * rate[i]
+        for i in range(len(lefts)):
+            sooner += lefts[i] < soonest * rates[i]
         if sooner:
-            for i in range(runs[r].first, runs[r].stop):
-                if left[i] < soonest * rate[i]:
-                    soonest = left[i] / rate[i]
+            for i in range(len(lefts)):
+                if lefts[i] < soonest * rates[i]:
+                    soonest = lefts[i] / rates[i]
     return soonest
 
 
@@ -296,15 +297,18 @@ def _advance(coflows, flows, served, slots, senders, runs, fillings, dt, now, ca
     for r in range(len(runs)):
         if not runs[r].busy:
             continue
+        first, stop = runs[r].first, runs[r].stop
+        lefts, rates, floors = left[first:stop], rate[first:stop], floor[first:stop]
         ended = 0
-        for i in range(runs[r].first, runs[r].stop):
-            left[i] -= rate[i] * dt
-            ended += left[i] <= floor[i]
+        for i in range(len(lefts)):
+            lefts[i] -= rates[i] * dt
+            ended += lefts[i] <= floors[i]
         if ended:
             gone += ended
-            for i in range(runs[r].first, runs[r].stop):
-                if left[i] <= floor[i]:
-                    completed |= _end(coflows, flows, served, slots, senders, fillings, i, now)
+            for i in range(len(lefts)):
+                if lefts[i] <= floors[i]:
+                    completed |= _end(coflows, flows, served, slots, senders, fillings, first + i,
+                                      now)
     return gone, completed
 
 

@@ -80,8 +80,7 @@ def see_room(coflow, slots, senders, filling, members, capacity, left):
         if has == room[s]:
             continue
         room[s] = has
-        for m in range(slot.first, slot.first + slot.listed):
-            i = members[0][m]
+        for i in members[0][slot.first:slot.first + slot.listed]:
             if state[i] == ENDED:
                 continue
             want = has
@@ -96,11 +95,12 @@ def see_room(coflow, slots, senders, filling, members, capacity, left):
 @compiled
 def _freeze(slots, members, state, rate, full, step, level):
     """Settle the flows that wait on a full slot."""
-    flows, others = members
     slot = slots[full]
+    first, stop = slot.first, slot.first + slot.listed
+    flows, others = members[0][first:stop], members[1][first:stop]
     slot.left -= slot.waiting * level
     slot.waiting = 0
-    for m in range(slot.first, slot.first + slot.listed):
+    for m in range(len(flows)):
         i = flows[m]
         if state[i] < 0 or state[i] == step:
             continue

@@ -107,7 +107,7 @@ def _filling(slot_count, count):
 def _paths(flows, hops, served, slots, place, index, longest):
     """Return the slots that each flow crosses, and the runs of flows with one last slot."""
     count = len(index)
-    path = np.full((count, longest), len(slots) - 1, np.int32)
+    path = np.full((count, longest), len(slots) - 1, np.uint32)
     runs = np.zeros(count, _RUN)
     found = 0
     for i in range(count):
@@ -140,8 +140,9 @@ def _members(slots, path):
     for s in range(len(slots)):
         slots[s].first = first
         first += slots[s].listed
-    members = np.empty(first, np.int32)
-    others = np.full((first, max(longest - 1, 1)), nowhere, np.int32)
+    # Unsigned: a place in an array that may be negative costs a check each time.
+    members = np.empty(first, np.uint32)
+    others = np.full((first, max(longest - 1, 1)), nowhere, np.uint32)
     for i in range(count):
         for h in range(longest):
             if path[i, h] == nowhere:
