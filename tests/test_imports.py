@@ -13,12 +13,12 @@ PACKAGE = Path(netsim.__file__).parent
 
 #: What each part may import of netsim, besides itself. Later parts may import earlier ones.
 LAYERS = ["errors", "_version", "streams", "units", "checks", "model", "network", "fabric",
-          "allocators", "jobs", "experiments", "testing", "cli"]
+          "allocators", "jobs", "experiments", "testing", "cli", "__main__"]
 ONLY = {"traces": {"errors", "units", "model", "streams"},
         "analysis": {"errors", "units", "model", "network", "traces", "fabric", "jobs",
                      "experiments"},
         "allocators": {"errors", "units", "checks", "fabric"}}
-SIMPY = {"fabric/fabric.py", "jobs/process.py", "experiments/simulate.py"}
+SIMPY = {"fabric/fabric.py", "fabric/transfer.py", "jobs/process.py", "experiments/simulate.py"}
 
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"
                  or path.parent != PACKAGE)

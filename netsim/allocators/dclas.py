@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
+from netsim.checks import check_sequence
 from netsim.errors import InputError
 from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
 from netsim.fabric.records import DUST
@@ -24,6 +25,9 @@ Ints = NDArray[np.int64]
 
 #: Relative to the observation interval: how far from a multiple of it still is one.
 _GRID_SLACK = 1e-6
+
+#: A queue of less than that share of another's would have nothing but roundings.
+_WEIGHT_RATIO = 1e12
 
 
 @dataclass
@@ -105,9 +109,14 @@ class DCLAS(Allocator):
             if not (isinstance(self.factor, int | float) and 1 < self.factor < math.inf):
                 raise InputError(f"factor must be greater than 1, not {self.factor!r}")
             first = parse_bytes(self.first_threshold, "first_threshold", strict=True)
-            return np.array([first * float(self.factor) ** k for k in range(self.queues - 1)])
-        limits = np.array([parse_bytes(each, "threshold", strict=True)
-                           for each in self.thresholds])
+            with np.errstate(over="ignore"):
+                limits = first * np.float64(self.factor) ** np.arange(self.queues - 1)
+            if not np.all(np.isfinite(limits)):
+                raise InputError(f"queues: the last of {self.queues} queues would begin at "
+                                 f"infinity with factor {self.factor!r}")
+            return limits
+        given = check_sequence(self.thresholds, Quantity, "thresholds", "sizes")
+        limits = np.array([parse_bytes(each, "threshold", strict=True) for each in given])
         if np.any(np.diff(limits) <= 0):
             raise InputError(f"thresholds must increase, not {list(self.thresholds)!r}")
         return limits
@@ -117,11 +126,13 @@ class DCLAS(Allocator):
             check_choice("weights", self.weights, ("linear", "strict"))
             weights = np.arange(queues, 0.0, -1.0)
             return weights if self.weights == "linear" else np.zeros(queues)
-        weights = np.array(self.weights, dtype=np.float64)
-        if weights.shape != (queues,):
-            raise InputError(f"weights: {queues} queues need as many, not {len(weights)}")
-        if not np.all(np.isfinite(weights) & (weights > 0)):
-            raise InputError(f"weights must be positive, not {list(self.weights)!r}")
+        given = check_sequence(self.weights, int | float, "weights", "numbers")
+        if len(given) != queues:
+            raise InputError(f"weights: {queues} queues need as many, not {len(given)}")
+        weights = np.array(given, dtype=np.float64)
+        if not np.all((weights > 0) & (weights <= _WEIGHT_RATIO * weights.min())):
+            raise InputError("weights must be positive and at most 1e12 times the least, "
+                             f"not {list(given)!r}")
         return weights
 
     @property
@@ -221,10 +232,7 @@ class DCLAS(Allocator):
     def _crossing(self, view: FabricView, rates: NDArray[np.float64], limit: NDArray[np.float64]
                   ) -> float:
         """Return when the next coflow is seen to have sent as much as its limit, at these rates."""
-        speed = np.bincount(view.coflow, rates, len(view))
-        moving = (speed > 0) & np.isfinite(limit)
-        crossing = view.now + (limit[moving] - view.sent[moving]) / speed[moving]
-        at = crossing.min(initial=math.inf)
+        at = view.crossings(limit, rates).min(initial=math.inf)
         if self._interval and at < math.inf:
             at = math.ceil(at / self._interval - _GRID_SLACK) * self._interval
         return max(at, math.nextafter(view.now, math.inf))

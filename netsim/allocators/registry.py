@@ -116,7 +116,7 @@ def _find(name: str) -> type[Allocator]:
     target = ALLOCATORS.get(ALIASES.get(name, name), name)
     module, _, attribute = target.partition(":")
     if not (module and attribute):
-        raise UnknownNameError("allocator", name, [*ALLOCATORS, *PRESETS])
+        raise UnknownNameError("allocator", name, [*ALLOCATORS, *ALIASES, *PRESETS])
     try:
         loaded = importlib.import_module(module)
     except Exception as error:  # whatever a module of the user's own raises

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from netsim.checks import check_sequence
 from netsim.errors import UnknownNameError
 from netsim.experiments.numbering import CoflowNumbers
-from netsim.fabric.fabric import Fabric, Transfer
+from netsim.fabric.fabric import Fabric
+from netsim.fabric.transfer import Transfer
 from netsim.fabric.policy import Allocation
 from netsim.jobs.process import JobProcess
 

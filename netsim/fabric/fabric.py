@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import simpy
@@ -14,10 +14,11 @@ from netsim.fabric.demand import Demand
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.policy import Allocation, Allocator, Event
 from netsim.fabric.service import Service
+from netsim.fabric.transfer import Observer, Transfer
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
 
-__all__ = ["Fabric", "Observer", "Transfer"]
+__all__ = ["Fabric"]
 
 #: After everything else at its instant, so that one decision sees all of an instant's events.
 _LATE = 2
@@ -29,58 +30,15 @@ _NOTICE_SLACK = 1.001 * _GRID_SLACK
 
 _NOTHING = np.empty(0)
 
+#: How often a policy may ask to be woken while flows have rates and not a byte moves.
+_MOST_VAIN = 1000
+
 #: Of weights that are further apart, the small ones would be lost in sums with the large ones.
 _WEIGHT_RATIO = 1e12
 
 # Plain integers: or-ing enum members costs more than SimPy's step.
 _COFLOW_VALID, _COFLOW_DONE = int(Event.COFLOW_VALID), int(Event.COFLOW_DONE)
 _FLOW_DONE, _CAPACITY, _REVISIT = int(Event.FLOW_DONE), int(Event.CAPACITY), int(Event.REVISIT)
-
-
-class Transfer(simpy.Event):
-    """A coflow in flight: the event that fires when its completion is noticed.
-
-    Attributes
-    ----------
-    job : int
-        The job, numbered by (arrival, id).
-    order : int
-        Its place among the coflows of its job.
-    demand : Demand
-    valid_s, start_s, finish_s : float
-        When the coflow became valid, first sent a byte and sent its last; NaN until then.
-    """
-
-    def __init__(self, env: simpy.Environment, job: int, order: int, demand: Demand) -> None:
-        super().__init__(env)
-        self.job = job
-        self.order = order
-        self.demand = demand
-        self.valid_s = env.now
-        self.start_s = math.nan
-        self.finish_s = math.nan
-
-
-class Observer(Protocol):
-    """Is told what happens on the fabric, for records; see `Fabric`.
-
-    Attributes
-    ----------
-    follows_rates : bool
-        Whether `moved` must not span the end of a flow, so that rates are constant within.
-    """
-
-    @property
-    def follows_rates(self) -> bool: ...
-
-    def decided(self, now: float, fabric: Fabric, allocation: Allocation) -> None:
-        """Take note of a decision."""
-
-    def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
-        """Take note of the bytes that each link carried between two instants."""
-
-    def flows_finished(self, transfer: Transfer, flows: NDArray[Any]) -> None:
-        """Take note of a completed coflow's FLOW rows; in step, they have ``remaining > 0``."""
 
 
 class Fabric:
@@ -139,6 +97,8 @@ class Fabric:
         self._next = math.inf
         self._revisit_at = math.inf
         self._asks_at = math.inf
+        self._vain = 0
+        self._left_then = b""
 
     # --- what jobs call --------------------------------------------------------------
 
@@ -299,6 +259,7 @@ class Fabric:
                            transfer.order)
         self._submitted.clear()
         happened, self._happened = self._happened, 0
+        self._check_progress(happened)
         self._next = self._revisit_at = self._asks_at = math.inf
         if not self._transfers:
             return
@@ -309,6 +270,16 @@ class Fabric:
         self._put_in_force(allocation, view)
         if self._observer is not None:
             self._observer.decided(now, self, allocation)
+
+    def _check_progress(self, happened: int) -> None:
+        """Refuse a policy that asks to be woken so soon, over and over, that not a byte moves."""
+        self._vain = self._vain + 1 if happened == _REVISIT else 0
+        if self._vain % _MOST_VAIN or happened != _REVISIT:
+            return
+        left, self._left_then = self._left_then, self.table.bytes_left().tobytes()
+        if self._left_then == left and self._next < math.inf:
+            raise self._refuse(f"has asked to be woken {_MOST_VAIN} times in a row, so soon that "
+                               "rates of its own did not move a byte")
 
     def _put_in_force(self, allocation: Allocation, view: FabricView) -> None:
         if not isinstance(allocation, Allocation):

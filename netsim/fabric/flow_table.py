@@ -192,6 +192,10 @@ class FlowTable:
             progress.spread(self.coflows, self.flows, self.loads)
             self.in_step = False
 
+    def bytes_left(self) -> NDArray[np.float64]:
+        """Return the bytes that each coflow has yet to send. Shape (active coflows,)."""
+        return self.coflows["base"] * self.coflows["left"]
+
     def next_finishes(self) -> tuple[float, float]:
         """Return when the next flow and coflow will complete; see `progress.next_finishes`."""
         return progress.next_finishes(self.coflows, self.flows, self.in_step)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["COFLOW", "DUST", "FLOW", "HOP", "JOB", "LEAST_BYTES", "LOAD"]
+__all__ = ["COFLOW", "DUST", "FLOW", "HOP", "JOB", "LEAST_BYTES", "LOAD", "ROUNDINGS"]
 
 #: Relative tolerance: of a flow's size, of a link's capacity, of a share. Less is nothing.
 DUST = 1e-9
+
+#: Relative: what subtracting from a coflow's bytes may be off.
+ROUNDINGS = 4 * np.finfo(np.float64).eps
 
 #: A flow of fewer bytes has none: rates over it would leave the range of floats.
 LEAST_BYTES = 1e-100

@@ -116,7 +116,7 @@ class FabricState:
     @cached_property
     def sent(self) -> Floats:
         """Bytes that each coflow has sent: its attained service. Shape (C,)."""
-        return _locked(self._rows["total"] - self._rows["base"] * self._rows["left"])
+        return _locked(self._rows["total"] - self._table.bytes_left())
 
     @cached_property
     def total(self) -> Floats:
@@ -126,7 +126,7 @@ class FabricState:
     @cached_property
     def remaining(self) -> Floats:
         """Bytes that each coflow has yet to send; NaN if it may not know. Shape (C,)."""
-        return self._sizes(self._rows["base"] * self._rows["left"])
+        return self._sizes(self._table.bytes_left())
 
     @cached_property
     def gamma(self) -> Floats:

@@ -11,6 +11,7 @@ from netsim.fabric.kernels.fair import maxmin
 from netsim.fabric.kernels.reserve import link_shares
 from netsim.fabric.kernels.split import split
 from netsim.fabric.policy import Allocation
+from netsim.fabric.records import ROUNDINGS
 from netsim.fabric.service import Service, rank
 from netsim.fabric.state import FabricState, Floats, Ints
 
@@ -270,6 +271,26 @@ class FabricView(FabricState):
         self._table.refresh()
         return link_shares(self._rows, self._table.loads, self._per_coflow(shares),
                            self._table.capacity)
+
+    def crossings(self, limit: ArrayLike, rates: ArrayLike) -> Floats:
+        """Return when each coflow will have sent `limit` bytes at these rates. Shape (C,).
+
+        In seconds; inf if it does not move. The instant is a few roundings late rather than
+        early, so that `sent` says by then that the limit has been reached: what to give as
+        `revisit_at`.
+
+        Parameters
+        ----------
+        limit : array_like of float, shape (C,)
+            Bytes; inf for a coflow without a limit.
+        rates : array_like of float, shape (F,)
+        """
+        speed = np.bincount(self.coflow, np.asarray(rates, dtype=np.float64), len(self))
+        ahead = np.asarray(limit, dtype=np.float64) - self.sent + ROUNDINGS * self._rows["total"]
+        at = np.full(len(self), np.inf)
+        moves = speed > 0
+        at[moves] = self.now + np.maximum(ahead[moves], 0.0) / speed[moves]
+        return at
 
     def link_load(self, rates: ArrayLike) -> Floats:
         """Return the bytes per second that `rates`, one per flow, put on each link. Shape (L,)."""

@@ -9,7 +9,8 @@ from typing import Protocol
 
 import simpy
 
-from netsim.fabric.fabric import Fabric, Transfer
+from netsim.fabric.fabric import Fabric
+from netsim.fabric.transfer import Transfer
 from netsim.jobs.graph import StageGraph
 from netsim.jobs.plan import JobPlan
 

@@ -433,3 +433,11 @@ class TestFaultsThatWere:
                    True)
         run.go(math.inf, lambda *_: None)
         assert max(most) <= 4
+
+    def test_asking_in_vain_is_an_error(self):
+        class Restless(netsim.Allocator):
+            def allocate(self, view):
+                return Allocation(view.maxmin(), revisit_at=math.nextafter(view.now, math.inf))
+
+        with pytest.raises(AllocationError, match="asked to be woken 1000 times in a row"):
+            finish(chain(0, [(0, 1, 1e12)], arrival=1.0), allocator=Restless)

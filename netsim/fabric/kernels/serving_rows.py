@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled
-from netsim.fabric.records import DUST
+from netsim.fabric.records import DUST, ROUNDINGS
 
 __all__ = ["ENDED", "IDLE", "WANTS", "copy_rows", "write_back"]
 
@@ -63,7 +63,8 @@ def copy_rows(coflows, flows, hops, loads, rule):
         served[k].row = order[k]
         served[k].queue = queue[order[k]]
         served[k].thinner = 1
-        served[k].limit = row.total - limit[order[k]]
+        # A few roundings late, so that what is left says by then that it has been reached.
+        served[k].limit = row.total * (1.0 - ROUNDINGS) - limit[order[k]]
         served[k].flow = count
         served[k].slot = slot_count
         served[k].flows = row.open

@@ -1,0 +1,65 @@
+"""What the fabric tells others: a coflow's completion, and what happens for the records."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Protocol
+
+import simpy
+from numpy.typing import NDArray
+
+from netsim.fabric.demand import Demand
+from netsim.fabric.policy import Allocation
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from netsim.fabric.fabric import Fabric
+
+__all__ = ["Observer", "Transfer"]
+
+
+class Transfer(simpy.Event):
+    """A coflow in flight: the event that fires when its completion is noticed.
+
+    Attributes
+    ----------
+    job : int
+        The job, numbered by (arrival, id).
+    order : int
+        Its place among the coflows of its job.
+    demand : Demand
+    valid_s, start_s, finish_s : float
+        When the coflow became valid, first sent a byte and sent its last; NaN until then.
+    """
+
+    def __init__(self, env: simpy.Environment, job: int, order: int, demand: Demand) -> None:
+        super().__init__(env)
+        self.job = job
+        self.order = order
+        self.demand = demand
+        self.valid_s = env.now
+        self.start_s = math.nan
+        self.finish_s = math.nan
+
+
+class Observer(Protocol):
+    """Is told what happens on the fabric, for records; see `Fabric`.
+
+    Attributes
+    ----------
+    follows_rates : bool
+        Whether `moved` must not span the end of a flow, so that rates are constant within.
+    """
+
+    @property
+    def follows_rates(self) -> bool: ...
+
+    def decided(self, now: float, fabric: Fabric, allocation: Allocation) -> None:
+        """Take note of a decision."""
+
+    def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
+        """Take note of the bytes that each link carried between two instants."""
+
+    def flows_finished(self, transfer: Transfer, flows: NDArray[Any]) -> None:
+        """Take note of a completed coflow's FLOW rows; in step, they have ``remaining > 0``."""
