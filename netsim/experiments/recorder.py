@@ -12,8 +12,8 @@ from netsim.checks import check_sequence
 from netsim.errors import UnknownNameError
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.fabric.fabric import Fabric
-from netsim.fabric.transfer import Transfer
 from netsim.fabric.policy import Allocation
+from netsim.fabric.transfer import Transfer
 from netsim.jobs.process import JobProcess
 
 if TYPE_CHECKING:
