@@ -5,228 +5,245 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled
-from netsim.fabric.records import DUST
+from netsim.fabric.kernels.greedy_rows import NONE, goes_first
 
-__all__ = ["CHANGE", "NONE", "follow", "note", "promote"]
+__all__ = ["CHANGE", "follow", "note", "promote"]
 
 #: A link on which rates change: its list is still to be looked through from ``cursor`` on, at
 #: least up to ``last``; flows there find ``left`` bytes per second, and found ``before`` until now.
-CHANGE = np.dtype([("link", "i8"), ("cursor", "i8"), ("last", "i8"), ("left", "f8"),
-                    ("before", "f8")], align=True)
-
-NONE = -1
-
-
-@compiled
-def _goes_first(i, j, left, by_size):
-    """Whether flow i is served before flow j."""
-    if by_size and abs(left[i] - left[j]) > DUST * max(left[i], left[j]):
-        return left[i] < left[j]
-    return i < j
+#: ``flow`` is the next one whose rate may change, or `NONE`.
+CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("link", "i4"), ("cursor", "i4"),
+                   ("last", "i4"), ("flow", "i4")], align=True)
 
 
 @compiled
-def _hop(path, i, link):
+def _hop(crossings, i, link):
     """Return which of the links of flow i a link is."""
     h = 0
-    while path[i, h] != link:
+    while crossings[i, h].link != link:
         h += 1
     return h
 
 
 @compiled
-def _left_for(i, link, senders, lists, capacity, by_size):
+def _left_for(i, link, senders, crossings, links, by_size):
     """Return what a link has left for flow i: what flows before it on that link do not take."""
-    left, rate, _, _, _, path, _, behind = senders
-    free = capacity[link]
-    entry = lists[3][link]
-    while entry != NONE:
-        if entry == i or not _goes_first(entry, i, left, by_size):
-            break
-        free -= rate[entry]
-        entry = behind[entry, _hop(path, entry, link)]
+    free = links[link].capacity
+    entry = links[link].head
+    while entry != NONE and entry != i and goes_first(entry, i, senders, by_size):
+        free -= senders[entry].rate
+        entry = crossings[entry, _hop(crossings, entry, link)].behind
     return free
 
 
 @compiled
-def _link_up(i, h, senders, lists, by_size):
+def _find_filler(link, senders, crossings, links):
+    """Find the flow that leaves nothing of a link to those behind it."""
+    free = links[link].capacity
+    entry = links[link].head
+    links[link].filler = len(senders) - 1
+    while entry != NONE:
+        free -= senders[entry].rate
+        if free <= links[link].dust:
+            links[link].filler = entry
+            return
+        entry = crossings[entry, _hop(crossings, entry, link)].behind
+
+
+@compiled
+def _link_up(i, h, senders, crossings, links, by_size):
     """List flow i among those that move on its h-th link."""
-    left, path, behind = senders[0], senders[5], senders[7]
-    head, link = lists[3], path[i, h]
-    entry = head[link]
+    link = crossings[i, h].link
+    entry = links[link].head
     last = NONE
-    while entry != NONE and _goes_first(entry, i, left, by_size):
+    while entry != NONE and goes_first(entry, i, senders, by_size):
         last = entry
-        entry = behind[entry, _hop(path, entry, link)]
-    behind[i, h] = entry
+        entry = crossings[entry, _hop(crossings, entry, link)].behind
+    crossings[i, h].behind = entry
     if last == NONE:
-        head[link] = i
+        links[link].head = i
     else:
-        behind[last, _hop(path, last, link)] = i
+        crossings[last, _hop(crossings, last, link)].behind = i
 
 
 @compiled
-def _unlink(i, h, senders, lists):
+def _unlink(i, h, crossings, links):
     """Take flow i off those that move on its h-th link."""
-    path, behind = senders[5], senders[7]
-    head, link = lists[3], path[i, h]
-    entry = head[link]
+    link = crossings[i, h].link
+    entry = links[link].head
     if entry == i:
-        head[link] = behind[i, h]
+        links[link].head = crossings[i, h].behind
         return
-    hop = _hop(path, entry, link)
-    while behind[entry, hop] != i:
-        entry = behind[entry, hop]
-        hop = _hop(path, entry, link)
-    behind[entry, hop] = behind[i, h]
+    hop = _hop(crossings, entry, link)
+    while crossings[entry, hop].behind != i:
+        entry = crossings[entry, hop].behind
+        hop = _hop(crossings, entry, link)
+    crossings[entry, hop].behind = crossings[i, h].behind
 
 
 @compiled
-def note(senders, lists, capacity, i, h, last, by_size, changes, changing, found):
+def note(senders, crossings, links, i, h, last, by_size, changes, found):
     """Note that rates change on the h-th link of flow i, from its place to the `last` at least."""
-    link = senders[5][i, h]
-    here = senders[6][i, h]
-    if link == NONE:
+    k = crossings[i, h].link
+    here = crossings[i, h].place
+    if k == len(links) - 1:
         return found
-    new = changing[link] == NONE
+    new = links[k].change == NONE
     if new:
-        changing[link] = found
+        links[k].change = found
         found += 1
-    change = changes[changing[link]]
-    change.link = link
+    change = changes[links[k].change]
+    change.link = k
     change.last = last if new else max(last, change.last)
     if new or here < change.cursor:
+        more = 0.0 if new else change.left - change.before
         change.cursor = here
-        change.left = _left_for(i, link, senders, lists, capacity, by_size)
-        change.before = change.left
+        change.left = _left_for(i, k, senders, crossings, links, by_size)
+        change.before = change.left - more
     return found
 
 
 @compiled
-def promote(senders, lists, capacity, moving, changes, changing):
+def promote(senders, crossings, links, members, moving, changes):
     """Move flows ahead of those that now have more left; note where one of these moves too."""
-    left, rate, _, _, _, path, place, _ = senders
-    _, at, members, _, _, _ = lists
     found = 0
     for i in moving:
-        for h in range(path.shape[1]):
-            link = path[i, h]
-            if link == NONE:
+        for h in range(crossings.shape[1]):
+            k = crossings[i, h].link
+            last = crossings[i, h].place
+            if k == len(links) - 1 or last == links[k].first:
                 continue
-            last = place[i, h]
             here = last
             passed = False
-            while here > at[link] and _goes_first(i, members[here - 1], left, True):
+            while here > links[k].first and goes_first(i, members[here - 1], senders, True):
                 j = members[here - 1]
-                passed |= rate[j] > 0.0
+                passed |= senders[j].rate > 0.0
                 members[here] = j
-                place[j, _hop(path, j, link)] = here
+                crossings[j, _hop(crossings, j, k)].place = here
                 here -= 1
             members[here] = i
-            place[i, h] = here
+            crossings[i, h].place = here
             if passed:
-                _unlink(i, h, senders, lists)
-                _link_up(i, h, senders, lists, True)
-                found = note(senders, lists, capacity, i, h, last, True, changes, changing, found)
+                _unlink(i, h, crossings, links)
+                _link_up(i, h, senders, crossings, links, True)
+                _find_filler(k, senders, crossings, links)
+                found = note(senders, crossings, links, i, h, last, True, changes, found)
     return found
 
 
 @compiled
-def follow(senders, lists, capacity, by_size, changes, changing, found, count):
+def follow(senders, crossings, links, members, by_size, changes, found, moving, count):
     """Go through the flows on links that change, in order; return how many flows move."""
-    left, members = senders[0], lists[2]
+    for n in range(found):
+        _seek(changes[n], senders, crossings, links, members, by_size, changes)
     while True:
-        first = NONE
-        n = 0
-        while n < found:
-            change = changes[n]
-            if not _seek(change, senders, lists, capacity, by_size, changes, changing):
-                changing[change.link] = NONE
-                found -= 1
-                if n < found:
-                    changes[n] = changes[found]
-                    changing[changes[n].link] = n
-                continue
-            i = members[change.cursor]
-            if first == NONE or _goes_first(i, first, left, by_size):
-                first = i
-            n += 1
-        if first == NONE:
+        i, found = _first(senders, links, by_size, changes, found)
+        if i == NONE:
             return count
-        found, count = _settle(first, senders, lists, capacity, by_size, changes, changing, found,
-                               count)
+        old = senders[i].rate
+        new = _most(i, senders, crossings, links, by_size, changes)
+        if new != old:
+            for h in range(crossings.shape[1]):
+                found = note(senders, crossings, links, i, h, crossings[i, h].place, by_size,
+                             changes, found)
+            senders[i].rate = new
+            count = _list(i, old, senders, crossings, links, by_size, moving, count)
+        for h in range(crossings.shape[1]):
+            n = links[crossings[i, h].link].change
+            if n != NONE:
+                if members[changes[n].cursor] == i:
+                    changes[n].left -= new
+                    changes[n].before -= old
+                    changes[n].cursor += 1
+                _seek(changes[n], senders, crossings, links, members, by_size, changes)
 
 
 @compiled
-def _seek(change, senders, lists, capacity, by_size, changes, changing):
-    """Go on to the next flow whose rate may change; return whether there is one."""
-    left, rate = senders[0], senders[1]
-    _, at, members, _, _, _ = lists
-    full = DUST * capacity[change.link]
-    while change.cursor < at[change.link + 1]:
-        settled = change.left == change.before or max(change.left, change.before) <= full
-        if settled and change.cursor > change.last:
-            return False
+def _first(senders, links, by_size, changes, found):
+    """Return the first flow whose rate may change, or `NONE`; strike changes that are over."""
+    first = NONE
+    n = 0
+    while n < found:
+        i = changes[n].flow
+        if i == NONE:
+            links[changes[n].link].change = NONE
+            found -= 1
+            if n < found:
+                changes[n] = changes[found]
+                links[changes[n].link].change = n
+            continue
+        if first == NONE or goes_first(i, first, senders, by_size):
+            first = i
+        n += 1
+    return first, found
+
+
+@compiled
+def _seek(change, senders, crossings, links, members, by_size, changes):
+    """Find the next flow on a link whose rate may change.
+
+    One that waits may move if no link on its path is full. Where others on that path are still
+    to change, and free some of it, the flow is found from there.
+    """
+    end = links[change.link].stop
+    dust = links[change.link].dust
+    if change.left == change.before or max(change.left, change.before) <= dust:
+        end = min(end, change.last + 1)
+    has_room = change.left > dust
+    change.flow = NONE
+    while change.cursor < end:
         i = members[change.cursor]
-        if rate[i] > 0.0 or (left[i] > 0.0 and _most(i, senders, lists, capacity, by_size, changes,
-                                                     changing) > 0.0):
-            return True
+        sender = senders[i]
+        may = sender.rate > 0.0
+        if not may and has_room and sender.left > 0.0:
+            may = True
+            for h in range(crossings.shape[1]):
+                link = links[crossings[i, h].link]
+                if link.change == NONE:
+                    may &= not goes_first(link.filler, i, senders, by_size)
+                else:
+                    may &= changes[link.change].left > link.dust
+        if may:
+            change.flow = i
+            return
         change.cursor += 1
-    return False
 
 
 @compiled
-def _most(i, senders, lists, capacity, by_size, changes, changing):
+def _most(i, senders, crossings, links, by_size, changes):
     """Return what the links of flow i have left for it."""
-    path = senders[5]
+    if senders[i].left == 0.0:
+        return 0.0
     most = np.inf
-    for h in range(path.shape[1]):
-        link = path[i, h]
-        if link == NONE:
-            break
-        if changing[link] != NONE:
-            free = changes[changing[link]].left
+    for h in range(crossings.shape[1]):
+        k = crossings[i, h].link
+        if links[k].change != NONE:
+            free = changes[links[k].change].left
         else:
-            free = _left_for(i, link, senders, lists, capacity, by_size)
-        if free <= DUST * capacity[link]:
+            free = _left_for(i, k, senders, crossings, links, by_size)
+        if free <= links[k].dust:
             return 0.0
         most = min(most, free)
     return most
 
 
 @compiled
-def _settle(i, senders, lists, capacity, by_size, changes, changing, found, count):
-    """Give flow i its rate, and note what changes with it."""
-    left, rate, _, _, _, path, place, _ = senders
-    _, _, members, _, moving, where = lists
-    old = rate[i]
-    new = 0.0
-    if left[i] > 0.0:
-        new = _most(i, senders, lists, capacity, by_size, changes, changing)
-    for h in range(path.shape[1]):
-        if path[i, h] != NONE and new != old:
-            found = note(senders, lists, capacity, i, h, place[i, h], by_size, changes, changing,
-                          found)
-    for h in range(path.shape[1]):
-        link = path[i, h]
-        if link == NONE or changing[link] == NONE:
-            continue
-        change = changes[changing[link]]
-        change.left -= new
-        change.before -= old
-        if members[change.cursor] == i:
-            change.cursor += 1
-        if old == 0.0 and new > 0.0:
-            _link_up(i, h, senders, lists, by_size)
-        elif old > 0.0 and new == 0.0:
-            _unlink(i, h, senders, lists)
-    rate[i] = new
-    if old == 0.0 and new > 0.0:
-        where[i] = count
+def _list(i, old, senders, crossings, links, by_size, moving, count):
+    """Bring the lists of flows that move up to date with a new rate; return how many these are."""
+    sender = senders[i]
+    for h in range(crossings.shape[1]):
+        if crossings[i, h].link < len(links) - 1:
+            if old == 0.0:
+                _link_up(i, h, senders, crossings, links, by_size)
+            elif sender.rate == 0.0:
+                _unlink(i, h, crossings, links)
+            _find_filler(crossings[i, h].link, senders, crossings, links)
+    if old == 0.0:
+        sender.where = count
         moving[count] = i
-        count += 1
-    elif old > 0.0 and new == 0.0:
+        return count + 1
+    if sender.rate == 0.0:
         count -= 1
-        moving[where[i]] = moving[count]
-        where[moving[count]] = where[i]
-    return found, count
+        moving[sender.where] = moving[count]
+        senders[moving[count]].where = sender.where
+    return count

@@ -1,0 +1,184 @@
+"""What `greedy` works on: a copy of the unfinished flows in service order, and of the links."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import compiled
+from netsim.fabric.records import DUST
+
+__all__ = ["NONE", "copy_rows", "goes_first", "write_back"]
+
+NONE = -1
+
+#: Bytes per second of the link that fills up paths shorter than others: more than is ever used.
+_PLENTY = 1e300
+
+#: An unfinished flow: the bytes that it has left, at ``rate``, and those at which it has ended;
+#: its position in the table, its coflow, and its place among those that move.
+_SENDER = np.dtype([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("index", "i8"),
+                    ("owner", "i4"), ("where", "i4")], align=True)
+
+#: A flow on a link: its place among the link's members, and the next flow there that moves.
+_CROSSING = np.dtype([("link", "i4"), ("place", "i4"), ("behind", "i4")], align=True)
+
+#: A link. Its flows are ``members[first:stop]``, in order; ``head`` is the first that moves.
+#: Less than ``dust`` is nothing; ``filler`` is the flow that leaves no more than that to those
+#: behind it, or else the one after the last, which goes before none. ``change`` is where the
+#: changes of its rates are noted, or `NONE`.
+_LINK = np.dtype([("capacity", "f8"), ("dust", "f8"), ("left", "f8"), ("first", "i4"),
+                  ("stop", "i4"), ("head", "i4"), ("filler", "i4"), ("change", "i4")], align=True)
+
+
+@compiled
+def goes_first(i, j, senders, by_size):
+    """Whether flow i is served before flow j."""
+    if by_size:
+        a, b = senders[i].left, senders[j].left
+        if abs(a - b) > DUST * max(a, b):
+            return a < b
+    return i < j
+
+
+@compiled
+def copy_rows(coflows, flows, hops, capacity, order, by_size):
+    """Return the unfinished flows in service order, and the links that they cross.
+
+    Returns
+    -------
+    senders : ndarray of _SENDER
+        And one more, that goes before none.
+    crossings : ndarray of _CROSSING, shape (flows, most links on a path)
+        Shorter paths are filled up with the last of `links`, which is none.
+    links : ndarray of _LINK
+    members : ndarray of int
+        The flows on each link in order, one link after the other.
+    ranked : ndarray of int
+        All flows in order.
+    """
+    count = 0
+    longest = 1
+    for c in order:
+        row = coflows[c]
+        count += row.open
+        for f in range(row.flow, row.flow + row.flows):
+            longest = max(longest, flows[f].hops)
+    senders = np.zeros(count + 1, _SENDER)
+    senders[count].left = np.inf
+    crossings = np.empty((count, longest), _CROSSING)
+    links = _links(capacity, count)
+    i = 0
+    for c in order:
+        row = coflows[c]
+        for f in range(row.flow, row.flow + row.flows):
+            flow = flows[f]
+            if flow.remaining <= 0.0:
+                continue
+            senders[i].left = flow.remaining
+            senders[i].floor = DUST * flow.size
+            senders[i].owner = c
+            senders[i].index = f
+            for h in range(longest):
+                link = hops[flow.hop + h].link if h < flow.hops else len(capacity)
+                crossings[i, h].link = link
+                crossings[i, h].behind = NONE
+                links[link].stop += 1
+            i += 1
+    ranked = _ranked(senders, by_size)
+    return senders, crossings, links, _members(crossings, links, ranked), ranked
+
+
+@compiled
+def _links(capacity, flows):
+    links = np.zeros(len(capacity) + 1, _LINK)
+    for k in range(len(links)):
+        links[k].capacity = capacity[k] if k < len(capacity) else _PLENTY
+        links[k].left = links[k].capacity
+        links[k].dust = DUST * links[k].capacity
+        links[k].head = NONE
+        links[k].filler = flows
+        links[k].change = NONE
+    return links
+
+
+@compiled
+def _members(crossings, links, ranked):
+    """Return the flows on each link in order; `stop` comes in as their number."""
+    nowhere = len(links) - 1
+    first = 0
+    for k in range(nowhere):
+        first += links[k].stop
+        links[k].first = links[k].stop = first - links[k].stop
+    links[nowhere].first = links[nowhere].stop = first
+    members = np.empty(first, np.int32)
+    for i in ranked:
+        for h in range(crossings.shape[1]):
+            crossing = crossings[i, h]
+            if crossing.link < nowhere:
+                link = links[crossing.link]
+                members[link.stop] = i
+                crossing.place = link.stop
+                link.stop += 1
+    return members
+
+
+@compiled
+def _ranked(senders, by_size):
+    """Return the flows in order; sizes within `DUST` of the one before are equal."""
+    count = len(senders) - 1
+    if not by_size:
+        return np.arange(count)
+    ranked = _by_size(senders)
+    first = 0
+    in_order = True
+    for n in range(1, count + 1):
+        before = ranked[n - 1]
+        if n < count and senders[ranked[n]].left <= senders[before].left * (1.0 + DUST):
+            in_order &= before < ranked[n]
+            continue
+        if not in_order:
+            ranked[first:n].sort()
+        first = n
+        in_order = True
+    return ranked
+
+
+@compiled
+def _by_size(senders):
+    """Return the flows by bytes left, then by place; fast where many in a row have the same."""
+    count = len(senders) - 1
+    starts = np.empty(count + 1, np.int64)
+    sizes = np.empty(count)
+    runs = 0
+    for i in range(count):
+        if runs == 0 or senders[i].left != sizes[runs - 1]:
+            starts[runs] = i
+            sizes[runs] = senders[i].left
+            runs += 1
+    starts[runs] = count
+    ranked = np.empty(count, np.int64)
+    n = 0
+    for run in np.argsort(sizes[:runs], kind="mergesort"):
+        for i in range(starts[run], starts[run + 1]):
+            ranked[n] = i
+            n += 1
+    return ranked
+
+
+@compiled
+def write_back(coflows, flows, senders, order, now):
+    """Write bytes and rates as of now back to the rows."""
+    for c in order:
+        coflows[c].base = 0.0
+        coflows[c].finish = coflows[c].last
+        coflows[c].fresh = 0
+    for i in range(len(senders) - 1):
+        sender = senders[i]
+        flow = flows[sender.index]
+        flow.remaining = sender.left
+        if sender.left > 0.0:
+            row = coflows[sender.owner]
+            flow.rate = sender.rate
+            flow.finish = now + sender.left / sender.rate if sender.rate > 0.0 else np.inf
+            row.base += sender.left
+            row.finish = max(row.finish, flow.finish)
