@@ -37,6 +37,8 @@ class Demand:
         Bytes in total.
     longest : float
         Bytes of the longest flow; 0 if there is none.
+    crosses : int
+        The most links that one of its flows crosses.
     gamma : float
         Effective bottleneck at the network's nominal capacities, in seconds.
     weight : float
@@ -50,6 +52,7 @@ class Demand:
     loads: NDArray[Any]
     nbytes: float
     longest: float
+    crosses: int
     gamma: float
     weight: float = 1.0
     deadline_s: float = math.inf
@@ -91,7 +94,8 @@ class Demand:
             array.setflags(write=False)
         sizes = rows["size"]
         longest = float(np.maximum.reduce(sizes, initial=0.0))
-        return cls(rows, hops, loads, float(np.add.reduce(sizes)), longest, gamma, weight,
+        crosses = int(np.maximum.reduce(rows["hops"], initial=0))
+        return cls(rows, hops, loads, float(np.add.reduce(sizes)), longest, crosses, gamma, weight,
                    deadline_s)
 
 

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from netsim.fabric.demand import Demand
 from netsim.fabric.kernels import blocks, progress
-from netsim.fabric.kernels.fair import share_until
 from netsim.fabric.kernels.greedy import greedy_until
-from netsim.fabric.kernels.serving import serve_until
+from netsim.fabric.kernels.serving import maxmin, serve_until
 from netsim.fabric.records import COFLOW, FLOW, HOP, JOB, LOAD
-from netsim.fabric.service import Service
+from netsim.fabric.service import Rule, Service, share_all
 
 __all__ = ["FlowTable"]
 
@@ -106,7 +105,7 @@ class FlowTable:
             job, key, valid, -1.0, np.inf, valid, demand.nbytes, demand.nbytes, 1.0, 0.0,
             demand.gamma, demand.weight, demand.gamma, order, flow, len(demand.flows),
             len(demand.flows), hop, len(demand.hops), load, len(demand.loads), 1,
-            valid + demand.deadline_s)
+            valid + demand.deadline_s, demand.crosses)
         self._fresh = False
 
     def _make_room(self, wanted: list[int]) -> None:
@@ -167,25 +166,36 @@ class FlowTable:
         """Give each unfinished flow its weight; see `progress.set_weights`."""
         return progress.set_weights(self.coflows, self.flows, weights)
 
+    def maxmin(self, weights: NDArray[np.float64], capacity: NDArray[np.float64]
+               ) -> NDArray[np.float64]:
+        """Return the weighted max-min fair rate of each unfinished flow; see `serving.maxmin`."""
+        return maxmin(self.coflows, self.flows, self.hops, self.loads, capacity,
+                      share_all(len(self.coflows)), weights)
+
     def share_until(self, now: float, until: float, carried: NDArray[np.float64]
                     ) -> tuple[float, float]:
-        """Share max-min fairly from now on; see `fair.share_until`."""
-        self._spread()
-        self._fresh = False
-        return share_until(self.coflows, self.flows, self.hops, self.capacity, now, until, carried)
+        """Share max-min fairly, by weight, from now on; see `serving.serve_until`."""
+        now, next_finish, _ = self._serve_until(share_all(len(self.coflows)), now, until, carried)
+        return now, next_finish
 
     def serve_until(self, service: Service, now: float, until: float,
                     carried: NDArray[np.float64]) -> tuple[float, float, float]:
         """Serve coflows in order from now on; see `serving.serve_until`, `greedy.greedy_until`."""
+        if not service.flow_by_flow:
+            return self._serve_until(service.rule, now, until, carried)
         self._spread()
         self._fresh = False
-        if service.flow_by_flow:
-            now, next_finish = greedy_until(
-                self.coflows, self.flows, self.hops, self.capacity, service.order,
-                service.by_size, now, until, carried)
-            return now, next_finish, np.inf
-        return serve_until(self.coflows, self.flows, self.hops, self.loads, self.capacity,
-                           service.rule, now, until, carried)
+        now, next_finish = greedy_until(
+            self.coflows, self.flows, self.hops, self.capacity, service.order, service.by_size,
+            now, until, carried)
+        return now, next_finish, np.inf
+
+    def _serve_until(self, rule: Rule, now: float, until: float, carried: NDArray[np.float64]
+                     ) -> tuple[float, float, float]:
+        self._spread()
+        self._fresh = False
+        return serve_until(self.coflows, self.flows, self.hops, self.loads, self.capacity, rule,
+                           now, until, carried)
 
     def _spread(self) -> None:
         if self.in_step:

@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 
 from netsim.errors import AllocationError
 from netsim.fabric.kernels import blocks, ordered
-from netsim.fabric.kernels.fair import maxmin
 from netsim.fabric.kernels.reserve import link_shares
 from netsim.fabric.kernels.split import split
 from netsim.fabric.policy import Allocation
@@ -24,6 +23,14 @@ def _ints(values: ArrayLike) -> Ints:
 
 def _contiguous(values: ArrayLike) -> Floats:
     return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def _checked(name: str, values: ArrayLike, count: int) -> Floats:
+    array = _contiguous(values)
+    if array.shape != (count,) or not np.all((array >= 0) & (array < np.inf)):
+        raise AllocationError(f"{name} must be {count} numbers that are finite and not negative, "
+                              f"not {array!r}")
+    return array
 
 
 class FabricView(FabricState):
@@ -106,11 +113,18 @@ class FabricView(FabricState):
             1 for all if not given; a flow of weight 0 gets nothing.
         capacity : array_like of float, shape (L,), optional
             What there is to share out; the links' capacities if not given.
+
+        Raises
+        ------
+        AllocationError
+            If there are not as many weights as flows, or links, or they are not finite or
+            negative.
         """
         table = self._table
-        return maxmin(self._rows, table.flows, table.hops,
-                      np.ones(self.flows) if weights is None else _contiguous(weights),
-                      table.capacity if capacity is None else _contiguous(capacity))
+        weights = _checked("weights", np.ones(self.flows) if weights is None else weights,
+                           self.flows)
+        return table.maxmin(weights, _checked(
+            "capacity", table.capacity if capacity is None else capacity, len(table.capacity)))
 
     def rates(self, allocation: Allocation) -> Floats:
         """Return the bytes per second that an allocation gives each flow. Shape (F,)."""

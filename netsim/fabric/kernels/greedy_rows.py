@@ -59,10 +59,8 @@ def copy_rows(coflows, flows, hops, capacity, order, by_size):
     count = 0
     longest = 1
     for c in order:
-        row = coflows[c]
-        count += row.open
-        for f in range(row.flow, row.flow + row.flows):
-            longest = max(longest, flows[f].hops)
+        count += coflows[c].open
+        longest = max(longest, coflows[c].crosses)
     senders = np.zeros(count + 1, _SENDER)
     senders[count].left = np.inf
     crossings = np.empty((count, longest), _CROSSING)

@@ -3,11 +3,12 @@
 Between two coflow events a policy's order stands, so that rates can be decided anew at each
 flow's end without going back to Python. `serve_until` copies the unfinished flows in service
 order, and goes from end to end; what each of its steps gives is what `FabricView.serve` gives
-with the building blocks of `netsim.fabric.kernels.ordered`.
+with the building blocks of `netsim.fabric.kernels.ordered`. Plain fairness is the service of one
+group: all flows together, by their weights.
 
-A *slot* is a link of one coflow, as its LOAD rows have them. A flow *wants* where all of its
-links have room: who wants is kept from step to step, and brought up to date by the slots that
-have gained or lost their room since.
+A *slot* is a link of one group. A flow *wants* where all of its links have room: how much flows
+want of each slot is kept from step to step, and brought up to date by the slots that have gained
+or lost their room since.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled
 from netsim.fabric.kernels.serving_fill import fill, see_room
-from netsim.fabric.kernels.serving_rows import ENDED, copy_rows, write_back
+from netsim.fabric.kernels.serving_rows import copy_rows, weights_of, write_back
 from netsim.fabric.records import DUST
 
-__all__ = ["GREEDY", "MADD", "MAXMIN", "NOBODY", "QUEUES", "serve_until"]
+__all__ = ["GREEDY", "MADD", "MAXMIN", "NOBODY", "QUEUES", "maxmin", "serve_until"]
 
 #: What comes first, in order: nothing, MADD, or max-min within the share of a queue.
 #: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
 NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
+
 
 @compiled
 def serve_until(coflows, flows, hops, loads, capacity, rule, now, until, carried):
@@ -35,9 +37,10 @@ def serve_until(coflows, flows, hops, loads, capacity, rule, now, until, carried
     ----------
     capacity : ndarray of float, shape (links,)
     rule : tuple
-        ``(order, first, rest, queue, parts, limit)``, see `netsim.fabric.service.Service`: the
-        coflows in order; what comes first and who gets the rest, as named here; each coflow's
-        queue, each queue's part of the links, and the bytes at which each coflow is to stop.
+        ``(order, first, rest, queue, parts, limit, together)``, see
+        `netsim.fabric.service.Service`: the coflows in order; what comes first and who gets the
+        rest, as named here; each coflow's queue, each queue's part of the links, and the bytes
+        at which each coflow is to stop; whether all are one group, shared by weight.
     now, until : float
         From when, and before which instant to stop in any case, in seconds.
     carried : ndarray of float, shape (links,) or (0,)
@@ -60,28 +63,56 @@ def serve_until(coflows, flows, hops, loads, capacity, rule, now, until, carried
 
 
 @compiled
+def maxmin(coflows, flows, hops, loads, capacity, rule, weights):
+    """Return the weighted max-min fair rates of all unfinished flows.
+
+    Parameters
+    ----------
+    capacity : ndarray of float, shape (links,)
+        What there is to share out.
+    rule : tuple
+        As for `serve_until`: that all share as one group.
+    weights : ndarray of float, shape (unfinished flows,)
+        A flow of weight 0 gets nothing.
+    """
+    groups, slots, runs, link, senders, path, _, fillings, members = copy_rows(
+        coflows, flows, hops, loads, len(capacity), rule, weights)
+    _serve(groups, slots, runs, link, senders, path, fillings, members, capacity, rule)
+    return senders[1]
+
+
+@compiled
 def _serve_while_crowded(coflows, flows, hops, loads, capacity, rule, now, until, carried):
     """As `serve_until`, but stop, returning True, once a third of the flows have ended."""
-    served, slots, senders, runs, fillings, members = copy_rows(coflows, flows, hops, loads, rule)
-    left, rate = senders[0], senders[1]
+    weights = weights_of(coflows, flows) if rule[6] else np.empty(0)
+    groups, slots, runs, link, senders, path, spot, fillings, members = copy_rows(
+        coflows, flows, hops, loads, len(capacity), rule, weights)
+    order = rule[0]
+    left, rate, floor = senders[:3]
     gone = 0
-    step = 0
     completed = False
     while 3 * gone <= len(left) and not completed:
-        step += 1
-        _serve(served, slots, senders, runs, fillings, members, capacity, rule, step)
+        _serve(groups, slots, runs, link, senders, path, fillings, members, capacity, rule)
         dt = _soonest(left, rate, runs)
-        crossing = _crossing(served)
-        _mark_started(coflows, served, now)
+        crossing = _crossing(groups)
+        _mark_started(coflows, groups, now)
+        if gone == 0 and rule[6]:
+            _mark_each(coflows, senders, now)
         if now + dt >= until or crossing <= dt:
-            write_back(coflows, flows, served, senders, now)
+            write_back(coflows, flows, runs, senders, order, now)
             return now, now + dt, now + crossing, False
         now += dt
-        ended, completed = _advance(coflows, flows, served, slots, senders, runs, fillings, dt,
-                                    now, carried)
-        gone += ended
-    rate[:] = 0.0
-    write_back(coflows, flows, served, senders, now)
+        _pass(groups, slots, link, dt, carried)
+        for r in range(len(runs)):
+            if runs[r].busy and _advance(left, rate, floor, runs[r], dt):
+                for i in range(runs[r].first, runs[r].stop):
+                    if left[i] <= floor[i]:
+                        gone += 1
+                        completed |= _end(coflows, flows, groups, slots, senders, path, spot,
+                                          fillings, members, i, now)
+    for r in range(len(runs)):
+        runs[r].busy = 0
+    write_back(coflows, flows, runs, senders, order, now)
     return now, now, np.inf, not completed
 
 
@@ -89,29 +120,37 @@ def _serve_while_crowded(coflows, flows, hops, loads, capacity, rule, now, until
 
 
 @compiled
-def _serve(served, slots, senders, runs, fillings, members, capacity, rule, step):
+def _serve(groups, slots, runs, link, senders, path, fillings, members, capacity, rule):
     """Give every flow its rate."""
-    _, first, rest, _, parts, _ = rule
-    _reset(served, slots, senders, runs)
+    _, first, rest, _, parts, _, _ = rule
+    dust = DUST * capacity
     left = capacity.copy()
+    for k in range(len(groups)):
+        groups[k].speed = groups[k].held
+        groups[k].gamma = 0.0
+    for s in range(len(slots)):
+        slots[s].used = slots[s].held
     if first == MADD:
-        for k in range(len(served)):
-            _madd(served[k], slots, senders, runs, capacity, left)
+        for k in range(len(groups)):
+            _madd(groups[k], slots, link, senders, path, dust, left)
     elif first == QUEUES:
         left[:] = 0.0
         k = 0
-        while k < len(served):
-            k = _serve_queue(k, served, slots, senders, runs, fillings[0], members, capacity,
-                             parts, left, step)
-    for k in range(len(served)):
+        while k < len(groups):
+            k = _serve_queue(k, groups, slots, link, dust, fillings[0], members, capacity, parts,
+                             left)
+    for k in range(len(groups)):
         if rest == MAXMIN:
-            fill(served[k], slots, senders, runs, fillings[1], members, capacity, left, step)
+            fill(groups[k], slots, link, dust, fillings[1], members, left)
         elif rest == GREEDY:
-            _greedy(served[k], slots, senders, runs, fillings[1], members, capacity, left)
+            see_room(groups[k], link, dust, slots, fillings[1], members, left)
+        _set_rates(groups[k], runs, senders, path, fillings, first, rest)
+        if rest == GREEDY:
+            _greedy(groups[k], slots, runs, link, senders, path, fillings[1], dust, left)
 
 
 @compiled
-def _serve_queue(k, served, slots, senders, runs, filling, members, capacity, parts, left, step):
+def _serve_queue(k, groups, slots, link, dust, filling, members, capacity, parts, left):
     """Fill the queue whose first coflow is the k-th within its share, and pool what it leaves.
 
     What a coflow gets there changes only once a flow of its own, or of one before it, has ended.
@@ -121,131 +160,137 @@ def _serve_queue(k, served, slots, senders, runs, filling, members, capacity, pa
     k : int
         The first coflow of the next queue.
     """
-    queue = served[k].queue
+    queue = groups[k].queue
     share = parts[queue] * capacity
     anew = False
-    while k < len(served) and served[k].queue == queue:
-        coflow = served[k]
-        anew |= coflow.thinner == 1
+    while k < len(groups) and groups[k].queue == queue:
+        group = groups[k]
+        anew |= group.thinner == 1
         if anew:
-            coflow.thinner = 0
-            _fill_share(coflow, slots, senders, runs, filling, members, capacity, share, step)
+            group.thinner = 0
+            group.speed = 0.0
+            for s in range(group.slot, group.slot + group.slots):
+                slots[s].used = 0.0
+            fill(group, slots, link, dust, filling, members, share)
+            group.held = group.speed
+            for s in range(group.slot, group.slot + group.slots):
+                slots[s].held = slots[s].used
         else:
-            for s in range(coflow.slot, coflow.slot + coflow.slots):
-                share[slots[s].link] -= slots[s].held
+            for s in range(group.slot, group.slot + group.slots):
+                share[link[s]] -= slots[s].held
         k += 1
     left += np.maximum(share, 0.0)
     return k
 
 
 @compiled
-def _fill_share(coflow, slots, senders, runs, filling, members, capacity, share, step):
-    """Fill a coflow within its queue's share, and keep what it gets for the next steps."""
-    rate, held = senders[1], senders[6]
-    for i in range(coflow.flow, coflow.flow + coflow.flows):
-        rate[i] = 0.0
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
-        slots[s].used = 0.0
-    coflow.speed = 0.0
-    fill(coflow, slots, senders, runs, filling, members, capacity, share, step)
-    for i in range(coflow.flow, coflow.flow + coflow.flows):
-        held[i] = rate[i]
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
-        slots[s].held = slots[s].used
-    coflow.held = coflow.speed
-    for r in range(coflow.run, coflow.run + coflow.runs):
-        runs[r].holds = filling[0][runs[r].slot] > 0
-
-
-@compiled
-def _reset(served, slots, senders, runs):
-    """Take back all that was given in the last step, but for what is held."""
-    rate, held = senders[1], senders[6]
-    for k in range(len(served)):
-        served[k].speed = served[k].held
-    for s in range(len(slots)):
-        slots[s].used = slots[s].held
-    for r in range(len(runs)):
-        if runs[r].busy:
-            rate[runs[r].first:runs[r].stop] = held[runs[r].first:runs[r].stop]
-            runs[r].busy = runs[r].holds
-
-
-@compiled
-def _madd(coflow, slots, senders, runs, capacity, left):
-    """Give a coflow remaining/Gamma' of what is left, or nothing where a link is full."""
-    remaining, rate = senders[0], senders[1]
+def _madd(group, slots, link, senders, path, dust, left):
+    """Let a coflow end all its flows at once on what is left, or none where a link is full."""
     gamma = 0.0
     stale = False
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
+    for s in range(group.slot, group.slot + group.slots):
         slot = slots[s]
         if slot.open > 0:
-            if left[slot.link] <= DUST * capacity[slot.link]:
+            if left[link[s]] <= dust[link[s]]:
                 return
             stale |= slot.load <= slot.known / 2
     if stale:
-        _add_up(coflow, slots, senders)
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
+        _add_up(group, slots, senders[0], path)
+    for s in range(group.slot, group.slot + group.slots):
         if slots[s].open > 0:
-            gamma = max(gamma, slots[s].load / left[slots[s].link])
+            gamma = max(gamma, slots[s].load / left[link[s]])
     if gamma == 0.0:
         return
-    coflow.speed = coflow.left / gamma
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
+    group.gamma = gamma
+    group.speed = group.left / gamma
+    for s in range(group.slot, group.slot + group.slots):
         if slots[s].open > 0:
             slots[s].used = slots[s].load / gamma
-            left[slots[s].link] -= slots[s].used
-    end = coflow.flow + coflow.flows
-    rate[coflow.flow:end] = remaining[coflow.flow:end] / gamma
-    for r in range(coflow.run, coflow.run + coflow.runs):
-        runs[r].busy = 1
+            left[link[s]] -= slots[s].used
 
 
 @compiled
-def _add_up(coflow, slots, senders):
+def _add_up(group, slots, remaining, path):
     """Add up the bytes that a coflow has left on each of its links."""
-    remaining, path = senders[0], senders[5]
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
+    for s in range(group.slot, group.slot + group.slots):
         slots[s].load = 0.0
-    for i in range(coflow.flow, coflow.flow + coflow.flows):
+    for i in range(group.flow, group.flow + group.flows):
         for h in range(path.shape[1]):
             slots[path[i, h]].load += remaining[i]
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
+    for s in range(group.slot, group.slot + group.slots):
         slots[s].known = slots[s].load
 
 
 @compiled
-def _greedy(coflow, slots, senders, runs, filling, members, capacity, left):
-    """Give each flow of a coflow, in list order, all that the links on its path have left."""
-    see_room(coflow, slots, senders, filling, members, capacity, left)
-    wants, _, state = filling
-    for r in range(coflow.run, coflow.run + coflow.runs):
-        if wants[runs[r].slot] == 0:
+def _set_rates(group, runs, senders, path, fillings, first, rest):
+    """Give the flows of a group what MADD and the fillings have found."""
+    left, rate, weight = senders[0], senders[1], senders[3]
+    (held, held_room, held_level), (wants, room, level) = fillings
+    nowhere = len(room) - 1
+    for r in range(group.run, group.run + group.runs):
+        run = runs[r]
+        holds = first == QUEUES and held_room[run.slot] and held[run.slot] > 0.0
+        gets = (room[run.slot] and wants[run.slot] > 0.0) or run.slot == nowhere
+        run.busy = holds or gets or group.gamma > 0.0
+        if not run.busy:
             continue
-        link = slots[runs[r].slot].link
-        for i in range(runs[r].first, runs[r].stop):
-            if left[link] <= DUST * capacity[link]:
-                break
-            if state[i] >= 0:
-                runs[r].busy = 1
-                coflow.speed += _grab(slots, senders, i, capacity, left)
+        lefts, rates = left[run.first:run.stop], rate[run.first:run.stop]
+        weights, paths = weight[run.first:run.stop], path[run.first:run.stop]
+        if group.gamma > 0.0:
+            for i in range(len(lefts)):
+                rates[i] = lefts[i] / group.gamma
+        else:
+            rates[:] = 0.0
+        if holds:
+            _add_levels(rates, lefts, weights, paths, held_level, run.slot)
+        if gets and rest == MAXMIN:
+            _add_levels(rates, lefts, weights, paths, level, run.slot)
 
 
 @compiled
-def _grab(slots, senders, i, capacity, left):
-    """Give a flow all that its links have left; return how much that is."""
-    rate, path = senders[1], senders[5]
+def _add_levels(rates, lefts, weights, paths, level, slot):
+    """Add to each flow's rate its weight times the lowest level on its path."""
+    if paths.shape[1] == 2 and slot < len(level) - 1:
+        last = level[slot]
+        for i in range(len(rates)):
+            rates[i] += min(last, level[paths[i, 0]]) if lefts[i] > 0.0 else 0.0
+        return
+    for i in range(len(rates)):
+        lowest = np.inf
+        for h in range(paths.shape[1]):
+            lowest = min(lowest, level[paths[i, h]])
+        rates[i] += weights[i] * lowest if lefts[i] > 0.0 and weights[i] > 0.0 else 0.0
+
+
+@compiled
+def _greedy(group, slots, runs, link, senders, path, filling, dust, left):
+    """Give each flow of a coflow, in list order, all that the links on its path have left."""
+    wants, room, _ = filling
+    for r in range(group.run, group.run + group.runs):
+        slot = runs[r].slot
+        if not room[slot] or wants[slot] == 0.0:
+            continue
+        for i in range(runs[r].first, runs[r].stop):
+            if left[link[slot]] <= dust[link[slot]]:
+                break
+            if senders[0][i] > 0.0:
+                most = _grab(slots, link, path[i], dust, left)
+                senders[1][i] += most
+                group.speed += most
+
+
+@compiled
+def _grab(slots, link, path, dust, left):
+    """Take all that the links on a path have left; return how much that is."""
     most = np.inf
-    for h in range(path.shape[1]):
-        if path[i, h] < len(slots) - 1:
-            link = slots[path[i, h]].link
-            most = min(most, left[link] if left[link] > DUST * capacity[link] else 0.0)
+    for s in path:
+        if s < len(slots) - 1:
+            most = min(most, left[link[s]] if left[link[s]] > dust[link[s]] else 0.0)
     if most > 0.0:
-        rate[i] += most
-        for h in range(path.shape[1]):
-            if path[i, h] < len(slots) - 1:
-                slots[path[i, h]].used += most
-                left[slots[path[i, h]].link] -= most
+        for s in path:
+            if s < len(slots) - 1:
+                slots[s].used += most
+                left[link[s]] -= most
     return most
 
 
@@ -272,71 +317,77 @@ def _soonest(left, rate, runs):
 
 
 @compiled
-def _crossing(served):
+def _crossing(groups):
     """Return in how many seconds the next coflow has sent as much as its limit."""
     crossing = np.inf
-    for k in range(len(served)):
-        coflow = served[k]
-        if coflow.speed > 0.0:
-            crossing = min(crossing, max(coflow.left - coflow.limit, 0.0) / coflow.speed)
+    for k in range(len(groups)):
+        group = groups[k]
+        if group.speed > 0.0:
+            crossing = min(crossing, max(group.left - group.limit, 0.0) / group.speed)
     return crossing
 
 
 @compiled
-def _advance(coflows, flows, served, slots, senders, runs, fillings, dt, now, carried):
-    """Let `dt` seconds pass; return how many flows have ended, and whether a coflow has."""
-    left, rate, floor = senders[0], senders[1], senders[2]
-    gone = 0
-    completed = False
-    for k in range(len(served)):
-        served[k].left -= served[k].speed * dt
+def _pass(groups, slots, link, dt, carried):
+    """Let `dt` seconds pass for groups and slots."""
+    for k in range(len(groups)):
+        groups[k].left -= groups[k].speed * dt
     for s in range(len(slots) - 1):
         slots[s].load -= slots[s].used * dt
         if len(carried):
-            carried[slots[s].link] += slots[s].used * dt
-    for r in range(len(runs)):
-        if not runs[r].busy:
-            continue
-        first, stop = runs[r].first, runs[r].stop
-        lefts, rates, floors = left[first:stop], rate[first:stop], floor[first:stop]
-        ended = 0
-        for i in range(len(lefts)):
-            lefts[i] -= rates[i] * dt
-            ended += lefts[i] <= floors[i]
-        if ended:
-            gone += ended
-            for i in range(len(lefts)):
-                if lefts[i] <= floors[i]:
-                    completed |= _end(coflows, flows, served, slots, senders, fillings, first + i,
-                                      now)
-    return gone, completed
+            carried[link[s]] += slots[s].used * dt
 
 
 @compiled
-def _end(coflows, flows, served, slots, senders, fillings, i, now):
+def _advance(left, rate, floor, run, dt):
+    """Let `dt` seconds pass for the flows of a run; return how many of them have ended."""
+    lefts, rates = left[run.first:run.stop], rate[run.first:run.stop]
+    floors = floor[run.first:run.stop]
+    ended = 0
+    for i in range(len(lefts)):
+        lefts[i] -= rates[i] * dt
+        ended += lefts[i] <= floors[i]
+    return ended
+
+
+@compiled
+def _end(coflows, flows, groups, slots, senders, path, spot, fillings, members, i, now):
     """Take a flow that has ended off its slots; return whether its coflow has completed."""
-    left, _, floor, place, index, path, held = senders
-    for h in range(path.shape[1]):
-        slots[path[i, h]].open -= 1
-    for wants, _, state in fillings:
-        if state[i] >= 0:
-            for h in range(path.shape[1]):
-                wants[path[i, h]] -= 1
-        state[i] = ENDED
+    left, _, floor, weight, place, owner, index = senders
+    longest = path.shape[1]
+    for h in range(longest):
+        s = path[i, h]
+        if s == len(slots) - 1:
+            continue
+        slots[s].open -= 1
+        members[0][spot[i, h]] = 0.0
+        for wants, room, _ in fillings:
+            free = True
+            for g in range(longest):
+                free &= g == h or room[path[i, g]]
+            if free:
+                wants[s] -= weight[i]
     left[i] = 0.0
-    held[i] = 0.0
-    served[place[i]].thinner = 1
     floor[i] = -1.0  # it cannot end again
+    groups[place[i]].thinner = 1
     flows[index[i]].finish = now
-    row = coflows[served[place[i]].row]
+    row = coflows[owner[i]]
     row.open -= 1
     row.last = now
     return row.open == 0
 
 
 @compiled
-def _mark_started(coflows, served, now):
-    for k in range(len(served)):
-        row = coflows[served[k].row]
-        if served[k].speed > 0.0 and row.start < 0.0:
-            row.start = now
+def _mark_started(coflows, groups, now):
+    for k in range(len(groups)):
+        group = groups[k]
+        if group.row >= 0 and group.speed > 0.0 and coflows[group.row].start < 0.0:
+            coflows[group.row].start = now
+
+
+@compiled
+def _mark_each(coflows, senders, now):
+    _, rate, _, _, _, owner, _ = senders
+    for i in range(len(rate)):
+        if rate[i] > 0.0 and coflows[owner[i]].start < 0.0:
+            coflows[owner[i]].start = now

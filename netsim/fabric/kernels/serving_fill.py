@@ -1,55 +1,118 @@
-"""One coflow shares what is left of the links max-min fairly among its flows; see `serving`."""
+"""One group shares what is left of the links max-min fairly among its flows; see `serving`.
+
+Progressive filling: all flows grow in proportion to their weights; the link that fills first
+freezes its flows; and so on with the rest. What comes of it is the *level* at which each link was
+full: a flow's rate is its weight times the lowest level on its path, since levels only rise.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from netsim.fabric.kernels import compiled
-from netsim.fabric.kernels.serving_rows import ENDED, IDLE, WANTS
-from netsim.fabric.records import DUST
 
 __all__ = ["fill", "see_room"]
 
 
 @compiled
-def fill(coflow, slots, senders, runs, filling, members, capacity, left, step):
-    """Let the flows of a coflow share what is left max-min fairly."""
-    see_room(coflow, slots, senders, filling, members, capacity, left)
-    wants, _, state = filling
-    live = np.empty(coflow.slots, np.int32)
-    levels = np.empty(coflow.slots)
+def fill(group, slots, link, dust, filling, members, left):
+    """Let the flows of a group share what is left max-min fairly."""
+    see_room(group, link, dust, slots, filling, members, left)
+    wants, room, level = filling
+    live = np.empty(group.slots, np.int32)
+    levels = np.empty(group.slots)
     lives = 0
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
+    for s in range(group.slot, group.slot + group.slots):
+        if not room[s] or (group.plain and wants[s] == 0.0):
+            continue
         slot = slots[s]
-        if wants[s] > 0:
-            slot.waiting = wants[s]
-            slot.left = left[slot.link]
+        slot.waiting = wants[s]
+        slot.count = np.int32(wants[s])
+        if not group.plain:
+            _count(slot, room, members)
+        level[s] = np.inf
+        if slot.count > 0:
+            slot.left = left[link[s]]
             levels[lives] = slot.left / slot.waiting
             live[lives] = s
             lives += 1
+    if lives == 0:
+        return
+    filled = live[:lives].copy()
+    group.speed += _rise(group, slots, live, levels, lives, level, members)
+    for s in filled:
+        rest = 0.0 if level[s] < np.inf else max(slots[s].left, 0.0)
+        slots[s].used += left[link[s]] - rest
+        left[link[s]] = rest
+
+
+@compiled
+def _count(slot, room, members):
+    """Add up afresh the flows that want more of a slot: weights that come and go leave traces."""
+    share, others = members
+    slot.count = 0
+    slot.waiting = 0.0
+    for m in range(slot.first, slot.stop):
+        wants = share[m] > 0.0
+        for h in range(others.shape[1]):
+            wants &= room[others[m, h]]
+        if wants:
+            slot.count += 1
+            slot.waiting += share[m]
+
+
+@compiled
+def _rise(group, slots, live, levels, lives, level, members):
+    """Raise the level until every flow is frozen; return the sum of their rates."""
     for at in range(lives // 2 - 1, -1, -1):
         _sift(levels, live, at, lives)
+    speed = 0.0
+    lowest = 0.0
     while lives > 0:
         slot = slots[live[0]]
-        if slot.waiting > 0:
+        if slot.waiting > 0.0:
             # Levels only rise as others fill, so that the lowest one known is the one to look at.
-            level = max(slot.left, 0.0) / slot.waiting
-            if level > levels[0]:
-                levels[0] = level
+            now = max(slot.left, 0.0) / slot.waiting
+            if now > levels[0]:
+                levels[0] = now
                 _sift(levels, live, 0, lives)
                 continue
-            coflow.speed += slot.waiting * level
-            _freeze(slots, members, state, senders[1], live[0], step, level)
+            lowest = max(lowest, now)
+            speed += slot.waiting * lowest
+            slot.waiting = 0.0
+            _freeze(group, slots, slot, lowest, level, members)
+            level[live[0]] = lowest
         lives -= 1
         levels[0], live[0] = levels[lives], live[lives]
         _sift(levels, live, 0, lives)
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
-        slot = slots[s]
-        if wants[s] > 0:
-            slot.used += left[slot.link] - slot.left
-            left[slot.link] = max(slot.left, 0.0)
-    for r in range(coflow.run, coflow.run + coflow.runs):
-        runs[r].busy |= wants[runs[r].slot] > 0
+    return speed
+
+
+@compiled
+def _freeze(group, slots, slot, lowest, level, members):
+    """Take the flows that grow on a full slot off the other slots on their paths."""
+    share, others = members
+    shares, paths = share[slot.first:slot.stop], others[slot.first:slot.stop]
+    if group.plain and others.shape[1] == 1:
+        # Those frozen already need no test: of their other slot, which is full, no more is read.
+        for m in range(len(shares)):
+            other = slots[paths[m, 0]]
+            other.waiting -= shares[m]
+            other.left -= shares[m] * lowest
+        return
+    for m in range(len(shares)):
+        grows = shares[m] > 0.0
+        for h in range(paths.shape[1]):
+            if level[paths[m, h]] < np.inf:
+                grows = False
+                break
+        if not grows:
+            continue
+        for h in range(paths.shape[1]):
+            other = slots[paths[m, h]]
+            other.count -= 1
+            other.waiting = other.waiting - shares[m] if other.count > 0 else 0.0
+            other.left -= shares[m] * lowest
 
 
 @compiled
@@ -70,43 +133,21 @@ def _sift(levels, live, at, count):
 
 
 @compiled
-def see_room(coflow, slots, senders, filling, members, capacity, left):
-    """Bring up to date which flows want more, by the slots that gained or lost their room."""
-    path = senders[5]
-    wants, room, state = filling
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
-        slot = slots[s]
-        has = left[slot.link] > DUST * capacity[slot.link]
+def see_room(group, link, dust, slots, filling, members, left):
+    """Bring up to date what flows want, by the slots that gained or lost their room."""
+    wants, room, level = filling
+    share, others = members
+    for s in range(group.slot, group.slot + group.slots):
+        has = left[link[s]] > dust[link[s]]
         if has == room[s]:
             continue
         room[s] = has
-        for i in members[0][slot.first:slot.first + slot.listed]:
-            if state[i] == ENDED:
-                continue
-            want = has
-            for h in range(path.shape[1]):
-                want &= room[path[i, h]]
-            if want != (state[i] != IDLE):
-                state[i] = WANTS if want else IDLE
-                for h in range(path.shape[1]):
-                    wants[path[i, h]] += 1 if want else -1
-
-
-@compiled
-def _freeze(slots, members, state, rate, full, step, level):
-    """Settle the flows that wait on a full slot."""
-    slot = slots[full]
-    first, stop = slot.first, slot.first + slot.listed
-    flows, others = members[0][first:stop], members[1][first:stop]
-    slot.left -= slot.waiting * level
-    slot.waiting = 0
-    for m in range(len(flows)):
-        i = flows[m]
-        if state[i] < 0 or state[i] == step:
-            continue
-        state[i] = step
-        rate[i] += level
-        for h in range(others.shape[1]):
-            other = slots[others[m, h]]
-            other.waiting -= 1
-            other.left -= level
+        level[s] = 0.0
+        sign = 1.0 if has else -1.0
+        for m in range(slots[s].first, slots[s].stop):
+            for h in range(others.shape[1]):
+                free = True
+                for g in range(others.shape[1]):
+                    free &= g == h or room[others[m, g]]
+                if free:
+                    wants[others[m, h]] += sign * share[m]

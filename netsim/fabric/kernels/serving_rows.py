@@ -7,170 +7,280 @@ import numpy as np
 from netsim.fabric.kernels import compiled
 from netsim.fabric.records import DUST, ROUNDINGS
 
-__all__ = ["ENDED", "IDLE", "WANTS", "copy_rows", "write_back"]
+__all__ = ["copy_rows", "weights_of", "write_back"]
 
-#: A link of a coflow: it has ``load`` bytes to send, which were ``known`` when last added up, at
+#: A link of a group: it has ``load`` bytes to send, which were ``known`` when last added up, at
 #: ``used`` bytes per second, ``held`` of them within its queue's share. ``open`` of its flows
-#: ``members[first:first + listed]`` have not ended. While the coflow is filled, ``left`` bytes per
-#: second and ``waiting`` flows are left.
-_SLOT = np.dtype([("load", "f8"), ("known", "f8"), ("used", "f8"), ("held", "f8"), ("left", "f8"),
-                  ("link", "i4"), ("first", "i4"), ("listed", "i4"), ("open", "i4"),
-                  ("waiting", "i4")], align=True)
+#: ``members[first:stop]`` have not ended. While the group is filled, ``left`` bytes per second
+#: are left for ``waiting``, the weights of its ``count`` flows that still grow.
+_SLOT = np.dtype([("left", "f8"), ("waiting", "f8"), ("load", "f8"), ("known", "f8"),
+                  ("used", "f8"), ("held", "f8"), ("first", "i4"), ("stop", "i4"),
+                  ("open", "i4"), ("count", "i4")], align=True)
 
-#: A coflow in service order: where its flows, slots and runs begin, and their numbers; the bytes
-#: that it has left, how fast it sends them, how fast within its queue's share, how few it may
-#: have left before it is to stop; whether it is ``thinner`` than when it got that.
-_COFLOW = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
-                    ("run", "i8"), ("runs", "i8"), ("left", "f8"), ("speed", "f8"),
-                    ("held", "f8"), ("limit", "f8"), ("row", "i8"), ("queue", "i8"),
-                    ("thinner", "i8")], align=True)
+#: A group, in service order: a coflow, or all that share as one. Where its flows, slots and runs
+#: begin, and their numbers; its ``row``, or -1; the bytes that it has left, how fast it sends
+#: them, how fast within its queue's share, how few it may have left before it is to stop; its
+#: ``gamma`` where it is served by MADD, else 0; whether it is ``thinner`` than when it got its
+#: queue's share, and ``plain``: all weights are 1.
+_GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
+                   ("run", "i8"), ("runs", "i8"), ("left", "f8"), ("speed", "f8"),
+                   ("held", "f8"), ("limit", "f8"), ("gamma", "f8"), ("row", "i8"),
+                   ("queue", "i8"), ("thinner", "i4"), ("plain", "i4")], align=True)
 
-#: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have one last
-#: ``slot``; ``busy`` if some of them may have a rate, ``holds`` if within the share of a
-#: queue.
-_RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i2"),
-                 ("holds", "i2")], align=True)
+#: Flows ``first`` to ``stop`` that follow one another in a group's list and have one last
+#: ``slot``, or a piece of a list of any; ``busy`` if some of them may have a rate.
+_RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4")], align=True)
 
-#: What a flow is to a filling, unless it is the step in which it last got its rate there.
-ENDED, IDLE, WANTS = -2, -1, 0
+#: Flows in a piece of a list: few enough to stay in the fastest cache.
+_PIECE = 512
 
 
 @compiled
-def copy_rows(coflows, flows, hops, loads, rule):
-    """Return the coflows in service order, their slots, and their unfinished flows.
+def weights_of(coflows, flows):
+    """Return the weights of the unfinished flows."""
+    weights = np.empty(coflows["open"].sum())
+    i = 0
+    for c in range(len(coflows)):
+        for f in range(coflows[c].flow, coflows[c].flow + coflows[c].flows):
+            if flows[f].remaining > 0.0:
+                weights[i] = flows[f].weight
+                i += 1
+    return weights
+
+
+@compiled
+def copy_rows(coflows, flows, hops, loads, links, rule, weights):
+    """Return the groups in service order, their slots, and their unfinished flows.
+
+    Parameters
+    ----------
+    links : int
+        How many there are.
+    rule : tuple
+        See `serving.serve_until`.
+    weights : ndarray of float
+        Of the unfinished flows, if all share as one group.
 
     Returns
     -------
-    served, slots : ndarray of _COFLOW, _SLOT
+    groups, slots, runs : ndarray of _GROUP, _SLOT, _RUN
         The last slot is no link: it fills up the paths of flows that cross fewer than others.
+    link : ndarray of int, shape (slots,)
     senders : tuple of ndarray
-        Per flow: bytes left, rate, bytes at which it has ended, place of its coflow in the
-        order, position in `flows`, slots that it crosses, rate within its queue's share.
-    runs : ndarray of _RUN
-    fillings : pair of tuples of ndarray
-        For each of two fillings: how many of the flows on each slot want more; whether the slot
-        has room; and of each flow whether it has `ENDED`, is `IDLE`, `WANTS`, or else the
-        step in which it last got its rate.
+        Per flow: bytes left, rate, bytes at which it has ended, weight, place of its group in
+        the order, its coflow, position in `flows`.
+    path, spot : ndarray of int, shape (flows, most links on a path)
+        The slots that each flow crosses, and its places among their members.
+    fillings : pair of tuples of ndarray, shape (slots,)
+        For each of two fillings: the weights of the flows on each slot of which all other links
+        have room; whether it has room itself; its level when it was full, inf if it was not,
+        0 if it has no room.
     members : tuple of ndarray
-        The flows on each slot, one after the other; the other slots that each crosses.
+        The weights of the flows on each slot, one slot after the other, 0 for those that have
+        ended; the other slots that each crosses.
     """
-    order, _, _, queue, _, limit = rule
-    served = np.zeros(len(order), _COFLOW)
-    count = 0
-    slot_count = 0
-    for k in range(len(order)):
-        row = coflows[order[k]]
-        served[k].row = order[k]
-        served[k].queue = queue[order[k]]
-        served[k].thinner = 1
-        # A few roundings late, so that what is left says by then that it has been reached.
-        served[k].limit = row.total * (1.0 - ROUNDINGS) - limit[order[k]]
-        served[k].flow = count
-        served[k].slot = slot_count
-        served[k].flows = row.open
-        served[k].slots = row.loads
-        count += row.open
-        slot_count += row.loads
-    slots = np.zeros(slot_count + 1, _SLOT)
-    left = np.empty(count)
-    floor = np.empty(count)
-    place = np.empty(count, np.int32)
+    order, together = rule[0], rule[6]
+    groups = _groups(coflows, loads, links, rule)
+    count = groups[-1].flow + groups[-1].flows
+    nowhere = groups[-1].slot + groups[-1].slots
+    link, slot_of = _links(coflows, loads, links, order, nowhere, together)
+    left, floor, weight = np.empty(count), np.empty(count), np.ones(count)
+    place, owner = np.zeros(count, np.int32), np.empty(count, np.int32)
     index = np.empty(count, np.int64)
     longest = 1
+    for c in order:
+        longest = max(longest, coflows[c].crosses)
+    path = np.empty((count, longest), np.uint32)
     i = 0
+    load = 0
     for k in range(len(order)):
         row = coflows[order[k]]
-        for s in range(row.loads):
-            slots[served[k].slot + s].link = loads[row.load + s].link
+        group = groups[0 if together else k]
         for f in range(row.flow, row.flow + row.flows):
-            if flows[f].remaining > 0.0:
-                left[i] = flows[f].remaining
-                floor[i] = DUST * flows[f].size
-                place[i] = k
-                index[i] = f
-                served[k].left += left[i]
-                longest = max(longest, flows[f].hops)
-                i += 1
-    path, runs = _paths(flows, hops, served, slots, place, index, longest)
-    senders = (left, np.zeros(count), floor, place, index, path, np.zeros(count))
-    fillings = (_filling(slot_count, count), _filling(slot_count, count))
-    return served, slots, senders, runs, fillings, _members(slots, path)
+            flow = flows[f]
+            if flow.remaining <= 0.0:
+                continue
+            left[i] = flow.remaining
+            floor[i] = DUST * flow.size
+            place[i] = 0 if together else k
+            owner[i] = order[k]
+            index[i] = f
+            group.left += flow.remaining
+            if together:
+                weight[i] = weights[i]
+                group.plain &= weights[i] == 1.0
+            for h in range(longest):
+                path[i, h] = slot_of[load + hops[flow.hop + h].slot] if h < flow.hops else nowhere
+            i += 1
+        load += row.loads
+    slots = np.zeros(nowhere + 1, _SLOT)
+    fillings = (_filling(nowhere), _filling(nowhere))
+    spot, members = _members(slots, path, weight, fillings)
+    runs = _pieces(groups, count, nowhere) if together else _runs(groups, path, nowhere)
+    senders = (left, np.zeros(count), floor, weight, place, owner, index)
+    return groups, slots, runs, link, senders, path, spot, fillings, members
 
 
 @compiled
-def _filling(slot_count, count):
-    room = np.zeros(slot_count + 1, np.bool_)
-    room[slot_count] = True
-    return np.zeros(slot_count + 1, np.int32), room, np.full(count, IDLE, np.int32)
+def _groups(coflows, loads, links, rule):
+    """Return the groups in service order, without flows' bytes and runs."""
+    order, _, _, queue, _, limit, together = rule
+    groups = np.zeros(1 if together else len(order), _GROUP)
+    flows = 0
+    slots = 0
+    for k in range(len(order)):
+        row = coflows[order[k]]
+        if not together:
+            group = groups[k]
+            group.row = order[k]
+            group.queue = queue[order[k]]
+            # A few roundings late, so that what is left says by then that it has been reached.
+            group.limit = row.total * (1.0 - ROUNDINGS) - limit[order[k]]
+            group.flow = flows
+            group.slot = slots
+            group.flows = row.open
+            group.slots = row.loads
+        flows += row.open
+        slots += row.loads
+    if together:
+        groups[0].row = -1
+        groups[0].limit = -np.inf
+        groups[0].flows = flows
+        used = np.zeros(links, np.bool_)
+        for c in order:
+            for s in range(coflows[c].load, coflows[c].load + coflows[c].loads):
+                used[loads[s].link] = True
+        groups[0].slots = used.sum()
+    for k in range(len(groups)):
+        groups[k].thinner = 1
+        groups[k].plain = 1
+    return groups
 
 
 @compiled
-def _paths(flows, hops, served, slots, place, index, longest):
-    """Return the slots that each flow crosses, and the runs of flows with one last slot."""
-    count = len(index)
-    path = np.full((count, longest), len(slots) - 1, np.uint32)
-    runs = np.zeros(count, _RUN)
+def _links(coflows, loads, links, order, slot_count, together):
+    """Return the link of each slot, and the slot of each load of each coflow in order."""
+    link = np.zeros(slot_count + 1, np.uint32)
+    total = 0
+    for c in order:
+        total += coflows[c].loads
+    slot_of = np.empty(total, np.uint32)
+    place = np.full(links, -1)
     found = 0
-    for i in range(count):
-        flow = flows[index[i]]
-        coflow = served[place[i]]
-        for h in range(flow.hops):
-            path[i, h] = coflow.slot + hops[flow.hop + h].slot
-        last = path[i, flow.hops - 1]
-        if i == coflow.flow or runs[found - 1].slot != last:
-            if i == coflow.flow:
-                coflow.run = found
-            runs[found].first = i
-            runs[found].slot = last
-            found += 1
-            coflow.runs = found - coflow.run
-        runs[found - 1].stop = i + 1
-    return path, runs[:found].copy()
+    n = 0
+    for c in order:
+        for s in range(coflows[c].load, coflows[c].load + coflows[c].loads):
+            at = loads[s].link
+            if not together or place[at] < 0:
+                place[at] = found
+                link[found] = at
+                found += 1
+            slot_of[n] = place[at]
+            n += 1
+    return link, slot_of
 
 
 @compiled
-def _members(slots, path):
-    """Return the flows on each slot, and the other slots that each of them crosses."""
+def _filling(slot_count):
+    room = np.zeros(slot_count + 1, np.bool_)
+    level = np.zeros(slot_count + 1)
+    room[slot_count] = True
+    level[slot_count] = np.inf
+    return np.zeros(slot_count + 1), room, level
+
+
+@compiled
+def _runs(groups, path, nowhere):
+    """Return the runs of flows with one last slot, group by group."""
+    runs = np.zeros(len(path), _RUN)
+    found = 0
+    for k in range(len(groups)):
+        group = groups[k]
+        group.run = found
+        before = nowhere
+        for i in range(group.flow, group.flow + group.flows):
+            h = path.shape[1] - 1
+            while path[i, h] == nowhere:
+                h -= 1
+            if path[i, h] != before:
+                before = path[i, h]
+                runs[found].first = i
+                runs[found].slot = before
+                found += 1
+            runs[found - 1].stop = i + 1
+        group.runs = found - group.run
+    return runs[:found].copy()
+
+
+@compiled
+def _pieces(groups, count, nowhere):
+    """Return all flows of one group in pieces."""
+    runs = np.zeros((count + _PIECE - 1) // _PIECE, _RUN)
+    for r in range(len(runs)):
+        runs[r].first = r * _PIECE
+        runs[r].stop = min(count, (r + 1) * _PIECE)
+        runs[r].slot = nowhere
+    groups[0].runs = len(runs)
+    return runs
+
+
+@compiled
+def _members(slots, path, weight, fillings):
+    """Return the flows' places on their slots; their weights and other slots by place."""
     count, longest = path.shape
     nowhere = len(slots) - 1
-    for i in range(count):
-        for h in range(longest):
-            slots[path[i, h]].listed += 1
-    slots[nowhere].listed = 0
-    first = 0
-    for s in range(len(slots)):
-        slots[s].first = first
-        first += slots[s].listed
     # Unsigned: a place in an array that may be negative costs a check each time.
-    members = np.empty(first, np.uint32)
-    others = np.full((first, max(longest - 1, 1)), nowhere, np.uint32)
+    place = np.zeros(nowhere + 2, np.uint32)
     for i in range(count):
         for h in range(longest):
-            if path[i, h] == nowhere:
-                continue
-            slot = slots[path[i, h]]
-            m = slot.first + slot.open
-            slot.open += 1
-            members[m] = i
+            place[path[i, h] + 1] += 1
+    place = np.cumsum(place).astype(np.uint32)
+    for s in range(nowhere):
+        slots[s].first, slots[s].stop = place[s], place[s + 1]
+        slots[s].open = slots[s].stop - slots[s].first
+    share = np.empty(count * longest)
+    others = np.empty((count * longest, max(longest - 1, 1)), np.uint32)
+    if longest == 1:
+        others[:] = nowhere
+    spot = np.empty((count, longest), np.uint32)
+    for i in range(count):
+        for h in range(longest):
+            m = place[path[i, h]]
+            place[path[i, h]] = m + np.uint32(1)
+            spot[i, h] = m
+            share[m] = weight[i]
             for g in range(longest - 1):
-                others[m, g] = path[i, g if g < h else g + 1]
-    return members, others
+                others[m, g] = path[i, g + (g >= h)]
+    for wants, _, _ in fillings:
+        _want_alone(wants, path, weight)
+    return spot, (share, others)
 
 
 @compiled
-def write_back(coflows, flows, served, senders, now):
-    left, rate, _, place, index, _, _ = senders
-    for k in range(len(served)):
-        row = coflows[served[k].row]
+def _want_alone(wants, path, weight):
+    """Note what flows want that cross one link only: no other link of theirs is without room."""
+    count, longest = path.shape
+    for i in range(count):
+        if longest == 1 or path[i, 1] == len(wants) - 1:
+            wants[path[i, 0]] += weight[i]
+
+
+@compiled
+def write_back(coflows, flows, runs, senders, order, now):
+    """Write bytes and rates as of now back to the rows."""
+    left, rate, _, _, _, owner, index = senders
+    for c in order:
+        row = coflows[c]
         row.base = 0.0
         row.finish = row.last
         row.fresh = 0
-    for i in range(len(left)):
-        flow = flows[index[i]]
-        flow.remaining = left[i]
-        if left[i] > 0.0:
-            row = coflows[served[place[i]].row]
-            flow.rate = rate[i]
-            flow.finish = now + left[i] / rate[i] if rate[i] > 0.0 else np.inf
-            row.base += left[i]
-            row.finish = max(row.finish, flow.finish)
+    for r in range(len(runs)):
+        for i in range(runs[r].first, runs[r].stop):
+            flow = flows[index[i]]
+            flow.remaining = left[i]
+            if left[i] > 0.0:
+                row = coflows[owner[i]]
+                flow.rate = rate[i] if runs[r].busy else 0.0
+                flow.finish = now + left[i] / flow.rate if flow.rate > 0.0 else np.inf
+                row.base += left[i]
+                row.finish = max(row.finish, flow.finish)
