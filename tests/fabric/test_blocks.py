@@ -4,6 +4,8 @@ The views hold coflows in step and not, flows that have ended, and links that ar
 dead. Rates are held to 1e-9 of the largest link.
 """
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -99,6 +101,15 @@ def test_maxmin(view, data):
     weights = per_flow(data, view, st.sampled_from([0.0, 0.5, 1.0, 3.0]))
     close(view.maxmin(weights), reference.maxmin(problem(view), weights), view)
     close(view.maxmin(), reference.maxmin(problem(view), np.ones(view.flows)), view)
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [1.0, math.nan], [1.0, math.inf]])
+def test_maxmin_refuses_weights(weights):
+    view = make_view(netsim.big_switch(2, 1.0), [[(0, 1, 1.0), (1, 0, 1.0)]])
+    with pytest.raises(AllocationError, match="weights must be 2 numbers that are finite"):
+        view.maxmin(weights)
+    with pytest.raises(AllocationError, match="capacity must be 4 numbers that are finite"):
+        view.maxmin(capacity=weights)
 
 
 @SETTINGS

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, UnknownNameError
+from netsim.fabric.kernels import reference
 from netsim.fabric.service import Service, rank
 from netsim.testing import make_view, networks, workloads
 
@@ -99,6 +100,40 @@ def test_with_many_flows(options):
                                                                       range(12)]),
                     netsim.leaf_spine(3, 2, 4, 1.0, oversubscription=2)):
         agree(network, workload, options)
+
+
+def weights_of(view):
+    """Weights from 1 to 1e6, or all 1, that stay with a flow."""
+    return 10.0 ** ((3 * view.src + view.dst) % 7)
+
+
+@pytest.mark.parametrize("weights", [weights_of, lambda view: np.ones(view.flows)],
+                         ids=["weighted", "plain"])
+@pytest.mark.parametrize("network", [
+    netsim.big_switch(12, [1.0 + h % 3 for h in range(12)]), netsim.fat_tree(4, 1.0),
+    netsim.leaf_spine(3, 2, 4, 1.0, oversubscription=3), netsim.ring(12, 1.0),
+], ids=lambda network: network.name)
+def test_sharing_is_what_the_reference_gives(network, weights):
+    """Max-min fairness by weight, compiled from flow end to flow end, against plain Python."""
+    class Shared(netsim.Allocator):
+        wakes_on = netsim.Event.COFLOW
+
+        def allocate(self, view):
+            return netsim.Allocation(weights=weights(view))
+
+    class Plain(netsim.Allocator):
+        def allocate(self, view):
+            problem = reference.Problem(view.flow_remaining, view.coflow, *view.paths,
+                                        view.capacity)
+            return netsim.Allocation(reference.maxmin(problem, weights(view)))
+
+    rng = np.random.default_rng(5)
+    jobs = [netsim.JobSpec(k, 2.0 * k, hosts=range(12), stages=[netsim.Stage("s", netsim.Flows(
+        rng.integers(0, 12, 30), rng.integers(0, 12, 30), rng.uniform(1, 9, 30)))])
+        for k in range(4)]
+    fast, slow = (netsim.simulate(network, jobs, allocator=policy()) for policy in (Shared, Plain))
+    for column in ("start_s", "finish_s"):
+        np.testing.assert_allclose(fast.coflows[column], slow.coflows[column], rtol=1e-9)
 
 
 def test_the_links_carry_what_the_flows_sent():
