@@ -182,8 +182,8 @@ def _first(senders, links, by_size, changes, found):
 def _seek(change, senders, crossings, links, members, by_size, changes):
     """Find the next flow on a link whose rate may change.
 
-    One that waits may move if no link on its path is full. Where others on that path are still
-    to change, and free some of it, the flow is found from there.
+    One that waits may move if no link on its path is full. Where others before it on that path
+    are still to change, and free some of it, the flow is found from there.
     """
     end = links[change.link].stop
     dust = links[change.link].dust
@@ -199,7 +199,8 @@ def _seek(change, senders, crossings, links, members, by_size, changes):
             may = True
             for h in range(crossings.shape[1]):
                 link = links[crossings[i, h].link]
-                if link.change == NONE:
+                # A change that is only behind the flow does not tell what is left for it.
+                if link.change == NONE or changes[link.change].cursor > crossings[i, h].place:
                     may &= not goes_first(link.filler, i, senders, by_size)
                 else:
                     may &= changes[link.change].left > link.dust
@@ -211,14 +212,18 @@ def _seek(change, senders, crossings, links, members, by_size, changes):
 
 @compiled
 def _most(i, senders, crossings, links, by_size, changes):
-    """Return what the links of flow i have left for it."""
+    """Return what the links of flow i have left for it.
+
+    A link that changes tells it, unless it does so only behind flow i.
+    """
     if senders[i].left == 0.0:
         return 0.0
     most = np.inf
     for h in range(crossings.shape[1]):
         k = crossings[i, h].link
-        if links[k].change != NONE:
-            free = changes[links[k].change].left
+        n = links[k].change
+        if n != NONE and changes[n].cursor <= crossings[i, h].place:
+            free = changes[n].left
         else:
             free = _left_for(i, k, senders, crossings, links, by_size)
         if free <= links[k].dust:
