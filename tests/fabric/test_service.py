@@ -110,6 +110,16 @@ def test_two_links_of_a_flow_change_one_before_it_and_one_behind_it():
     assert result.flows["finish_s"].tolist() == pytest.approx([1, 4 / 3, 10 / 3, 19 / 3, 10, 1])
 
 
+def test_two_flows_go_ahead_of_a_third_at_once():
+    """At 1 s flows 1 and 3 have 2 bytes left, as flow 5 has: by list position both precede it."""
+    flows = [(3, 4, 1.0), (4, 1, 3.0), (1, 3, 1.0), (4, 4, 3.0), (4, 3, 1.0), (4, 3, 2.0),
+             (4, 3, 4.0), (3, 5, 3.0), (2, 3, 2.0)]
+    job = netsim.JobSpec(0, hosts=range(6), stages=[netsim.Stage("one", flows)])
+    network = netsim.big_switch(6, [1.0, 1.0, 1.0, 2.0, 3.0, 1.0], loopback_uses_ports=True)
+    result = netsim.simulate(network, [job], allocator="srtf", record=("flows",))
+    assert result.flows["finish_s"].tolist() == pytest.approx([0.5, 3, 1, 2, 1, 3.5, 5.5, 3.5, 3])
+
+
 @pytest.mark.parametrize("options", [{"name": "sincronia"}, {"name": "srtf"}], ids=text)
 @settings(deadline=None, max_examples=150, derandomize=True)
 @given(seed=st.integers(0, 10**6), network=st.sampled_from([
