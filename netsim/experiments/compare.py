@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from netsim.allocators import PRESETS, allocator_options, describe, make_allocator
+from netsim.allocators import (
+    PRESETS,
+    allocator_options,
+    describe,
+    make_allocator,
+    parse_allocator,
+)
 from netsim.analysis.comparison import check_baseline, improvement_on, table_of
-from netsim.errors import InputError, SpecError, UnknownNameError
+from netsim.errors import InputError, NetsimError, SpecError, UnknownNameError
 from netsim.experiments.files import load_experiment
 from netsim.experiments.progress import show_progress
 from netsim.experiments.result import Result
@@ -54,7 +60,7 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if self.baseline is not None:
-            check_baseline(self.baseline, self.results)
+            object.__setattr__(self, "baseline", _label_in(self.baseline, self.results))
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -68,7 +74,7 @@ class Comparison:
         Parameters
         ----------
         baseline : str, optional
-            A label; that of the comparison if not given.
+            A label, or the allocator as it was given; that of the comparison if not given.
         short, narrow
             As for `netsim.classify_coflows`.
 
@@ -96,7 +102,8 @@ class Comparison:
         14  lower bound      1.71      1.83       1.71
         """
         chosen = baseline or self.baseline or next(iter(self.results))
-        return improvement_on(chosen, self.results, short=short, narrow=narrow)
+        return improvement_on(_label_in(chosen, self.results), self.results, short=short,
+                              narrow=narrow)
 
     def plot(self, kind: str = "jct") -> Axes:
         """Draw the comparison; see `netsim.analysis.pictures.PICTURES`.
@@ -162,7 +169,8 @@ def compare(network: Topology | str | Path,
         Names, tables, classes or instances; ``"parrot:theta_max=0.6"`` is a name with an
         option. A mapping gives the labels.
     baseline : str, optional
-        The label of the one that the others are held against; the first if not given.
+        The label of the one that the others are held against, or its name with options, such as
+        ``"dclas:weights=strict"``; the first if not given.
     **settings
         The other keywords of `netsim.simulate`: observe_interval, until, record, events, check.
 
@@ -191,7 +199,7 @@ def compare(network: Topology | str | Path,
     """
     policies = _labelled(allocators)
     if baseline is not None:
-        check_baseline(baseline, policies)
+        baseline = _label_in(baseline, policies)
     network, workload = as_network(network), as_workload(workload, seed)
     results = {}
     with show_progress(progress, 1) as report:
@@ -233,7 +241,20 @@ def compare_experiment(experiment: Experiment | str | Path, *,
     specs = [experiment.single(table).resolved() for table in tables]
     results = {label: replace(result, spec=spec) for (label, result), spec
                in zip(compared.results.items(), specs, strict=True)}
-    return Comparison(results, experiment.resolved(), experiment.compare.baseline)
+    return Comparison(results, experiment.resolved(), compared.baseline)
+
+
+def _label_in(baseline: str, labels: Collection[str]) -> str:
+    """Return the label that is meant: as it stands, or that of a name with options, or an alias."""
+    if baseline not in labels:
+        try:
+            label = label_of(parse_allocator(baseline))
+        except NetsimError:
+            label = baseline
+        if label in labels:
+            return label
+    check_baseline(baseline, labels)
+    return baseline
 
 
 def label_of(policy: Policy) -> str:

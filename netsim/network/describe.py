@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import networkx as nx
@@ -101,7 +102,8 @@ def _splits(network: Topology) -> Iterator[NDArray[np.bool_]]:
     yield (numbers % 2 == 1) & (numbers < 2 * half)
     graph = network.to_networkx()
     hops = nx.single_source_shortest_path_length(graph, next(iter(graph)))
-    nearest = sorted(numbers, key=[hops[node] for node in graph][:network.hosts].__getitem__)
+    # Hosts only: they come first, and a switch may be out of reach.
+    nearest = sorted(numbers, key=[hops[node] for node in islice(graph, network.hosts)].__getitem__)
     yield np.isin(numbers, nearest[:half])
 
 

@@ -257,11 +257,21 @@ def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> lis
     else:
         chosen = [node for node, attributes in graph.nodes.items()
                   if _is_host(node, attributes, label)]
-        chosen = chosen or [node for node in graph if len(set(nx.all_neighbors(graph, node))) == 1]
+        chosen = chosen or _ends(graph, label)
     if not chosen:
         raise InputError(f"network {label!r} has no host: no node has host=True or kind='host', "
                          "and none has a single neighbour")
     return chosen
+
+
+def _ends(graph: nx.Graph, label: str) -> list[Hashable]:
+    """Return the nodes with a single neighbour, as hosts of a graph that marks none."""
+    neighbours = {node: set(nx.all_neighbors(graph, node)) for node in graph}
+    for node, others in neighbours.items():
+        if not others:  # else a host whose edge was forgotten would just be missing
+            raise InputError(f"network {label!r}: node {node!r} has no edge; give hosts the "
+                             "attribute host=True if it is none")
+    return [node for node, others in neighbours.items() if len(others) == 1]
 
 
 def _is_host(node: Hashable, attributes: dict[str, Any], label: str) -> bool:

@@ -29,6 +29,23 @@ ALLOCATORS = [*PROPORTIONAL, {"name": "maxmin"}, {"name": "maxmin", "decisions":
 FEW = [{"name": "parrot"}, {"name": "parrot", "work_conservation": "per_flow"},
        {"name": "aalo-lbsf"}, {"name": "lccf", "work_conservation": "none"}, {"name": "srpt"},
        {"name": "maxmin"}, {"name": "maxmin", "decisions": "coflow"}]
+COFLOW_POLICIES = [
+    *({"name": name} for name in (
+        "aalo", "coflow-fair", "edf", "equal-split", "fifo", "lcf", "maxmin", "ncf", "scf", "sebf",
+        "sincronia", "srtf", "varys-deadline", "coflowsim-dark", "coflowsim-sebf")),
+    {"name": "sebf", "work_conservation": "greedy"}, {"name": "fifo", "decisions": "coflow"},
+    {"name": "aalo", "weights": "strict"}, {"name": "aalo", "observe": "coflow"},
+    {"name": "sincronia", "reorder": "arrival"}, {"name": "maxmin", "weights": "coflow"},
+]
+#: Of four hosts, with one path from host to host: the tests tell which links a flow takes.
+TOPOLOGIES = [
+    netsim.leaf_spine(2, 2, 2, 2.0, oversubscription=2, routing="shortest"),
+    netsim.leaf_spine(4, 1, 1, 2.0, routing="shortest", name="loops", loopback_uses_ports=True),
+    netsim.rail_pod(2, 2, 1, 1.0, intra=4.0, routing="shortest"),
+    netsim.ring(HOSTS, 1.0, routing="shortest"),
+    netsim.torus([2, 2], 1.0, routing="shortest"),
+    netsim.edge_cloud(2, 2, 1.0, 0.25, cloud_hosts=0, routing="shortest"),
+]
 EVERYTHING = ("jobs", "coflows", "flows", "links", "decisions")
 #: Relative: a flow with less than that of its bytes left has ended.
 DUST = 1e-9
@@ -73,6 +90,21 @@ def test_every_run(policy, network, workload, interval, changes):
                              events=events, record=EVERYTHING)
     everything_is_delivered(result, network, workload)
     no_link_carries_more_than_it_can(result, network, events, interval)
+    times_are_in_order(result)
+    dependencies_come_first(result, workload)
+    jobs = result.jobs
+    assert (jobs["jct_s"] >= jobs["lower_bound_s"] * (1 - DUST) - 1e-12).all()
+
+
+@pytest.mark.parametrize("network", TOPOLOGIES, ids=lambda network: network.name)
+@pytest.mark.parametrize("policy", COFLOW_POLICIES, ids=text)
+@settings(deadline=None, max_examples=5, derandomize=True)
+@given(workload=workloads(HOSTS), interval=INTERVALS)
+def test_every_coflow_policy_on_every_topology(policy, network, workload, interval):
+    result = netsim.simulate(network, workload, allocator=policy, observe_interval=interval,
+                             record=EVERYTHING)
+    everything_is_delivered(result, network, workload)
+    no_link_carries_more_than_it_can(result, network, [], interval)
     times_are_in_order(result)
     dependencies_come_first(result, workload)
     jobs = result.jobs

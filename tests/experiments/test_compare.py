@@ -218,3 +218,11 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path, files) -> No
 def test_unknown_names_are_unknown() -> None:
     with pytest.raises(UnknownNameError, match="unknown network 'nowhere'"):
         netsim.compare("nowhere", "parrot-fig2", ["parrot"])
+
+
+@pytest.mark.parametrize(("baseline", "label"), [
+    ("varys", "sebf"), ("aalo:weights=strict", "aalo (weights=strict)"), ("sebf", "sebf")])
+def test_a_baseline_is_named_as_the_allocator_was(baseline, label) -> None:
+    compared = netsim.compare(*FIG2, ["fifo", "varys", "dclas:weights=strict"], baseline=baseline)
+    assert compared.baseline == label
+    assert label not in set(compared.against(baseline)["label"])

@@ -58,13 +58,12 @@ def text(options):
 
 
 def agree(network, workload, options, interval=0.0):
-    fast = netsim.simulate(network, workload, allocator=options, observe_interval=interval)
-    slow = netsim.simulate(network, workload, allocator=Stepwise(options),
-                           observe_interval=interval)
-    np.testing.assert_allclose(fast.coflows["finish_s"], slow.coflows["finish_s"], rtol=1e-9,
-                               atol=1e-12)
-    np.testing.assert_allclose(fast.coflows["start_s"], slow.coflows["start_s"], rtol=1e-9,
-                               atol=1e-12)
+    fast, slow = (netsim.simulate(network, workload, allocator=policy, observe_interval=interval,
+                                  record=("coflows", "flows"))
+                  for policy in (options, Stepwise(options)))
+    for table, column in (("coflows", "finish_s"), ("coflows", "start_s"), ("flows", "finish_s")):
+        np.testing.assert_allclose(getattr(fast, table)[column], getattr(slow, table)[column],
+                                   rtol=1e-9, atol=1e-12)
     assert fast.run["decisions"] <= slow.run["decisions"]
 
 
@@ -100,6 +99,40 @@ def test_with_many_flows(options):
                                                                       range(12)]),
                     netsim.leaf_spine(3, 2, 4, 1.0, oversubscription=2)):
         agree(network, workload, options)
+
+
+def test_two_links_of_a_flow_change_one_before_it_and_one_behind_it():
+    """Flows 0 and 5 end at 1 s. What flow 5 leaves of port 1 is nothing to flow 1, before it."""
+    flows = [(1, 0, 1.0), (1, 1, 3.0), (1, 0, 2.0), (1, 0, 3.0), (0, 0, 4.0), (0, 1, 1.0)]
+    job = netsim.JobSpec(0, hosts=[0, 1], stages=[netsim.Stage("one", flows)])
+    network = netsim.big_switch(2, [1.0, 3.0], loopback_uses_ports=True)
+    result = netsim.simulate(network, [job], allocator="sincronia", record=("flows",))
+    assert result.flows["finish_s"].tolist() == pytest.approx([1, 4 / 3, 10 / 3, 19 / 3, 10, 1])
+
+
+def test_two_flows_go_ahead_of_a_third_at_once():
+    """At 1 s flows 1 and 3 have 2 bytes left, as flow 5 has: by list position both precede it."""
+    flows = [(3, 4, 1.0), (4, 1, 3.0), (1, 3, 1.0), (4, 4, 3.0), (4, 3, 1.0), (4, 3, 2.0),
+             (4, 3, 4.0), (3, 5, 3.0), (2, 3, 2.0)]
+    job = netsim.JobSpec(0, hosts=range(6), stages=[netsim.Stage("one", flows)])
+    network = netsim.big_switch(6, [1.0, 1.0, 1.0, 2.0, 3.0, 1.0], loopback_uses_ports=True)
+    result = netsim.simulate(network, [job], allocator="srtf", record=("flows",))
+    assert result.flows["finish_s"].tolist() == pytest.approx([0.5, 3, 1, 2, 1, 3.5, 5.5, 3.5, 3])
+
+
+@pytest.mark.parametrize("options", [{"name": "sincronia"}, {"name": "srtf"}], ids=text)
+@settings(deadline=None, max_examples=150, derandomize=True)
+@given(seed=st.integers(0, 10**6), network=st.sampled_from([
+    netsim.big_switch(HOSTS, [1.0, 3.0, 1.0, 2.0], loopback_uses_ports=True),
+    netsim.leaf_spine(2, 2, 2, 2.0, oversubscription=2, loopback_uses_ports=True)]))
+def test_flow_by_flow_in_one_coflow(options, seed, network):
+    """Up to 20 flows of few sizes, many of which end together: changes meet on many links."""
+    rng = np.random.default_rng(seed)
+    width = rng.integers(3, 20)
+    flows = netsim.Flows(rng.integers(0, HOSTS, width), rng.integers(0, HOSTS, width),
+                         rng.integers(1, 5, width).astype(float))
+    job = netsim.JobSpec(0, hosts=range(HOSTS), stages=[netsim.Stage("one", flows)])
+    agree(network, netsim.Workload([job]), options)
 
 
 def weights_of(view):

@@ -185,7 +185,7 @@ def finishes(net, workload, allocator):
     return netsim.simulate(net, workload, allocator=allocator).coflows["finish_s"].to_numpy()
 
 
-@pytest.mark.parametrize("allocator", ["maxmin", "parrot"])
+@pytest.mark.parametrize("allocator", sorted(netsim.ALLOCATORS))
 def test_permutations_on_a_fat_tree_are_as_on_a_big_switch(allocator) -> None:
     """Host j of each edge switch e goes up through aggregation j and core 2j + e: no two meet."""
     k, half = 4, 2

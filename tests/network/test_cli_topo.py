@@ -61,6 +61,15 @@ def test_files_are_shown(tmp_path: Path) -> None:
     assert "network           net\nhosts             5\n" in show(str(path)).stdout
 
 
+def test_switches_without_links_do_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    path.write_text('{"nodes": [{"id": "a", "host": true}, {"id": "b", "host": true}, {"id": "s"}],'
+                    ' "links": [{"source": "a", "target": "b", "capacity": "1Gbps"}]}')
+    done = show(str(path), "--plot", str(tmp_path / "net.svg"))
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "hosts             2\nswitches          1\n" in done.stdout
+
+
 @pytest.mark.parametrize(("arguments", "message"), [
     (["ring-8"], "unknown network 'ring-8' (did you mean 'ring-8-100g'?); choose from: big-sw"),
     (["no.gml"], "no.gml: cannot be read: No such file"),

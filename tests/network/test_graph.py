@@ -125,6 +125,11 @@ def with_edge(*edge, **attributes) -> nx.Graph:
     return graph
 
 
+def lonely(graph: nx.Graph) -> nx.Graph:
+    graph.add_node("z")
+    return graph
+
+
 @pytest.mark.parametrize(("graph", "options", "error", "message"), [
     ([], {}, InputError, r"a networkx graph is needed, not \[\]"),
     (nx.Graph(), {}, InputError, "has no host: no node has host=True or kind='host', and none"),
@@ -137,6 +142,7 @@ def with_edge(*edge, **attributes) -> nx.Graph:
     (with_edge("s", "t", capacity="fast"), {"capacity": 1}, UnitError, "link 's->t' 'fast' is not"),
     (with_edge("s", "t", capacity=float("nan")), {"capacity": 1}, UnitError, "must be finite"),
     (with_edge("s", "s"), {"capacity": 1}, InputError, "an edge leads from 's' to itself"),
+    (lonely(two_switches()), {"capacity": 1}, InputError, "node 'z' has no edge; give hosts the"),
     (with_edge("x", "y"), {"capacity": 1}, InputError,
      "no path from host 0, 'a', to host 3, 'x'"),
     (nx.DiGraph([("a", "b")]), {"capacity": 1}, InputError,

@@ -3,7 +3,7 @@
 Each flow in order takes all that its links have left. When a flow ends, little changes: on its
 links the flows behind it may get more, which takes from those behind them on their other links,
 and so on. `greedy_until` follows these changes in order, link by link, and touches nothing else;
-what each of its steps gives is what `ordered.greedy_flows` gives.
+each of its steps gives every flow what `ordered.greedy_flows` gives it.
 """
 
 from __future__ import annotations

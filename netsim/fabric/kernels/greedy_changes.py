@@ -105,29 +105,77 @@ def note(senders, crossings, links, i, h, last, by_size, changes, found):
 
 @compiled
 def promote(senders, crossings, links, members, moving, changes):
-    """Move flows ahead of those that now have more left; note where one of these moves too."""
-    found = 0
+    """Move flows ahead of those that now have more left; note where one of these moves too.
+
+    The one with the least left comes first: it finds those before it in order, and none that
+    waits to go ahead itself is between it and its place.
+    """
+    hops = crossings.shape[1]
+    waiting = np.empty(len(moving) * (1 + hops), np.int32)
+    count = 0
     for i in moving:
-        for h in range(crossings.shape[1]):
-            k = crossings[i, h].link
-            last = crossings[i, h].place
-            if k == len(links) - 1 or last == links[k].first:
-                continue
-            here = last
-            passed = False
-            while here > links[k].first and goes_first(i, members[here - 1], senders, True):
-                j = members[here - 1]
-                passed |= senders[j].rate > 0.0
-                members[here] = j
-                crossings[j, _hop(crossings, j, k)].place = here
-                here -= 1
-            members[here] = i
-            crossings[i, h].place = here
-            if passed:
-                _unlink(i, h, crossings, links)
-                _link_up(i, h, senders, crossings, links, True)
-                _find_filler(k, senders, crossings, links)
-                found = note(senders, crossings, links, i, h, last, True, changes, found)
+        if _has_overtaken(i, senders, crossings, links, members):
+            waiting[count] = i
+            count += 1
+    found = 0
+    for _ in moving:
+        best = NONE
+        n = 0
+        while n < count:
+            i = waiting[n]
+            if _has_overtaken(i, senders, crossings, links, members):
+                if best == NONE or goes_first(i, best, senders, True):
+                    best = i
+                n += 1
+            else:
+                count -= 1
+                waiting[n] = waiting[count]
+        if best == NONE:
+            break
+        for h in range(hops):
+            behind = crossings[best, h].place + 1
+            found = _promote(best, h, senders, crossings, links, members, changes, found)
+            link = links[crossings[best, h].link]
+            if crossings[best, h].place + 1 < behind < link.stop:
+                # It was behind the flow that has gone ahead, and may now follow.
+                waiting[count] = members[behind]
+                count += 1
+    return found
+
+
+@compiled
+def _has_overtaken(i, senders, crossings, links, members):
+    """Whether flow i goes before the one that is listed before it on some link."""
+    for h in range(crossings.shape[1]):
+        k, place = crossings[i, h].link, crossings[i, h].place
+        if k < len(links) - 1 and place > links[k].first and goes_first(
+                i, members[place - 1], senders, True):
+            return True
+    return False
+
+
+@compiled
+def _promote(i, h, senders, crossings, links, members, changes, found):
+    """Move flow i to its place on its h-th link."""
+    k = crossings[i, h].link
+    last = crossings[i, h].place
+    if k == len(links) - 1:
+        return found
+    here = last
+    passed = False
+    while here > links[k].first and goes_first(i, members[here - 1], senders, True):
+        j = members[here - 1]
+        passed |= senders[j].rate > 0.0
+        members[here] = j
+        crossings[j, _hop(crossings, j, k)].place = here
+        here -= 1
+    members[here] = i
+    crossings[i, h].place = here
+    if passed:
+        _unlink(i, h, crossings, links)
+        _link_up(i, h, senders, crossings, links, True)
+        _find_filler(k, senders, crossings, links)
+        found = note(senders, crossings, links, i, h, last, True, changes, found)
     return found
 
 
@@ -182,8 +230,8 @@ def _first(senders, links, by_size, changes, found):
 def _seek(change, senders, crossings, links, members, by_size, changes):
     """Find the next flow on a link whose rate may change.
 
-    One that waits may move if no link on its path is full. Where others on that path are still
-    to change, and free some of it, the flow is found from there.
+    One that waits may move if no link on its path is full. Where others before it on that path
+    are still to change, and free some of it, the flow is found from there.
     """
     end = links[change.link].stop
     dust = links[change.link].dust
@@ -199,7 +247,8 @@ def _seek(change, senders, crossings, links, members, by_size, changes):
             may = True
             for h in range(crossings.shape[1]):
                 link = links[crossings[i, h].link]
-                if link.change == NONE:
+                # A change that is only behind the flow does not tell what is left for it.
+                if link.change == NONE or changes[link.change].cursor > crossings[i, h].place:
                     may &= not goes_first(link.filler, i, senders, by_size)
                 else:
                     may &= changes[link.change].left > link.dust
@@ -211,14 +260,18 @@ def _seek(change, senders, crossings, links, members, by_size, changes):
 
 @compiled
 def _most(i, senders, crossings, links, by_size, changes):
-    """Return what the links of flow i have left for it."""
+    """Return what the links of flow i have left for it.
+
+    A link that changes tells it, unless it does so only behind flow i.
+    """
     if senders[i].left == 0.0:
         return 0.0
     most = np.inf
     for h in range(crossings.shape[1]):
         k = crossings[i, h].link
-        if links[k].change != NONE:
-            free = changes[links[k].change].left
+        n = links[k].change
+        if n != NONE and changes[n].cursor <= crossings[i, h].place:
+            free = changes[n].left
         else:
             free = _left_for(i, k, senders, crossings, links, by_size)
         if free <= links[k].dust:
