@@ -96,7 +96,7 @@ def maxmin(coflows, flows, hops, loads, capacity, rule, weights):
 
 @compiled
 def serve_while_crowded(copy, gone, coflows, flows, capacity, rule, now, until, carried):
-    """As `serve_until`, on a copy, but stop once a third of its flows have ended.
+    """As `serve_until`, on a copy, but stop once a fifth of its flows have ended.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def serve_while_crowded(copy, gone, coflows, flows, capacity, rule, now, until, 
     turn = _turn(rows, rule)
     starting = True
     completed = False
-    while 3 * gone <= len(left) and not completed:
+    while 5 * gone <= len(left) and not completed:
         _serve(turn, groups, slots, runs, link, senders, path, fillings, members, capacity, rule)
         dt = soonest(left, rate, runs)
         crossing = crossing_in(groups)
