@@ -10,13 +10,17 @@ from numpy.typing import NDArray
 from netsim.fabric.demand import Demand
 from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.greedy import greedy_until
-from netsim.fabric.kernels.serving import maxmin, serve_until
+from netsim.fabric.kernels.serving import maxmin, serve_until, serve_while_crowded
+from netsim.fabric.kernels.serving_rows import copy_rows, resume, weights_of
 from netsim.fabric.records import COFLOW, FLOW, HOP, JOB, LOAD
 from netsim.fabric.service import Rule, Service, share_all
 
 __all__ = ["FlowTable"]
 
 _SEGMENTS = ("flow", "hop", "load")
+
+#: Of so many flows a copy to serve is worth keeping; of fewer, handing it over costs more.
+_MANY = 2000
 
 
 class _Pool:
@@ -72,6 +76,8 @@ class FlowTable:
         self._fresh = True
         self.used = np.zeros(len(self.capacity))
         self.coflows = self._rows[:0]
+        self._copy: Any = None
+        self._copy_together = False
 
     @property
     def flows(self) -> NDArray[Any]:
@@ -87,6 +93,7 @@ class FlowTable:
 
     def add(self, demand: Demand, job: int, key: int, valid: float, order: int = 0) -> None:
         """Append a coflow; its flows do not move until the next allocation."""
+        self._copy = None
         parts = (demand.flows, demand.hops, demand.loads)
         if not all(pool.has_room(len(part))
                    for pool, part in zip(self._pools, parts, strict=True)):
@@ -194,8 +201,32 @@ class FlowTable:
                      ) -> tuple[float, float, float]:
         self._spread()
         self._fresh = False
-        return serve_until(self.coflows, self.flows, self.hops, self.loads, self.capacity, rule,
-                           now, until, carried)
+        if self._pools[0].live < _MANY:
+            return serve_until(self.coflows, self.flows, self.hops, self.loads, self.capacity,
+                               rule, now, until, carried)
+        while True:
+            copy, gone = self._copy_for(rule)
+            now, next_finish, crossing, thinned = serve_while_crowded(
+                copy, gone, self.coflows, self.flows, self.capacity, rule, now, until, carried)
+            if not thinned:
+                return now, next_finish, crossing
+            self._copy = None
+
+    def _copy_for(self, rule: Rule) -> tuple[Any, int]:
+        """Return what `serving` works on, and how many of its flows have ended.
+
+        It outlives decisions: it is made anew only after a coflow has come, or many flows gone.
+        """
+        together = rule[-1]
+        if self._copy is not None and self._copy_together == together:
+            gone = resume(self._copy, self.coflows, self.flows, rule)
+            if gone >= 0:
+                return self._copy, gone
+        weights = weights_of(self.coflows, self.flows) if together else np.empty(0)
+        self._copy = copy_rows(self.coflows, self.flows, self.hops, self.loads,
+                               len(self.capacity), rule, weights)
+        self._copy_together = together
+        return self._copy, 0
 
     def _spread(self) -> None:
         if self.in_step:

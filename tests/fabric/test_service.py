@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, UnknownNameError
+from netsim.fabric import flow_table
 from netsim.fabric.kernels import reference
 from netsim.fabric.service import Service, rank
 from netsim.testing import make_view, networks, workloads
@@ -83,6 +84,14 @@ def test_on_links_that_are_shared(options, network, workload):
     agree(network, workload, options)
 
 
+@pytest.fixture(params=[False, True], ids=["copied", "kept"])
+def kept(request, monkeypatch):
+    """Whether what the service works on is kept from decision to decision, however small."""
+    if request.param:
+        monkeypatch.setattr(flow_table, "_MANY", 0)
+
+
+@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("options", SERVICES, ids=text)
 def test_with_many_flows(options):
     """Wide coflows of unequal flows, so that copies are thinned and greedy changes run far."""
@@ -140,6 +149,7 @@ def weights_of(view):
     return 10.0 ** ((3 * view.src + view.dst) % 7)
 
 
+@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("weights", [weights_of, lambda view: np.ones(view.flows)],
                          ids=["weighted", "plain"])
 @pytest.mark.parametrize("network", [
@@ -167,6 +177,27 @@ def test_sharing_is_what_the_reference_gives(network, weights):
     fast, slow = (netsim.simulate(network, jobs, allocator=policy()) for policy in (Shared, Plain))
     for column in ("start_s", "finish_s"):
         np.testing.assert_allclose(fast.coflows[column], slow.coflows[column], rtol=1e-9)
+
+
+@pytest.mark.usefixtures("kept")
+def test_weights_may_change_at_any_decision():
+    """Two flows on a link of 1 byte/s, by weights 1:1 until the policy asks for 3:1 at 2 s.
+
+    1 byte each by 2 s. Then the first has 3 of 4 bytes left at 3/4 byte/s and ends at 6 s; the
+    second has 2 of its 4 left by then, alone, and ends at 8 s.
+    """
+    class Changing(netsim.Allocator):
+        wakes_on = netsim.Event.COFLOW
+
+        def allocate(self, view):
+            heavy, again = (3.0, np.inf) if view.now >= 2 else (1.0, 2.0)
+            return netsim.Allocation(weights=np.where(view.job[view.coflow] == 0, heavy, 1.0),
+                                     revisit_at=again)
+
+    jobs = [netsim.JobSpec(k, hosts=range(2), stages=[netsim.Stage("s", [(0, 1, 4.0)])])
+            for k in range(2)]
+    result = netsim.simulate(netsim.big_switch(2, 1.0), jobs, allocator=Changing)
+    assert result.jobs["finish_s"].tolist() == pytest.approx([6.0, 8.0])
 
 
 def test_the_links_carry_what_the_flows_sent():

@@ -17,10 +17,20 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled
 from netsim.fabric.kernels.serving_fill import fill, see_room
-from netsim.fabric.kernels.serving_rows import copy_rows, weights_of, write_back
+from netsim.fabric.kernels.serving_rows import copy_rows, strike, weights_of, write_back
+from netsim.fabric.kernels.serving_time import (
+    advance,
+    crossing_in,
+    end,
+    let_pass,
+    mark_each,
+    mark_started,
+    soonest,
+)
 from netsim.fabric.records import DUST
 
-__all__ = ["GREEDY", "MADD", "MAXMIN", "NOBODY", "QUEUES", "maxmin", "serve_until"]
+__all__ = ["GREEDY", "MADD", "MAXMIN", "NOBODY", "QUEUES", "maxmin", "serve_until",
+           "serve_while_crowded"]
 
 #: What comes first, in order: nothing, MADD, or max-min within the share of a queue.
 #: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
@@ -56,8 +66,10 @@ def serve_until(coflows, flows, hops, loads, capacity, rule, now, until, carried
         When the next coflow has sent as much as its limit; inf if none will.
     """
     while True:
-        now, next_finish, crossing, thinned = _serve_while_crowded(
-            coflows, flows, hops, loads, capacity, rule, now, until, carried)
+        weights = weights_of(coflows, flows) if rule[6] else np.empty(0)
+        copy = copy_rows(coflows, flows, hops, loads, len(capacity), rule, weights)
+        now, next_finish, crossing, thinned = serve_while_crowded(
+            copy, 0, coflows, flows, capacity, rule, now, until, carried)
         if not thinned:
             return now, next_finish, crossing
 
@@ -75,71 +87,98 @@ def maxmin(coflows, flows, hops, loads, capacity, rule, weights):
     weights : ndarray of float, shape (unfinished flows,)
         A flow of weight 0 gets nothing.
     """
-    groups, slots, runs, link, senders, path, _, fillings, members = copy_rows(
+    groups, slots, runs, link, senders, path, _, fillings, members, _ = copy_rows(
         coflows, flows, hops, loads, len(capacity), rule, weights)
-    _serve(groups, slots, runs, link, senders, path, fillings, members, capacity, rule)
+    _serve(np.arange(1), groups, slots, runs, link, senders, path, fillings, members, capacity,
+           rule)
     return senders[1]
 
 
 @compiled
-def _serve_while_crowded(coflows, flows, hops, loads, capacity, rule, now, until, carried):
-    """As `serve_until`, but stop, returning True, once a third of the flows have ended."""
-    weights = weights_of(coflows, flows) if rule[6] else np.empty(0)
-    groups, slots, runs, link, senders, path, spot, fillings, members = copy_rows(
-        coflows, flows, hops, loads, len(capacity), rule, weights)
-    order = rule[0]
+def serve_while_crowded(copy, gone, coflows, flows, capacity, rule, now, until, carried):
+    """As `serve_until`, on a copy, but stop once a fifth of its flows have ended.
+
+    Parameters
+    ----------
+    copy : tuple
+        See `serving_rows.copy_rows`; up to date, see `serving_rows.resume`.
+    gone : int
+        How many of its flows have ended by now.
+
+    Returns
+    -------
+    now, next_finish, crossing : float
+    thinned : bool
+        Whether it has stopped for that, and there is more to do on a new copy.
+    """
+    groups, slots, runs, link, senders, path, spot, fillings, members, (_, rows) = copy
     left, rate, floor = senders[:3]
-    gone = 0
+    turn = _turn(rows, rule)
+    starting = True
     completed = False
-    while 3 * gone <= len(left) and not completed:
-        _serve(groups, slots, runs, link, senders, path, fillings, members, capacity, rule)
-        dt = _soonest(left, rate, runs)
-        crossing = _crossing(groups)
-        _mark_started(coflows, groups, now)
-        if gone == 0 and rule[6]:
-            _mark_each(coflows, senders, now)
+    while 5 * gone <= len(left) and not completed:
+        _serve(turn, groups, slots, runs, link, senders, path, fillings, members, capacity, rule)
+        dt = soonest(left, rate, runs)
+        crossing = crossing_in(groups)
+        mark_started(coflows, groups, now)
+        if starting and rule[6]:
+            mark_each(coflows, senders, rows, now)
+        starting = False
         if now + dt >= until or crossing <= dt:
-            write_back(coflows, flows, runs, senders, order, now)
+            write_back(coflows, flows, runs, senders, rows, now)
             return now, now + dt, now + crossing, False
         now += dt
-        _pass(groups, slots, link, dt, carried)
+        let_pass(groups, slots, link, dt, carried)
         for r in range(len(runs)):
-            if runs[r].busy and _advance(left, rate, floor, runs[r], dt):
+            if runs[r].busy and advance(left, rate, floor, runs[r], dt):
                 for i in range(runs[r].first, runs[r].stop):
                     if left[i] <= floor[i]:
                         gone += 1
-                        completed |= _end(coflows, flows, groups, slots, senders, path, spot,
-                                          fillings, members, i, now)
+                        strike(groups, slots, senders, path, spot, fillings, members, i)
+                        completed |= end(coflows[rows[senders[4][i]]], flows[senders[5][i]], now)
     for r in range(len(runs)):
         runs[r].busy = 0
-    write_back(coflows, flows, runs, senders, order, now)
+    write_back(coflows, flows, runs, senders, rows, now)
     return now, now, np.inf, not completed
+
+
+@compiled
+def _turn(rows, rule):
+    """Return the groups in service order."""
+    order, together = rule[0], rule[6]
+    if together:
+        return np.arange(1)
+    group_of = np.empty(len(order), np.int64)
+    for k in range(len(rows)):
+        if rows[k] >= 0:
+            group_of[rows[k]] = k
+    return group_of[order]
 
 
 # --- one step --------------------------------------------------------------------------
 
 
 @compiled
-def _serve(groups, slots, runs, link, senders, path, fillings, members, capacity, rule):
+def _serve(turn, groups, slots, runs, link, senders, path, fillings, members, capacity, rule):
     """Give every flow its rate."""
     _, first, rest, _, parts, _, _ = rule
     dust = DUST * capacity
     left = capacity.copy()
-    for k in range(len(groups)):
+    for k in turn:
         groups[k].speed = groups[k].held
         groups[k].gamma = 0.0
     for s in range(len(slots)):
         slots[s].used = slots[s].held
     if first == MADD:
-        for k in range(len(groups)):
+        for k in turn:
             _madd(groups[k], slots, link, senders, path, dust, left)
     elif first == QUEUES:
         left[:] = 0.0
-        k = 0
-        while k < len(groups):
-            k = _serve_queue(k, groups, slots, link, dust, fillings[0], members, capacity, parts,
-                             left)
-    for k in range(len(groups)):
+        n = 0
+        while n < len(turn):
+            n = _serve_queue(n, turn, groups, slots, link, dust, fillings[0], members, capacity,
+                             parts, left)
+    for k in turn:
         if rest == MAXMIN:
             fill(groups[k], slots, link, dust, fillings[1], members, left)
         elif rest == GREEDY:
@@ -150,21 +189,21 @@ def _serve(groups, slots, runs, link, senders, path, fillings, members, capacity
 
 
 @compiled
-def _serve_queue(k, groups, slots, link, dust, filling, members, capacity, parts, left):
-    """Fill the queue whose first coflow is the k-th within its share, and pool what it leaves.
+def _serve_queue(n, turn, groups, slots, link, dust, filling, members, capacity, parts, left):
+    """Fill the queue whose first coflow is the n-th within its share, and pool what it leaves.
 
     What a coflow gets there changes only once a flow of its own, or of one before it, has ended.
 
     Returns
     -------
-    k : int
+    n : int
         The first coflow of the next queue.
     """
-    queue = groups[k].queue
+    queue = groups[turn[n]].queue
     share = parts[queue] * capacity
     anew = False
-    while k < len(groups) and groups[k].queue == queue:
-        group = groups[k]
+    while n < len(turn) and groups[turn[n]].queue == queue:
+        group = groups[turn[n]]
         anew |= group.thinner == 1
         if anew:
             group.thinner = 0
@@ -178,9 +217,9 @@ def _serve_queue(k, groups, slots, link, dust, filling, members, capacity, parts
         else:
             for s in range(group.slot, group.slot + group.slots):
                 share[link[s]] -= slots[s].held
-        k += 1
+        n += 1
     left += np.maximum(share, 0.0)
-    return k
+    return n
 
 
 @compiled
@@ -292,102 +331,3 @@ def _grab(slots, link, path, dust, left):
                 slots[s].used += most
                 left[link[s]] -= most
     return most
-
-
-# --- time ------------------------------------------------------------------------------
-
-
-@compiled
-def _soonest(left, rate, runs):
-    """Return in how many seconds the next flow ends; inf if none moves."""
-    soonest = np.inf
-    for r in range(len(runs)):
-        if not runs[r].busy:
-            continue
-        # Slices count from 0 and have no branches: the compiler takes several flows at a time.
-        lefts, rates = left[runs[r].first:runs[r].stop], rate[runs[r].first:runs[r].stop]
-        sooner = 0
-        for i in range(len(lefts)):
-            sooner += lefts[i] < soonest * rates[i]
-        if sooner:
-            for i in range(len(lefts)):
-                if lefts[i] < soonest * rates[i]:
-                    soonest = lefts[i] / rates[i]
-    return soonest
-
-
-@compiled
-def _crossing(groups):
-    """Return in how many seconds the next coflow has sent as much as its limit."""
-    crossing = np.inf
-    for k in range(len(groups)):
-        group = groups[k]
-        if group.speed > 0.0:
-            crossing = min(crossing, max(group.left - group.limit, 0.0) / group.speed)
-    return crossing
-
-
-@compiled
-def _pass(groups, slots, link, dt, carried):
-    """Let `dt` seconds pass for groups and slots."""
-    for k in range(len(groups)):
-        groups[k].left -= groups[k].speed * dt
-    for s in range(len(slots) - 1):
-        slots[s].load -= slots[s].used * dt
-        if len(carried):
-            carried[link[s]] += slots[s].used * dt
-
-
-@compiled
-def _advance(left, rate, floor, run, dt):
-    """Let `dt` seconds pass for the flows of a run; return how many of them have ended."""
-    lefts, rates = left[run.first:run.stop], rate[run.first:run.stop]
-    floors = floor[run.first:run.stop]
-    ended = 0
-    for i in range(len(lefts)):
-        lefts[i] -= rates[i] * dt
-        ended += lefts[i] <= floors[i]
-    return ended
-
-
-@compiled
-def _end(coflows, flows, groups, slots, senders, path, spot, fillings, members, i, now):
-    """Take a flow that has ended off its slots; return whether its coflow has completed."""
-    left, _, floor, weight, place, owner, index = senders
-    longest = path.shape[1]
-    for h in range(longest):
-        s = path[i, h]
-        if s == len(slots) - 1:
-            continue
-        slots[s].open -= 1
-        members[0][spot[i, h]] = 0.0
-        for wants, room, _ in fillings:
-            free = True
-            for g in range(longest):
-                free &= g == h or room[path[i, g]]
-            if free:
-                wants[s] -= weight[i]
-    left[i] = 0.0
-    floor[i] = -1.0  # it cannot end again
-    groups[place[i]].thinner = 1
-    flows[index[i]].finish = now
-    row = coflows[owner[i]]
-    row.open -= 1
-    row.last = now
-    return row.open == 0
-
-
-@compiled
-def _mark_started(coflows, groups, now):
-    for k in range(len(groups)):
-        group = groups[k]
-        if group.row >= 0 and group.speed > 0.0 and coflows[group.row].start < 0.0:
-            coflows[group.row].start = now
-
-
-@compiled
-def _mark_each(coflows, senders, now):
-    _, rate, _, _, _, owner, _ = senders
-    for i in range(len(rate)):
-        if rate[i] > 0.0 and coflows[owner[i]].start < 0.0:
-            coflows[owner[i]].start = now

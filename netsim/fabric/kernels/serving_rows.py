@@ -7,7 +7,7 @@ import numpy as np
 from netsim.fabric.kernels import compiled
 from netsim.fabric.records import DUST, ROUNDINGS
 
-__all__ = ["copy_rows", "weights_of", "write_back"]
+__all__ = ["copy_rows", "resume", "strike", "weights_of", "write_back"]
 
 #: A link of a group: it has ``load`` bytes to send, which were ``known`` when last added up, at
 #: ``used`` bytes per second, ``held`` of them within its queue's share. ``open`` of its flows
@@ -67,8 +67,8 @@ def copy_rows(coflows, flows, hops, loads, links, rule, weights):
         The last slot is no link: it fills up the paths of flows that cross fewer than others.
     link : ndarray of int, shape (slots,)
     senders : tuple of ndarray
-        Per flow: bytes left, rate, bytes at which it has ended, weight, place of its group in
-        the order, its coflow, position in `flows`.
+        Per flow: bytes left, rate, bytes at which it has ended, weight, place of its coflow in
+        the order, position in `flows`.
     path, spot : ndarray of int, shape (flows, most links on a path)
         The slots that each flow crosses, and its places among their members.
     fillings : pair of tuples of ndarray, shape (slots,)
@@ -78,6 +78,8 @@ def copy_rows(coflows, flows, hops, loads, links, rule, weights):
     members : tuple of ndarray
         The weights of the flows on each slot, one slot after the other, 0 for those that have
         ended; the other slots that each crosses.
+    places : tuple of ndarray of int, shape (coflows,)
+        The key of each coflow in the order, and where its row is.
     """
     order, together = rule[0], rule[6]
     groups = _groups(coflows, loads, links, rule)
@@ -85,7 +87,7 @@ def copy_rows(coflows, flows, hops, loads, links, rule, weights):
     nowhere = groups[-1].slot + groups[-1].slots
     link, slot_of = _links(coflows, loads, links, order, nowhere, together)
     left, floor, weight = np.empty(count), np.empty(count), np.ones(count)
-    place, owner = np.zeros(count, np.int32), np.empty(count, np.int32)
+    place = np.empty(count, np.int32)
     index = np.empty(count, np.int64)
     longest = 1
     for c in order:
@@ -102,8 +104,7 @@ def copy_rows(coflows, flows, hops, loads, links, rule, weights):
                 continue
             left[i] = flow.remaining
             floor[i] = DUST * flow.size
-            place[i] = 0 if together else k
-            owner[i] = order[k]
+            place[i] = k
             index[i] = f
             group.left += flow.remaining
             if together:
@@ -117,8 +118,9 @@ def copy_rows(coflows, flows, hops, loads, links, rule, weights):
     fillings = (_filling(nowhere), _filling(nowhere))
     spot, members = _members(slots, path, weight, fillings)
     runs = _pieces(groups, count, nowhere) if together else _runs(groups, path, nowhere)
-    senders = (left, np.zeros(count), floor, weight, place, owner, index)
-    return groups, slots, runs, link, senders, path, spot, fillings, members
+    senders = (left, np.zeros(count), floor, weight, place, index)
+    places = (coflows["key"][order], order.copy())
+    return groups, slots, runs, link, senders, path, spot, fillings, members, places
 
 
 @compiled
@@ -266,20 +268,85 @@ def _want_alone(wants, path, weight):
 
 
 @compiled
-def write_back(coflows, flows, runs, senders, order, now):
+def resume(copy, coflows, flows, rule):
+    """Bring a copy up to date with its rows, of which some may have gone.
+
+    Returns
+    -------
+    gone : int
+        How many of its flows have ended; -1 if it is of no use any more.
+    """
+    _, _, _, queue, _, limit, together = rule
+    groups, slots, runs, _, senders, path, spot, fillings, members, (keys, rows) = copy
+    left, _, _, weight, place, index = senders
+    now_at = np.searchsorted(coflows["key"].copy(), keys)
+    for k in range(len(keys)):
+        there = now_at[k] < len(coflows) and coflows[now_at[k]].key == keys[k]
+        rows[k] = now_at[k] if there else -1
+    for g in range(len(groups)):
+        group = groups[g]
+        group.left = group.speed = group.held = group.gamma = 0.0
+        group.thinner = 1
+        if not together:
+            group.row = rows[g]
+            if group.row >= 0:
+                group.queue = queue[group.row]
+                group.limit = coflows[group.row].total * (1.0 - ROUNDINGS) - limit[group.row]
+    for s in range(len(slots)):
+        slots[s].used = slots[s].held = slots[s].load = slots[s].known = 0.0
+    for r in range(len(runs)):
+        runs[r].busy = 0
+    gone = 0
+    for i in range(len(left)):
+        flow = flows[index[i]]
+        if together and left[i] > 0.0 and flow.weight != weight[i]:
+            return -1
+        if left[i] > 0.0 and flow.remaining <= 0.0:
+            strike(groups, slots, senders, path, spot, fillings, members, i)
+        elif left[i] > 0.0:
+            left[i] = flow.remaining
+            groups[0 if together else place[i]].left += flow.remaining
+        gone += left[i] == 0.0
+    return gone
+
+
+@compiled
+def strike(groups, slots, senders, path, spot, fillings, members, i):
+    """Take a flow that has ended off its slots."""
+    left, _, floor, weight, place, _ = senders
+    longest = path.shape[1]
+    for h in range(longest):
+        s = path[i, h]
+        if s == len(slots) - 1:
+            continue
+        slots[s].open -= 1
+        members[0][spot[i, h]] = 0.0
+        for wants, room, _ in fillings:
+            free = True
+            for g in range(longest):
+                free &= g == h or room[path[i, g]]
+            if free:
+                wants[s] -= weight[i]
+    left[i] = 0.0
+    floor[i] = -1.0  # it cannot end again
+    groups[0 if len(groups) == 1 else place[i]].thinner = 1
+
+
+@compiled
+def write_back(coflows, flows, runs, senders, rows, now):
     """Write bytes and rates as of now back to the rows."""
-    left, rate, _, _, _, owner, index = senders
-    for c in order:
-        row = coflows[c]
-        row.base = 0.0
-        row.finish = row.last
-        row.fresh = 0
+    left, rate, _, _, place, index = senders
+    for c in rows:
+        if c >= 0:
+            row = coflows[c]
+            row.base = 0.0
+            row.finish = row.last
+            row.fresh = 0
     for r in range(len(runs)):
         for i in range(runs[r].first, runs[r].stop):
-            flow = flows[index[i]]
-            flow.remaining = left[i]
             if left[i] > 0.0:
-                row = coflows[owner[i]]
+                flow, row = flows[index[i]], coflows[rows[place[i]]]
+                flow.remaining = left[i]
                 flow.rate = rate[i] if runs[r].busy else 0.0
                 flow.finish = now + left[i] / flow.rate if flow.rate > 0.0 else np.inf
                 row.base += left[i]

@@ -1,0 +1,88 @@
+"""Time passes where coflows are served from flow end to flow end; see `serving`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import compiled
+
+__all__ = ["advance", "crossing_in", "end", "let_pass", "mark_each", "mark_started", "soonest"]
+
+
+@compiled
+def soonest(left, rate, runs):
+    """Return in how many seconds the next flow ends; inf if none moves."""
+    soonest = np.inf
+    for r in range(len(runs)):
+        if not runs[r].busy:
+            continue
+        # Slices count from 0 and have no branches: the compiler takes several flows at a time.
+        lefts, rates = left[runs[r].first:runs[r].stop], rate[runs[r].first:runs[r].stop]
+        sooner = 0
+        for i in range(len(lefts)):
+            sooner += lefts[i] < soonest * rates[i]
+        if sooner:
+            for i in range(len(lefts)):
+                if lefts[i] < soonest * rates[i]:
+                    soonest = lefts[i] / rates[i]
+    return soonest
+
+
+@compiled
+def crossing_in(groups):
+    """Return in how many seconds the next coflow has sent as much as its limit."""
+    crossing = np.inf
+    for k in range(len(groups)):
+        group = groups[k]
+        if group.speed > 0.0:
+            crossing = min(crossing, max(group.left - group.limit, 0.0) / group.speed)
+    return crossing
+
+
+@compiled
+def let_pass(groups, slots, link, dt, carried):
+    """Let `dt` seconds pass for groups and slots."""
+    for k in range(len(groups)):
+        groups[k].left -= groups[k].speed * dt
+    for s in range(len(slots) - 1):
+        slots[s].load -= slots[s].used * dt
+        if len(carried):
+            carried[link[s]] += slots[s].used * dt
+
+
+@compiled
+def advance(left, rate, floor, run, dt):
+    """Let `dt` seconds pass for the flows of a run; return how many of them have ended."""
+    lefts, rates = left[run.first:run.stop], rate[run.first:run.stop]
+    floors = floor[run.first:run.stop]
+    ended = 0
+    for i in range(len(lefts)):
+        lefts[i] -= rates[i] * dt
+        ended += lefts[i] <= floors[i]
+    return ended
+
+
+@compiled
+def end(row, flow, now):
+    """Take note that a flow has ended; return whether its coflow has completed."""
+    flow.remaining = 0.0
+    flow.finish = now
+    row.open -= 1
+    row.last = now
+    return row.open == 0
+
+
+@compiled
+def mark_started(coflows, groups, now):
+    for k in range(len(groups)):
+        group = groups[k]
+        if group.row >= 0 and group.speed > 0.0 and coflows[group.row].start < 0.0:
+            coflows[group.row].start = now
+
+
+@compiled
+def mark_each(coflows, senders, rows, now):
+    _, rate, _, _, place, _ = senders
+    for i in range(len(rate)):
+        if rate[i] > 0.0 and coflows[rows[place[i]]].start < 0.0:
+            coflows[rows[place[i]]].start = now
