@@ -1,0 +1,44 @@
+"""Compiled kernels are cached on disk, in a folder of this version of all of them."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import netsim
+
+RUN = """
+import numba, netsim
+from netsim.fabric.kernels.blocks import common_factor
+print(common_factor._cache.cache_path)
+print(numba.config.CACHE_DIR or "unset")
+"""
+
+
+def cache_path(package, **environment):
+    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True,
+                          cwd=package, env={**os.environ, **environment})
+    path, left = done.stdout.splitlines()
+    return Path(path), left
+
+
+def test_a_change_of_one_kernel_is_a_new_folder(tmp_path):
+    """A kernel's callee may be in another file, which Numba itself does not look at."""
+    shutil.copytree(Path(netsim.__file__).parent, tmp_path / "netsim",
+                    ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": ""}
+    before, left = cache_path(tmp_path, **environment)
+    assert before.is_relative_to(tmp_path / "netsim")
+    assert left == "unset"
+    assert cache_path(tmp_path, **environment)[0] == before
+    callee = tmp_path / "netsim" / "fabric" / "kernels" / "serving_fill.py"
+    callee.write_text(callee.read_text() + "\n# another version\n")
+    assert cache_path(tmp_path, **environment)[0] != before
+
+
+def test_the_users_folder_is_respected(tmp_path):
+    path, left = cache_path(tmp_path, NUMBA_CACHE_DIR=str(tmp_path),
+                            PYTHONPATH=str(Path(netsim.__file__).parents[1]))
+    assert path.is_relative_to(tmp_path)
+    assert left == str(tmp_path)
