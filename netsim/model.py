@@ -169,8 +169,8 @@ class Stage:
         owner = f"stage {name!r}"
         if flows is not None and not isinstance(flows, Flows):
             flows = Flows.of(flows)
-        if not (isinstance(weight, int | float | np.number) and np.isfinite(weight)
-                and weight > 0):
+        if isinstance(weight, bool) or not (isinstance(weight, int | float | np.number)
+                                            and np.isfinite(weight) and weight > 0):
             raise InputError(f"{owner}: weight must be finite and positive, not {weight!r}")
         if not isinstance(name, str):
             raise InputError(f"{owner}: name must be a string, not {name!r}")

@@ -134,9 +134,10 @@ def test_a_deadline_is_after_the_coflows_validity(deadline_s, message):
         Stage("x", deadline_s=deadline_s)
 
 
-def test_a_weight_is_positive():
-    with pytest.raises(InputError, match="weight must be finite and positive, not 0"):
-        Stage("x", weight=0)
+@pytest.mark.parametrize("weight", [0, True, "1"])
+def test_a_weight_is_a_positive_number(weight):
+    with pytest.raises(InputError, match=f"weight must be finite and positive, not {weight!r}"):
+        Stage("x", weight=weight)
 
 
 def test_a_long_chain_is_checked_quickly():

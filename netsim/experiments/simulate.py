@@ -218,7 +218,7 @@ class _Run:
         return StalledError(
             f"stalled at t = {self.fabric.decided_s:g} s: allocator {name} gives "
             f"no bandwidth to {len(pending)} pending coflows, and nothing else will happen; "
-            f"coflows of {listed}{more}")
+            f"coflows of {listed}{more}; a run that may leave some needs an end, `until`")
 
     def result(self, wall_s: float) -> Result:
         """Return the records."""

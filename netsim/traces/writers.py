@@ -80,7 +80,8 @@ def _check(job: JobSpec, hosts: int) -> None:
     times = [time for stage in job.stages for time in (stage.release_s, stage.compute_s)]
     _refuse_if(job, {
         "names a pattern; draw its stages first": job.pattern is not None,
-        "does not say the hosts of its ranks": job.hosts is None,
+        "does not say the hosts of its ranks, and there is no network to place them on":
+            job.hosts is None,
         f"has a host that is not from 0 to {hosts - 1}": max(job.hosts or (0,)) >= hosts,
         "has an arrival, a release or a computation beyond 1e15 s": max(
             job.arrival_s, job.compute_s, *times) > 1e15,

@@ -28,7 +28,8 @@ def test_convert_draws_and_places(netsim, here) -> None:
 @pytest.mark.parametrize(("arguments", "message"), [
     (["nowhere.txt", "t.json"], "nowhere.txt: no such file\n"),
     (["bad.txt", "t.json"], "bad.txt:2: MB_1 must be a number from 0 to 1e+18, not 'x'\n"),
-    (["parrot-60", "t.json"], "job 0 does not say the hosts of its ranks\n"),
+    (["parrot-60", "t.json"], "job 0 does not say the hosts of its ranks, and there is no network "
+                               "to place them on\n"),
     (["parrot-60", "t.txt", "--network", "big-switch-128-10g"], "job 0 has 2 stages, and here"),
     (["coflow-sample", "t.dat"], "t.dat: the suffix '.dat' tells no format; give one of: json, "),
     (["coflow-sample", "t.csv"], "unknown format to write 'tiresias'; choose from: coflow-be"),

@@ -305,29 +305,25 @@ def _add_levels(rates, lefts, weights, paths, level, slot):
 def _greedy(group, slots, runs, link, senders, path, filling, dust, left):
     """Give each flow of a coflow, in list order, all that the links on its path have left."""
     wants, room, _ = filling
+    remaining, rate = senders[0], senders[1]
+    nowhere = len(slots) - 1
     for r in range(group.run, group.run + group.runs):
-        slot = runs[r].slot
-        if not room[slot] or wants[slot] == 0.0:
+        last = runs[r].slot
+        if not room[last] or wants[last] == 0.0:
             continue
         for i in range(runs[r].first, runs[r].stop):
-            if left[link[slot]] <= dust[link[slot]]:
+            if left[link[last]] <= dust[link[last]]:
                 break
-            if senders[0][i] > 0.0:
-                most = _grab(slots, link, path[i], dust, left)
-                senders[1][i] += most
+            most = left[link[last]] if remaining[i] > 0.0 else 0.0
+            for h in range(path.shape[1]):
+                s = path[i, h]
+                if s < nowhere:
+                    free = left[link[s]]
+                    most = min(most, free) if free > dust[link[s]] else 0.0
+            if most > 0.0:
+                rate[i] += most
                 group.speed += most
-
-
-@compiled
-def _grab(slots, link, path, dust, left):
-    """Take all that the links on a path have left; return how much that is."""
-    most = np.inf
-    for s in path:
-        if s < len(slots) - 1:
-            most = min(most, left[link[s]] if left[link[s]] > dust[link[s]] else 0.0)
-    if most > 0.0:
-        for s in path:
-            if s < len(slots) - 1:
-                slots[s].used += most
-                left[link[s]] -= most
-    return most
+                for h in range(path.shape[1]):
+                    if path[i, h] < nowhere:
+                        slots[path[i, h]].used += most
+                        left[link[path[i, h]]] -= most
