@@ -179,13 +179,16 @@ def _serve(turn, groups, slots, runs, link, senders, path, fillings, members, ca
             n = _serve_queue(n, turn, groups, slots, link, dust, fillings[0], members, capacity,
                              parts, left)
     for k in turn:
+        group = groups[k]
+        stays = first == QUEUES and rest != GREEDY and not (group.anew or group.gains)
         if rest == MAXMIN:
-            fill(groups[k], slots, link, dust, fillings[1], members, left)
+            group.gains = fill(group, slots, link, dust, fillings[1], members, left)
         elif rest == GREEDY:
-            see_room(groups[k], link, dust, slots, fillings[1], members, left)
-        _set_rates(groups[k], runs, senders, path, fillings, first, rest)
+            see_room(group, link, dust, slots, fillings[1], members, left)
+        if not stays or group.gains:
+            _set_rates(group, runs, senders, path, fillings, first, rest)
         if rest == GREEDY:
-            _greedy(groups[k], slots, runs, link, senders, path, fillings[1], dust, left)
+            _greedy(group, slots, runs, link, senders, path, fillings[1], dust, left)
 
 
 @compiled
@@ -205,6 +208,7 @@ def _serve_queue(n, turn, groups, slots, link, dust, filling, members, capacity,
     while n < len(turn) and groups[turn[n]].queue == queue:
         group = groups[turn[n]]
         anew |= group.thinner == 1
+        group.anew = anew
         if anew:
             group.thinner = 0
             group.speed = 0.0

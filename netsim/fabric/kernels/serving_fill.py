@@ -16,7 +16,7 @@ __all__ = ["fill", "see_room"]
 
 @compiled
 def fill(group, slots, link, dust, filling, members, left):
-    """Let the flows of a group share what is left max-min fairly."""
+    """Let the flows of a group share what is left max-min fairly; return whether any does."""
     see_room(group, link, dust, slots, filling, members, left)
     wants, room, level = filling
     live = np.empty(group.slots, np.int32)
@@ -37,13 +37,14 @@ def fill(group, slots, link, dust, filling, members, left):
             live[lives] = s
             lives += 1
     if lives == 0:
-        return
+        return False
     filled = live[:lives].copy()
     group.speed += _rise(group, slots, live, levels, lives, level, members)
     for s in filled:
         rest = 0.0 if level[s] < np.inf else max(slots[s].left, 0.0)
         slots[s].used += left[link[s]] - rest
         left[link[s]] = rest
+    return True
 
 
 @compiled

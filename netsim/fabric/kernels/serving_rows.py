@@ -21,11 +21,13 @@ _SLOT = np.dtype([("left", "f8"), ("waiting", "f8"), ("load", "f8"), ("known", "
 #: begin, and their numbers; its ``row``, or -1; the bytes that it has left, how fast it sends
 #: them, how fast within its queue's share, how few it may have left before it is to stop; its
 #: ``gamma`` where it is served by MADD, else 0; whether it is ``thinner`` than when it got its
-#: queue's share, and ``plain``: all weights are 1.
+#: queue's share, and ``plain``: all weights are 1. In the last step, whether it got that ``anew``,
+#: and whether it ``gains`` of the rest.
 _GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
                    ("run", "i8"), ("runs", "i8"), ("left", "f8"), ("speed", "f8"),
                    ("held", "f8"), ("limit", "f8"), ("gamma", "f8"), ("row", "i8"),
-                   ("queue", "i8"), ("thinner", "i4"), ("plain", "i4")], align=True)
+                   ("queue", "i8"), ("thinner", "i4"), ("plain", "i4"), ("anew", "i4"),
+                   ("gains", "i4")], align=True)
 
 #: Flows ``first`` to ``stop`` that follow one another in a group's list and have one last
 #: ``slot``, or a piece of a list of any; ``busy`` if some of them may have a rate.
