@@ -153,6 +153,12 @@ class FabricView(FabricState):
                              table.capacity, left)
         return rates, left
 
+    def _to_add_to(self, left: ArrayLike | None, rates: ArrayLike | None
+                   ) -> tuple[Floats, Floats]:
+        """Return copies of what the links have left and of rates, or all and none of it."""
+        return (np.array(self._table.capacity if left is None else left, dtype=np.float64),
+                np.zeros(self.flows) if rates is None else np.array(rates, dtype=np.float64))
+
     def fill(self, order: ArrayLike, left: ArrayLike, rates: ArrayLike | None = None
              ) -> tuple[Floats, Floats]:
         """Let coflows in `order` share `left`, each max-min fairly among its flows.
@@ -172,8 +178,7 @@ class FabricView(FabricState):
             New arrays.
         """
         table = self._table
-        left = np.array(left, dtype=np.float64)
-        rates = np.zeros(self.flows) if rates is None else np.array(rates, dtype=np.float64)
+        left, rates = self._to_add_to(left, rates)
         ordered.fill(self._rows, table.flows, table.hops, table.loads, _ints(order),
                      table.capacity, left, rates)
         return rates, left
@@ -240,8 +245,7 @@ class FabricView(FabricState):
             Split among the flows of all these coflows at once, rather than coflow by coflow.
         """
         table, order = self._table, _ints(order)
-        left = np.array(table.capacity if left is None else left, dtype=np.float64)
-        rates = np.zeros(self.flows) if rates is None else np.array(rates, dtype=np.float64)
+        left, rates = self._to_add_to(left, rates)
         ends = np.array([len(order)]) if together else np.arange(1, len(order) + 1)
         split(self._rows, table.flows, table.hops, order, ends, table.capacity, left, rates)
         return rates, left
@@ -259,8 +263,7 @@ class FabricView(FabricState):
         rates : array_like of float, shape (F,), optional
         """
         table = self._table
-        left = np.array(table.capacity if left is None else left, dtype=np.float64)
-        rates = np.zeros(self.flows) if rates is None else np.array(rates, dtype=np.float64)
+        left, rates = self._to_add_to(left, rates)
         ordered.greedy_flows(table.flows, table.hops, self._open[0], _ints(order), table.capacity,
                              left, rates)
         return rates, left

@@ -21,26 +21,14 @@ __all__ = ["greedy_until"]
 def greedy_until(coflows, flows, hops, capacity, order, by_size, now, until, carried):
     """Serve flows greedily from now on, anew whenever one ends, until a coflow completes.
 
-    Writes bytes and rates as of the last instant back to the rows.
+    Takes and returns what `serving.serve_until` does, but for these.
 
     Parameters
     ----------
-    capacity : ndarray of float, shape (links,)
     order : ndarray of int, shape (coflows,)
         The first to be served first, each one's flows in list order.
     by_size : bool
         Whether flows go by the bytes that they have left, and only then in that order.
-    now, until : float
-        From when, and before which instant to stop in any case, in seconds.
-    carried : ndarray of float, shape (links,) or (0,)
-        Collects the bytes that each link carries, if it has a value per link.
-
-    Returns
-    -------
-    now : float
-        The instant as of which the rows are; their rates are in force from then on.
-    next_finish : float
-        When the next flow ends, `now` if a coflow has completed; inf if none moves.
     """
     while True:
         now, next_finish, thinned = _greedy_while_crowded(

@@ -112,7 +112,8 @@ def serve_while_crowded(copy, gone, coflows, flows, capacity, rule, now, until, 
         Whether it has stopped for that, and there is more to do on a new copy.
     """
     groups, slots, runs, link, senders, path, spot, fillings, members, (_, rows) = copy
-    left, rate, floor = senders[:3]
+    left, rate, floor, _, place, index = senders
+    together = rule[6]
     turn = _turn(rows, rule)
     starting = True
     completed = False
@@ -121,7 +122,7 @@ def serve_while_crowded(copy, gone, coflows, flows, capacity, rule, now, until, 
         dt = soonest(left, rate, runs)
         crossing = crossing_in(groups)
         mark_started(coflows, groups, now)
-        if starting and rule[6]:
+        if starting and together:
             mark_each(coflows, senders, rows, now)
         starting = False
         if now + dt >= until or crossing <= dt:
@@ -135,7 +136,7 @@ def serve_while_crowded(copy, gone, coflows, flows, capacity, rule, now, until, 
                     if left[i] <= floor[i]:
                         gone += 1
                         strike(groups, slots, senders, path, spot, fillings, members, i)
-                        completed |= end(coflows[rows[senders[4][i]]], flows[senders[5][i]], now)
+                        completed |= end(coflows[rows[place[i]]], flows[index[i]], now)
     for r in range(len(runs)):
         runs[r].busy = 0
     write_back(coflows, flows, runs, senders, rows, now)
