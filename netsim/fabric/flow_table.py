@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from netsim.fabric.demand import Demand
 from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.greedy import greedy_until
-from netsim.fabric.kernels.serving import maxmin, serve_until, serve_while_crowded
-from netsim.fabric.kernels.serving_rows import copy_rows, resume, weights_of
+from netsim.fabric.kernels.serving import serve_until, serve_while_crowded
+from netsim.fabric.kernels.serving_rows import copy_rows, resume
+from netsim.fabric.kernels.sharing import maxmin
 from netsim.fabric.records import COFLOW, FLOW, HOP, JOB, LOAD
-from netsim.fabric.service import Rule, Service, share_all
+from netsim.fabric.service import Rule, Service
+from netsim.fabric.sharing import Sharing
 
 __all__ = ["FlowTable"]
 
@@ -77,7 +79,7 @@ class FlowTable:
         self.used = np.zeros(len(self.capacity))
         self.coflows = self._rows[:0]
         self._copy: Any = None
-        self._copy_together = False
+        self._sharing = Sharing()
 
     @property
     def flows(self) -> NDArray[Any]:
@@ -117,6 +119,7 @@ class FlowTable:
 
     def _make_room(self, wanted: list[int]) -> None:
         """Move the live segments to the front of pools that hold twice what is live and wanted."""
+        self._leave_sharing()
         for pool, name, more in zip(self._pools, _SEGMENTS, wanted, strict=True):
             old = pool.rows
             pool.rows = np.zeros(max(256, 2 * (pool.live + more)), old.dtype)
@@ -140,6 +143,7 @@ class FlowTable:
 
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity, in bytes per second."""
+        self._leave_sharing()
         self.capacity[link] = capacity
         self.coflows["fresh"] = np.minimum(self.coflows["fresh"], 1)
         self._fresh = False
@@ -151,11 +155,15 @@ class FlowTable:
             done = progress.advance_in_step(self.coflows, self.loads, dt, now, slack, carried)
             return done, done
         self._fresh = False
+        if self._sharing.known >= 0:
+            return self._sharing.advance(self.coflows, self.flows, self.capacity, dt, now, slack,
+                                         carried)
         return progress.advance_flows(self.coflows, self.flows, self.hops, dt, now, slack, carried)
 
     def apply_shares(self, shares: NDArray[np.float64], now: float, check: bool
                      ) -> tuple[float, float, int]:
         """Put shares of the LP rates into force; see `progress.apply_shares`."""
+        self._leave_sharing()
         self.refresh()
         self.in_step = True
         finish, link = progress.apply_shares(self.coflows, self.loads, shares, self.capacity,
@@ -165,29 +173,39 @@ class FlowTable:
     def apply_rates(self, rates: NDArray[np.float64], now: float, check: bool
                     ) -> tuple[float, float, int]:
         """Put one rate per unfinished flow into force; see `progress.apply_rates`."""
+        self._leave_sharing()
         self._spread()
         return progress.apply_rates(self.coflows, self.flows, self.hops, rates, self.capacity,
                                     self.used, now, check)
 
     def set_weights(self, weights: NDArray[np.float64]) -> tuple[bool, float, float]:
         """Give each unfinished flow its weight; see `progress.set_weights`."""
-        return progress.set_weights(self.coflows, self.flows, weights)
+        allowed, light, heavy, changed = progress.set_weights(
+            self.coflows, self.flows, weights, self._sharing.known)
+        if changed:
+            self._leave_sharing()
+        return allowed, light, heavy
 
     def maxmin(self, weights: NDArray[np.float64], capacity: NDArray[np.float64]
                ) -> NDArray[np.float64]:
-        """Return the weighted max-min fair rate of each unfinished flow; see `serving.maxmin`."""
-        return maxmin(self.coflows, self.flows, self.hops, self.loads, capacity,
-                      share_all(len(self.coflows)), weights)
+        """Return the weighted max-min fair rate of each unfinished flow; see `sharing.maxmin`."""
+        return maxmin(self.coflows, self.flows, self.hops, capacity, weights)
 
     def share_until(self, now: float, until: float, carried: NDArray[np.float64]
                     ) -> tuple[float, float]:
-        """Share max-min fairly, by weight, from now on; see `serving.serve_until`."""
-        now, next_finish, _ = self._serve_until(share_all(len(self.coflows)), now, until, carried)
-        return now, next_finish
+        """Share max-min fairly, by weight, from now on; see `sharing.share_until`."""
+        self._spread()
+        self._fresh = False
+        then = self._sharing.share_until(self.coflows, self.flows, self.hops, self.capacity, now,
+                                         until, carried)
+        if until < now:  # flows are to end at these rates, one by one
+            self._leave_sharing()
+        return then
 
     def serve_until(self, service: Service, now: float, until: float,
                     carried: NDArray[np.float64]) -> tuple[float, float, float]:
         """Serve coflows in order from now on; see `serving.serve_until`, `greedy.greedy_until`."""
+        self._leave_sharing()
         if not service.flow_by_flow:
             return self._serve_until(service.rule, now, until, carried)
         self._spread()
@@ -217,16 +235,17 @@ class FlowTable:
 
         It outlives decisions: it is made anew only after a coflow has come, or many flows gone.
         """
-        together = rule[-1]
-        if self._copy is not None and self._copy_together == together:
-            gone = resume(self._copy, self.coflows, self.flows, rule)
-            if gone >= 0:
-                return self._copy, gone
-        weights = weights_of(self.coflows, self.flows) if together else np.empty(0)
-        self._copy = copy_rows(self.coflows, self.flows, self.hops, self.loads,
-                               len(self.capacity), rule, weights)
-        self._copy_together = together
+        if self._copy is not None:
+            return self._copy, resume(self._copy, self.coflows, self.flows, rule)
+        self._copy = copy_rows(self.coflows, self.flows, self.hops, self.loads, rule)
         return self._copy, 0
+
+    def settle(self) -> None:
+        """Bring the bytes and rates of the rows up to date."""
+        self._sharing.settle(self.coflows, self.flows)
+
+    def _leave_sharing(self) -> None:
+        self._sharing.end(self.coflows, self.flows)
 
     def _spread(self) -> None:
         if self.in_step:
@@ -235,14 +254,17 @@ class FlowTable:
 
     def bytes_left(self) -> NDArray[np.float64]:
         """Return the bytes that each coflow has yet to send. Shape (active coflows,)."""
+        self.settle()
         return self.coflows["base"] * self.coflows["left"]
 
     def next_finishes(self) -> tuple[float, float]:
         """Return when the next flow and coflow will complete; see `progress.next_finishes`."""
+        self.settle()
         return progress.next_finishes(self.coflows, self.flows, self.in_step)
 
     def next_end(self) -> float:
         """Return when the next flow that has not ended will; inf if none moves."""
+        self.settle()
         if self.in_step:
             ends = self.coflows["finish"][self.coflows["open"] > 0]
         else:

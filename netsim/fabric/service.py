@@ -9,11 +9,11 @@ from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric.kernels import serving
 from netsim.fabric.records import DUST
 
-__all__ = ["Rule", "Service", "rank", "share_all"]
+__all__ = ["Rule", "Service", "rank"]
 
 #: What `serving.serve_until` goes by.
 Rule = tuple[NDArray[np.int64], int, int, NDArray[np.int64], NDArray[np.float64],
-             NDArray[np.float64], bool]
+             NDArray[np.float64]]
 
 _FIRST = {"none": serving.NOBODY, "madd": serving.MADD, "queues": serving.QUEUES}
 _REST = {"none": serving.NOBODY, "maxmin": serving.MAXMIN, "greedy": serving.GREEDY}
@@ -71,8 +71,7 @@ class Service:
         self.limit = (np.full(count, np.inf) if limit is None
                       else np.ascontiguousarray(limit, np.float64))
         self._check(count)
-        self.rule = (self.order, _FIRST[first], _REST[rest], self.queue, self.parts, self.limit,
-                     False)
+        self.rule = (self.order, _FIRST[first], _REST[rest], self.queue, self.parts, self.limit)
 
     @property
     def flow_by_flow(self) -> bool:
@@ -99,12 +98,6 @@ class Service:
         if not (np.all(used >= 0) and used.sum() <= 1 + 1e-9):
             raise AllocationError("the parts of queues must be at least 0 and add up to 1 at "
                                   f"most, not {used.tolist()}")
-
-
-def share_all(count: int) -> Rule:
-    """Return the rule by which the flows of all coflows share max-min fairly, by weight."""
-    return (np.arange(count), _FIRST["none"], _REST["maxmin"], np.zeros(count, np.int64),
-            np.ones(1), np.full(count, np.inf), True)
 
 
 def _ints(values: ArrayLike | None, count: int) -> NDArray[np.int64]:

@@ -50,6 +50,7 @@ class FabricState:
 
     def __init__(self, table: FlowTable, now: float, knows: Knowledge = "sizes",
                  events: Event = Event.ANY) -> None:
+        table.settle()
         self._table = table
         self._knows = knows
         self._rows = table.coflows

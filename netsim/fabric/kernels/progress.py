@@ -318,7 +318,7 @@ def drop_finished(coflows, jobs, gone):
 
 
 @compiled
-def set_weights(coflows, flows, weights):
+def set_weights(coflows, flows, weights, known):
     """Give each unfinished flow its weight.
 
     Returns
@@ -327,19 +327,23 @@ def set_weights(coflows, flows, weights):
         Whether all are finite and not negative.
     light, heavy : float
         The least positive one, inf if there is none, and the greatest.
+    changed : bool
+        Whether one is another than before, of coflows with keys up to `known`.
     """
     light = np.inf
     heavy = 0.0
+    changed = False
     i = 0
     for c in range(len(coflows)):
         row = coflows[c]
         for f in range(row.flow, row.flow + row.flows):
             if flows[f].remaining > 0.0:
                 if not (weights[i] >= 0.0 and weights[i] < np.inf):
-                    return False, light, heavy
+                    return False, light, heavy, changed
+                changed |= row.key <= known and flows[f].weight != weights[i]
                 flows[f].weight = weights[i]
                 heavy = max(heavy, weights[i])
                 if weights[i] > 0.0:
                     light = min(light, weights[i])
                 i += 1
-    return True, light, heavy
+    return True, light, heavy, changed

@@ -3,10 +3,9 @@
 Between two coflow events a policy's order stands, so that rates can be decided anew at each
 flow's end without going back to Python. `serve_until` copies the unfinished flows in service
 order, and goes from end to end; what each of its steps gives is what `FabricView.serve` gives
-with the building blocks of `netsim.fabric.kernels.ordered`. Plain fairness is the service of one
-group: all flows together, by their weights.
+with the building blocks of `netsim.fabric.kernels.ordered`.
 
-A *slot* is a link of one group. A flow *wants* where all of its links have room: how much flows
+A *slot* is a link of one coflow. A flow *wants* where all of its links have room: how much flows
 want of each slot is kept from step to step, and brought up to date by the slots that have gained
 or lost their room since.
 """
@@ -17,20 +16,18 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled
 from netsim.fabric.kernels.serving_fill import fill, see_room
-from netsim.fabric.kernels.serving_rows import copy_rows, strike, weights_of, write_back
+from netsim.fabric.kernels.serving_rows import copy_rows, strike, write_back
 from netsim.fabric.kernels.serving_time import (
     advance,
     crossing_in,
     end,
     let_pass,
-    mark_each,
     mark_started,
     soonest,
 )
 from netsim.fabric.records import DUST
 
-__all__ = ["GREEDY", "MADD", "MAXMIN", "NOBODY", "QUEUES", "maxmin", "serve_until",
-           "serve_while_crowded"]
+__all__ = ["GREEDY", "MADD", "MAXMIN", "NOBODY", "QUEUES", "serve_until", "serve_while_crowded"]
 
 #: What comes first, in order: nothing, MADD, or max-min within the share of a queue.
 #: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
@@ -47,10 +44,9 @@ def serve_until(coflows, flows, hops, loads, capacity, rule, now, until, carried
     ----------
     capacity : ndarray of float, shape (links,)
     rule : tuple
-        ``(order, first, rest, queue, parts, limit, together)``, see
-        `netsim.fabric.service.Service`: the coflows in order; what comes first and who gets the
-        rest, as named here; each coflow's queue, each queue's part of the links, and the bytes
-        at which each coflow is to stop; whether all are one group, shared by weight.
+        ``(order, first, rest, queue, parts, limit)``, see `netsim.fabric.service.Service`: the
+        coflows in order; what comes first and who gets the rest, as named here; each coflow's
+        queue, each queue's part of the links, and the bytes at which each coflow is to stop.
     now, until : float
         From when, and before which instant to stop in any case, in seconds.
     carried : ndarray of float, shape (links,) or (0,)
@@ -66,32 +62,11 @@ def serve_until(coflows, flows, hops, loads, capacity, rule, now, until, carried
         When the next coflow has sent as much as its limit; inf if none will.
     """
     while True:
-        weights = weights_of(coflows, flows) if rule[6] else np.empty(0)
-        copy = copy_rows(coflows, flows, hops, loads, len(capacity), rule, weights)
+        copy = copy_rows(coflows, flows, hops, loads, rule)
         now, next_finish, crossing, thinned = serve_while_crowded(
             copy, 0, coflows, flows, capacity, rule, now, until, carried)
         if not thinned:
             return now, next_finish, crossing
-
-
-@compiled
-def maxmin(coflows, flows, hops, loads, capacity, rule, weights):
-    """Return the weighted max-min fair rates of all unfinished flows.
-
-    Parameters
-    ----------
-    capacity : ndarray of float, shape (links,)
-        What there is to share out.
-    rule : tuple
-        As for `serve_until`: that all share as one group.
-    weights : ndarray of float, shape (unfinished flows,)
-        A flow of weight 0 gets nothing.
-    """
-    groups, slots, runs, link, senders, path, _, fillings, members, _ = copy_rows(
-        coflows, flows, hops, loads, len(capacity), rule, weights)
-    _serve(np.arange(1), groups, slots, runs, link, senders, path, fillings, members, capacity,
-           rule)
-    return senders[1]
 
 
 @compiled
@@ -112,19 +87,14 @@ def serve_while_crowded(copy, gone, coflows, flows, capacity, rule, now, until, 
         Whether it has stopped for that, and there is more to do on a new copy.
     """
     groups, slots, runs, link, senders, path, spot, fillings, members, (_, rows) = copy
-    left, rate, floor, _, place, index = senders
-    together = rule[6]
+    left, rate, floor, place, index = senders
     turn = _turn(rows, rule)
-    starting = True
     completed = False
     while 5 * gone <= len(left) and not completed:
         _serve(turn, groups, slots, runs, link, senders, path, fillings, members, capacity, rule)
         dt = soonest(left, rate, runs)
         crossing = crossing_in(groups)
         mark_started(coflows, groups, now)
-        if starting and together:
-            mark_each(coflows, senders, rows, now)
-        starting = False
         if now + dt >= until or crossing <= dt:
             write_back(coflows, flows, runs, senders, rows, now)
             return now, now + dt, now + crossing, False
@@ -146,9 +116,7 @@ def serve_while_crowded(copy, gone, coflows, flows, capacity, rule, now, until, 
 @compiled
 def _turn(rows, rule):
     """Return the groups in service order."""
-    order, together = rule[0], rule[6]
-    if together:
-        return np.arange(1)
+    order = rule[0]
     group_of = np.empty(len(order), np.int64)
     for k in range(len(rows)):
         if rows[k] >= 0:
@@ -162,7 +130,7 @@ def _turn(rows, rule):
 @compiled
 def _serve(turn, groups, slots, runs, link, senders, path, fillings, members, capacity, rule):
     """Give every flow its rate."""
-    _, first, rest, _, parts, _, _ = rule
+    _, first, rest, _, parts, _ = rule
     dust = DUST * capacity
     left = capacity.copy()
     for k in turn:
@@ -268,33 +236,32 @@ def _add_up(group, slots, remaining, path):
 @compiled
 def _set_rates(group, runs, senders, path, fillings, first, rest):
     """Give the flows of a group what MADD and the fillings have found."""
-    left, rate, weight = senders[0], senders[1], senders[3]
+    left, rate = senders[0], senders[1]
     (held, held_room, held_level), (wants, room, level) = fillings
-    nowhere = len(room) - 1
     for r in range(group.run, group.run + group.runs):
         run = runs[r]
         holds = first == QUEUES and held_room[run.slot] and held[run.slot] > 0.0
-        gets = (room[run.slot] and wants[run.slot] > 0.0) or run.slot == nowhere
+        gets = room[run.slot] and wants[run.slot] > 0.0
         run.busy = holds or gets or group.gamma > 0.0
         if not run.busy:
             continue
         lefts, rates = left[run.first:run.stop], rate[run.first:run.stop]
-        weights, paths = weight[run.first:run.stop], path[run.first:run.stop]
+        paths = path[run.first:run.stop]
         if group.gamma > 0.0:
             for i in range(len(lefts)):
                 rates[i] = lefts[i] / group.gamma
         else:
             rates[:] = 0.0
         if holds:
-            _add_levels(rates, lefts, weights, paths, held_level, run.slot)
+            _add_levels(rates, lefts, paths, held_level, run.slot)
         if gets and rest == MAXMIN:
-            _add_levels(rates, lefts, weights, paths, level, run.slot)
+            _add_levels(rates, lefts, paths, level, run.slot)
 
 
 @compiled
-def _add_levels(rates, lefts, weights, paths, level, slot):
-    """Add to each flow's rate its weight times the lowest level on its path."""
-    if paths.shape[1] == 2 and slot < len(level) - 1:
+def _add_levels(rates, lefts, paths, level, slot):
+    """Add to each flow's rate the lowest level on its path."""
+    if paths.shape[1] == 2:
         last = level[slot]
         for i in range(len(rates)):
             rates[i] += min(last, level[paths[i, 0]]) if lefts[i] > 0.0 else 0.0
@@ -303,7 +270,7 @@ def _add_levels(rates, lefts, weights, paths, level, slot):
         lowest = np.inf
         for h in range(paths.shape[1]):
             lowest = min(lowest, level[paths[i, h]])
-        rates[i] += weights[i] * lowest if lefts[i] > 0.0 and weights[i] > 0.0 else 0.0
+        rates[i] += lowest if lefts[i] > 0.0 else 0.0
 
 
 @compiled

@@ -1,8 +1,8 @@
 """One group shares what is left of the links max-min fairly among its flows; see `serving`.
 
-Progressive filling: all flows grow in proportion to their weights; the link that fills first
-freezes its flows; and so on with the rest. What comes of it is the *level* at which each link was
-full: a flow's rate is its weight times the lowest level on its path, since levels only rise.
+Progressive filling: all flows grow alike; the link that is full first freezes its flows; and so
+on with the rest. What comes of it is the *level* at which each link was full: a flow's rate is the
+lowest level on its path, since levels only rise.
 """
 
 from __future__ import annotations
@@ -23,23 +23,19 @@ def fill(group, slots, link, dust, filling, members, left):
     levels = np.empty(group.slots)
     lives = 0
     for s in range(group.slot, group.slot + group.slots):
-        if not room[s] or (group.plain and wants[s] == 0.0):
+        if not room[s] or wants[s] == 0.0:
             continue
         slot = slots[s]
         slot.waiting = wants[s]
-        slot.count = np.int32(wants[s])
-        if not group.plain:
-            _count(slot, room, members)
+        slot.left = left[link[s]]
         level[s] = np.inf
-        if slot.count > 0:
-            slot.left = left[link[s]]
-            levels[lives] = slot.left / slot.waiting
-            live[lives] = s
-            lives += 1
+        levels[lives] = slot.left / slot.waiting
+        live[lives] = s
+        lives += 1
     if lives == 0:
         return False
     filled = live[:lives].copy()
-    group.speed += _rise(group, slots, live, levels, lives, level, members)
+    group.speed += _rise(slots, live, levels, lives, level, members)
     for s in filled:
         rest = 0.0 if level[s] < np.inf else max(slots[s].left, 0.0)
         slots[s].used += left[link[s]] - rest
@@ -48,22 +44,7 @@ def fill(group, slots, link, dust, filling, members, left):
 
 
 @compiled
-def _count(slot, room, members):
-    """Add up afresh the flows that want more of a slot: weights that come and go leave traces."""
-    share, others = members
-    slot.count = 0
-    slot.waiting = 0.0
-    for m in range(slot.first, slot.stop):
-        wants = share[m] > 0.0
-        for h in range(others.shape[1]):
-            wants &= room[others[m, h]]
-        if wants:
-            slot.count += 1
-            slot.waiting += share[m]
-
-
-@compiled
-def _rise(group, slots, live, levels, lives, level, members):
+def _rise(slots, live, levels, lives, level, members):
     """Raise the level until every flow is frozen; return the sum of their rates."""
     for at in range(lives // 2 - 1, -1, -1):
         _sift(levels, live, at, lives)
@@ -81,7 +62,7 @@ def _rise(group, slots, live, levels, lives, level, members):
             lowest = max(lowest, now)
             speed += slot.waiting * lowest
             slot.waiting = 0.0
-            _freeze(group, slots, slot, lowest, level, members)
+            _freeze(slots, slot, lowest, level, members)
             level[live[0]] = lowest
         lives -= 1
         levels[0], live[0] = levels[lives], live[lives]
@@ -90,11 +71,11 @@ def _rise(group, slots, live, levels, lives, level, members):
 
 
 @compiled
-def _freeze(group, slots, slot, lowest, level, members):
+def _freeze(slots, slot, lowest, level, members):
     """Take the flows that grow on a full slot off the other slots on their paths."""
     share, others = members
     shares, paths = share[slot.first:slot.stop], others[slot.first:slot.stop]
-    if group.plain and others.shape[1] == 1:
+    if others.shape[1] == 1:
         # Those frozen already need no test: of their other slot, which is full, no more is read.
         for m in range(len(shares)):
             other = slots[paths[m, 0]]
@@ -111,8 +92,7 @@ def _freeze(group, slots, slot, lowest, level, members):
             continue
         for h in range(paths.shape[1]):
             other = slots[paths[m, h]]
-            other.count -= 1
-            other.waiting = other.waiting - shares[m] if other.count > 0 else 0.0
+            other.waiting -= shares[m]
             other.left -= shares[m] * lowest
 
 

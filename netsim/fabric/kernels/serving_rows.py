@@ -7,61 +7,40 @@ import numpy as np
 from netsim.fabric.kernels import compiled
 from netsim.fabric.records import DUST, ROUNDINGS
 
-__all__ = ["copy_rows", "resume", "strike", "weights_of", "write_back"]
+__all__ = ["copy_rows", "resume", "strike", "write_back"]
 
 #: A link of a group: it has ``load`` bytes to send, which were ``known`` when last added up, at
 #: ``used`` bytes per second, ``held`` of them within its queue's share. ``open`` of its flows
 #: ``members[first:stop]`` have not ended. While the group is filled, ``left`` bytes per second
-#: are left for ``waiting``, the weights of its ``count`` flows that still grow.
+#: are left for as many flows as are ``waiting``, that is still grow.
 _SLOT = np.dtype([("left", "f8"), ("waiting", "f8"), ("load", "f8"), ("known", "f8"),
                   ("used", "f8"), ("held", "f8"), ("first", "i4"), ("stop", "i4"),
-                  ("open", "i4"), ("count", "i4")], align=True)
+                  ("open", "i4")], align=True)
 
-#: A group, in service order: a coflow, or all that share as one. Where its flows, slots and runs
-#: begin, and their numbers; its ``row``, or -1; the bytes that it has left, how fast it sends
-#: them, how fast within its queue's share, how few it may have left before it is to stop; its
-#: ``gamma`` where it is served by MADD, else 0; whether it is ``thinner`` than when it got its
-#: queue's share, and ``plain``: all weights are 1. In the last step, whether it got that ``anew``,
-#: and whether it ``gains`` of the rest.
+#: A coflow, in service order. Where its flows, slots and runs begin, and their numbers; its
+#: ``row``, or -1; the bytes that it has left, how fast it sends them, how fast within its queue's
+#: share, how few it may have left before it is to stop; its ``gamma`` where it is served by MADD,
+#: else 0; whether it is ``thinner`` than when it got its queue's share. In the last step, whether
+#: it got that ``anew``, and whether it ``gains`` of the rest.
 _GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
                    ("run", "i8"), ("runs", "i8"), ("left", "f8"), ("speed", "f8"),
                    ("held", "f8"), ("limit", "f8"), ("gamma", "f8"), ("row", "i8"),
-                   ("queue", "i8"), ("thinner", "i4"), ("plain", "i4"), ("anew", "i4"),
-                   ("gains", "i4")], align=True)
+                   ("queue", "i8"), ("thinner", "i4"), ("anew", "i4"), ("gains", "i4")],
+                  align=True)
 
-#: Flows ``first`` to ``stop`` that follow one another in a group's list and have one last
-#: ``slot``, or a piece of a list of any; ``busy`` if some of them may have a rate.
+#: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have one last
+#: ``slot``; ``busy`` if some of them may have a rate.
 _RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4")], align=True)
 
-#: Flows in a piece of a list: few enough to stay in the fastest cache.
-_PIECE = 512
-
 
 @compiled
-def weights_of(coflows, flows):
-    """Return the weights of the unfinished flows."""
-    weights = np.empty(coflows["open"].sum())
-    i = 0
-    for c in range(len(coflows)):
-        for f in range(coflows[c].flow, coflows[c].flow + coflows[c].flows):
-            if flows[f].remaining > 0.0:
-                weights[i] = flows[f].weight
-                i += 1
-    return weights
-
-
-@compiled
-def copy_rows(coflows, flows, hops, loads, links, rule, weights):
+def copy_rows(coflows, flows, hops, loads, rule):
     """Return the groups in service order, their slots, and their unfinished flows.
 
     Parameters
     ----------
-    links : int
-        How many there are.
     rule : tuple
         See `serving.serve_until`.
-    weights : ndarray of float
-        Of the unfinished flows, if all share as one group.
 
     Returns
     -------
@@ -69,26 +48,26 @@ def copy_rows(coflows, flows, hops, loads, links, rule, weights):
         The last slot is no link: it fills up the paths of flows that cross fewer than others.
     link : ndarray of int, shape (slots,)
     senders : tuple of ndarray
-        Per flow: bytes left, rate, bytes at which it has ended, weight, place of its coflow in
-        the order, position in `flows`.
+        Per flow: bytes left, rate, bytes at which it has ended, place of its coflow in the
+        order, position in `flows`.
     path, spot : ndarray of int, shape (flows, most links on a path)
         The slots that each flow crosses, and its places among their members.
     fillings : pair of tuples of ndarray, shape (slots,)
-        For each of two fillings: the weights of the flows on each slot of which all other links
-        have room; whether it has room itself; its level when it was full, inf if it was not,
-        0 if it has no room.
+        For each of two fillings: how many flows on each slot want more of it, all other links
+        of theirs having room; whether it has room itself; its level when it was full, inf if it
+        was not, 0 if it has no room.
     members : tuple of ndarray
-        The weights of the flows on each slot, one slot after the other, 0 for those that have
-        ended; the other slots that each crosses.
+        Of the flows on each slot, one slot after the other: 1, or 0 for those that have ended;
+        the other slots that each crosses.
     places : tuple of ndarray of int, shape (coflows,)
         The key of each coflow in the order, and where its row is.
     """
-    order, together = rule[0], rule[6]
-    groups = _groups(coflows, loads, links, rule)
+    order = rule[0]
+    groups = _groups(coflows, rule)
     count = groups[-1].flow + groups[-1].flows
     nowhere = groups[-1].slot + groups[-1].slots
-    link, slot_of = _links(coflows, loads, links, order, nowhere, together)
-    left, floor, weight = np.empty(count), np.empty(count), np.ones(count)
+    link = np.zeros(nowhere + 1, np.uint32)
+    left, floor = np.empty(count), np.empty(count)
     place = np.empty(count, np.int32)
     index = np.empty(count, np.int64)
     longest = 1
@@ -96,10 +75,11 @@ def copy_rows(coflows, flows, hops, loads, links, rule, weights):
         longest = max(longest, coflows[c].crosses)
     path = np.empty((count, longest), np.uint32)
     i = 0
-    load = 0
     for k in range(len(order)):
         row = coflows[order[k]]
-        group = groups[0 if together else k]
+        group = groups[k]
+        for s in range(row.loads):
+            link[group.slot + s] = loads[row.load + s].link
         for f in range(row.flow, row.flow + row.flows):
             flow = flows[f]
             if flow.remaining <= 0.0:
@@ -109,79 +89,40 @@ def copy_rows(coflows, flows, hops, loads, links, rule, weights):
             place[i] = k
             index[i] = f
             group.left += flow.remaining
-            if together:
-                weight[i] = weights[i]
-                group.plain &= weights[i] == 1.0
             for h in range(longest):
-                path[i, h] = slot_of[load + hops[flow.hop + h].slot] if h < flow.hops else nowhere
+                path[i, h] = group.slot + hops[flow.hop + h].slot if h < flow.hops else nowhere
             i += 1
-        load += row.loads
     slots = np.zeros(nowhere + 1, _SLOT)
     fillings = (_filling(nowhere), _filling(nowhere))
-    spot, members = _members(slots, path, weight, fillings)
-    runs = _pieces(groups, count, nowhere) if together else _runs(groups, path, nowhere)
-    senders = (left, np.zeros(count), floor, weight, place, index)
+    spot, members = _members(slots, path, fillings)
+    runs = _runs(groups, path, nowhere)
+    senders = (left, np.zeros(count), floor, place, index)
     places = (coflows["key"][order], order.copy())
     return groups, slots, runs, link, senders, path, spot, fillings, members, places
 
 
 @compiled
-def _groups(coflows, loads, links, rule):
+def _groups(coflows, rule):
     """Return the groups in service order, without flows' bytes and runs."""
-    order, _, _, queue, _, limit, together = rule
-    groups = np.zeros(1 if together else len(order), _GROUP)
+    order, _, _, queue, _, limit = rule
+    groups = np.zeros(len(order), _GROUP)
     flows = 0
     slots = 0
     for k in range(len(order)):
         row = coflows[order[k]]
-        if not together:
-            group = groups[k]
-            group.row = order[k]
-            group.queue = queue[order[k]]
-            # A few roundings late, so that what is left says by then that it has been reached.
-            group.limit = row.total * (1.0 - ROUNDINGS) - limit[order[k]]
-            group.flow = flows
-            group.slot = slots
-            group.flows = row.open
-            group.slots = row.loads
+        group = groups[k]
+        group.row = order[k]
+        group.queue = queue[order[k]]
+        # A few roundings late, so that what is left says by then that it has been reached.
+        group.limit = row.total * (1.0 - ROUNDINGS) - limit[order[k]]
+        group.flow = flows
+        group.slot = slots
+        group.flows = row.open
+        group.slots = row.loads
+        group.thinner = 1
         flows += row.open
         slots += row.loads
-    if together:
-        groups[0].row = -1
-        groups[0].limit = -np.inf
-        groups[0].flows = flows
-        used = np.zeros(links, np.bool_)
-        for c in order:
-            for s in range(coflows[c].load, coflows[c].load + coflows[c].loads):
-                used[loads[s].link] = True
-        groups[0].slots = used.sum()
-    for k in range(len(groups)):
-        groups[k].thinner = 1
-        groups[k].plain = 1
     return groups
-
-
-@compiled
-def _links(coflows, loads, links, order, slot_count, together):
-    """Return the link of each slot, and the slot of each load of each coflow in order."""
-    link = np.zeros(slot_count + 1, np.uint32)
-    total = 0
-    for c in order:
-        total += coflows[c].loads
-    slot_of = np.empty(total, np.uint32)
-    place = np.full(links, -1)
-    found = 0
-    n = 0
-    for c in order:
-        for s in range(coflows[c].load, coflows[c].load + coflows[c].loads):
-            at = loads[s].link
-            if not together or place[at] < 0:
-                place[at] = found
-                link[found] = at
-                found += 1
-            slot_of[n] = place[at]
-            n += 1
-    return link, slot_of
 
 
 @compiled
@@ -217,20 +158,8 @@ def _runs(groups, path, nowhere):
 
 
 @compiled
-def _pieces(groups, count, nowhere):
-    """Return all flows of one group in pieces."""
-    runs = np.zeros((count + _PIECE - 1) // _PIECE, _RUN)
-    for r in range(len(runs)):
-        runs[r].first = r * _PIECE
-        runs[r].stop = min(count, (r + 1) * _PIECE)
-        runs[r].slot = nowhere
-    groups[0].runs = len(runs)
-    return runs
-
-
-@compiled
-def _members(slots, path, weight, fillings):
-    """Return the flows' places on their slots; their weights and other slots by place."""
+def _members(slots, path, fillings):
+    """Return the flows' places on their slots; by place that they count, and their other slots."""
     count, longest = path.shape
     nowhere = len(slots) - 1
     # Unsigned: a place in an array that may be negative costs a check each time.
@@ -252,21 +181,21 @@ def _members(slots, path, weight, fillings):
             m = place[path[i, h]]
             place[path[i, h]] = m + np.uint32(1)
             spot[i, h] = m
-            share[m] = weight[i]
+            share[m] = 1.0
             for g in range(longest - 1):
                 others[m, g] = path[i, g + (g >= h)]
     for wants, _, _ in fillings:
-        _want_alone(wants, path, weight)
+        _want_alone(wants, path)
     return spot, (share, others)
 
 
 @compiled
-def _want_alone(wants, path, weight):
+def _want_alone(wants, path):
     """Note what flows want that cross one link only: no other link of theirs is without room."""
     count, longest = path.shape
     for i in range(count):
         if longest == 1 or path[i, 1] == len(wants) - 1:
-            wants[path[i, 0]] += weight[i]
+            wants[path[i, 0]] += 1.0
 
 
 @compiled
@@ -276,24 +205,22 @@ def resume(copy, coflows, flows, rule):
     Returns
     -------
     gone : int
-        How many of its flows have ended; -1 if it is of no use any more.
+        How many of its flows have ended.
     """
-    _, _, _, queue, _, limit, together = rule
+    _, _, _, queue, _, limit = rule
     groups, slots, runs, _, senders, path, spot, fillings, members, (keys, rows) = copy
-    left, _, _, weight, place, index = senders
+    left, _, _, place, index = senders
     now_at = np.searchsorted(coflows["key"].copy(), keys)
     for k in range(len(keys)):
         there = now_at[k] < len(coflows) and coflows[now_at[k]].key == keys[k]
         rows[k] = now_at[k] if there else -1
-    for g in range(len(groups)):
-        group = groups[g]
+        group = groups[k]
         group.left = group.speed = group.held = group.gamma = 0.0
         group.thinner = 1
-        if not together:
-            group.row = rows[g]
-            if group.row >= 0:
-                group.queue = queue[group.row]
-                group.limit = coflows[group.row].total * (1.0 - ROUNDINGS) - limit[group.row]
+        group.row = rows[k]
+        if there:
+            group.queue = queue[group.row]
+            group.limit = coflows[group.row].total * (1.0 - ROUNDINGS) - limit[group.row]
     for s in range(len(slots)):
         slots[s].used = slots[s].held = slots[s].load = slots[s].known = 0.0
     for r in range(len(runs)):
@@ -301,13 +228,11 @@ def resume(copy, coflows, flows, rule):
     gone = 0
     for i in range(len(left)):
         flow = flows[index[i]]
-        if together and left[i] > 0.0 and flow.weight != weight[i]:
-            return -1
         if left[i] > 0.0 and flow.remaining <= 0.0:
             strike(groups, slots, senders, path, spot, fillings, members, i)
         elif left[i] > 0.0:
             left[i] = flow.remaining
-            groups[0 if together else place[i]].left += flow.remaining
+            groups[place[i]].left += flow.remaining
         gone += left[i] == 0.0
     return gone
 
@@ -315,7 +240,7 @@ def resume(copy, coflows, flows, rule):
 @compiled
 def strike(groups, slots, senders, path, spot, fillings, members, i):
     """Take a flow that has ended off its slots."""
-    left, _, floor, weight, place, _ = senders
+    left, _, floor, place, _ = senders
     longest = path.shape[1]
     for h in range(longest):
         s = path[i, h]
@@ -328,16 +253,16 @@ def strike(groups, slots, senders, path, spot, fillings, members, i):
             for g in range(longest):
                 free &= g == h or room[path[i, g]]
             if free:
-                wants[s] -= weight[i]
+                wants[s] -= 1.0
     left[i] = 0.0
     floor[i] = -1.0  # it cannot end again
-    groups[0 if len(groups) == 1 else place[i]].thinner = 1
+    groups[place[i]].thinner = 1
 
 
 @compiled
 def write_back(coflows, flows, runs, senders, rows, now):
     """Write bytes and rates as of now back to the rows."""
-    left, rate, _, _, place, index = senders
+    left, rate, _, place, index = senders
     for c in rows:
         if c >= 0:
             row = coflows[c]

@@ -6,7 +6,7 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled
 
-__all__ = ["advance", "crossing_in", "end", "let_pass", "mark_each", "mark_started", "soonest"]
+__all__ = ["advance", "crossing_in", "end", "let_pass", "mark_started", "soonest"]
 
 
 @compiled
@@ -78,11 +78,3 @@ def mark_started(coflows, groups, now):
         group = groups[k]
         if group.row >= 0 and group.speed > 0.0 and coflows[group.row].start < 0.0:
             coflows[group.row].start = now
-
-
-@compiled
-def mark_each(coflows, senders, rows, now):
-    _, rate, _, _, place, _ = senders
-    for i in range(len(rate)):
-        if rate[i] > 0.0 and coflows[rows[place[i]]].start < 0.0:
-            coflows[rows[place[i]]].start = now

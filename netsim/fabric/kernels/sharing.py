@@ -1,0 +1,260 @@
+"""Compiled max-min fair sharing of all links among all flows, by weight, from end to end.
+
+A *sharing* (`sharing_parts.Parts`) outlives decisions: flows join and leave it. While it is in use
+it alone knows how many bytes flows have left; `settle` writes them to the rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels.sharing_fill import fill_up
+from netsim.fabric.kernels.sharing_parts import make
+from netsim.fabric.kernels.sharing_rows import leave, served, take_in
+
+__all__ = ["maxmin", "pass_time", "settle", "share_until"]
+
+#: Classes in a piece: few enough to stay in the fastest cache.
+_PIECE = 512
+
+
+@compiled
+def share_until(parts, coflows, flows, hops, capacity, now, until, carried):
+    """Share from now on, anew whenever a flow ends, until a coflow completes.
+
+    Parameters
+    ----------
+    parts : Parts
+        See `sharing_parts`; as of now.
+    capacity : ndarray of float, shape (links,)
+    now, until : float
+        From when, and before which instant to stop in any case, in seconds.
+    carried : ndarray of float, shape (links,) or (0,)
+        Collects the bytes that each link carries, if it has a value per link.
+
+    Returns
+    -------
+    now : float
+        The instant as of which bytes are; rates are in force from then on.
+    next_finish : float
+        When the next flow ends, `now` if a coflow has completed; inf if none moves.
+    """
+    row = parts.state[0]
+    row.now = now
+    while True:
+        if row.holds < np.inf:
+            fill_up(parts, capacity)
+            _set_levels(parts)
+            if row.waits > 0:
+                _mark_started(parts, coflows, flows, hops, now)
+        dt = _soonest(parts)
+        if now + dt >= until or dt == np.inf:
+            return now, now + dt
+        now += dt
+        completed, _ = _advance(parts, coflows, flows, capacity, dt, now, 0.0, carried)
+        if completed:
+            return now, now
+
+
+@compiled
+def pass_time(parts, coflows, flows, capacity, dt, now, slack, carried):
+    """Let `dt` seconds pass at the rates in force.
+
+    Returns
+    -------
+    done, flows_done : int
+        How many coflows are complete by now, and how many flows have ended.
+    """
+    _, flows_done = _advance(parts, coflows, flows, capacity, dt, now, slack, carried)
+    done = 0
+    for c in range(len(coflows)):
+        done += coflows[c].open == 0
+    return done, flows_done
+
+
+@compiled
+def _set_levels(parts):
+    """Give each class the lowest level on its path."""
+    count, full_at = parts.state[0].classes, parts.full_at
+    levels, paths = parts.level[:count], parts.path[:count]
+    if paths.shape[1] == 2:
+        for c in range(len(levels)):
+            levels[c] = min(full_at[paths[c, 0]], full_at[paths[c, 1]])
+        return
+    for c in range(len(levels)):
+        lowest = np.inf
+        for h in range(paths.shape[1]):
+            lowest = min(lowest, full_at[paths[c, h]])
+        levels[c] = lowest
+
+
+@compiled
+def _soonest(parts):
+    """Return in how many seconds the next flow ends; inf if none moves."""
+    count, gap, level = parts.state[0].classes, parts.gap, parts.level
+    soonest = np.inf
+    for first in range(0, count, _PIECE):
+        # Slices count from 0 and have no branches: the compiler takes several at a time.
+        gaps = gap[first:min(first + _PIECE, count)]
+        levels = level[first:min(first + _PIECE, count)]
+        sooner = 0
+        for c in range(len(gaps)):
+            sooner += gaps[c] < soonest * levels[c]
+        if sooner:
+            for c in range(len(gaps)):
+                if gaps[c] < soonest * levels[c]:
+                    soonest = gaps[c] / levels[c]
+    return soonest
+
+
+@compiled
+def _advance(parts, coflows, flows, capacity, dt, now, slack, carried):
+    """Let `dt` seconds pass; what would end within the slack ends now.
+
+    Returns
+    -------
+    completed : bool
+        Whether a coflow has.
+    ended : int
+        How many flows have.
+    """
+    gap, floor, level, row = parts.gap, parts.floor, parts.level, parts.state[0]
+    if len(carried):
+        _carry(parts.left, parts.full_at, capacity, dt, carried)
+    row.now = now
+    completed = False
+    ended = 0
+    count = row.classes
+    # From the last piece on: what takes the place of a class that ends has been looked at.
+    for piece in range((count - 1) // _PIECE, -1, -1):
+        first = piece * _PIECE
+        stop = min(first + _PIECE, count)
+        gaps, levels, floors = gap[first:stop], level[first:stop], floor[first:stop]
+        ends = 0
+        for c in range(len(gaps)):
+            gaps[c] -= levels[c] * dt
+            ends += gaps[c] <= floors[c] + levels[c] * slack
+        if ends == 0:
+            continue
+        for c in range(stop - 1, first - 1, -1):
+            here = row.classes
+            while row.classes == here and gap[c] <= floor[c] + level[c] * slack:
+                completed |= _end(parts, coflows, flows, c, now)
+                ended += 1
+    return completed, ended
+
+
+@compiled
+def _carry(left, full_at, capacity, dt, carried):
+    """Add up what the links carry: a full one all that it can."""
+    for link in range(len(carried)):
+        free = left[link] if full_at[link] == np.inf else 0.0
+        carried[link] += (capacity[link] - free) * dt
+
+
+@compiled
+def _end(parts, coflows, flows, c, now):
+    """End the next flow of a class; return whether its coflow has completed."""
+    f = leave(parts, flows, c)
+    flows[f].remaining = 0.0
+    flows[f].finish = now
+    row = coflows[_row_of(coflows, parts.senders[f].owner)]
+    row.open -= 1
+    row.last = now
+    return row.open == 0
+
+
+@compiled
+def _row_of(coflows, key):
+    """Return the place of a coflow: rows go by key."""
+    first, stop = 0, len(coflows)
+    while stop - first > 1:
+        middle = (first + stop) // 2
+        if coflows[middle].key <= key:
+            first = middle
+        else:
+            stop = middle
+    return first
+
+
+@compiled
+def _mark_started(parts, coflows, flows, hops, now):
+    """Note for each coflow that has not started whether it does now; the last are the newest."""
+    c = len(coflows) - 1
+    unseen = parts.state[0].waits
+    while c >= 0 and unseen > 0:
+        row = coflows[c]
+        if row.start < 0.0:
+            unseen -= 1
+            for f in range(row.flow, row.flow + row.flows):
+                if (flows[f].remaining > 0.0 and parts.senders[f].number >= 0
+                        and _lowest(parts.full_at, flows[f], hops) > 0.0):
+                    row.start = now
+                    parts.state[0].waits -= 1
+                    break
+        c -= 1
+
+
+@compiled
+def _lowest(full_at, flow, hops):
+    lowest = np.inf
+    for h in range(flow.hop, flow.hop + flow.hops):
+        lowest = min(lowest, full_at[hops[h].link])
+    return lowest
+
+
+@compiled
+def settle(parts, coflows, flows):
+    """Write bytes and rates as of the last instant to the rows of known coflows."""
+    senders, now = parts.senders, parts.state[0].now
+    for c in range(len(coflows)):
+        row = coflows[c]
+        if row.key > parts.state[0].known:
+            break
+        row.base = 0.0
+        row.finish = row.last
+        row.fresh = 0
+        for f in range(row.flow, row.flow + row.flows):
+            flow = flows[f]
+            if flow.remaining <= 0.0:
+                continue
+            if senders[f].number >= 0:
+                k = parts.place_of[senders[f].number]
+                # A trifle past its mark, it has yet to be seen to have ended.
+                left = max(senders[f].mark - served(parts, k), 1e-12 * senders[f].mark)
+                flow.remaining = left * parts.classes[k].unit
+                flow.rate = parts.level[k] * parts.classes[k].unit
+            else:
+                flow.rate = 0.0
+            flow.finish = now + flow.remaining / flow.rate if flow.rate > 0.0 else np.inf
+            row.base += flow.remaining
+            row.finish = max(row.finish, flow.finish)
+
+
+@compiled
+def maxmin(coflows, flows, hops, capacity, weights):
+    """Return the weighted max-min fair rates of all unfinished flows.
+
+    Parameters
+    ----------
+    capacity : ndarray of float, shape (links,)
+        What there is to share out.
+    weights : ndarray of float, shape (unfinished flows,)
+        A flow of weight 0 gets nothing.
+    """
+    longest = 1
+    for c in range(len(coflows)):
+        longest = max(longest, coflows[c].crosses)
+    parts = make(coflows, flows, hops, len(capacity), longest)
+    take_in(parts, coflows, flows, hops, weights)
+    fill_up(parts, capacity)
+    rates = np.zeros(len(weights))
+    i = 0
+    for c in range(len(coflows)):
+        for f in range(coflows[c].flow, coflows[c].flow + coflows[c].flows):
+            if flows[f].remaining > 0.0:
+                if weights[i] > 0.0:
+                    rates[i] = weights[i] * _lowest(parts.full_at, flows[f], hops)
+                i += 1
+    return rates

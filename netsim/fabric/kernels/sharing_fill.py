@@ -1,0 +1,308 @@
+"""One max-min fair fill of all links, from where the last one still holds; see `sharing`.
+
+Progressive filling: all flows grow in proportion to their weights; the link that is full first
+freezes its flows; and so on with the rest. What comes of it is the *level* at which each link was
+full: a flow's rate is its weight times the lowest level on its path, since levels only rise.
+
+Two things make a fill short. Where a flow of level x has left, nothing changes below x: the states
+that a fill goes through are kept, one every so many links, and the next begins with the last that
+still holds. And the order in which links are full hardly changes: that of the last fill is tried
+first, and only if it proves wrong the lowest level is searched for, link after link.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import compiled
+
+__all__ = ["fill_up"]
+
+#: Relative: two levels as close as this may change places by rounding alone.
+_CLOSE = 1e-9
+
+#: Relative: what rounding may do to a level.
+_ROUNDED = 1e-11
+
+#: Among so many links the next one to be frozen is looked for first.
+_NEXT = 4
+
+#: A link that shares flows with one in so many others is taken from the table.
+_CROWDED = 6
+
+
+@compiled
+def fill_up(parts, capacity):
+    """Find the level at which each link is full."""
+    row = parts.state[0]
+    while row.kept > 0 and (
+            not row.plain or parts.kept[row.kept - 1].level >= row.holds * (1.0 - _CLOSE)):
+        row.kept -= 1
+    guess = _guess(parts)
+    kept = row.kept
+    if not _follow(guess, parts, _go_back(parts, capacity), capacity):
+        row.kept = kept
+        for k in range(row.kept * row.every, row.frozen):
+            parts.full_at[parts.frozen[k]] = np.inf
+        _search(parts, _go_back(parts, capacity), capacity)
+    row.holds = np.inf
+
+
+@compiled
+def _guess(parts):
+    """Return the links that are likely to be frozen, in their likely order.
+
+    That of the last fill, but for the links that flows have joined: of these only the least level
+    is known. From here on they are not known to be full.
+    """
+    links, full_at, row = parts.links, parts.full_at, parts.state[0]
+    first = row.kept * row.every
+    guess = np.empty(row.frozen - first + row.joined, np.int64)
+    levels = np.empty(len(guess))
+    count = 0
+    for k in range(first, row.frozen):
+        link = parts.frozen[k]
+        count = _insert(guess, levels, count, link, min(full_at[link], links[link].least))
+        links[link].least = np.inf
+        full_at[link] = np.inf
+    for k in range(row.joined):
+        link = parts.joined[k]
+        if links[link].least < np.inf:
+            count = _insert(guess, levels, count, link, links[link].least)
+            links[link].least = np.inf
+    row.joined = 0
+    return guess[:count]
+
+
+@compiled
+def _insert(guess, levels, count, link, level):
+    at = count
+    while at > 0 and levels[at - 1] > level:
+        guess[at], levels[at] = guess[at - 1], levels[at - 1]
+        at -= 1
+    guess[at], levels[at] = link, level
+    return count + 1
+
+
+@compiled
+def _go_back(parts, capacity):
+    """Restore the last state that is kept, or the first; return how many classes grow per link.
+
+    Their numbers matter only where weights are not 1, and what they add up to may be off.
+    """
+    links, yet, row = parts.links, parts.yet, parts.state[0]
+    row.frozen = row.kept * row.every
+    if row.kept:
+        row.grows = parts.kept[row.kept - 1].grows
+        yet[:] = parts.yet_then[row.kept - 1]
+        parts.left[:] = parts.left_then[row.kept - 1]
+        return np.zeros(0, np.int64)
+    row.grows = row.weight if row.plain else np.inf
+    parts.left[:-1] = capacity
+    count = np.zeros(0 if row.plain else len(links), np.int64)
+    for link in range(len(links)):
+        yet[link] = links[link].wants
+        if not row.plain:
+            # Weights that come and go leave traces.
+            count[link] = links[link].length
+            yet[link] = 0.0
+            for m in range(links[link].first, links[link].first + links[link].length):
+                yet[link] += parts.share[m]
+    return count
+
+
+@compiled
+def _follow(guess, parts, count, capacity):
+    """Freeze links in about this order; return whether it was right.
+
+    It is if levels never fall, and no link carries more than it can: each flow then has a full
+    link on which none is faster.
+    """
+    if not _freeze(guess, np.empty(0), parts, count):
+        return False
+    for link in range(len(capacity)):
+        if parts.full_at[link] == np.inf and (
+                parts.left[link] < -_ROUNDED * capacity[link]
+                or (len(count) and count[link] > 0)):
+            return False
+    return True
+
+
+@compiled
+def _search(parts, count, capacity):
+    """Freeze the link with the lowest level, and so on, until all flows are frozen."""
+    yet, left = parts.yet, parts.left
+    live = np.empty(len(capacity), np.int64)
+    levels = np.empty(len(capacity))
+    lives = 0
+    for link in range(len(capacity)):
+        if yet[link] > 0.0 and parts.full_at[link] == np.inf:
+            levels[lives] = left[link] / yet[link]
+            live[lives] = link
+            lives += 1
+    for at in range(lives // 2 - 1, -1, -1):
+        _sift(levels, live, at, lives)
+    _freeze(live[:lives], levels[:lives], parts, count)
+
+
+@compiled
+def _freeze(order, levels, parts, count):
+    """Freeze links until no flow grows; return False if the order proves wrong.
+
+    Parameters
+    ----------
+    order : ndarray of int
+        The links in about the order in which they are to be frozen; or, if they come with least
+        levels, a heap by these.
+    """
+    row, links, yet, left, full_at = (parts.state[0], parts.links, parts.yet, parts.left,
+                                      parts.full_at)
+    share, others, common = parts.share, parts.others, parts.common
+    simple = row.plain and others.shape[1] == 1
+    lowest = parts.kept[row.kept - 1].level if row.kept else 0.0
+    first = 0
+    stop = len(order)
+    while first < stop and row.grows > 0.0:
+        if len(levels):
+            link, stop = _lowest(order, levels, stop, yet, left)
+        else:
+            link, first = _next(order, first, yet, left)
+        if link < 0:
+            break
+        level = max(left[link], 0.0) / yet[link]
+        if level < lowest * (1.0 - _ROUNDED) and not len(levels):
+            return False
+        lowest = max(lowest, level)
+        row.grows -= yet[link]
+        at = links[link]
+        at.grew = yet[link]
+        if simple and len(common) and _CROWDED * at.length > at.stop - at.begin:
+            _release_all(common[link, at.begin:at.stop], yet[at.begin:at.stop],
+                         left[at.begin:at.stop], lowest)
+        elif simple:
+            # Those frozen already need no test: of their other link, which is full, no more is
+            # read. Unsigned: a place that may be negative costs a check each time.
+            for m in range(np.uint64(at.first), np.uint64(at.first + at.length)):
+                other = others[m, 0]
+                yet[other] -= share[m]
+                left[other] -= share[m] * lowest
+        else:
+            _release(at, share, others, yet, left, full_at, count, lowest)
+        full_at[link] = lowest
+        parts.frozen[row.frozen] = link
+        row.frozen += 1
+        if row.plain and row.frozen % row.every == 0:
+            _keep(parts, lowest)
+    return row.grows <= 0.0 or not row.plain  # else the caller counts
+
+
+@compiled
+def _next(order, first, yet, left):
+    """Return that of the next few links which has the lowest level, -1 if there is none.
+
+    So a link may be later than guessed, or a little earlier. Those without flows that grow are
+    passed over.
+    """
+    best = -1
+    level = np.inf
+    k = first
+    while k < len(order) and k < first + _NEXT:
+        link = order[k]
+        if yet[link] <= 0.0:
+            order[k] = order[first]
+            if best == first:
+                best = k
+            first += 1
+        elif left[link] < level * yet[link]:
+            level = left[link] / yet[link]
+            best = k
+        k += 1
+    if best < 0:
+        return -1, first
+    link = order[best]
+    order[best] = order[first]
+    return link, first + 1
+
+
+@compiled
+def _lowest(heap, levels, stop, yet, left):
+    """Take the link with the lowest level off a heap; return it, -1 if none grows, and its end."""
+    while stop > 0:
+        link = heap[0]
+        if yet[link] > 0.0:
+            # Levels only rise as others fill, so that the lowest one known is the one to look at.
+            level = max(left[link], 0.0) / yet[link]
+            if level > levels[0]:
+                levels[0] = level
+                _sift(levels, heap, 0, stop)
+                continue
+        stop -= 1
+        levels[0], heap[0] = levels[stop], heap[stop]
+        _sift(levels, heap, 0, stop)
+        if yet[link] > 0.0:
+            return link, stop
+    return -1, stop
+
+
+@compiled
+def _keep(parts, lowest):
+    """Keep the state after a link has been frozen."""
+    row = parts.state[0]
+    if row.kept < len(parts.kept):
+        parts.kept[row.kept].level = lowest
+        parts.kept[row.kept].grows = row.grows
+        _copy(parts.yet, parts.yet_then[row.kept])
+        _copy(parts.left, parts.left_then[row.kept])
+        row.kept += 1
+
+
+@compiled
+def _copy(values, to):
+    for k in range(len(values)):
+        to[k] = values[k]
+
+
+@compiled
+def _release_all(weights, yets, lefts, lowest):
+    """Take the flows of a full link off all others: the compiler takes several at a time."""
+    for m in range(len(weights)):
+        yets[m] -= weights[m]
+        lefts[m] -= weights[m] * lowest
+
+
+@compiled
+def _release(link, share, others, yet, left, full_at, count, lowest):
+    """Take the flows that grow on a full link off the other links on their paths."""
+    for m in range(link.first, link.first + link.length):
+        grows = True
+        for h in range(others.shape[1]):
+            if full_at[others[m, h]] < np.inf:
+                grows = False
+                break
+        if not grows:
+            continue
+        for h in range(others.shape[1]):
+            other = others[m, h]
+            left[other] -= share[m] * lowest
+            yet[other] -= share[m]
+            if len(count):
+                count[other] -= 1
+                if count[other] == 0:
+                    yet[other] = 0.0
+
+
+@compiled
+def _sift(levels, live, at, count):
+    """Let one level of a heap, the lowest on top, sink to its place."""
+    level, link = levels[at], live[at]
+    while True:
+        below = 2 * at + 1
+        if below >= count:
+            break
+        if below + 1 < count and levels[below + 1] < levels[below]:
+            below += 1
+        if levels[below] >= level:
+            break
+        levels[at], live[at] = levels[below], live[below]
+        at = below
+    levels[at], live[at] = level, link

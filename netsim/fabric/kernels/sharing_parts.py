@@ -1,0 +1,163 @@
+"""What `sharing` works on: classes of flows on one path, and the classes on each link.
+
+Flows on one path that have one weight always have one rate, and so make a *class*. Of a class
+only the flow that ends first needs to be watched. By the time that a class has *served* x bytes
+per unit of weight, a flow that joined when it had served y has sent (x - y) times its weight: so a
+flow's *mark*, what the class will have served when the flow ends, never changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.kernels import compiled
+
+__all__ = ["NONE", "Parts", "make"]
+
+#: Of all: the number of ``classes``; the sum of their weights, and whether each is 1, ``plain``;
+#: the key of the last coflow ``known``; how many coflows have not started, ``waits``; the instant
+#: as of which it is, ``now``. Of the last fill: the level up to which it still ``holds``, inf if
+#: it does altogether; the number of links ``frozen``; of states ``kept`` on its way, one ``every``
+#: so many links; of links that flows have ``joined`` since; the weight that still ``grows``.
+_STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
+                   ("frozen", "i8"), ("kept", "i8"), ("every", "i8"), ("joined", "i8"),
+                   ("weight", "f8"), ("now", "f8"), ("holds", "f8"), ("grows", "f8")])
+
+#: A link: its list of classes begins at ``first``, has ``length``, and has ``room``; what all its
+#: flows ``want``, that is the sum of their weights; what of that ``grew`` until it was full in the
+#: last fill; what ``more`` is wanted since, and the ``least`` level at which it may now be full,
+#: inf if no flow has joined. It has flows in common with links ``begin`` to ``stop`` at most.
+_LINK = np.dtype([("first", "i8"), ("length", "i8"), ("room", "i8"), ("begin", "i8"),
+                  ("stop", "i8"), ("wants", "f8"), ("grew", "f8"), ("more", "f8"),
+                  ("least", "f8")])
+
+#: A class: the weight of each of its flows, a ``unit``; their number; the row of the one that ends
+#: next, the ``head``; a ``number`` that it keeps.
+_CLASS = np.dtype([("unit", "f8"), ("flows", "i8"), ("head", "i8"), ("number", "i8")])
+
+#: A flow in its class: its ``mark``; the ``one`` and the ``two`` below it in a heap by marks; the
+#: number of the class, -1 if it is in none; the key of its coflow.
+_SENDER = np.dtype([("mark", "f8"), ("one", "i4"), ("two", "i4"), ("number", "i8"),
+                    ("owner", "i8")])
+
+#: A state on the way of a fill: the level then, and the weight that still grew.
+_KEPT = np.dtype([("level", "f8"), ("grows", "f8")])
+
+#: Up to so many links, there is a table of what each two have in common.
+_MOST_IN_TABLE = 1024
+
+#: At most so many states are kept of a fill, and one after so many links at least.
+_MOST_KEPT, _LEAST_EVERY = 16, 16
+
+#: No flow, no class.
+NONE = -1
+
+
+class Parts(NamedTuple):
+    """A sharing. One more link, which is none, fills up the paths of flows that cross fewer.
+
+    Attributes
+    ----------
+    state : ndarray of _STATE, shape (1,)
+    links : ndarray of _LINK, shape (links + 1,)
+    yet, left, full_at : ndarray of float, shape (links + 1,)
+        While links fill: what is yet to be frozen of what flows want; the bytes per second left
+        for it; the level at which a link was full, inf if it was not.
+    share, place, others : ndarray
+        By place in the lists of links: what a class wants; which it is; the other links it crosses.
+    common : ndarray of float, shape (links + 1, links + 1) or (0, 0)
+        What flows want that cross both of two links, if there are few links and short paths.
+    gap, floor, level : ndarray of float, shape (classes,)
+        Bytes per unit of weight until the class's next flow ends, at which it has ended, and that
+        it gets per second.
+    classes : ndarray of _CLASS
+    path, spot : ndarray of int, shape (classes, longest path)
+        The links that each class crosses, and its places in their lists.
+    senders : ndarray of _SENDER, one per FLOW row
+    place_of, free : ndarray of int
+        The place of each class by its number; the numbers, those in use first.
+    frozen, joined : ndarray of int, shape (links + 1,)
+        Links in the order in which the last fill has frozen them; those that flows have joined.
+    kept : ndarray of _KEPT
+    yet_then, left_then : ndarray of float, shape (states kept, links + 1)
+    """
+
+    state: NDArray[Any]
+    links: NDArray[Any]
+    yet: NDArray[np.float64]
+    left: NDArray[np.float64]
+    full_at: NDArray[np.float64]
+    share: NDArray[np.float64]
+    place: NDArray[np.int64]
+    others: NDArray[np.uint32]
+    common: NDArray[np.float64]
+    gap: NDArray[np.float64]
+    floor: NDArray[np.float64]
+    level: NDArray[np.float64]
+    classes: NDArray[Any]
+    path: NDArray[np.uint32]
+    spot: NDArray[np.uint32]
+    senders: NDArray[Any]
+    place_of: NDArray[np.int64]
+    free: NDArray[np.int64]
+    frozen: NDArray[np.int64]
+    joined: NDArray[np.int64]
+    kept: NDArray[Any]
+    yet_then: NDArray[np.float64]
+    left_then: NDArray[np.float64]
+
+
+@compiled
+def make(coflows, flows, hops, count, longest):
+    """Return an empty sharing with room for these rows, and as many again.
+
+    Parameters
+    ----------
+    count : int
+        How many links there are.
+    longest : int
+        The most links on a path.
+    """
+    state = np.zeros(1, _STATE)
+    state[0].known = NONE
+    state[0].plain = 1
+    state[0].every = max(_LEAST_EVERY, count // _MOST_KEPT)
+    links = np.zeros(count + 1, _LINK)
+    open_flows = _give_room(links, coflows, flows, hops)
+    places = links[count].first
+    size = 2 * open_flows + 64
+    side = count + 1 if longest <= 2 and count <= _MOST_IN_TABLE else 0
+    return Parts(
+        state, links, np.zeros(count + 1), np.zeros(count + 1), np.full(count + 1, np.inf),
+        np.empty(places), np.empty(places, np.int64),
+        np.full((places, max(longest - 1, 1)), count, np.uint32), np.zeros((side, side)),
+        np.empty(size), np.empty(size), np.empty(size), np.empty(size, _CLASS),
+        np.empty((size, longest), np.uint32), np.empty((size, longest), np.uint32),
+        np.empty(len(flows), _SENDER), np.empty(size, np.int64), np.arange(size),
+        np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
+        np.empty(_MOST_KEPT + 1, _KEPT), np.empty((_MOST_KEPT + 1, count + 1)),
+        np.empty((_MOST_KEPT + 1, count + 1)))
+
+
+@compiled
+def _give_room(links, coflows, flows, hops):
+    """Give each link room for twice as many classes as it has flows; return their number."""
+    open_flows = 0
+    for c in range(len(coflows)):
+        open_flows += coflows[c].open
+        for f in range(coflows[c].flow, coflows[c].flow + coflows[c].flows):
+            if flows[f].remaining > 0.0:
+                for h in range(flows[f].hop, flows[f].hop + flows[f].hops):
+                    links[hops[h].link].room += 2
+    places = 0
+    for link in range(len(links)):
+        links[link].first = places
+        links[link].room += 8
+        links[link].least = np.inf
+        links[link].begin = len(links)
+        places += links[link].room
+    links[len(links) - 1].room = 0
+    return open_flows

@@ -1,0 +1,265 @@
+"""Flows join a sharing and leave it; see `sharing_parts` for what they join."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels.sharing_parts import NONE
+from netsim.fabric.records import DUST
+
+__all__ = ["leave", "served", "take_in"]
+
+
+@compiled
+def take_in(parts, coflows, flows, hops, weights):
+    """Let the flows of coflows that are not known yet join.
+
+    Parameters
+    ----------
+    weights : ndarray of float, shape (their unfinished flows,) or (0,)
+        If there are none, those of the rows.
+
+    Returns
+    -------
+    bool
+        Whether there was room for all; if not, it must be made anew.
+    """
+    row = parts.state[0]
+    first = len(coflows)
+    while first > 0 and coflows[first - 1].key > row.known:
+        first -= 1
+    i = 0
+    for c in range(first, len(coflows)):
+        coflow = coflows[c]
+        if coflow.crosses > parts.path.shape[1]:
+            return False
+        for f in range(coflow.flow, coflow.flow + coflow.flows):
+            if flows[f].remaining > 0.0:
+                weight = weights[i] if len(weights) else flows[f].weight
+                if not _join(parts, flows, hops, f, weight, coflow.key):
+                    return False
+                i += 1
+        row.known = coflow.key
+        row.waits += coflow.start < 0.0
+    for c in range(first, len(coflows)):
+        _see_what_changes(parts, coflows[c], flows, hops)
+    return True
+
+
+@compiled
+def _join(parts, flows, hops, f, weight, key):
+    """Let a flow join the class of its path and weight; return whether there is room."""
+    flow, row = parts.senders[f], parts.state[0]
+    flow.owner = key
+    flow.number = NONE
+    if weight == 0.0:
+        return True
+    c = _class_of(parts, flows[f], hops, weight)
+    if c == NONE:
+        return False
+    kind = parts.classes[c]
+    flow.mark = served(parts, c) + flows[f].remaining / weight
+    flow.one = flow.two = NONE
+    flow.number = kind.number
+    kind.flows += 1
+    kind.head = _meld(parts.senders, kind.head, f)
+    if kind.head == f:
+        parts.gap[c] = flows[f].remaining / weight
+        parts.floor[c] = DUST * flows[f].size / weight
+    row.weight += weight
+    row.plain &= weight == 1.0
+    _weigh(parts, c, weight)
+    for h in range(flows[f].hop, flows[f].hop + flows[f].hops):
+        parts.links[hops[h].link].more += weight
+    return True
+
+
+@compiled
+def served(parts, c):
+    """Return how much a class has served, per unit of weight; 0 if it has no flow."""
+    head = parts.classes[c].head
+    return parts.senders[head].mark - parts.gap[c] if head >= 0 else 0.0
+
+
+@compiled
+def _weigh(parts, c, weight):
+    """Add a weight, which may be negative, to what a class wants, and to what holds of a fill."""
+    links, path, yet_then = parts.links, parts.path, parts.yet_then
+    total = parts.classes[c].unit * parts.classes[c].flows
+    kept = parts.state[0].kept
+    for h in range(path.shape[1]):
+        link = path[c, h]
+        if link == len(links) - 1:
+            break
+        parts.share[parts.spot[c, h]] = total
+        links[link].wants += weight
+        for k in range(kept):
+            yet_then[k, link] += weight
+    for k in range(kept):
+        parts.kept[k].grows += weight
+    if len(parts.common):
+        last = path.shape[1] - 1
+        _enter(parts, path[c, 0], path[c, last], weight)
+        _enter(parts, path[c, last], path[c, 0], weight)
+
+
+@compiled
+def _enter(parts, link, other, weight):
+    """Add a weight to what a link has in common with another."""
+    parts.common[link, other] += weight
+    row = parts.links[link]
+    row.begin = min(row.begin, other)
+    row.stop = max(row.stop, other + 1)
+
+
+@compiled
+def _class_of(parts, flow, hops, weight):
+    """Return the class of a flow, a new one if there was none; `NONE` if there is no room."""
+    links, path, classes, place = parts.links, parts.path, parts.classes, parts.place
+    rarest = links[hops[flow.hop].link]
+    fits = parts.state[0].classes < len(classes)
+    for h in range(flow.hop, flow.hop + flow.hops):
+        link = links[hops[h].link]
+        fits &= link.length < link.room
+        if link.length < rarest.length:
+            rarest = link
+    for m in range(rarest.first, rarest.first + rarest.length):
+        c = place[m]
+        same = classes[c].unit == weight
+        for h in range(flow.hops):
+            same &= path[c, h] == hops[flow.hop + h].link
+        if same and (flow.hops == path.shape[1] or path[c, flow.hops] == len(links) - 1):
+            return c
+    return _new_class(parts, flow, hops, weight) if fits else NONE
+
+
+@compiled
+def _new_class(parts, flow, hops, weight):
+    links, path = parts.links, parts.path
+    c = parts.state[0].classes
+    parts.state[0].classes += 1
+    kind = parts.classes[c]
+    kind.number = parts.free[c]
+    kind.unit = weight
+    kind.flows = 0
+    kind.head = NONE
+    parts.place_of[kind.number] = c
+    parts.level[c] = 0.0
+    for h in range(path.shape[1]):
+        path[c, h] = hops[flow.hop + h].link if h < flow.hops else len(links) - 1
+    for h in range(flow.hops):
+        link = links[path[c, h]]
+        m = link.first + link.length
+        link.length += 1
+        parts.spot[c, h] = m
+        parts.place[m] = c
+        parts.share[m] = 0.0
+        for g in range(path.shape[1] - 1):
+            parts.others[m, g] = path[c, g + (g >= h)]
+    return c
+
+
+@compiled
+def _see_what_changes(parts, coflow, flows, hops):
+    """Lower the level up to which the last fill holds, by the flows of a coflow that have joined.
+
+    A link that was full at level x, when weight w still grew on it, is not full before
+    x w/(w + v) now that v has joined: up to there nothing changes. One that was not full has at
+    least what was left.
+    """
+    links, full_at, row = parts.links, parts.full_at, parts.state[0]
+    for f in range(coflow.flow, coflow.flow + coflow.flows):
+        if flows[f].remaining > 0.0:
+            for h in range(flows[f].hop, flows[f].hop + flows[f].hops):
+                link = links[hops[h].link]
+                if link.more == 0.0:
+                    continue
+                if link.least == np.inf:
+                    parts.joined[row.joined] = hops[h].link
+                    row.joined += 1
+                if full_at[hops[h].link] < np.inf:
+                    level = full_at[hops[h].link] * link.grew / (link.grew + link.more)
+                else:
+                    level = max(parts.left[hops[h].link], 0.0) / link.more
+                link.least = min(link.least, level)
+                row.holds = min(row.holds, level)
+                link.more = 0.0
+
+
+@compiled
+def leave(parts, flows, c):
+    """Let the flow of a class that ends next leave; return its row."""
+    senders, row, kind = parts.senders, parts.state[0], parts.classes[c]
+    gone = kind.head
+    nearest = _meld(senders, senders[gone].one, senders[gone].two)
+    kind.head = nearest
+    kind.flows -= 1
+    senders[gone].number = NONE
+    row.holds = min(row.holds, parts.level[c])
+    row.weight -= kind.unit
+    _weigh(parts, c, -kind.unit)
+    if nearest >= 0:
+        parts.gap[c] = max(parts.gap[c] + (senders[nearest].mark - senders[gone].mark), 0.0)
+        parts.floor[c] = DUST * flows[nearest].size / kind.unit
+    else:
+        _remove(parts, c)
+    return gone
+
+
+@compiled
+def _remove(parts, c):
+    """Take a class without flows off its links, and let the last class have its place."""
+    links, path, spot = parts.links, parts.path, parts.spot
+    place, classes = parts.place, parts.classes
+    nowhere = len(links) - 1
+    for h in range(path.shape[1]):
+        at = path[c, h]
+        if at == nowhere:
+            break
+        link = links[at]
+        link.length -= 1
+        m, end = spot[c, h], link.first + link.length
+        parts.share[m] = parts.share[end]
+        place[m] = place[end]
+        for g in range(parts.others.shape[1]):
+            parts.others[m, g] = parts.others[end, g]
+        for g in range(path.shape[1]):
+            if path[place[m], g] == at:
+                spot[place[m], g] = m
+    parts.state[0].classes -= 1
+    last = parts.state[0].classes
+    parts.free[last] = classes[c].number
+    if c == last:
+        return
+    classes[c] = classes[last]
+    parts.gap[c], parts.floor[c], parts.level[c] = (
+        parts.gap[last], parts.floor[last], parts.level[last])
+    parts.place_of[classes[c].number] = c
+    for h in range(path.shape[1]):
+        path[c, h], spot[c, h] = path[last, h], spot[last, h]
+        if path[c, h] != nowhere:
+            place[spot[c, h]] = c
+
+
+@compiled
+def _meld(senders, a, b):
+    """Return the top of the skew heap of two, least mark on top; either may be `NONE`."""
+    if a < 0:
+        return np.int64(b)
+    if b < 0:
+        return np.int64(a)
+    if senders[b].mark < senders[a].mark:
+        a, b = b, a
+    top = a
+    while True:
+        flow = senders[a]
+        below = flow.two
+        flow.two = flow.one
+        if below < 0:
+            flow.one = b
+            return np.int64(top)
+        if senders[b].mark < senders[below].mark:
+            below, b = b, below
+        flow.one = below
+        a = below

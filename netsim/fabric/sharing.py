@@ -1,0 +1,61 @@
+"""Max-min fair sharing that outlives decisions: flows join it and leave it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.kernels import sharing
+
+__all__ = ["Sharing"]
+
+_ROWS_SAY = np.empty(0)
+
+
+class Sharing:
+    """Shares all links among all flows; while in use, it alone knows what flows have left.
+
+    Attributes
+    ----------
+    known : int
+        The key of the last coflow that takes part; -1 if it is not in use.
+    """
+
+    def __init__(self) -> None:
+        self._parts: Any = None
+
+    @property
+    def known(self) -> int:
+        return -1 if self._parts is None else int(self._parts.state["known"][0])
+
+    def share_until(self, coflows: NDArray[Any], flows: NDArray[Any], hops: NDArray[Any],
+                    capacity: NDArray[np.float64], now: float, until: float,
+                    carried: NDArray[np.float64]) -> tuple[float, float]:
+        """Share from now on, new coflows included; see `kernels.sharing.share_until`."""
+        if self._parts is not None and not sharing.take_in(self._parts, coflows, flows, hops,
+                                                           _ROWS_SAY):
+            self.end(coflows, flows)
+        if self._parts is None:
+            longest = max(1, int(coflows["crosses"].max(initial=1)))
+            self._parts = sharing.make(coflows, flows, hops, len(capacity), longest)
+            sharing.take_in(self._parts, coflows, flows, hops, _ROWS_SAY)
+        return sharing.share_until(self._parts, coflows, flows, hops, capacity, now, until,
+                                   carried)
+
+    def advance(self, coflows: NDArray[Any], flows: NDArray[Any], capacity: NDArray[np.float64],
+                dt: float, now: float, slack: float, carried: NDArray[np.float64]
+                ) -> tuple[int, int]:
+        """Let time pass at the rates in force; see `kernels.sharing.pass_time`."""
+        return sharing.pass_time(self._parts, coflows, flows, capacity, dt, now, slack, carried)
+
+    def settle(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
+        """Write bytes and rates to the rows, if it is in use."""
+        if self._parts is not None:
+            sharing.settle(self._parts, coflows, flows)
+
+    def end(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
+        """Write bytes and rates to the rows, which are what counts from now on."""
+        self.settle(coflows, flows)
+        self._parts = None
