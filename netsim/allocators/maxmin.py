@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from netsim.allocators.options import check_choice
 from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
 from netsim.fabric.view import FabricView
@@ -45,7 +43,8 @@ class MaxMin(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Leave the sharing to the links; see `Allocator.allocate`."""
-        weights = view.weight[view.coflow] if self.weights == "coflow" else np.ones(view.flows)
+        equal = self.weights == "equal"
+        weights = 1.0 if equal else view.weight[view.coflow]
         if self.decisions == "coflow":
             return Allocation(view.maxmin(weights))
-        return Allocation(weights=weights)
+        return Allocation(weights=weights, stands=equal)

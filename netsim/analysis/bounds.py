@@ -180,7 +180,7 @@ class _Instance:
         table = FlowTable(self._network.capacity, np.zeros(1))
         for key, each in enumerate(self._coflows):
             if each.demand.nbytes:
-                table.add(each.demand, 0, key, 0.0, key)
+                table.add(each.demand, 0, 0.0, key)
         empty = self._gamma == 0
         rest = float(self._weight[empty] @ self._finish[empty])
         if not len(table.coflows):

@@ -15,6 +15,7 @@ from netsim.fabric.fabric import Fabric
 from netsim.fabric.policy import Allocation
 from netsim.fabric.transfer import Transfer
 from netsim.jobs.process import JobProcess
+from netsim.model import JobSpec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,6 +95,9 @@ class Recorder:
     Attributes
     ----------
     capacity : ndarray of float, shape (links,)
+    coflows_done, jobs_done : int
+    bytes_of_job, coflows_of_job, start_s, finish_s : ndarray, shape (jobs,)
+        What each job has sent, in how many coflows; when it began to, and ended; NaN before.
 
     Raises
     ------
@@ -111,8 +115,10 @@ class Recorder:
         self.capacity = capacity.copy()
         self.coflows_done = 0
         self.jobs_done = 0
-        self.bytes_of_job = [0.0] * jobs
-        self.coflows_of_job = [0] * jobs
+        self.bytes_of_job = np.zeros(jobs)
+        self.coflows_of_job = np.zeros(jobs, np.int64)
+        self.start_s = np.full(jobs, np.nan)
+        self.finish_s = np.full(jobs, np.nan)
         self.notes: list[dict[str, float]] = []
         self._numbers = numbers
         self._stages: dict[str, int] = {}
@@ -146,25 +152,67 @@ class Recorder:
             self.rows["coflows"].append((
                 coflow, job.plan.spec.id, job.iteration, name, transfer.valid_s,
                 transfer.start_s, finish, finish - transfer.valid_s, demand.nbytes,
-                demand.longest, len(demand.flows), demand.gamma,
+                float(demand.coflows["longest"][0]), len(demand.flows), demand.gamma,
                 transfer.valid_s + demand.deadline_s))
         if "flows" in self.rows:
             self._add_flows(coflow, job.plan.spec.id, transfer)
 
     def _add_flows(self, coflow: int, job: int, transfer: Transfer) -> None:
         flows = self._flows_of.pop(transfer, None)
-        if flows is None:
-            return
+        if flows is not None:
+            self._note_flows(coflow, job, transfer.valid_s, transfer.finish_s, flows)
+
+    def _note_flows(self, coflow: int, job: int, valid_s: float, finish_s: float,
+                    flows: NDArray[Any]) -> None:
         rows = np.empty(len(flows), _COLUMNS["flows"])
-        rows["coflow"], rows["job"], rows["valid_s"] = coflow, job, transfer.valid_s
+        rows["coflow"], rows["job"], rows["valid_s"] = coflow, job, valid_s
         rows["flow"], rows["bytes"] = flows["index"], flows["size"]
         rows["src"], rows["dst"] = flows["src"], flows["dst"]
-        rows["finish_s"] = np.where(flows["remaining"] > 0, transfer.finish_s, flows["finish"])
+        rows["finish_s"] = np.where(flows["remaining"] > 0, finish_s, flows["finish"])
         self.rows["flows"].extend(rows)
 
     def job_finished(self, job: JobProcess) -> None:
         """Take note of a completed job."""
         self.jobs_done += 1
+        self.finish_s[job.index] = job.finish_s
+
+    def singles_finished(self, jobs: Sequence[JobSpec], done: NDArray[Any], flows: NDArray[Any]
+                         ) -> None:
+        """Take note of jobs that had a single coflow, and have completed with it.
+
+        Parameters
+        ----------
+        jobs : sequence of JobSpec
+        done : ndarray of COFLOW, one per job
+        flows : ndarray of FLOW
+            Theirs, and others.
+        """
+        index = done["job"]
+        self.coflows_done += len(done)
+        self.jobs_done += len(done)
+        self.bytes_of_job[index] = done["total"]
+        self.coflows_of_job[index] = 1
+        self.start_s[index], self.finish_s[index] = done["start"], done["last"]
+        if "coflows" not in self.rows and "flows" not in self.rows:
+            return
+        coflows = [self._numbers.number(k, 0, tuple(job.stages), 0)
+                   for k, job in zip(index.tolist(), jobs, strict=True)]
+        if "coflows" in self.rows:
+            rows = np.zeros(len(done), _COLUMNS["coflows"])
+            rows["coflow"], rows["job"] = coflows, [job.id for job in jobs]
+            rows["stage"] = [self._stages.setdefault(job.stages[0].name, len(self._stages))
+                             for job in jobs]
+            for name, known_as in (("valid_s", "valid"), ("start_s", "start"), ("finish_s", "last"),
+                                   ("bytes", "total"), ("longest_bytes", "longest"),
+                                   ("width", "flows"), ("gamma_s", "alone"),
+                                   ("deadline_s", "deadline")):
+                rows[name] = done[known_as]
+            rows["cct_s"] = done["last"] - done["valid"]
+            self.rows["coflows"].extend(rows)
+        if "flows" in self.rows:
+            for coflow, job, row in zip(coflows, jobs, done, strict=True):
+                own = flows[row["flow"]:row["flow"] + row["flows"]]
+                self._note_flows(coflow, job.id, row["valid"], row["last"], own)
 
     # --- from the fabric -------------------------------------------------------------
 

@@ -11,8 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import simpy
+from numpy.typing import NDArray
 
 from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
@@ -26,6 +28,7 @@ from netsim.fabric.fabric import Fabric
 from netsim.fabric.policy import Allocator
 from netsim.jobs.plan import JobPlan, check_fits, place_randomly
 from netsim.jobs.process import JobProcess
+from netsim.jobs.single import SingleCoflows, is_single
 from netsim.model import JobSpec, Workload
 from netsim.network import Topology, read_network
 from netsim.traces import read_workload
@@ -169,40 +172,55 @@ class _Run:
         self.steps = 0
         self.stopped_at_s: float | None = None
         self.env = simpy.Environment()
-        self.fabric = Fabric(
-            self.env, network, allocator, [job.arrival_s for job in workload],
-            observe_interval=self.interval, check=check,
-            observer=self.recorder if self.recorder.watches_fabric else None)
-        for at, link, capacity in sorted(changes, key=lambda change: change[0]):
-            self.env.timeout(at).callbacks.append(partial(self._change, link, capacity))
         self.most_capacity = network.capacity.copy()
         for _, link, capacity in changes:
             self.most_capacity[link] = max(self.most_capacity[link], capacity)
+        self.singles = SingleCoflows(workload.jobs, self._place, network, self.most_capacity,
+                                     self._singles_finished, self._at)
+        self.fabric = Fabric(
+            self.env, network, allocator, [job.arrival_s for job in workload],
+            observe_interval=self.interval, check=check, source=self.singles,
+            observer=self.recorder if self.recorder.watches_fabric else None)
+        for at, link, capacity in sorted(changes, key=lambda change: change[0]):
+            self._at(at, partial(self._change, link, capacity))
         self.jobs = [JobProcess(self.env, self.fabric, index, job.arrival_s, self._plan,
-                                self.recorder) for index, job in enumerate(workload)]
+                                self.recorder)
+                     for index, job in enumerate(workload) if not is_single(job)]
 
-    def _change(self, link: int, capacity: float, _: simpy.Event) -> None:
+    def _at(self, at: float, act: Callable[[], None]) -> None:
+        """See that something is done at an instant, in seconds."""
+        self.env.timeout(at - self.env.now).callbacks.append(lambda _: act())
+
+    def _change(self, link: int, capacity: float) -> None:
         self.fabric.set_capacity(link, capacity)
         self.recorder.capacity[link] = capacity
 
     def _plan(self, index: int) -> JobPlan:
         job = self.workload.jobs[index]
-        hosts = place_randomly(job, self.network, self.seed)
-        return JobPlan(job, self.network, hosts, self.workload.seed, self.most_capacity)
+        return JobPlan(job, self.network, self._place(job), self.workload.seed,
+                       self.most_capacity)
+
+    def _place(self, job: JobSpec) -> NDArray[np.int64]:
+        return place_randomly(job, self.network, self.seed)
+
+    def _singles_finished(self, rows: NDArray[Any], flows: NDArray[Any]) -> None:
+        self.recorder.singles_finished([self.workload.jobs[k] for k in rows["job"]], rows, flows)
 
     def go(self, limit: float, report: Callable[[int, int], None]) -> None:
         """Step until every job is done, or until `limit`."""
-        env, recorder, jobs = self.env, self.recorder, len(self.jobs)
+        env, recorder, jobs = self.env, self.recorder, len(self.workload)
         if limit < math.inf:
             env.timeout(limit)  # so that the fabric does not run ahead of it
+        told = 0
         while recorder.jobs_done < jobs and env.peek() <= limit:
             try:
                 env.step()
             except simpy.core.EmptySchedule:
                 raise self._stalled() from None
             self.steps += 1
-            if self.steps % _REPORT_EVERY == 0:
-                report(recorder.coflows_done, self.numbers.total)
+            if self.steps % _REPORT_EVERY == 0 or recorder.coflows_done > told + _REPORT_EVERY:
+                told = recorder.coflows_done
+                report(told, self.numbers.total)
         if recorder.jobs_done < jobs:
             self.fabric.catch_up()
             self.stopped_at_s = limit
@@ -210,9 +228,8 @@ class _Run:
 
     def _stalled(self) -> StalledError:
         pending = self.fabric.pending()
-        ids = [self.workload.jobs[transfer.job].id for transfer in pending]
-        listed = ", ".join(f"job {job} (valid since {transfer.valid_s:g} s)"
-                           for job, transfer in zip(ids[:5], pending, strict=False))
+        listed = ", ".join(f"job {self.workload.jobs[job].id} (valid since {valid_s:g} s)"
+                           for job, valid_s, _ in pending[:5])
         more = f" and {len(pending) - 5} more" if len(pending) > 5 else ""
         name = type(self.allocator).__name__
         return StalledError(
@@ -238,23 +255,27 @@ class _Run:
 
     def _overdue(self) -> int:
         """Return how many coflows are not complete though their deadline has passed."""
-        return sum(transfer.valid_s + transfer.demand.deadline_s < self.env.now
-                   for transfer in self.fabric.pending())
+        return sum(deadline_s < self.env.now for _, _, deadline_s in self.fabric.pending())
 
     def _jobs_frame(self) -> pd.DataFrame:
-        specs, jobs, recorder = self.workload.jobs, self.jobs, self.recorder
+        specs, recorder = self.workload.jobs, self.recorder
+        arrival_s = np.array([spec.arrival_s for spec in specs])
+        start_s = recorder.start_s.copy()
+        lower_bound_s = np.where(arrival_s <= self.env.now, self.singles.lower_bound_s, np.nan)
+        for job in self.jobs:
+            start_s[job.index], lower_bound_s[job.index] = job.start_s, job.lower_bound_s
         frame = pd.DataFrame({
             "job": [spec.id for spec in specs],
             "name": [spec.name for spec in specs],
-            "arrival_s": [float(spec.arrival_s) for spec in specs],
-            "start_s": [job.start_s for job in jobs],
-            "finish_s": [job.finish_s if job.done else math.nan for job in jobs],
+            "arrival_s": arrival_s,
+            "start_s": start_s,
+            "finish_s": recorder.finish_s,
             "jct_s": 0.0,
             "iterations": [spec.iterations for spec in specs],
             "ranks": [spec.ranks for spec in specs],
             "coflows": recorder.coflows_of_job,
             "bytes": recorder.bytes_of_job,
-            "lower_bound_s": [job.lower_bound_s for job in jobs],
+            "lower_bound_s": lower_bound_s,
         })
         frame["jct_s"] = frame["finish_s"] - frame["arrival_s"]
         return frame

@@ -10,18 +10,16 @@ import simpy
 from numpy.typing import NDArray
 
 from netsim.errors import AllocationError
+from netsim.fabric.alarm import Alarm
 from netsim.fabric.demand import Demand
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.policy import Allocation, Allocator, Event
 from netsim.fabric.service import Service
-from netsim.fabric.transfer import Observer, Transfer
+from netsim.fabric.transfer import Observer, Source, Transfer
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
 
 __all__ = ["Fabric"]
-
-#: After everything else at its instant, so that one decision sees all of an instant's events.
-_LATE = 2
 
 #: Relative to the observation interval: how late an event may be and still be noticed. What
 #: marks completions is a trifle larger, or rounding could ring for one and not find it.
@@ -61,18 +59,20 @@ class Fabric:
         Check that every allocation is finite, non-negative and within capacity.
     observer : Observer, optional
         Is told of decisions, carried bytes and finished flows.
+    source : Source, optional
+        Has coflows that become valid at times known beforehand, besides those submitted.
 
     Attributes
     ----------
     decisions : int
-        How often the allocator has been asked.
+        How often the allocator has been asked, or its answer stood.
     decided_s : float
         When it was last asked, in seconds.
     """
 
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
                  job_arrivals: Any, *, observe_interval: float = 0.0, check: bool = True,
-                 observer: Observer | None = None) -> None:
+                 observer: Observer | None = None, source: Source | None = None) -> None:
         self.network = network
         self.allocator = allocator
         self.table = FlowTable(network.capacity, job_arrivals)
@@ -80,25 +80,30 @@ class Fabric:
         self.decided_s = env.now
         self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT
         self._runs_ahead = False
+        self._stands = False
         self._service: Service | None = None
         self._transfers: dict[int, Transfer] = {}
-        self._submissions = 0
         self._env = env
         self._interval = observe_interval
         self._check = check
         self._observer = observer
         self._follows_rates = observer is not None and observer.follows_rates
         self._submitted: list[Transfer] = []
+        self._source = source
+        self._more_to_come = source is not None
         self._happened = 0
         self._moved_to = env.now
         self._finished = 0
-        self._wake_at = math.inf
-        self._alarms: list[float] = []
+        self._alarm = Alarm(env, self._on_alarm)
         self._next = math.inf
         self._revisit_at = math.inf
         self._asks_at = math.inf
         self._vain = 0
         self._left_then = b""
+        self._expect()
+        if self.table.next_arrival <= env.now:
+            self._happen(_COFLOW_VALID)
+        self._set_alarm()
 
     # --- what jobs call --------------------------------------------------------------
 
@@ -139,9 +144,13 @@ class Fabric:
         """Let bytes flow until now, where a run is to be stopped."""
         self._move()
 
-    def pending(self) -> list[Transfer]:
-        """Return the coflows that are not complete, in order of validity."""
-        return [*self._transfers.values(), *self._submitted]
+    def pending(self) -> list[tuple[int, float, float]]:
+        """Return job, validity and deadline of coflows that are not complete, the oldest first."""
+        rows = self.table.coflows[self.table.coflows["open"] > 0]
+        waiting = [(transfer.job, transfer.valid_s, transfer.valid_s + transfer.demand.deadline_s)
+                   for transfer in self._submitted]
+        return [*zip(*(rows[name].tolist() for name in ("job", "valid", "deadline")),
+                     strict=True), *waiting]
 
     # --- the clock -------------------------------------------------------------------
 
@@ -162,32 +171,13 @@ class Fabric:
 
     def _wake(self, at: float) -> None:
         """Ask to be woken at `at`, or the observation instant that follows, if not earlier."""
-        self._wake_at = min(self._wake_at, self._observed(at))
-        self._arm()
+        self._alarm.set(self._observed(at))
 
-    def _arm(self) -> None:
-        """See that an alarm rings when we are to be woken.
-
-        SimPy's events cannot be moved: one that is set already and rings too early sets the
-        next. The alarms that are set are thus ever earlier ones, and few.
-        """
-        if self._alarms and self._alarms[-1] <= self._wake_at:
-            return
-        self._alarms.append(self._wake_at)
-        alarm = simpy.Event(self._env)
-        alarm._ok, alarm._value = True, None
-        alarm.callbacks.append(self._on_alarm)
-        self._env.schedule(alarm, _LATE,  # type: ignore[arg-type]
-                           max(self._wake_at - self._env.now, 0.0))
-
-    def _on_alarm(self, _: simpy.Event) -> None:
+    def _on_alarm(self) -> None:
         """Let bytes flow until now; tell jobs what has completed; decide anew."""
-        if self._alarms.pop() < self._wake_at:
-            if self._wake_at < math.inf:
-                self._arm()
-            return
-        self._wake_at = math.inf
         self._move()
+        if self.table.next_arrival <= self._env.now:
+            self._happened |= _COFLOW_VALID
         if self._finished:
             # Jobs answer a completion at this same instant; decide after they have.
             self._complete()
@@ -204,10 +194,20 @@ class Fabric:
         self._set_alarm()
 
     def _set_alarm(self) -> None:
-        if self._next < math.inf:
-            self._wake(self._next)
-        if self._revisit_at < math.inf:
-            self._wake(self._revisit_at)
+        if (at := min(self._next, self._revisit_at)) < math.inf:
+            self._wake(at)
+        if self._env.now < (arrival := self.table.next_arrival) < math.inf:
+            self._alarm.set(max(self._observed(arrival), arrival))
+
+    def _expect(self) -> None:
+        """Get to know the next coflows that become valid at times known beforehand."""
+        if self._more_to_come and self.table.next_arrival == math.inf:
+            assert self._source is not None
+            coming = self._source.more()
+            if coming is None:
+                self._more_to_come = False
+            else:
+                self.table.expect(coming)
 
     # --- bytes -----------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class Fabric:
         self._moved_to = max(start, now)
         slack = self._slack()
         # What a decision has sped up may end in no time at all.
-        if not self._transfers or (now <= start and self._next > now + slack):
+        if not len(self.table.coflows) or (now <= start and self._next > now + slack):
             return
         while self._follows_rates and start < (end := self.table.next_end()) < now:
             self._advance(start, end, 0.0)
@@ -236,8 +236,11 @@ class Fabric:
 
     def _complete(self) -> None:
         self._finished = 0
-        self._happened |= _COFLOW_DONE
-        for row in self.table.drop_finished():
+        rows = self.table.drop_finished()
+        waited = rows["waited"] == 1
+        # What nobody waits for, a decision that stands has been carried on from already.
+        self._happened |= _FLOW_DONE if self._stands and not waited.any() else _COFLOW_DONE
+        for row in rows[waited]:
             transfer = self._transfers.pop(int(row["key"]))
             transfer.start_s, transfer.finish_s = float(row["start"]), float(row["last"])
             if self._observer is not None:
@@ -245,31 +248,42 @@ class Fabric:
                 flows = self.table.flows[first:first + row["flows"]]
                 self._observer.flows_finished(transfer, flows)
             transfer.succeed(transfer)
+        if not waited.all():
+            assert self._source is not None
+            self._source.finished(rows[~waited], self.table.flows)
 
     # --- decisions -------------------------------------------------------------------
 
     def _decide(self) -> None:
         now = self._env.now
-        if len(self._submitted) > 1:
-            self._submitted.sort(key=lambda transfer: (transfer.job, transfer.order))
-        for transfer in self._submitted:
-            self._submissions += 1
-            self._transfers[self._submissions] = transfer
-            self.table.add(transfer.demand, transfer.job, self._submissions, transfer.valid_s,
-                           transfer.order)
-        self._submitted.clear()
+        self._admit()
         happened, self._happened = self._happened, 0
         self._check_progress(happened)
         self._next = self._revisit_at = self._asks_at = math.inf
-        if not self._transfers:
+        if not len(self.table.coflows):
+            return
+        self.decisions += 1
+        self.decided_s = now
+        if self._stands:
+            self._run_ahead()
             return
         view = FabricView(self.table, now, self.allocator.knows, Event(happened))
         allocation = self.allocator.allocate(view)
-        self.decisions += 1
-        self.decided_s = now
         self._put_in_force(allocation, view)
         if self._observer is not None:
             self._observer.decided(now, self, allocation)
+
+    def _admit(self) -> None:
+        """Let what has become valid be active, in order of (job, stage)."""
+        self._submitted.sort(key=lambda transfer: (transfer.job, transfer.order))
+        for transfer in self._submitted:
+            self.table.admit(self._env.now, transfer.job)
+            key = self.table.add(transfer.demand, transfer.job, transfer.valid_s, transfer.order)
+            self._transfers[key] = transfer
+        self._submitted.clear()
+        while self.table.next_arrival <= self._env.now:
+            self.table.admit(self._env.now)
+            self._expect()
 
     def _check_progress(self, happened: int) -> None:
         """Refuse a policy that asks to be woken so soon, over and over, that not a byte moves."""
@@ -296,7 +310,10 @@ class Fabric:
             raise self._refuse("returned shares or MADD, which use sizes, but it declares that "
                                'it knows "sent" only')
         if allocation.weights is not None:
-            given = self._shaped("weights", allocation.weights, view.flows)
+            # Who watches decisions sees one at each event.
+            self._stands = (allocation.stands and self._asks_at == math.inf
+                            and not (self._interval or self._observer))
+            given = self._weights(allocation, view)
             allowed, light, heavy = self.table.set_weights(given)
             if not allowed:
                 raise self._infeasible(given, -2)
@@ -319,6 +336,14 @@ class Fabric:
             raise self._infeasible(given, link)
         self._next = self._next_event(next_flow, next_coflow)
 
+    def _weights(self, allocation: Allocation, view: FabricView) -> NDArray[np.float64]:
+        """Return one weight per flow; if one is to stand for all, it may as well be 1."""
+        given = allocation.weights
+        assert given is not None
+        if given.ndim == 0:
+            return np.full(view.flows, 1.0 if self._stands and given > 0 else given)
+        return self._shaped("weights", given, view.flows)
+
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._listens & _FLOW_DONE else next_coflow
 
@@ -335,6 +360,16 @@ class Fabric:
         carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
         stays = self._interval or self._follows_rates
         until = -math.inf if stays else min(self._env.peek(), self._asks_at)
+        if self._stands:
+            self._moved_to = self._next = now
+            while self._next == self._moved_to and self.table.coflows["open"].all():
+                self._moved_to, self._next, instants = self.table.share_all_until(
+                    self._moved_to, until, carried)
+                self.decisions += instants
+                self._expect()
+            return
+        if self.table.next_arrival > now:
+            until = min(until, self.table.next_arrival)
         if self._service is None:
             self._moved_to, self._next = self.table.share_until(now, until, carried)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from netsim.fabric.demand import Demand
 from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.greedy import greedy_until
+from netsim.fabric.kernels.pools import add, admit, copy_in, move
 from netsim.fabric.kernels.serving import serve_until, serve_while_crowded
 from netsim.fabric.kernels.serving_rows import copy_rows, resume
 from netsim.fabric.kernels.sharing import maxmin
@@ -19,28 +21,13 @@ from netsim.fabric.sharing import Sharing
 
 __all__ = ["FlowTable"]
 
-_SEGMENTS = ("flow", "hop", "load")
-
 #: Of so many flows a copy to serve is worth keeping; of fewer, handing it over costs more.
 _MANY = 2000
 
+#: How many coflows may join before those that have completed meanwhile are cleared away.
+_AHEAD = 1024
 
-class _Pool:
-    """Rows handed out in segments; `FlowTable` moves the live ones together when it is full."""
-
-    def __init__(self, dtype: np.dtype[Any], rows: int = 256) -> None:
-        self.rows = np.zeros(rows, dtype)
-        self.used = 0
-        self.live = 0
-
-    def append(self, rows: NDArray[Any]) -> int:
-        first, self.used = self.used, self.used + len(rows)
-        self.live += len(rows)
-        self.rows[first:self.used] = rows
-        return first
-
-    def has_room(self, rows: int) -> bool:
-        return self.used + rows <= len(self.rows)
+_NO_COFLOWS = np.empty(0, COFLOW)
 
 
 class FlowTable:
@@ -74,7 +61,12 @@ class FlowTable:
         self.active_jobs = 0
         self.in_step = True
         self._rows = np.zeros(16, COFLOW)
-        self._pools = (_Pool(FLOW), _Pool(HOP), _Pool(LOAD))
+        self._pools: tuple[NDArray[Any], ...] = tuple(
+            np.zeros(256, kind) for kind in (FLOW, HOP, LOAD))
+        self._used = np.zeros(3, np.int64)
+        self._key = 0
+        self._coming = _NO_COFLOWS
+        self._next_coming = 0
         self._fresh = True
         self.used = np.zeros(len(self.capacity))
         self.coflows = self._rows[:0]
@@ -83,52 +75,99 @@ class FlowTable:
 
     @property
     def flows(self) -> NDArray[Any]:
-        return self._pools[0].rows
+        return self._pools[0]
 
     @property
     def hops(self) -> NDArray[Any]:
-        return self._pools[1].rows
+        return self._pools[1]
 
     @property
     def loads(self) -> NDArray[Any]:
-        return self._pools[2].rows
+        return self._pools[2]
 
-    def add(self, demand: Demand, job: int, key: int, valid: float, order: int = 0) -> None:
-        """Append a coflow; its flows do not move until the next allocation."""
+    # --- rows come and go ------------------------------------------------------------
+
+    def add(self, demand: Demand, job: int, valid: float, order: int = 0) -> int:
+        """Append a coflow; its flows do not move until the next allocation. Return its key."""
         self._copy = None
-        parts = (demand.flows, demand.hops, demand.loads)
-        if not all(pool.has_room(len(part))
-                   for pool, part in zip(self._pools, parts, strict=True)):
-            self._make_room([len(part) for part in parts])
-        flow, hop, load = (pool.append(part)
-                           for pool, part in zip(self._pools, parts, strict=True))
-        self.flows["hop"][flow:flow + len(demand.flows)] += hop
         count = len(self.coflows)
         if count == len(self._rows):
-            self._rows = np.concatenate((self._rows, np.zeros(count, COFLOW)))
+            self._make_rows(2 * count)
+        parts = (demand.flows, demand.hops, demand.loads)
+        self._make_room_for(parts)
+        self._key += 1
+        self.active_jobs += add(
+            self._rows, count, self.jobs, self._pools, self._used, demand.coflows, parts, job,
+            self._key, order, valid, demand.weight, valid + demand.deadline_s)
         self.coflows = self._rows[:count + 1]
-        row = self.jobs[job]
-        self.active_jobs += row["active"] == 0
-        row["active"] += 1
-        self.coflows[count] = (
-            job, key, valid, -1.0, np.inf, valid, demand.nbytes, demand.nbytes, 1.0, 0.0,
-            demand.gamma, demand.weight, demand.gamma, order, flow, len(demand.flows),
-            len(demand.flows), hop, len(demand.hops), load, len(demand.loads), 1,
-            valid + demand.deadline_s, demand.crosses)
+        self._fresh = False
+        return self._key
+
+    def expect(self, coming: Demand) -> None:
+        """Take in coflows that will become valid, with job, order and time; in order of these.
+
+        Those expected before must all have been admitted.
+        """
+        self._coming, self._next_coming = _NO_COFLOWS, 0
+        rows, parts = coming.coflows.copy(), (coming.flows, coming.hops, coming.loads)
+        self._make_room_for(parts)
+        copy_in(self._pools, self._used, rows, parts)
+        self._coming = rows
+
+    @property
+    def next_arrival(self) -> float:
+        """When the next coflow that is expected becomes valid; inf if none is."""
+        rest = self._coming[self._next_coming:self._next_coming + 1]
+        return float(rest["valid"][0]) if len(rest) else math.inf
+
+    def admit(self, until: float, before: float = math.inf) -> None:
+        """Let the coflows become active that are valid by then, of jobs before a certain one.
+
+        Those valid by then are taken in the order of their jobs.
+        """
+        if self.next_arrival > until:
+            return
+        self._copy = None
+        rest = self._coming[self._next_coming:]
+        due = rest[:int(np.searchsorted(rest["valid"], until, "right"))]
+        due[:] = due[np.argsort(due["job"], kind="stable")]
+        joining = int(np.searchsorted(due["job"], before))
+        count = len(self.coflows)
+        if count + joining > len(self._rows):
+            self._make_rows(2 * (count + joining))
+        self._came(admit(self._rows, count, rest[:joining], 0, until, self.jobs, self._key + 1))
+
+    def _came(self, admitted: int) -> None:
+        self.coflows = self._rows[:len(self.coflows) + admitted]
+        self._next_coming += admitted
+        self._key += admitted
+        self.active_jobs += admitted  # each the only coflow of its job
         self._fresh = False
 
-    def _make_room(self, wanted: list[int]) -> None:
-        """Move the live segments to the front of pools that hold twice what is live and wanted."""
+    def _make_rows(self, count: int) -> None:
+        """Give the coflows' rows more room."""
+        self._rows = np.concatenate((self.coflows, np.zeros(count - len(self.coflows), COFLOW)))
+        self.coflows = self._rows[:len(self.coflows)]
+
+    def _make_room_for(self, parts: tuple[NDArray[Any], ...]) -> None:
+        """See that the pools have room for more rows.
+
+        If not, move the live segments to the front of new ones, of twice what is live and wanted.
+        """
+        pools = self._pools
+        if all(len(part) <= len(pool) - used for part, pool, used
+               in zip(parts, pools, self._used.tolist(), strict=True)):
+            return
         self._leave_sharing()
-        for pool, name, more in zip(self._pools, _SEGMENTS, wanted, strict=True):
-            old = pool.rows
-            pool.rows = np.zeros(max(256, 2 * (pool.live + more)), old.dtype)
-            pool.used = pool.live = 0
-            for row in self.coflows:
-                first = int(row[name])
-                row[name] = pool.append(old[first:first + int(row[name + "s"])])
-                if name == "hop":
-                    self.flows["hop"][row["flow"]:row["flow"] + row["flows"]] += row["hop"] - first
+        live = [self._live_rows(name) for name in ("flows", "hops", "loads")]
+        self._pools = tuple(np.zeros(max(256, 2 * (count + len(part))), part.dtype)
+                            for count, part in zip(live, parts, strict=True))
+        self._used[:] = 0
+        move(self.coflows, pools, self._pools, self._used)
+        move(self._coming[self._next_coming:], pools, self._pools, self._used)
+
+    def _live_rows(self, name: str) -> int:
+        return int(self.coflows[name].sum() + self._coming[name][self._next_coming:].sum())
 
     def drop_finished(self) -> NDArray[Any]:
         """Remove the coflows that have completed, and return their rows."""
@@ -136,8 +175,6 @@ class FlowTable:
         count, jobs_idle = progress.drop_finished(self.coflows, self.jobs, gone)
         self.active_jobs -= jobs_idle
         gone = gone[:count]
-        for pool, name in zip(self._pools, ("flows", "hops", "loads"), strict=True):
-            pool.live -= int(gone[name].sum())
         self.coflows = self._rows[:len(self.coflows) - count]
         return gone
 
@@ -194,13 +231,34 @@ class FlowTable:
     def share_until(self, now: float, until: float, carried: NDArray[np.float64]
                     ) -> tuple[float, float]:
         """Share max-min fairly, by weight, from now on; see `sharing.share_until`."""
-        self._spread()
-        self._fresh = False
-        then = self._sharing.share_until(self.coflows, self.flows, self.hops, self.capacity, now,
-                                         until, carried)
+        now, next_finish, _ = self._share_until(_NO_COFLOWS, False, now, until, carried)
         if until < now:  # flows are to end at these rates, one by one
             self._leave_sharing()
-        return then
+        return now, next_finish
+
+    def share_all_until(self, now: float, until: float, carried: NDArray[np.float64]
+                        ) -> tuple[float, float, int]:
+        """As `share_until`, but let coflows that are expected join meanwhile, with weight 1.
+
+        Returns
+        -------
+        now, next_finish : float
+        instants : int
+            At how many, before the last, coflows have joined or completed.
+        """
+        if len(self._rows) < len(self.coflows) + _AHEAD:
+            self._make_rows(2 * (len(self.coflows) + _AHEAD))
+        return self._share_until(self._coming[self._next_coming:], True, now, until, carried)
+
+    def _share_until(self, coming: NDArray[Any], stands: bool, now: float, until: float,
+                     carried: NDArray[np.float64]) -> tuple[float, float, int]:
+        self._spread()
+        self._fresh = False
+        now, next_finish, instants, admitted = self._sharing.share_until(
+            self._rows, len(self.coflows), self.flows, self.hops, coming, self.jobs,
+            self._key + 1, stands, self.capacity, now, until, carried)
+        self._came(admitted)
+        return now, next_finish, instants
 
     def serve_until(self, service: Service, now: float, until: float,
                     carried: NDArray[np.float64]) -> tuple[float, float, float]:
@@ -219,7 +277,7 @@ class FlowTable:
                      ) -> tuple[float, float, float]:
         self._spread()
         self._fresh = False
-        if self._pools[0].live < _MANY:
+        if self.coflows["flows"].sum() < _MANY:
             return serve_until(self.coflows, self.flows, self.hops, self.loads, self.capacity,
                                rule, now, until, carried)
         while True:

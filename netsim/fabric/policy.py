@@ -47,11 +47,15 @@ class Allocation:
         which its flows send; 1 fills its effective bottleneck. Keeps each coflow's flows
         in step, which the fabric simulates per coflow rather than per flow: much faster
         for wide coflows.
-    weights : array_like of float, shape (flows,), optional
-        The links share max-min fairly by these weights, anew whenever a flow ends; the
-        policy need not be asked on that. The largest is at most 1e12 times the least but 0.
+    weights : array_like of float, shape (flows,), or float, optional
+        The links share max-min fairly by these weights, or by one for all, anew whenever a flow
+        ends; the policy need not be asked on that. The largest is at most 1e12 times the least
+        but 0.
     service : Service, optional
         Coflows are served in order, anew whenever a flow ends; likewise.
+    stands : bool
+        Whether flows to come are to have the one weight for all, too, so that the policy need not
+        be asked again.
     revisit_at : float
         An instant at which to be asked again even if nothing happens, in seconds.
     note : mapping of str to float, optional
@@ -60,19 +64,24 @@ class Allocation:
     Raises
     ------
     AllocationError
-        If not exactly one of `rates`, `shares`, `weights` and `service` is given.
+        If not exactly one of `rates`, `shares`, `weights` and `service` is given, or if it is to
+        stand but is not one weight for all.
     """
 
-    __slots__ = ("note", "rates", "revisit_at", "service", "shares", "weights")
+    __slots__ = ("note", "rates", "revisit_at", "service", "shares", "stands", "weights")
 
     def __init__(self, rates: ArrayLike | None = None, *, shares: ArrayLike | None = None,
                  weights: ArrayLike | None = None, service: Service | None = None,
-                 revisit_at: float = math.inf, note: Mapping[str, float] | None = None) -> None:
+                 stands: bool = False, revisit_at: float = math.inf,
+                 note: Mapping[str, float] | None = None) -> None:
         if sum(form is not None for form in (rates, shares, weights, service)) != 1:
             raise AllocationError("an Allocation takes one of rates, shares, weights and service")
+        if stands and (weights is None or np.ndim(weights) > 0):
+            raise AllocationError("only an Allocation of one weight for all can stand")
         self.rates = None if rates is None else _floats(rates)
         self.shares = None if shares is None else _floats(shares)
-        self.weights = None if weights is None else _floats(weights)
+        self.weights = None if weights is None else _floats(weights).reshape(np.shape(weights))
+        self.stands = stands
         self.service = service
         self.revisit_at = revisit_at
         self.note = note

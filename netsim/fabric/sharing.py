@@ -30,19 +30,22 @@ class Sharing:
     def known(self) -> int:
         return -1 if self._parts is None else int(self._parts.state["known"][0])
 
-    def share_until(self, coflows: NDArray[Any], flows: NDArray[Any], hops: NDArray[Any],
+    def share_until(self, rows: NDArray[Any], count: int, flows: NDArray[Any], hops: NDArray[Any],
+                    coming: NDArray[Any], jobs: NDArray[Any], key: int, stands: bool,
                     capacity: NDArray[np.float64], now: float, until: float,
-                    carried: NDArray[np.float64]) -> tuple[float, float]:
+                    carried: NDArray[np.float64]) -> tuple[float, float, int, int]:
         """Share from now on, new coflows included; see `kernels.sharing.share_until`."""
+        coflows = rows[:count]
         if self._parts is not None and not sharing.take_in(self._parts, coflows, flows, hops,
                                                            _ROWS_SAY):
             self.end(coflows, flows)
         if self._parts is None:
-            longest = max(1, int(coflows["crosses"].max(initial=1)))
+            longest = max(1, int(coflows["crosses"].max(initial=1)),
+                          int(coming["crosses"].max(initial=1)))
             self._parts = sharing.make(coflows, flows, hops, len(capacity), longest)
             sharing.take_in(self._parts, coflows, flows, hops, _ROWS_SAY)
-        return sharing.share_until(self._parts, coflows, flows, hops, capacity, now, until,
-                                   carried)
+        return sharing.share_until(self._parts, rows, count, flows, hops, coming, jobs, key,
+                                   stands, capacity, now, until, carried)
 
     def advance(self, coflows: NDArray[Any], flows: NDArray[Any], capacity: NDArray[np.float64],
                 dt: float, now: float, slack: float, carried: NDArray[np.float64]

@@ -147,7 +147,7 @@ class FabricState:
     @cached_property
     def longest(self) -> Floats:
         """The size of each coflow's longest flow, in bytes; NaN if blind. Shape (C,)."""
-        return self._sizes(ordered.longest(self._rows, self._table.flows))
+        return self._sizes(self._rows["longest"].copy())
 
     def ports(self, *, unfinished: bool = False) -> Ints:
         """Return min(number of senders, number of receivers) of each coflow. Shape (C,).

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from netsim.fabric.fabric import Fabric
 
-__all__ = ["Observer", "Transfer"]
+__all__ = ["Observer", "Source", "Transfer"]
 
 
 class Transfer(simpy.Event):
@@ -63,3 +63,16 @@ class Observer(Protocol):
 
     def flows_finished(self, transfer: Transfer, flows: NDArray[Any]) -> None:
         """Take note of a completed coflow's FLOW rows; in step, they have ``remaining > 0``."""
+
+
+class Source(Protocol):
+    """Knows beforehand when coflows become valid, each the only one of its job; see `Fabric`."""
+
+    def more(self) -> Demand | None:
+        """Return the next coflows, in order of (validity, job); None if there are no more.
+
+        Each has something to send.
+        """
+
+    def finished(self, rows: NDArray[Any], flows: NDArray[Any]) -> None:
+        """Take note of the COFLOW rows of some that have completed, and of all FLOW rows."""

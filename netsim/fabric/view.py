@@ -103,14 +103,13 @@ class FabricView(FabricState):
                                     _contiguous(rates),
                                     self._table.capacity)
 
-    def maxmin(self, weights: ArrayLike | None = None, capacity: ArrayLike | None = None
-               ) -> Floats:
+    def maxmin(self, weights: ArrayLike = 1.0, capacity: ArrayLike | None = None) -> Floats:
         """Return the weighted max-min fair rate of each flow. Shape (F,).
 
         Parameters
         ----------
-        weights : array_like of float, shape (F,), optional
-            1 for all if not given; a flow of weight 0 gets nothing.
+        weights : array_like of float, shape (F,), or float
+            Per flow, or one for all; a flow of weight 0 gets nothing.
         capacity : array_like of float, shape (L,), optional
             What there is to share out; the links' capacities if not given.
 
@@ -121,8 +120,8 @@ class FabricView(FabricState):
             negative.
         """
         table = self._table
-        weights = _checked("weights", np.ones(self.flows) if weights is None else weights,
-                           self.flows)
+        weights = np.full(self.flows, weights) if np.ndim(weights) == 0 else weights
+        weights = _checked("weights", weights, self.flows)
         return table.maxmin(weights, _checked(
             "capacity", table.capacity if capacity is None else capacity, len(table.capacity)))
 

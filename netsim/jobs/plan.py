@@ -21,7 +21,7 @@ from netsim.model import JobSpec, Stage
 from netsim.network import Topology
 from netsim.streams import stream
 
-__all__ = ["JobPlan", "check_fits", "draw_stages", "place_randomly"]
+__all__ = ["JobPlan", "check_fits", "draw_stages", "ecmp_key", "place_randomly"]
 
 
 class JobPlan:
@@ -65,7 +65,7 @@ class JobPlan:
     def _demand(self, stage: Stage) -> Demand | None:
         if stage.flows is None:
             return None
-        key = crc32(f"{self.spec.id}/{stage.name}".encode()) << 20
+        key = ecmp_key(self.spec.id, stage.name)
         deadline_s = math.inf if stage.deadline_s is None else stage.deadline_s
         return Demand.of(stage.flows, self._network, self.hosts, key=key, weight=stage.weight,
                          deadline_s=deadline_s)
@@ -90,6 +90,11 @@ class JobPlan:
         if self._fixed is None:
             return sum(self._draw(iteration).gamma_s for iteration in range(self.spec.iterations))
         return self.spec.iterations * self._fixed.gamma_s
+
+
+def ecmp_key(job: int, stage: str) -> int:
+    """Return the key by which the first flow of a stage is routed; the next have the next ones."""
+    return crc32(f"{job}/{stage}".encode()) << 20
 
 
 def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:

@@ -133,7 +133,8 @@ def _misfit(view: FabricView, allocation: Allocation) -> str | None:
         return f"it returned a service of {len(allocation.service.order)} coflows, not {len(view)}"
     for form, entries in (("rates", view.flows), ("shares", len(view)), ("weights", view.flows)):
         values = getattr(allocation, form)
-        if values is not None and values.shape != (entries,):
+        if values is not None and values.shape != (entries,) and not (
+                form == "weights" and values.ndim == 0):
             return f"it returned {form} of shape {values.shape}, not ({entries},)"
         if values is not None and not np.all(np.isfinite(values) & (values >= 0)):
             return f"it returned the {form} {listed(values)}, not all finite and at least 0"

@@ -104,7 +104,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
                "ahead_s": ahead_s, "longest_s": longest_s}
     table = _table(network, owner, demands, per_job)
     for c, demand in enumerate(demands):
-        table.add(demand, owner[c], c, float(valid[c]))
+        table.add(demand, owner[c], float(valid[c]))
     table.coflows["deadline"] = _of("deadline_s", deadline_s, count, np.inf)
     _let_send(table, demands, parts)
     for link, quantity in (capacity or {}).items():

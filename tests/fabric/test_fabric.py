@@ -426,7 +426,7 @@ class TestFaultsThatWere:
 
         class Count(netsim.Allocator):
             def allocate(self, view):
-                most.append(len(run.fabric._alarms))
+                most.append(len(run.fabric._alarm._set))
                 return Allocation(view.maxmin())
 
         run = _Run(NET, netsim.Workload(jobs), Count(), 0, 0, ("jobs",), (),

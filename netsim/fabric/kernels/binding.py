@@ -1,72 +1,115 @@
-"""Compiled construction of a coflow's rows from its flows and their routes."""
+"""Compiled construction of coflows' rows from their flows and routes."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from netsim.fabric.kernels import compiled
-from netsim.fabric.records import FLOW, HOP, LEAST_BYTES, LOAD
+from netsim.fabric.records import COFLOW, FLOW, HOP, LEAST_BYTES, LOAD
 
-__all__ = ["bind"]
+__all__ = ["bind", "bottleneck", "bottlenecks"]
 
 
 @compiled
-def bind(src, dst, nbytes, ptr, links, capacity):
-    """Return the FLOW, HOP and LOAD rows of a coflow.
+def bind(src, dst, nbytes, ptr, links, capacity, stops):
+    """Return the COFLOW, FLOW, HOP and LOAD rows of some coflows, as they are before they move.
 
     Flows without bytes (less than `LEAST_BYTES`) or without links are left out. Loads are in
-    order of their links.
+    order of their links. Of the COFLOW rows nobody's job, time and weight are set.
 
     Parameters
     ----------
     src, dst, nbytes : ndarray, shape (flows,)
-        Hosts and bytes.
+        Hosts and bytes, coflow by coflow.
     ptr, links : ndarray of int
         The links that each flow crosses, in compressed rows.
     capacity : ndarray of float, shape (links of the network,)
-        Only its length counts.
+    stops : ndarray of int, shape (coflows,)
+        Behind which flow each coflow ends.
     """
+    coflows = np.zeros(len(stops), COFLOW)
+    rows = np.zeros(len(nbytes), FLOW)
+    hops = np.zeros(len(links), HOP)
+    loads = np.zeros(len(links), LOAD)
     load_on = np.zeros(len(capacity))
-    flow_count = 0
-    hop_count = 0
-    for f in range(len(nbytes)):
-        if nbytes[f] >= LEAST_BYTES and ptr[f + 1] > ptr[f]:
-            flow_count += 1
-            hop_count += ptr[f + 1] - ptr[f]
-            for h in range(ptr[f], ptr[f + 1]):
-                load_on[links[h]] += nbytes[f]
     slot_of = np.empty(len(capacity), np.int64)
-    load_count = 0
-    for link in range(len(capacity)):
-        if load_on[link] > 0.0:
-            slot_of[link] = load_count
-            load_count += 1
-    loads = np.zeros(load_count, LOAD)
-    for link in range(len(capacity)):
-        if load_on[link] > 0.0:
-            loads[slot_of[link]].link = link
-            loads[slot_of[link]].nbytes = load_on[link]
-
-    rows = np.zeros(flow_count, FLOW)
-    hops = np.zeros(hop_count, HOP)
-    i = 0
+    begin = 0
+    flow = 0
     hop = 0
-    for f in range(len(nbytes)):
-        if not (nbytes[f] >= LEAST_BYTES and ptr[f + 1] > ptr[f]):
-            continue
-        row = rows[i]
-        row.size = nbytes[f]
-        row.remaining = nbytes[f]
-        row.finish = np.inf
-        row.weight = 1.0
-        row.hop = hop
-        row.hops = ptr[f + 1] - ptr[f]
-        row.src = src[f]
-        row.dst = dst[f]
-        row.index = f
-        i += 1
-        for h in range(ptr[f], ptr[f + 1]):
-            hops[hop].link = links[h]
-            hops[hop].slot = slot_of[links[h]]
-            hop += 1
-    return rows, hops, loads
+    load = 0
+    for c in range(len(stops)):
+        row = coflows[c]
+        row.flow, row.hop, row.load = flow, hop, load
+        row.loads = _load(begin, stops[c], nbytes, ptr, links, load_on, slot_of, loads[load:])
+        load += row.loads
+        for f in range(begin, stops[c]):
+            if not (nbytes[f] >= LEAST_BYTES and ptr[f + 1] > ptr[f]):
+                continue
+            one = rows[flow]
+            one.size = one.remaining = nbytes[f]
+            one.finish = np.inf
+            one.weight = 1.0
+            one.hop = hop
+            one.hops = ptr[f + 1] - ptr[f]
+            one.src = src[f]
+            one.dst = dst[f]
+            one.index = f - begin
+            flow += 1
+            row.total += nbytes[f]
+            row.longest = max(row.longest, nbytes[f])
+            row.crosses = max(row.crosses, ptr[f + 1] - ptr[f])
+            for h in range(ptr[f], ptr[f + 1]):
+                hops[hop].link = links[h]
+                hops[hop].slot = slot_of[links[h]]
+                hop += 1
+        row.flows = row.open = flow - row.flow
+        row.hops = hop - row.hop
+        row.base = row.total
+        row.gamma = row.alone = bottleneck(loads[row.load:load], capacity)
+        row.start = -1.0
+        row.finish = row.deadline = np.inf
+        row.left = row.weight = 1.0
+        row.fresh = 1
+        begin = stops[c]
+    return coflows, rows[:flow].copy(), hops[:hop].copy(), loads[:load].copy()
+
+
+@compiled
+def _load(begin, stop, nbytes, ptr, links, load_on, slot_of, loads):
+    """Write the loads of one coflow, and the slot of each of its links; return their number."""
+    used = np.empty(ptr[stop] - ptr[begin], np.int64)
+    count = 0
+    for f in range(begin, stop):
+        if nbytes[f] >= LEAST_BYTES:
+            for h in range(ptr[f], ptr[f + 1]):
+                if load_on[links[h]] == 0.0:
+                    used[count] = links[h]
+                    count += 1
+                load_on[links[h]] += nbytes[f]
+    in_order = np.sort(used[:count])
+    for slot in range(count):
+        link = in_order[slot]
+        slot_of[link] = slot
+        loads[slot].link = link
+        loads[slot].nbytes = load_on[link]
+        load_on[link] = 0.0
+    return count
+
+
+@compiled
+def bottleneck(loads, capacity):
+    """Return the effective bottleneck of LOAD rows: max over links of bytes/capacity (Eq. 26)."""
+    longest = 0.0
+    for load in loads:
+        longest = max(longest, load.nbytes / capacity[load.link])
+    return longest
+
+
+@compiled
+def bottlenecks(coflows, loads, capacity):
+    """Return the effective bottleneck of each coflow's LOAD rows. Shape (coflows,)."""
+    gammas = np.empty(len(coflows))
+    for c in range(len(coflows)):
+        row = coflows[c]
+        gammas[c] = bottleneck(loads[row.load:row.load + row.loads], capacity)
+    return gammas

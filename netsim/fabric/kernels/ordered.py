@@ -7,18 +7,7 @@ import numpy as np
 from netsim.fabric.kernels import compiled
 from netsim.fabric.records import DUST
 
-__all__ = ["bssi", "fill", "greedy_flows", "longest", "madd", "ports"]
-
-
-@compiled
-def longest(coflows, flows):
-    """Return the size of each coflow's longest flow, finished ones included."""
-    found = np.zeros(len(coflows))
-    for c in range(len(coflows)):
-        row = coflows[c]
-        for f in range(row.flow, row.flow + row.flows):
-            found[c] = max(found[c], flows[f].size)
-    return found
+__all__ = ["bssi", "fill", "greedy_flows", "madd", "ports"]
 
 
 @compiled

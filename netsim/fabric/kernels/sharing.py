@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels.pools import admit
 from netsim.fabric.kernels.sharing_fill import fill_up
 from netsim.fabric.kernels.sharing_parts import make
 from netsim.fabric.kernels.sharing_rows import leave, served, take_in
@@ -18,15 +19,23 @@ __all__ = ["maxmin", "pass_time", "settle", "share_until"]
 #: Classes in a piece: few enough to stay in the fastest cache.
 _PIECE = 512
 
+#: Whose coflow has completed: nobody's; one's that nobody waits for; one's that a job waits for.
+_NOBODY, _SOMEBODY, _WAITED = 0, 1, 2
+
 
 @compiled
-def share_until(parts, coflows, flows, hops, capacity, now, until, carried):
+def share_until(parts, rows, count, flows, hops, coming, jobs, key, stands, capacity, now, until,
+                carried):
     """Share from now on, anew whenever a flow ends, until a coflow completes.
 
     Parameters
     ----------
     parts : Parts
         See `sharing_parts`; as of now.
+    rows, count, coming, jobs, key :
+        See `pools.admit`: who is active, and who joins when it becomes valid.
+    stands : bool
+        Whether to go on when a coflow completes that nobody waits for.
     capacity : ndarray of float, shape (links,)
     now, until : float
         From when, and before which instant to stop in any case, in seconds.
@@ -38,23 +47,45 @@ def share_until(parts, coflows, flows, hops, capacity, now, until, carried):
     now : float
         The instant as of which bytes are; rates are in force from then on.
     next_finish : float
-        When the next flow ends, `now` if a coflow has completed; inf if none moves.
+        When the next flow ends, `now` if a coflow has completed or one that has joined needs
+        room; inf if none moves.
+    instants : int
+        At how many, before the last, coflows have joined or completed.
+    joined : int
+        How many have joined.
     """
     row = parts.state[0]
     row.now = now
+    joined = 0
+    instants = 0
+    some_done = False
     while True:
+        coflows = rows[:count + joined]
         if row.holds < np.inf:
             fill_up(parts, capacity)
             _set_levels(parts)
             if row.waits > 0:
                 _mark_started(parts, coflows, flows, hops, now)
         dt = _soonest(parts)
-        if now + dt >= until or dt == np.inf:
-            return now, now + dt
-        now += dt
-        completed, _ = _advance(parts, coflows, flows, capacity, dt, now, 0.0, carried)
-        if completed:
-            return now, now
+        arrival = coming[joined].valid if joined < len(coming) else np.inf
+        if (now + dt >= until and arrival >= until) or (dt == np.inf and arrival == np.inf):
+            return now, now if some_done else now + dt, instants, joined
+        comes = arrival <= now + dt
+        dt = arrival - now if comes else dt
+        now = arrival if comes else now + dt
+        done, _ = _advance(parts, coflows, flows, capacity, dt, now,
+                           4.0 * np.spacing(now) if comes else 0.0, carried)
+        some_done |= done > 0
+        fits = True
+        if arrival <= now:
+            joined += admit(rows, count + joined, coming, joined, now, jobs, key + joined)
+            fits = take_in(parts, rows[:count + joined], flows, hops, np.empty(0))
+        if done == _WAITED or (done and not stands):
+            return now, now, instants, joined
+        if row.classes > 0:  # else nobody is left to share
+            instants += arrival <= now or done > 0
+        if not fits or count + joined == len(rows) or 0 < len(coming) == joined:
+            return now, now, instants, joined
 
 
 @compiled
@@ -114,8 +145,8 @@ def _advance(parts, coflows, flows, capacity, dt, now, slack, carried):
 
     Returns
     -------
-    completed : bool
-        Whether a coflow has.
+    done : int
+        `_NOBODY` if no coflow has completed, `_WAITED` if one that is waited for has.
     ended : int
         How many flows have.
     """
@@ -123,7 +154,7 @@ def _advance(parts, coflows, flows, capacity, dt, now, slack, carried):
     if len(carried):
         _carry(parts.left, parts.full_at, capacity, dt, carried)
     row.now = now
-    completed = False
+    done = _NOBODY
     ended = 0
     count = row.classes
     # From the last piece on: what takes the place of a class that ends has been looked at.
@@ -140,9 +171,9 @@ def _advance(parts, coflows, flows, capacity, dt, now, slack, carried):
         for c in range(stop - 1, first - 1, -1):
             here = row.classes
             while row.classes == here and gap[c] <= floor[c] + level[c] * slack:
-                completed |= _end(parts, coflows, flows, c, now)
+                done = max(done, _end(parts, coflows, flows, c, now))
                 ended += 1
-    return completed, ended
+    return done, ended
 
 
 @compiled
@@ -155,14 +186,14 @@ def _carry(left, full_at, capacity, dt, carried):
 
 @compiled
 def _end(parts, coflows, flows, c, now):
-    """End the next flow of a class; return whether its coflow has completed."""
+    """End the next flow of a class; return whether its coflow has completed, as `_advance`."""
     f = leave(parts, flows, c)
     flows[f].remaining = 0.0
     flows[f].finish = now
     row = coflows[_row_of(coflows, parts.senders[f].owner)]
     row.open -= 1
     row.last = now
-    return row.open == 0
+    return _NOBODY if row.open > 0 else _WAITED if row.waited else _SOMEBODY
 
 
 @compiled

@@ -1,0 +1,56 @@
+"""A wake-up that can be moved to an earlier instant, which an event of SimPy's cannot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import simpy
+
+__all__ = ["Alarm"]
+
+#: After everything else at its instant, so that one decision sees all of an instant's events.
+_LATE = 2
+
+
+class Alarm:
+    """Rings once, at the earliest of the instants asked for since it last rang.
+
+    An event that is set already and turns out too early sets the next: the events that are set
+    are thus ever earlier ones, and few.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    ring : callable
+        Called without arguments.
+    """
+
+    def __init__(self, env: simpy.Environment, ring: Callable[[], None]) -> None:
+        self._env = env
+        self._ring = ring
+        self._at = math.inf
+        self._set: list[float] = []
+
+    def set(self, at: float) -> None:
+        """Ring at `at`, in seconds, unless it is to ring earlier."""
+        self._at = min(self._at, at)
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._set and self._set[-1] <= self._at:
+            return
+        self._set.append(self._at)
+        event = simpy.Event(self._env)
+        event._ok, event._value = True, None
+        event.callbacks.append(self._on_event)
+        self._env.schedule(event, _LATE,  # type: ignore[arg-type]
+                           max(self._at - self._env.now, 0.0))
+
+    def _on_event(self, _: simpy.Event) -> None:
+        if self._set.pop() < self._at:
+            if self._at < math.inf:
+                self._arm()
+            return
+        self._at = math.inf
+        self._ring()

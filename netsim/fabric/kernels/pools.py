@@ -1,0 +1,109 @@
+"""Rows come into the table and move within it."""
+
+from __future__ import annotations
+
+from netsim.fabric.kernels import compiled
+
+__all__ = ["add", "admit", "copy_in", "move"]
+
+
+@compiled
+def copy_in(pools, used, coflows, parts):
+    """Append the flows, hops and loads of some coflows to pools that have room for them.
+
+    Parameters
+    ----------
+    pools, parts : tuple of ndarray of FLOW, HOP, LOAD
+    used : ndarray of int, shape (3,)
+        How many rows of each pool are in use; is kept up to date.
+    coflows : ndarray of COFLOW
+        Their places count from the parts' first rows, and from the pools' from then on.
+    """
+    flows, hops, loads = pools
+    flow, hop, load = used
+    for k in range(len(parts[0])):
+        flows[flow + k] = parts[0][k]
+        flows[flow + k].hop += hop
+    for k in range(len(parts[1])):
+        hops[hop + k] = parts[1][k]
+    for k in range(len(parts[2])):
+        loads[load + k] = parts[2][k]
+    for c in range(len(coflows)):
+        coflows[c].flow += flow
+        coflows[c].hop += hop
+        coflows[c].load += load
+    used[0] += len(parts[0])
+    used[1] += len(parts[1])
+    used[2] += len(parts[2])
+
+
+@compiled
+def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, weight, deadline):
+    """Append one coflow to the active ones; return whether its job had none."""
+    rows[count] = coflows[0]
+    copy_in(pools, used, rows[count:count + 1], parts)
+    row = rows[count]
+    row.job, row.key, row.order = job, key, order
+    row.valid = row.last = valid
+    row.weight, row.deadline = weight, deadline
+    row.waited = 1
+    jobs[job].active += 1
+    return jobs[job].active == 1
+
+
+@compiled
+def admit(rows, count, coming, first, until, jobs, key):
+    """Append the coflows that become valid by `until` to the active ones, while there is room.
+
+    Parameters
+    ----------
+    rows : ndarray of COFLOW
+        The first `count` are active.
+    coming : ndarray of COFLOW
+        In order of validity, those from `first` on.
+    key : int
+        The key of the first; each has one more than the one before.
+
+    Returns
+    -------
+    int
+        How many.
+    """
+    admitted = 0
+    while (first + admitted < len(coming) and count + admitted < len(rows)
+           and coming[first + admitted].valid <= until):
+        rows[count + admitted] = coming[first + admitted]
+        row = rows[count + admitted]
+        row.key = key + admitted
+        jobs[row.job].active += 1
+        jobs[row.job].longest = max(jobs[row.job].longest, row.gamma)
+        admitted += 1
+    return admitted
+
+
+@compiled
+def move(coflows, pools, new, used):
+    """Move the segments of coflows to new pools.
+
+    Parameters
+    ----------
+    pools, new : tuple of ndarray of FLOW, HOP, LOAD
+    used : ndarray of int, shape (3,)
+        How many rows of each new pool are in use; is kept up to date.
+    """
+    flows, hops, loads = pools
+    new_flows, new_hops, new_loads = new
+    for c in range(len(coflows)):
+        row = coflows[c]
+        flow, hop, load = used
+        for k in range(row.flows):
+            new_flows[flow + k] = flows[row.flow + k]
+            new_flows[flow + k].hop += hop - row.hop
+        for k in range(row.hops):
+            new_hops[hop + k] = hops[row.hop + k]
+        for k in range(row.loads):
+            new_loads[load + k] = loads[row.load + k]
+        row.flow, row.hop, row.load = flow, hop, load
+        used[0] += row.flows
+        used[1] += row.hops
+        used[2] += row.loads

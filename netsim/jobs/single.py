@@ -1,0 +1,141 @@
+"""Jobs of a single coflow: nothing waits for it, so that they need no process of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.demand import Demand
+from netsim.fabric.kernels.binding import bind, bottlenecks
+from netsim.jobs.plan import ecmp_key
+from netsim.model import Flows, JobSpec
+from netsim.network import Topology
+
+__all__ = ["SingleCoflows"]
+
+#: Coflows and flows that are built at once, at most; a coflow of more flows is built alone.
+_MOST_COFLOWS, _MOST_FLOWS = 4096, 100_000
+
+
+def is_single(job: JobSpec) -> bool:
+    """Whether all that a job does is to send one coflow."""
+    return job.iterations == 1 and len(job.stages) == 1 and job.stages[0].flows is not None
+
+
+def _flows(job: JobSpec) -> Flows:
+    flows = job.stages[0].flows
+    assert flows is not None
+    return flows
+
+
+def _valid_s(job: JobSpec) -> float:
+    stage = job.stages[0]
+    wait = max(job.arrival_s + stage.release_s - job.arrival_s, 0.0)
+    return job.arrival_s + (wait + (stage.compute_s + job.compute_s))
+
+
+class SingleCoflows:
+    """The coflows of those jobs of a workload that have only one, in order of validity.
+
+    Their times are known beforehand, so that they are built many at once, a little ahead of time.
+
+    Parameters
+    ----------
+    jobs : sequence of JobSpec
+        All of the workload, numbered by (arrival, id).
+    place : callable
+        Returns the host of each rank of a job.
+    network : Topology
+    most_capacity : ndarray of float, shape (links,)
+        The most that each link ever has, for the lower bounds.
+    tell : callable
+        Called with the COFLOW rows of some that have completed, and all FLOW rows.
+    at : callable
+        Sees that a function is called at an instant, in seconds.
+
+    Attributes
+    ----------
+    members : ndarray of int
+        The numbers of these jobs.
+    lower_bound_s : ndarray of float, shape (jobs,)
+        Their least possible JCTs, of those built so far; NaN for others.
+    """
+
+    def __init__(self, jobs: Sequence[JobSpec],
+                 place: Callable[[JobSpec], NDArray[np.int64]], network: Topology,
+                 most_capacity: NDArray[np.float64],
+                 tell: Callable[[NDArray[Any], NDArray[Any]], None],
+                 at: Callable[[float, Callable[[], None]], None]) -> None:
+        self._jobs = jobs
+        self._place = place
+        self._network = network
+        self._most = most_capacity
+        self.finished = tell
+        self._at = at
+        self.members = np.array([k for k, job in enumerate(jobs) if is_single(job)], np.int64)
+        self.lower_bound_s = np.full(len(jobs), np.nan)
+        self._valid = np.array([_valid_s(jobs[k]) for k in self.members])
+        self._batches = self._split(np.lexsort((self.members, self._valid)))
+
+    def _split(self, order: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Go through the members in order, so many at a time as are built at once."""
+        flows = [len(_flows(self._jobs[k])) for k in self.members[order]]
+        before = np.concatenate(([0], np.cumsum(flows)))
+        first = 0
+        while first < len(order):
+            stop = int(np.searchsorted(before, before[first] + _MOST_FLOWS, "right")) - 1
+            stop = max(first + 1, min(stop, first + _MOST_COFLOWS))
+            yield order[first:stop]
+            first = stop
+
+    def more(self) -> Demand | None:
+        """Return the next coflows; see `netsim.fabric.transfer.Source`."""
+        for batch in self._batches:
+            demand = self._build(self.members[batch], self._valid[batch])
+            empty = demand.coflows["open"] == 0
+            for k in np.flatnonzero(empty):
+                self._end_empty(demand.coflows[k:k + 1], demand.flows)
+            if not empty.all():
+                return replace(demand, coflows=demand.coflows[~empty])
+        return None
+
+    def _end_empty(self, row: NDArray[Any], flows: NDArray[Any]) -> None:
+        """End a coflow without bytes when it becomes valid: the fabric never sees it."""
+        row["start"] = row["valid"]
+        self._at(float(row["valid"][0]), lambda: self.finished(row, flows))
+
+    def _build(self, members: NDArray[np.int64], valid: NDArray[np.float64]) -> Demand:
+        jobs = [self._jobs[k] for k in members]
+        stages = [job.stages[0] for job in jobs]
+        places = [self._place(job) for job in jobs]
+        sent = [_flows(job) for job in jobs]
+        stops = np.cumsum([len(each) for each in sent])
+        src = np.concatenate([hosts[each.src] for hosts, each in zip(places, sent, strict=True)])
+        dst = np.concatenate([hosts[each.dst] for hosts, each in zip(places, sent, strict=True)])
+        first_key = np.array([ecmp_key(job.id, stage.name)
+                              for job, stage in zip(jobs, stages, strict=True)])
+        key = np.arange(len(src)) + np.repeat(
+            first_key - np.concatenate(([0], stops[:-1])), np.diff(stops, prepend=0))
+        network = self._network
+        ptr, links = network.routes(src, dst, key)
+        nbytes = np.concatenate([each.nbytes for each in sent])
+        rows, flows, hops, loads = bind(src, dst, nbytes, ptr, links, network.capacity, stops)
+        for array in (flows, hops, loads):
+            array.setflags(write=False)
+        rows["job"] = members
+        rows["valid"] = rows["last"] = valid
+        rows["weight"] = [stage.weight for stage in stages]
+        rows["deadline"] = valid + [math.inf if stage.deadline_s is None else stage.deadline_s
+                                    for stage in stages]
+        alone = rows["gamma"]
+        if not np.array_equal(self._most, network.capacity):
+            alone = bottlenecks(rows, loads, self._most)
+        self.lower_bound_s[members] = alone + [
+            stage.release_s + (stage.compute_s + job.compute_s)
+            for job, stage in zip(jobs, stages, strict=True)]
+        return Demand(rows, flows, hops, loads, float(rows["total"].sum()), float(rows["gamma"][0]))
