@@ -237,20 +237,24 @@ class Fabric:
     def _complete(self) -> None:
         self._finished = 0
         rows = self.table.drop_finished()
-        waited = rows["waited"] == 1
-        # What nobody waits for, a decision that stands has been carried on from already.
-        self._happened |= _FLOW_DONE if self._stands and not waited.any() else _COFLOW_DONE
-        for row in rows[waited]:
-            transfer = self._transfers.pop(int(row["key"]))
+        alone = []
+        for k, row in enumerate(rows):
+            transfer = self._transfers.pop(int(row["key"]), None)
+            if transfer is None:
+                alone.append(k)
+                continue
             transfer.start_s, transfer.finish_s = float(row["start"]), float(row["last"])
             if self._observer is not None:
                 first = row["flow"]
                 flows = self.table.flows[first:first + row["flows"]]
                 self._observer.flows_finished(transfer, flows)
             transfer.succeed(transfer)
-        if not waited.all():
+        if alone:
             assert self._source is not None
-            self._source.finished(rows[~waited], self.table.flows)
+            self._source.finished(rows[alone], self.table.flows)
+        # What nobody waits for, a decision that stands has been carried on from already.
+        carried_on = self._stands and len(alone) == len(rows)
+        self._happened |= _FLOW_DONE if carried_on else _COFLOW_DONE
 
     # --- decisions -------------------------------------------------------------------
 

@@ -52,6 +52,8 @@ class FlowTable:
         Whether all rates in force keep each coflow's flows in step.
     used : ndarray of float, shape (links,)
         Bytes per second that the last allocation put on each link, where it was checked.
+    next_arrival : float
+        When the next coflow that is expected becomes valid; inf if none is.
     """
 
     def __init__(self, capacity: NDArray[np.float64], job_arrivals: Any) -> None:
@@ -67,6 +69,7 @@ class FlowTable:
         self._key = 0
         self._coming = _NO_COFLOWS
         self._next_coming = 0
+        self.next_arrival = math.inf
         self._fresh = True
         self.used = np.zeros(len(self.capacity))
         self.coflows = self._rows[:0]
@@ -113,12 +116,7 @@ class FlowTable:
         self._make_room_for(parts)
         copy_in(self._pools, self._used, rows, parts)
         self._coming = rows
-
-    @property
-    def next_arrival(self) -> float:
-        """When the next coflow that is expected becomes valid; inf if none is."""
-        rest = self._coming[self._next_coming:self._next_coming + 1]
-        return float(rest["valid"][0]) if len(rest) else math.inf
+        self._came(0)
 
     def admit(self, until: float, before: float = math.inf) -> None:
         """Let the coflows become active that are valid by then, of jobs before a certain one.
@@ -140,6 +138,8 @@ class FlowTable:
     def _came(self, admitted: int) -> None:
         self.coflows = self._rows[:len(self.coflows) + admitted]
         self._next_coming += admitted
+        rest = self._coming[self._next_coming:]
+        self.next_arrival = float(rest["valid"][0]) if len(rest) else math.inf
         self._key += admitted
         self.active_jobs += admitted  # each the only coflow of its job
         self._fresh = False
@@ -257,7 +257,8 @@ class FlowTable:
         now, next_finish, instants, admitted = self._sharing.share_until(
             self._rows, len(self.coflows), self.flows, self.hops, coming, self.jobs,
             self._key + 1, stands, self.capacity, now, until, carried)
-        self._came(admitted)
+        if admitted:
+            self._came(admitted)
         return now, next_finish, instants
 
     def serve_until(self, service: Service, now: float, until: float,
