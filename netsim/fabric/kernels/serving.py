@@ -237,7 +237,7 @@ def _add_up(group, slots, remaining, path):
 def _set_rates(group, runs, senders, path, fillings, first, rest):
     """Give the flows of a group what MADD and the fillings have found."""
     left, rate = senders[0], senders[1]
-    (held, held_room, held_level), (wants, room, level) = fillings
+    (held, held_room, held_level, _, _, _), (wants, room, level, _, _, _) = fillings
     for r in range(group.run, group.run + group.runs):
         run = runs[r]
         holds = first == QUEUES and held_room[run.slot] and held[run.slot] > 0.0
@@ -276,7 +276,7 @@ def _add_levels(rates, lefts, paths, level, slot):
 @compiled
 def _greedy(group, slots, runs, link, senders, path, filling, dust, left):
     """Give each flow of a coflow, in list order, all that the links on its path have left."""
-    wants, room, _ = filling
+    wants, room, _, _, _, _ = filling
     remaining, rate = senders[0], senders[1]
     nowhere = len(slots) - 1
     for r in range(group.run, group.run + group.runs):

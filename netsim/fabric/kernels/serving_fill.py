@@ -10,113 +10,113 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels.filling import ROUNDED, heap_of, lowest_of, next_of
 
 __all__ = ["fill", "see_room"]
 
 
 @compiled
 def fill(group, slots, link, dust, filling, members, left):
-    """Let the flows of a group share what is left max-min fairly; return whether any does."""
+    """Let the flows of a group share what is left max-min fairly; return whether any does.
+
+    The order in which slots were full last time is tried first: it is right if levels never fall
+    and no slot gets more than there is. Only if not, the lowest level is searched for each time.
+    """
     see_room(group, link, dust, slots, filling, members, left)
-    wants, room, level = filling
-    live = np.empty(group.slots, np.int32)
-    levels = np.empty(group.slots)
+    wants, room, level, _, free, turn = filling
+    live = np.empty(group.slots, np.int64)
+    spot = np.empty(group.slots, np.int64)
     lives = 0
-    for s in range(group.slot, group.slot + group.slots):
-        if not room[s] or wants[s] == 0.0:
-            continue
-        slot = slots[s]
-        slot.waiting = wants[s]
-        slot.left = left[link[s]]
-        level[s] = np.inf
-        levels[lives] = slot.left / slot.waiting
-        live[lives] = s
-        lives += 1
+    for k in range(group.slot, group.slot + group.slots):
+        s = turn[k]
+        if room[s] and wants[s] > 0.0:
+            live[lives] = s
+            spot[lives] = k
+            lives += 1
     if lives == 0:
         return False
-    filled = live[:lives].copy()
-    group.speed += _rise(slots, live, levels, lives, level, members)
-    for s in filled:
-        rest = 0.0 if level[s] < np.inf else max(slots[s].left, 0.0)
+    live = live[:lives]
+    speed = _freeze(live, False, slots, link, filling, members, left)
+    if speed < 0.0:
+        speed = _freeze(live.copy(), True, slots, link, filling, members, left)
+        live = live[np.argsort(level[live])]
+    group.speed += speed
+    for k in range(lives):
+        s = live[k]
+        turn[spot[k]] = s
+        rest = 0.0 if level[s] < np.inf else max(free[s], 0.0)
         slots[s].used += left[link[s]] - rest
         left[link[s]] = rest
     return True
 
 
 @compiled
-def _rise(slots, live, levels, lives, level, members):
-    """Raise the level until every flow is frozen; return the sum of their rates."""
-    for at in range(lives // 2 - 1, -1, -1):
-        _sift(levels, live, at, lives)
+def _freeze(order, search, slots, link, filling, members, left):
+    """Freeze slots, in about this order or searching; return the sum of flows' rates.
+
+    -1 if the order proves wrong.
+    """
+    wants, _, level, yet, free, _ = filling
+    share, others = members
+    for s in order:
+        yet[s] = wants[s]
+        free[s] = left[link[s]]
+        level[s] = np.inf
+    levels = np.empty(0)
+    if search:
+        order, levels = heap_of(order, yet, free)
     speed = 0.0
     lowest = 0.0
-    while lives > 0:
-        slot = slots[live[0]]
-        if slot.waiting > 0.0:
-            # Levels only rise as others fill, so that the lowest one known is the one to look at.
-            now = max(slot.left, 0.0) / slot.waiting
-            if now > levels[0]:
-                levels[0] = now
-                _sift(levels, live, 0, lives)
-                continue
-            lowest = max(lowest, now)
-            speed += slot.waiting * lowest
-            slot.waiting = 0.0
-            _freeze(slots, slot, lowest, level, members)
-            level[live[0]] = lowest
-        lives -= 1
-        levels[0], live[0] = levels[lives], live[lives]
-        _sift(levels, live, 0, lives)
+    first = 0
+    stop = len(order)
+    while first < stop:
+        if search:
+            s, stop = lowest_of(order, levels, stop, yet, free)
+        else:
+            s, first = next_of(order, first, yet, free)
+        if s < 0:
+            break
+        now = max(free[s], 0.0) / yet[s]
+        if now < lowest * (1.0 - ROUNDED) and not search:
+            return -1.0
+        lowest = max(lowest, now)
+        speed += yet[s] * lowest
+        if others.shape[1] == 1:
+            # Those frozen already need no test: of their other slot, which is full, no more is
+            # read. Unsigned: a place that may be negative costs a check each time.
+            for m in range(np.uint64(slots[s].first), np.uint64(slots[s].stop)):
+                other = others[m, 0]
+                yet[other] -= share[m]
+                free[other] -= share[m] * lowest
+        else:
+            _release(slots[s], share, others, yet, free, level, lowest)
+        level[s] = lowest
+    if not search:
+        for s in order:
+            if level[s] == np.inf and free[s] < -ROUNDED * left[link[s]]:
+                return -1.0
     return speed
 
 
 @compiled
-def _freeze(slots, slot, lowest, level, members):
+def _release(slot, share, others, yet, free, level, lowest):
     """Take the flows that grow on a full slot off the other slots on their paths."""
-    share, others = members
-    shares, paths = share[slot.first:slot.stop], others[slot.first:slot.stop]
-    if others.shape[1] == 1:
-        # Those frozen already need no test: of their other slot, which is full, no more is read.
-        for m in range(len(shares)):
-            other = slots[paths[m, 0]]
-            other.waiting -= shares[m]
-            other.left -= shares[m] * lowest
-        return
-    for m in range(len(shares)):
-        grows = shares[m] > 0.0
-        for h in range(paths.shape[1]):
-            if level[paths[m, h]] < np.inf:
+    for m in range(slot.first, slot.stop):
+        grows = share[m] > 0.0
+        for h in range(others.shape[1]):
+            if level[others[m, h]] < np.inf:
                 grows = False
                 break
-        if not grows:
-            continue
-        for h in range(paths.shape[1]):
-            other = slots[paths[m, h]]
-            other.waiting -= shares[m]
-            other.left -= shares[m] * lowest
-
-
-@compiled
-def _sift(levels, live, at, count):
-    """Let one level of a heap, the lowest on top, sink to its place."""
-    level, slot = levels[at], live[at]
-    while True:
-        below = 2 * at + 1
-        if below >= count:
-            break
-        if below + 1 < count and levels[below + 1] < levels[below]:
-            below += 1
-        if levels[below] >= level:
-            break
-        levels[at], live[at] = levels[below], live[below]
-        at = below
-    levels[at], live[at] = level, slot
+        if grows:
+            for h in range(others.shape[1]):
+                yet[others[m, h]] -= share[m]
+                free[others[m, h]] -= share[m] * lowest
 
 
 @compiled
 def see_room(group, link, dust, slots, filling, members, left):
     """Bring up to date what flows want, by the slots that gained or lost their room."""
-    wants, room, level = filling
+    wants, room, level, _, _, _ = filling
     share, others = members
     for s in range(group.slot, group.slot + group.slots):
         has = left[link[s]] > dust[link[s]]

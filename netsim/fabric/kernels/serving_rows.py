@@ -11,11 +11,9 @@ __all__ = ["copy_rows", "resume", "strike", "write_back"]
 
 #: A link of a group: it has ``load`` bytes to send, which were ``known`` when last added up, at
 #: ``used`` bytes per second, ``held`` of them within its queue's share. ``open`` of its flows
-#: ``members[first:stop]`` have not ended. While the group is filled, ``left`` bytes per second
-#: are left for as many flows as are ``waiting``, that is still grow.
-_SLOT = np.dtype([("left", "f8"), ("waiting", "f8"), ("load", "f8"), ("known", "f8"),
-                  ("used", "f8"), ("held", "f8"), ("first", "i4"), ("stop", "i4"),
-                  ("open", "i4")], align=True)
+#: ``members[first:stop]`` have not ended.
+_SLOT = np.dtype([("load", "f8"), ("known", "f8"), ("used", "f8"), ("held", "f8"),
+                  ("first", "i4"), ("stop", "i4"), ("open", "i4")], align=True)
 
 #: A coflow, in service order. Where its flows, slots and runs begin, and their numbers; its
 #: ``row``, or -1; the bytes that it has left, how fast it sends them, how fast within its queue's
@@ -55,7 +53,8 @@ def copy_rows(coflows, flows, hops, loads, rule):
     fillings : pair of tuples of ndarray, shape (slots,)
         For each of two fillings: how many flows on each slot want more of it, all other links
         of theirs having room; whether it has room itself; its level when it was full, inf if it
-        was not, 0 if it has no room.
+        was not, 0 if it has no room; what is yet to be frozen of what flows want, and left for it,
+        while it fills; each group's slots in the order in which they were full last.
     members : tuple of ndarray
         Of the flows on each slot, one slot after the other: 1, or 0 for those that have ended;
         the other slots that each crosses.
@@ -131,7 +130,8 @@ def _filling(slot_count):
     level = np.zeros(slot_count + 1)
     room[slot_count] = True
     level[slot_count] = np.inf
-    return np.zeros(slot_count + 1), room, level
+    yet, free = np.zeros(slot_count + 1), np.zeros(slot_count + 1)
+    return np.zeros(slot_count + 1), room, level, yet, free, np.arange(slot_count + 1)
 
 
 @compiled
@@ -184,7 +184,7 @@ def _members(slots, path, fillings):
             share[m] = 1.0
             for g in range(longest - 1):
                 others[m, g] = path[i, g + (g >= h)]
-    for wants, _, _ in fillings:
+    for wants, _, _, _, _, _ in fillings:
         _want_alone(wants, path)
     return spot, (share, others)
 
@@ -248,7 +248,7 @@ def strike(groups, slots, senders, path, spot, fillings, members, i):
             continue
         slots[s].open -= 1
         members[0][spot[i, h]] = 0.0
-        for wants, room, _ in fillings:
+        for wants, room, _, _, _, _ in fillings:
             free = True
             for g in range(longest):
                 free &= g == h or room[path[i, g]]

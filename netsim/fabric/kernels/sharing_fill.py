@@ -15,17 +15,12 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels.filling import ROUNDED, heap_of, lowest_of, next_of
 
 __all__ = ["fill_up"]
 
 #: Relative: two levels as close as this may change places by rounding alone.
 _CLOSE = 1e-9
-
-#: Relative: what rounding may do to a level.
-_ROUNDED = 1e-11
-
-#: Among so many links the next one to be frozen is looked for first.
-_NEXT = 4
 
 #: A link that shares flows with one in so many others is taken from the table.
 _CROWDED = 6
@@ -122,7 +117,7 @@ def _follow(guess, parts, count, capacity):
         return False
     for link in range(len(capacity)):
         if parts.full_at[link] == np.inf and (
-                parts.left[link] < -_ROUNDED * capacity[link]
+                parts.left[link] < -ROUNDED * capacity[link]
                 or (len(count) and count[link] > 0)):
             return False
     return True
@@ -133,16 +128,13 @@ def _search(parts, count, capacity):
     """Freeze the link with the lowest level, and so on, until all flows are frozen."""
     yet, left = parts.yet, parts.left
     live = np.empty(len(capacity), np.int64)
-    levels = np.empty(len(capacity))
     lives = 0
     for link in range(len(capacity)):
         if yet[link] > 0.0 and parts.full_at[link] == np.inf:
-            levels[lives] = left[link] / yet[link]
             live[lives] = link
             lives += 1
-    for at in range(lives // 2 - 1, -1, -1):
-        _sift(levels, live, at, lives)
-    _freeze(live[:lives], levels[:lives], parts, count)
+    heap, levels = heap_of(live[:lives], yet, left)
+    _freeze(heap, levels, parts, count)
 
 
 @compiled
@@ -164,13 +156,13 @@ def _freeze(order, levels, parts, count):
     stop = len(order)
     while first < stop and row.grows > 0.0:
         if len(levels):
-            link, stop = _lowest(order, levels, stop, yet, left)
+            link, stop = lowest_of(order, levels, stop, yet, left)
         else:
-            link, first = _next(order, first, yet, left)
+            link, first = next_of(order, first, yet, left)
         if link < 0:
             break
         level = max(left[link], 0.0) / yet[link]
-        if level < lowest * (1.0 - _ROUNDED) and not len(levels):
+        if level < lowest * (1.0 - ROUNDED) and not len(levels):
             return False
         lowest = max(lowest, level)
         row.grows -= yet[link]
@@ -194,54 +186,6 @@ def _freeze(order, levels, parts, count):
         if row.plain and row.frozen % row.every == 0:
             _keep(parts, lowest)
     return row.grows <= 0.0 or not row.plain  # else the caller counts
-
-
-@compiled
-def _next(order, first, yet, left):
-    """Return that of the next few links which has the lowest level, -1 if there is none.
-
-    So a link may be later than guessed, or a little earlier. Those without flows that grow are
-    passed over.
-    """
-    best = -1
-    level = np.inf
-    k = first
-    while k < len(order) and k < first + _NEXT:
-        link = order[k]
-        if yet[link] <= 0.0:
-            order[k] = order[first]
-            if best == first:
-                best = k
-            first += 1
-        elif left[link] < level * yet[link]:
-            level = left[link] / yet[link]
-            best = k
-        k += 1
-    if best < 0:
-        return -1, first
-    link = order[best]
-    order[best] = order[first]
-    return link, first + 1
-
-
-@compiled
-def _lowest(heap, levels, stop, yet, left):
-    """Take the link with the lowest level off a heap; return it, -1 if none grows, and its end."""
-    while stop > 0:
-        link = heap[0]
-        if yet[link] > 0.0:
-            # Levels only rise as others fill, so that the lowest one known is the one to look at.
-            level = max(left[link], 0.0) / yet[link]
-            if level > levels[0]:
-                levels[0] = level
-                _sift(levels, heap, 0, stop)
-                continue
-        stop -= 1
-        levels[0], heap[0] = levels[stop], heap[stop]
-        _sift(levels, heap, 0, stop)
-        if yet[link] > 0.0:
-            return link, stop
-    return -1, stop
 
 
 @compiled
@@ -289,20 +233,3 @@ def _release(link, share, others, yet, left, full_at, count, lowest):
                 count[other] -= 1
                 if count[other] == 0:
                     yet[other] = 0.0
-
-
-@compiled
-def _sift(levels, live, at, count):
-    """Let one level of a heap, the lowest on top, sink to its place."""
-    level, link = levels[at], live[at]
-    while True:
-        below = 2 * at + 1
-        if below >= count:
-            break
-        if below + 1 < count and levels[below + 1] < levels[below]:
-            below += 1
-        if levels[below] >= level:
-            break
-        levels[at], live[at] = levels[below], live[below]
-        at = below
-    levels[at], live[at] = level, link
