@@ -48,6 +48,7 @@ class CoflowFair(Allocator):
     """
 
     knows: ClassVar[Knowledge] = "sent"
+    wakes_on: ClassVar[Event] = Event.COFLOW
 
     @property
     def work_conserving(self) -> bool:
@@ -55,5 +56,5 @@ class CoflowFair(Allocator):
         return True
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return weighted max-min fair rates; see `Allocator.allocate`."""
-        return Allocation(view.maxmin((view.weight / np.maximum(view.width, 1))[view.coflow]))
+        """Leave the sharing to the links; see `Allocator.allocate`."""
+        return Allocation(coflow_weights=view.weight)

@@ -17,6 +17,7 @@ from netsim.fabric.policy import Allocation, Allocator, Event
 from netsim.fabric.service import Service
 from netsim.fabric.transfer import Observer, Source, Transfer
 from netsim.fabric.view import FabricView
+from netsim.fabric.weights import weigh
 from netsim.network import Topology
 
 __all__ = ["Fabric"]
@@ -30,9 +31,6 @@ _NOTHING = np.empty(0)
 
 #: How often a policy may ask to be woken while flows have rates and not a byte moves.
 _MOST_VAIN = 1000
-
-#: Of weights that are further apart, the small ones would be lost in sums with the large ones.
-_WEIGHT_RATIO = 1e12
 
 # Plain integers: or-ing enum members costs more than SimPy's step.
 _COFLOW_VALID, _COFLOW_DONE = int(Event.COFLOW_VALID), int(Event.COFLOW_DONE)
@@ -309,23 +307,17 @@ class Fabric:
         self._asks_at = self._due(allocation.revisit_at)
         self._revisit_at = self._asks_at
         self._service = allocation.service
-        self._runs_ahead = allocation.weights is not None or self._service is not None
         if view.uses_sizes(allocation):
             raise self._refuse("returned shares or MADD, which use sizes, but it declares that "
                                'it knows "sent" only')
-        if allocation.weights is not None:
-            # Who watches decisions sees one at each event.
-            self._stands = (allocation.stands and self._asks_at == math.inf
-                            and not (self._interval or self._observer))
-            given = self._weights(allocation, view)
-            allowed, light, heavy = self.table.set_weights(given)
-            if not allowed:
-                raise self._infeasible(given, -2)
-            if heavy > _WEIGHT_RATIO * light:
-                raise self._refuse(f"returned weights from {light:g} to {heavy:g}; the largest "
-                                   f"must not exceed {_WEIGHT_RATIO:g} times the least")
-        elif self._service is not None:
+        self._runs_ahead = allocation.rates is None and allocation.shares is None
+        # Who watches decisions sees one at each event.
+        self._stands = (allocation.stands and self._asks_at == math.inf
+                        and not (self._interval or self._observer))
+        if self._service is not None:
             self._shaped("service", self._service.order, len(view))
+        elif self._runs_ahead and (wrong := weigh(self.table, allocation, view.flows)):
+            raise self._refuse(wrong)
         if self._runs_ahead:
             self._run_ahead()
             return
@@ -339,14 +331,6 @@ class Fabric:
         if link != -1:
             raise self._infeasible(given, link)
         self._next = self._next_event(next_flow, next_coflow)
-
-    def _weights(self, allocation: Allocation, view: FabricView) -> NDArray[np.float64]:
-        """Return one weight per flow; if one is to stand for all, it may as well be 1."""
-        given = allocation.weights
-        assert given is not None
-        if given.ndim == 0:
-            return np.full(view.flows, 1.0 if self._stands and given > 0 else given)
-        return self._shaped("weights", given, view.flows)
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._listens & _FLOW_DONE else next_coflow

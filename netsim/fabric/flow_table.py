@@ -215,13 +215,21 @@ class FlowTable:
         return progress.apply_rates(self.coflows, self.flows, self.hops, rates, self.capacity,
                                     self.used, now, check)
 
-    def set_weights(self, weights: NDArray[np.float64]) -> tuple[bool, float, float]:
+    def set_weights(self, weights: NDArray[np.float64]) -> tuple[float, float]:
         """Give each unfinished flow its weight; see `progress.set_weights`."""
-        allowed, light, heavy, changed = progress.set_weights(
+        light, heavy, changed = progress.set_weights(
             self.coflows, self.flows, weights, self._sharing.known)
         if changed:
             self._leave_sharing()
-        return allowed, light, heavy
+        return light, heavy
+
+    def split_weights(self, weights: NDArray[np.float64]) -> tuple[float, float]:
+        """Let the flows of each coflow split its weight; see `progress.split_weights`."""
+        light, heavy, changed = progress.split_weights(self.coflows, self.flows, weights,
+                                                       self._sharing.known)
+        if changed:
+            self._leave_sharing()
+        return light, heavy
 
     def maxmin(self, weights: NDArray[np.float64], capacity: NDArray[np.float64]
                ) -> NDArray[np.float64]:

@@ -36,7 +36,7 @@ class Event(enum.IntFlag):
 
 
 class Allocation:
-    """Who gets which bandwidth until the next decision. Give one of four forms.
+    """Who gets which bandwidth until the next decision. Give one of five forms.
 
     Parameters
     ----------
@@ -51,6 +51,9 @@ class Allocation:
         The links share max-min fairly by these weights, or by one for all, anew whenever a flow
         ends; the policy need not be asked on that. The largest is at most 1e12 times the least
         but 0.
+    coflow_weights : array_like of float, shape (coflows,), optional
+        Likewise, but each coflow has a weight, more than 0, which its unfinished flows split
+        equally, anew whenever one ends.
     service : Service, optional
         Coflows are served in order, anew whenever a flow ends; likewise.
     stands : bool
@@ -64,23 +67,26 @@ class Allocation:
     Raises
     ------
     AllocationError
-        If not exactly one of `rates`, `shares`, `weights` and `service` is given, or if it is to
-        stand but is not one weight for all.
+        If not exactly one form is given, or if it is to stand but is not one weight for all.
     """
 
-    __slots__ = ("note", "rates", "revisit_at", "service", "shares", "stands", "weights")
+    __slots__ = ("coflow_weights", "note", "rates", "revisit_at", "service", "shares", "stands",
+                 "weights")
 
     def __init__(self, rates: ArrayLike | None = None, *, shares: ArrayLike | None = None,
-                 weights: ArrayLike | None = None, service: Service | None = None,
-                 stands: bool = False, revisit_at: float = math.inf,
-                 note: Mapping[str, float] | None = None) -> None:
-        if sum(form is not None for form in (rates, shares, weights, service)) != 1:
-            raise AllocationError("an Allocation takes one of rates, shares, weights and service")
+                 weights: ArrayLike | None = None, coflow_weights: ArrayLike | None = None,
+                 service: Service | None = None, stands: bool = False,
+                 revisit_at: float = math.inf, note: Mapping[str, float] | None = None) -> None:
+        forms = (rates, shares, weights, coflow_weights, service)
+        if sum(form is not None for form in forms) != 1:
+            raise AllocationError("an Allocation takes one of rates, shares, weights, "
+                                  "coflow_weights and service")
         if stands and (weights is None or np.ndim(weights) > 0):
             raise AllocationError("only an Allocation of one weight for all can stand")
         self.rates = None if rates is None else _floats(rates)
         self.shares = None if shares is None else _floats(shares)
         self.weights = None if weights is None else _floats(weights).reshape(np.shape(weights))
+        self.coflow_weights = None if coflow_weights is None else _floats(coflow_weights)
         self.stands = stands
         self.service = service
         self.revisit_at = revisit_at

@@ -132,6 +132,8 @@ class FabricView(FabricState):
             return blocks.lp_rates(self._rows, self._table.flows, allocation.shares)
         if allocation.weights is not None:
             return self.maxmin(allocation.weights)
+        if allocation.coflow_weights is not None:
+            return self.maxmin((allocation.coflow_weights / np.maximum(self.width, 1))[self.coflow])
         if allocation.service is not None:
             return self.serve(allocation.service)
         assert allocation.rates is not None

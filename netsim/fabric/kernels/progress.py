@@ -12,7 +12,8 @@ from netsim.fabric.kernels import compiled
 from netsim.fabric.records import DUST
 
 __all__ = ["advance_flows", "advance_in_step", "apply_rates", "apply_shares", "drop_finished",
-           "next_finishes", "refresh", "set_weights", "spread", "throttle_rates", "throttle_shares"]
+           "next_finishes", "refresh", "set_weights", "split_weights", "spread",
+           "throttle_rates", "throttle_shares"]
 
 
 @compiled
@@ -323,8 +324,6 @@ def set_weights(coflows, flows, weights, known):
 
     Returns
     -------
-    allowed : bool
-        Whether all are finite and not negative.
     light, heavy : float
         The least positive one, inf if there is none, and the greatest.
     changed : bool
@@ -336,14 +335,43 @@ def set_weights(coflows, flows, weights, known):
     i = 0
     for c in range(len(coflows)):
         row = coflows[c]
+        changed |= row.key <= known and row.split > 0.0
+        row.split = 0.0
         for f in range(row.flow, row.flow + row.flows):
             if flows[f].remaining > 0.0:
-                if not (weights[i] >= 0.0 and weights[i] < np.inf):
-                    return False, light, heavy, changed
                 changed |= row.key <= known and flows[f].weight != weights[i]
                 flows[f].weight = weights[i]
                 heavy = max(heavy, weights[i])
                 if weights[i] > 0.0:
                     light = min(light, weights[i])
                 i += 1
-    return True, light, heavy, changed
+    return light, heavy, changed
+
+
+@compiled
+def split_weights(coflows, flows, weights, known):
+    """Let the unfinished flows of each coflow have its weight together, all the same.
+
+    Returns
+    -------
+    light, heavy : float
+        The least and the greatest of a flow.
+    changed : bool
+        As for `set_weights`.
+    """
+    light = np.inf
+    heavy = 0.0
+    changed = False
+    for c in range(len(coflows)):
+        row = coflows[c]
+        own = weights[c] / max(row.open, 1)
+        light = min(light, own)
+        heavy = max(heavy, own)
+        if row.split == weights[c] and row.key <= known:
+            continue
+        changed |= row.key <= known
+        row.split = weights[c]
+        row.thinner = 0
+        for f in range(row.flow, row.flow + row.flows):
+            flows[f].weight = own
+    return light, heavy, changed

@@ -12,7 +12,7 @@ from netsim.fabric.kernels import compiled
 from netsim.fabric.kernels.pools import admit
 from netsim.fabric.kernels.sharing_fill import fill_up
 from netsim.fabric.kernels.sharing_parts import make
-from netsim.fabric.kernels.sharing_rows import leave, served, take_in
+from netsim.fabric.kernels.sharing_rows import leave, served, split_anew, take_in
 
 __all__ = ["maxmin", "pass_time", "settle", "share_until"]
 
@@ -61,9 +61,11 @@ def share_until(parts, rows, count, flows, hops, coming, jobs, key, stands, capa
     some_done = False
     while True:
         coflows = rows[:count + joined]
+        if not row.plain:
+            split_anew(parts, coflows, flows)
         if row.holds < np.inf:
             fill_up(parts, capacity)
-            _set_levels(parts)
+            _set_rates(parts)
             if row.waits > 0:
                 _mark_started(parts, coflows, flows, hops, now)
         dt = _soonest(parts)
@@ -105,37 +107,40 @@ def pass_time(parts, coflows, flows, capacity, dt, now, slack, carried):
 
 
 @compiled
-def _set_levels(parts):
-    """Give each class the lowest level on its path."""
+def _set_rates(parts):
+    """Give each class the lowest level on its path, by weight."""
     count, full_at = parts.state[0].classes, parts.full_at
-    levels, paths = parts.level[:count], parts.path[:count]
+    rates, paths, classes = parts.rate[:count], parts.path[:count], parts.classes[:count]
     if paths.shape[1] == 2:
-        for c in range(len(levels)):
-            levels[c] = min(full_at[paths[c, 0]], full_at[paths[c, 1]])
-        return
-    for c in range(len(levels)):
-        lowest = np.inf
-        for h in range(paths.shape[1]):
-            lowest = min(lowest, full_at[paths[c, h]])
-        levels[c] = lowest
+        for c in range(len(rates)):
+            rates[c] = min(full_at[paths[c, 0]], full_at[paths[c, 1]])
+    else:
+        for c in range(len(rates)):
+            lowest = np.inf
+            for h in range(paths.shape[1]):
+                lowest = min(lowest, full_at[paths[c, h]])
+            rates[c] = lowest
+    if not parts.state[0].plain:
+        for c in range(len(rates)):
+            rates[c] *= classes[c].unit
 
 
 @compiled
 def _soonest(parts):
     """Return in how many seconds the next flow ends; inf if none moves."""
-    count, gap, level = parts.state[0].classes, parts.gap, parts.level
+    count, gap, rate = parts.state[0].classes, parts.gap, parts.rate
     soonest = np.inf
     for first in range(0, count, _PIECE):
         # Slices count from 0 and have no branches: the compiler takes several at a time.
         gaps = gap[first:min(first + _PIECE, count)]
-        levels = level[first:min(first + _PIECE, count)]
+        rates = rate[first:min(first + _PIECE, count)]
         sooner = 0
         for c in range(len(gaps)):
-            sooner += gaps[c] < soonest * levels[c]
+            sooner += gaps[c] < soonest * rates[c]
         if sooner:
             for c in range(len(gaps)):
-                if gaps[c] < soonest * levels[c]:
-                    soonest = gaps[c] / levels[c]
+                if gaps[c] < soonest * rates[c]:
+                    soonest = gaps[c] / rates[c]
     return soonest
 
 
@@ -150,7 +155,7 @@ def _advance(parts, coflows, flows, capacity, dt, now, slack, carried):
     ended : int
         How many flows have.
     """
-    gap, floor, level, row = parts.gap, parts.floor, parts.level, parts.state[0]
+    gap, floor, rate, row = parts.gap, parts.floor, parts.rate, parts.state[0]
     if len(carried):
         _carry(parts.left, parts.full_at, capacity, dt, carried)
     row.now = now
@@ -161,16 +166,16 @@ def _advance(parts, coflows, flows, capacity, dt, now, slack, carried):
     for piece in range((count - 1) // _PIECE, -1, -1):
         first = piece * _PIECE
         stop = min(first + _PIECE, count)
-        gaps, levels, floors = gap[first:stop], level[first:stop], floor[first:stop]
+        gaps, rates, floors = gap[first:stop], rate[first:stop], floor[first:stop]
         ends = 0
         for c in range(len(gaps)):
-            gaps[c] -= levels[c] * dt
-            ends += gaps[c] <= floors[c] + levels[c] * slack
+            gaps[c] -= rates[c] * dt
+            ends += gaps[c] <= floors[c] + rates[c] * slack
         if ends == 0:
             continue
         for c in range(stop - 1, first - 1, -1):
             here = row.classes
-            while row.classes == here and gap[c] <= floor[c] + level[c] * slack:
+            while row.classes == here and gap[c] <= floor[c] + rate[c] * slack:
                 done = max(done, _end(parts, coflows, flows, c, now))
                 ended += 1
     return done, ended
@@ -192,6 +197,7 @@ def _end(parts, coflows, flows, c, now):
     flows[f].finish = now
     row = coflows[_row_of(coflows, parts.senders[f].owner)]
     row.open -= 1
+    row.thinner = row.split > 0.0
     row.last = now
     return _NOBODY if row.open > 0 else _WAITED if row.waited else _SOMEBODY
 
@@ -254,8 +260,8 @@ def settle(parts, coflows, flows):
                 k = parts.place_of[senders[f].number]
                 # A trifle past its mark, it has yet to be seen to have ended.
                 left = max(senders[f].mark - served(parts, k), 1e-12 * senders[f].mark)
-                flow.remaining = left * parts.classes[k].unit
-                flow.rate = parts.level[k] * parts.classes[k].unit
+                flow.remaining = left
+                flow.rate = parts.rate[k]
             else:
                 flow.rate = 0.0
             flow.finish = now + flow.remaining / flow.rate if flow.rate > 0.0 else np.inf

@@ -1,9 +1,12 @@
 """What `sharing` works on: classes of flows on one path, and the classes on each link.
 
 Flows on one path that have one weight always have one rate, and so make a *class*. Of a class
-only the flow that ends first needs to be watched. By the time that a class has *served* x bytes
-per unit of weight, a flow that joined when it had served y has sent (x - y) times its weight: so a
-flow's *mark*, what the class will have served when the flow ends, never changes.
+only the flow that ends first needs to be watched. By the time that a class has *served* x bytes to
+each of its flows, one that joined when it had served y has sent x - y: so a flow's *mark*, what
+the class will have served when the flow ends, never changes.
+
+Where coflows have weights, which their flows split, a class is of one coflow; so when a flow ends,
+and the others weigh more, they remain one class each.
 """
 
 from __future__ import annotations
@@ -35,8 +38,10 @@ _LINK = np.dtype([("first", "i8"), ("length", "i8"), ("room", "i8"), ("begin", "
                   ("least", "f8")])
 
 #: A class: the weight of each of its flows, a ``unit``; their number; the row of the one that ends
-#: next, the ``head``; a ``number`` that it keeps.
-_CLASS = np.dtype([("unit", "f8"), ("flows", "i8"), ("head", "i8"), ("number", "i8")])
+#: next, the ``head``; a ``number`` that it keeps; the key of the ``coflow`` whose weight it splits,
+#: -1 if none.
+_CLASS = np.dtype([("unit", "f8"), ("flows", "i8"), ("head", "i8"), ("number", "i8"),
+                   ("coflow", "i8")])
 
 #: A flow in its class: its ``mark``; the ``one`` and the ``two`` below it in a heap by marks; the
 #: number of the class, -1 if it is in none; the key of its coflow.
@@ -70,9 +75,9 @@ class Parts(NamedTuple):
         By place in the lists of links: what a class wants; which it is; the other links it crosses.
     common : ndarray of float, shape (links + 1, links + 1) or (0, 0)
         What flows want that cross both of two links, if there are few links and short paths.
-    gap, floor, level : ndarray of float, shape (classes,)
-        Bytes per unit of weight until the class's next flow ends, at which it has ended, and that
-        it gets per second.
+    gap, floor, rate : ndarray of float, shape (classes,)
+        Bytes until the class's next flow ends, at which it has ended, and that each of its flows
+        sends per second.
     classes : ndarray of _CLASS
     path, spot : ndarray of int, shape (classes, longest path)
         The links that each class crosses, and its places in their lists.
@@ -96,7 +101,7 @@ class Parts(NamedTuple):
     common: NDArray[np.float64]
     gap: NDArray[np.float64]
     floor: NDArray[np.float64]
-    level: NDArray[np.float64]
+    rate: NDArray[np.float64]
     classes: NDArray[Any]
     path: NDArray[np.uint32]
     spot: NDArray[np.uint32]

@@ -8,7 +8,7 @@ from netsim.fabric.kernels import compiled
 from netsim.fabric.kernels.sharing_parts import NONE
 from netsim.fabric.records import DUST
 
-__all__ = ["leave", "served", "take_in"]
+__all__ = ["leave", "served", "split_anew", "take_in"]
 
 
 @compiled
@@ -36,8 +36,13 @@ def take_in(parts, coflows, flows, hops, weights):
             return False
         for f in range(coflow.flow, coflow.flow + coflow.flows):
             if flows[f].remaining > 0.0:
+                whose = NONE
                 weight = weights[i] if len(weights) else flows[f].weight
-                if not _join(parts, flows, hops, f, weight, coflow.key):
+                if coflow.split > 0.0 and not len(weights):
+                    whose = coflow.key
+                    weight = coflow.split / coflow.open
+                parts.senders[f].owner = coflow.key
+                if not _join(parts, flows, hops, f, weight, whose):
                     return False
                 i += 1
         row.known = coflow.key
@@ -48,27 +53,26 @@ def take_in(parts, coflows, flows, hops, weights):
 
 
 @compiled
-def _join(parts, flows, hops, f, weight, key):
-    """Let a flow join the class of its path and weight; return whether there is room."""
+def _join(parts, flows, hops, f, weight, whose):
+    """Let a flow join the class of its path and weight, or coflow; return whether there is room."""
     flow, row = parts.senders[f], parts.state[0]
-    flow.owner = key
     flow.number = NONE
     if weight == 0.0:
         return True
-    c = _class_of(parts, flows[f], hops, weight)
+    c = _class_of(parts, flows[f], hops, weight, whose)
     if c == NONE:
         return False
     kind = parts.classes[c]
-    flow.mark = served(parts, c) + flows[f].remaining / weight
+    flow.mark = served(parts, c) + flows[f].remaining
     flow.one = flow.two = NONE
     flow.number = kind.number
     kind.flows += 1
     kind.head = _meld(parts.senders, kind.head, f)
     if kind.head == f:
-        parts.gap[c] = flows[f].remaining / weight
-        parts.floor[c] = DUST * flows[f].size / weight
+        parts.gap[c] = flows[f].remaining
+        parts.floor[c] = DUST * flows[f].size
     row.weight += weight
-    row.plain &= weight == 1.0
+    row.plain &= weight == 1.0 and whose == NONE
     _weigh(parts, c, weight)
     for h in range(flows[f].hop, flows[f].hop + flows[f].hops):
         parts.links[hops[h].link].more += weight
@@ -77,7 +81,7 @@ def _join(parts, flows, hops, f, weight, key):
 
 @compiled
 def served(parts, c):
-    """Return how much a class has served, per unit of weight; 0 if it has no flow."""
+    """Return how many bytes a class has served to each of its flows; 0 if it has none."""
     head = parts.classes[c].head
     return parts.senders[head].mark - parts.gap[c] if head >= 0 else 0.0
 
@@ -114,7 +118,7 @@ def _enter(parts, link, other, weight):
 
 
 @compiled
-def _class_of(parts, flow, hops, weight):
+def _class_of(parts, flow, hops, weight, whose):
     """Return the class of a flow, a new one if there was none; `NONE` if there is no room."""
     links, path, classes, place = parts.links, parts.path, parts.classes, parts.place
     rarest = links[hops[flow.hop].link]
@@ -126,26 +130,27 @@ def _class_of(parts, flow, hops, weight):
             rarest = link
     for m in range(rarest.first, rarest.first + rarest.length):
         c = place[m]
-        same = classes[c].unit == weight
+        same = classes[c].coflow == whose and (whose >= 0 or classes[c].unit == weight)
         for h in range(flow.hops):
             same &= path[c, h] == hops[flow.hop + h].link
         if same and (flow.hops == path.shape[1] or path[c, flow.hops] == len(links) - 1):
             return c
-    return _new_class(parts, flow, hops, weight) if fits else NONE
+    return _new_class(parts, flow, hops, weight, whose) if fits else NONE
 
 
 @compiled
-def _new_class(parts, flow, hops, weight):
+def _new_class(parts, flow, hops, weight, whose):
     links, path = parts.links, parts.path
     c = parts.state[0].classes
     parts.state[0].classes += 1
     kind = parts.classes[c]
     kind.number = parts.free[c]
     kind.unit = weight
+    kind.coflow = whose
     kind.flows = 0
     kind.head = NONE
     parts.place_of[kind.number] = c
-    parts.level[c] = 0.0
+    parts.rate[c] = 0.0
     for h in range(path.shape[1]):
         path[c, h] = hops[flow.hop + h].link if h < flow.hops else len(links) - 1
     for h in range(flow.hops):
@@ -196,15 +201,35 @@ def leave(parts, flows, c):
     kind.head = nearest
     kind.flows -= 1
     senders[gone].number = NONE
-    row.holds = min(row.holds, parts.level[c])
+    row.holds = min(row.holds, parts.rate[c] / kind.unit)
     row.weight -= kind.unit
     _weigh(parts, c, -kind.unit)
     if nearest >= 0:
         parts.gap[c] = max(parts.gap[c] + (senders[nearest].mark - senders[gone].mark), 0.0)
-        parts.floor[c] = DUST * flows[nearest].size / kind.unit
+        parts.floor[c] = DUST * flows[nearest].size
     else:
         _remove(parts, c)
     return gone
+
+
+@compiled
+def split_anew(parts, coflows, flows):
+    """Split the weights of coflows anew of which flows have ended."""
+    for c in range(len(coflows)):
+        row = coflows[c]
+        if row.thinner == 0 or row.open == 0:
+            continue
+        row.thinner = 0
+        parts.state[0].holds = 0.0
+        for f in range(row.flow, row.flow + row.flows):
+            if flows[f].remaining > 0.0:
+                k = parts.place_of[parts.senders[f].number]
+                kind = parts.classes[k]
+                if kind.unit != row.split / row.open:
+                    kind.unit = row.split / row.open
+                    for h in range(parts.path.shape[1]):
+                        if parts.path[k, h] < len(parts.links) - 1:
+                            parts.share[parts.spot[k, h]] = kind.unit * kind.flows
 
 
 @compiled
@@ -233,8 +258,8 @@ def _remove(parts, c):
     if c == last:
         return
     classes[c] = classes[last]
-    parts.gap[c], parts.floor[c], parts.level[c] = (
-        parts.gap[last], parts.floor[last], parts.level[last])
+    parts.gap[c], parts.floor[c], parts.rate[c] = (
+        parts.gap[last], parts.floor[last], parts.rate[last])
     parts.place_of[classes[c].number] = c
     for h in range(path.shape[1]):
         path[c, h], spot[c, h] = path[last, h], spot[last, h]

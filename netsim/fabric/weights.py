@@ -1,0 +1,42 @@
+"""Weights of flows and coflows, by which the links are shared: what may be given, and to whom."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.policy import Allocation
+
+__all__ = ["weigh"]
+
+#: Of weights that are further apart, the small ones would be lost in sums with the large ones.
+_MOST_RATIO = 1e12
+
+
+def weigh(table: FlowTable, allocation: Allocation, flows: int) -> str | None:
+    """Give flows or coflows the weights of an allocation; return what is wrong with them, if so.
+
+    Parameters
+    ----------
+    flows : int
+        How many have not ended.
+    """
+    if allocation.coflow_weights is not None:
+        given, wanted, name = allocation.coflow_weights, len(table.coflows), "coflow_weights"
+        allowed = np.isfinite(given) & (given > 0)
+    else:
+        assert allocation.weights is not None
+        given, wanted, name = allocation.weights, flows, "weights"
+        if given.ndim == 0:  # if it stands for all, it may as well be 1
+            given = np.full(flows, 1.0 if allocation.stands and given > 0 else given)
+        allowed = np.isfinite(given) & (given >= 0)
+    if given.shape != (wanted,):
+        return f"returned {name} of shape {given.shape}, not ({wanted},)"
+    if not allowed.all():
+        return (f"returned {given[~allowed][0]!r}; {name} must be finite and "
+                + ("more than 0" if name == "coflow_weights" else "not negative"))
+    light, heavy = (table.set_weights(given) if name == "weights" else table.split_weights(given))
+    if heavy > _MOST_RATIO * light:
+        return (f"returned weights from {light:g} to {heavy:g}; the largest must not exceed "
+                f"{_MOST_RATIO:g} times the least")
+    return None
