@@ -43,7 +43,8 @@ LOAD = np.dtype([("link", "i8"), ("nbytes", "f8")], align=True)
 #: in its job, ``deadline`` the instant by which it is to finish (inf: none), ``crosses`` the
 #: most links that one of its flows crosses, ``longest`` the bytes of its longest flow, ``waited``
 #: 1 if a job goes on when it has completed; ``split`` the weight that its unfinished flows have
-#: together, 0 if each has its own, and ``thinner`` 1 if one has ended since that was split.
+#: together, 0 if each has its own, ``thinner`` 1 if one has ended since that was split,
+#: ``unit`` where `sharing` keeps what each of them has of it.
 COFLOW = np.dtype([("job", "i8"), ("key", "i8"), ("valid", "f8"), ("start", "f8"),
                    ("finish", "f8"), ("last", "f8"), ("total", "f8"), ("base", "f8"),
                    ("left", "f8"), ("speed", "f8"), ("gamma", "f8"), ("weight", "f8"),
@@ -51,7 +52,7 @@ COFLOW = np.dtype([("job", "i8"), ("key", "i8"), ("valid", "f8"), ("start", "f8"
                    ("open", "i8"), ("hop", "i8"), ("hops", "i8"), ("load", "i8"),
                    ("loads", "i8"), ("fresh", "i8"), ("deadline", "f8"),
                    ("crosses", "i8"), ("longest", "f8"), ("waited", "i8"), ("split", "f8"),
-                   ("thinner", "i8")], align=True)
+                   ("thinner", "i8"), ("unit", "i8")], align=True)
 
 #: A job: ``attained`` bytes of its ``completed`` coflows, ``sent`` those of the active ones
 #: too (as of the last `job_attained`), ``ahead`` the sum of the gammas of coflows that it has

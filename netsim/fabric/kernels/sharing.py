@@ -62,7 +62,7 @@ def share_until(parts, rows, count, flows, hops, coming, jobs, key, stands, capa
     while True:
         coflows = rows[:count + joined]
         if not row.plain:
-            split_anew(parts, coflows, flows)
+            split_anew(parts, coflows)
         if row.holds < np.inf:
             fill_up(parts, capacity)
             _set_rates(parts)
@@ -122,7 +122,7 @@ def _set_rates(parts):
             rates[c] = lowest
     if not parts.state[0].plain:
         for c in range(len(rates)):
-            rates[c] *= classes[c].unit
+            rates[c] *= parts.units[classes[c].unit]
 
 
 @compiled

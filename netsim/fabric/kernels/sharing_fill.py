@@ -102,7 +102,7 @@ def _go_back(parts, capacity):
             count[link] = links[link].length
             yet[link] = 0.0
             for m in range(links[link].first, links[link].first + links[link].length):
-                yet[link] += parts.share[m]
+                yet[link] += parts.units[parts.unit[m]] * parts.share[m]
     return count
 
 
@@ -179,7 +179,8 @@ def _freeze(order, levels, parts, count):
                 yet[other] -= share[m]
                 left[other] -= share[m] * lowest
         else:
-            _release(at, share, others, yet, left, full_at, count, lowest)
+            _release(at, share, parts.unit, parts.units, others, yet, left, full_at, count,
+                     lowest)
         full_at[link] = lowest
         parts.frozen[row.frozen] = link
         row.frozen += 1
@@ -215,7 +216,7 @@ def _release_all(weights, yets, lefts, lowest):
 
 
 @compiled
-def _release(link, share, others, yet, left, full_at, count, lowest):
+def _release(link, share, unit, units, others, yet, left, full_at, count, lowest):
     """Take the flows that grow on a full link off the other links on their paths."""
     for m in range(link.first, link.first + link.length):
         grows = True
@@ -225,10 +226,11 @@ def _release(link, share, others, yet, left, full_at, count, lowest):
                 break
         if not grows:
             continue
+        wants = units[unit[m]] * share[m]
         for h in range(others.shape[1]):
             other = others[m, h]
-            left[other] -= share[m] * lowest
-            yet[other] -= share[m]
+            left[other] -= wants * lowest
+            yet[other] -= wants
             if len(count):
                 count[other] -= 1
                 if count[other] == 0:

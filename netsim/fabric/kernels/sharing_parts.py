@@ -5,8 +5,8 @@ only the flow that ends first needs to be watched. By the time that a class has 
 each of its flows, one that joined when it had served y has sent x - y: so a flow's *mark*, what
 the class will have served when the flow ends, never changes.
 
-Where coflows have weights, which their flows split, a class is of one coflow; so when a flow ends,
-and the others weigh more, they remain one class each.
+Where coflows have weights, which their flows split, a class is of one coflow, and all classes of a
+coflow have one *unit*, the weight of each of its flows: when one ends, only the unit changes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ __all__ = ["NONE", "Parts", "make"]
 #: the key of the last coflow ``known``; how many coflows have not started, ``waits``; the instant
 #: as of which it is, ``now``. Of the last fill: the level up to which it still ``holds``, inf if
 #: it does altogether; the number of links ``frozen``; of states ``kept`` on its way, one ``every``
-#: so many links; of links that flows have ``joined`` since; the weight that still ``grows``.
+#: so many links; of links that flows have ``joined`` since; the weight that still ``grows``. How
+#: many coflows are ``split``.
 _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
                    ("frozen", "i8"), ("kept", "i8"), ("every", "i8"), ("joined", "i8"),
-                   ("weight", "f8"), ("now", "f8"), ("holds", "f8"), ("grows", "f8")])
+                   ("weight", "f8"), ("now", "f8"), ("holds", "f8"), ("grows", "f8"),
+                   ("split", "i8")])
 
 #: A link: its list of classes begins at ``first``, has ``length``, and has ``room``; what all its
 #: flows ``want``, that is the sum of their weights; what of that ``grew`` until it was full in the
@@ -37,11 +39,9 @@ _LINK = np.dtype([("first", "i8"), ("length", "i8"), ("room", "i8"), ("begin", "
                   ("stop", "i8"), ("wants", "f8"), ("grew", "f8"), ("more", "f8"),
                   ("least", "f8")])
 
-#: A class: the weight of each of its flows, a ``unit``; their number; the row of the one that ends
-#: next, the ``head``; a ``number`` that it keeps; the key of the ``coflow`` whose weight it splits,
-#: -1 if none.
-_CLASS = np.dtype([("unit", "f8"), ("flows", "i8"), ("head", "i8"), ("number", "i8"),
-                   ("coflow", "i8")])
+#: A class: where its ``unit`` is; the number of its flows; the row of the one that ends next, the
+#: ``head``; a ``number`` that it keeps.
+_CLASS = np.dtype([("unit", "i8"), ("flows", "i8"), ("head", "i8"), ("number", "i8")])
 
 #: A flow in its class: its ``mark``; the ``one`` and the ``two`` below it in a heap by marks; the
 #: number of the class, -1 if it is in none; the key of its coflow.
@@ -71,8 +71,11 @@ class Parts(NamedTuple):
     yet, left, full_at : ndarray of float, shape (links + 1,)
         While links fill: what is yet to be frozen of what flows want; the bytes per second left
         for it; the level at which a link was full, inf if it was not.
-    share, place, others : ndarray
-        By place in the lists of links: what a class wants; which it is; the other links it crosses.
+    share, unit, place, others : ndarray
+        By place in the lists of links: the number of a class's flows; where its unit is; which it
+        is; the other links it crosses.
+    units : ndarray of float
+        The weights of the flows of classes, by their numbers, and of coflows that are split.
     common : ndarray of float, shape (links + 1, links + 1) or (0, 0)
         What flows want that cross both of two links, if there are few links and short paths.
     gap, floor, rate : ndarray of float, shape (classes,)
@@ -96,8 +99,10 @@ class Parts(NamedTuple):
     left: NDArray[np.float64]
     full_at: NDArray[np.float64]
     share: NDArray[np.float64]
+    unit: NDArray[np.int64]
     place: NDArray[np.int64]
     others: NDArray[np.uint32]
+    units: NDArray[np.float64]
     common: NDArray[np.float64]
     gap: NDArray[np.float64]
     floor: NDArray[np.float64]
@@ -137,8 +142,9 @@ def make(coflows, flows, hops, count, longest):
     side = count + 1 if longest <= 2 and count <= _MOST_IN_TABLE else 0
     return Parts(
         state, links, np.zeros(count + 1), np.zeros(count + 1), np.full(count + 1, np.inf),
-        np.empty(places), np.empty(places, np.int64),
-        np.full((places, max(longest - 1, 1)), count, np.uint32), np.zeros((side, side)),
+        np.empty(places), np.empty(places, np.int64), np.empty(places, np.int64),
+        np.full((places, max(longest - 1, 1)), count, np.uint32),
+        np.empty(size + 2 * len(coflows) + 64), np.zeros((side, side)),
         np.empty(size), np.empty(size), np.empty(size), np.empty(size, _CLASS),
         np.empty((size, longest), np.uint32), np.empty((size, longest), np.uint32),
         np.empty(len(flows), _SENDER), np.empty(size, np.int64), np.arange(size),

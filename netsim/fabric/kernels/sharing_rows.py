@@ -34,15 +34,19 @@ def take_in(parts, coflows, flows, hops, weights):
         coflow = coflows[c]
         if coflow.crosses > parts.path.shape[1]:
             return False
+        unit = NONE
+        if coflow.split > 0.0 and not len(weights):
+            unit = len(parts.classes) + row.split
+            if unit == len(parts.units):
+                return False
+            row.split += 1
+            coflow.unit = unit
+            parts.units[unit] = coflow.split / coflow.open
         for f in range(coflow.flow, coflow.flow + coflow.flows):
             if flows[f].remaining > 0.0:
-                whose = NONE
                 weight = weights[i] if len(weights) else flows[f].weight
-                if coflow.split > 0.0 and not len(weights):
-                    whose = coflow.key
-                    weight = coflow.split / coflow.open
                 parts.senders[f].owner = coflow.key
-                if not _join(parts, flows, hops, f, weight, whose):
+                if not _join(parts, flows, hops, f, weight, unit):
                     return False
                 i += 1
         row.known = coflow.key
@@ -53,13 +57,18 @@ def take_in(parts, coflows, flows, hops, weights):
 
 
 @compiled
-def _join(parts, flows, hops, f, weight, whose):
-    """Let a flow join the class of its path and weight, or coflow; return whether there is room."""
+def _join(parts, flows, hops, f, weight, unit):
+    """Let a flow join the class of its path and weight; return whether there is room.
+
+    The weight is that in place `unit`, if there is one.
+    """
     flow, row = parts.senders[f], parts.state[0]
     flow.number = NONE
+    if unit >= 0:
+        weight = parts.units[unit]
     if weight == 0.0:
         return True
-    c = _class_of(parts, flows[f], hops, weight, whose)
+    c = _class_of(parts, flows[f], hops, weight, unit)
     if c == NONE:
         return False
     kind = parts.classes[c]
@@ -72,7 +81,7 @@ def _join(parts, flows, hops, f, weight, whose):
         parts.gap[c] = flows[f].remaining
         parts.floor[c] = DUST * flows[f].size
     row.weight += weight
-    row.plain &= weight == 1.0 and whose == NONE
+    row.plain &= weight == 1.0 and unit == NONE
     _weigh(parts, c, weight)
     for h in range(flows[f].hop, flows[f].hop + flows[f].hops):
         parts.links[hops[h].link].more += weight
@@ -90,13 +99,12 @@ def served(parts, c):
 def _weigh(parts, c, weight):
     """Add a weight, which may be negative, to what a class wants, and to what holds of a fill."""
     links, path, yet_then = parts.links, parts.path, parts.yet_then
-    total = parts.classes[c].unit * parts.classes[c].flows
     kept = parts.state[0].kept
     for h in range(path.shape[1]):
         link = path[c, h]
         if link == len(links) - 1:
             break
-        parts.share[parts.spot[c, h]] = total
+        parts.share[parts.spot[c, h]] = parts.classes[c].flows
         links[link].wants += weight
         for k in range(kept):
             yet_then[k, link] += weight
@@ -118,7 +126,7 @@ def _enter(parts, link, other, weight):
 
 
 @compiled
-def _class_of(parts, flow, hops, weight, whose):
+def _class_of(parts, flow, hops, weight, unit):
     """Return the class of a flow, a new one if there was none; `NONE` if there is no room."""
     links, path, classes, place = parts.links, parts.path, parts.classes, parts.place
     rarest = links[hops[flow.hop].link]
@@ -130,23 +138,24 @@ def _class_of(parts, flow, hops, weight, whose):
             rarest = link
     for m in range(rarest.first, rarest.first + rarest.length):
         c = place[m]
-        same = classes[c].coflow == whose and (whose >= 0 or classes[c].unit == weight)
+        same = (classes[c].unit == unit if unit >= 0 else classes[c].unit == classes[c].number
+                and parts.units[classes[c].unit] == weight)
         for h in range(flow.hops):
             same &= path[c, h] == hops[flow.hop + h].link
         if same and (flow.hops == path.shape[1] or path[c, flow.hops] == len(links) - 1):
             return c
-    return _new_class(parts, flow, hops, weight, whose) if fits else NONE
+    return _new_class(parts, flow, hops, weight, unit) if fits else NONE
 
 
 @compiled
-def _new_class(parts, flow, hops, weight, whose):
+def _new_class(parts, flow, hops, weight, unit):
     links, path = parts.links, parts.path
     c = parts.state[0].classes
     parts.state[0].classes += 1
     kind = parts.classes[c]
     kind.number = parts.free[c]
-    kind.unit = weight
-    kind.coflow = whose
+    kind.unit = unit if unit >= 0 else kind.number
+    parts.units[kind.unit] = weight
     kind.flows = 0
     kind.head = NONE
     parts.place_of[kind.number] = c
@@ -160,6 +169,7 @@ def _new_class(parts, flow, hops, weight, whose):
         parts.spot[c, h] = m
         parts.place[m] = c
         parts.share[m] = 0.0
+        parts.unit[m] = kind.unit
         for g in range(path.shape[1] - 1):
             parts.others[m, g] = path[c, g + (g >= h)]
     return c
@@ -196,14 +206,15 @@ def _see_what_changes(parts, coflow, flows, hops):
 def leave(parts, flows, c):
     """Let the flow of a class that ends next leave; return its row."""
     senders, row, kind = parts.senders, parts.state[0], parts.classes[c]
+    weight = parts.units[kind.unit]
     gone = kind.head
     nearest = _meld(senders, senders[gone].one, senders[gone].two)
     kind.head = nearest
     kind.flows -= 1
     senders[gone].number = NONE
-    row.holds = min(row.holds, parts.rate[c] / kind.unit)
-    row.weight -= kind.unit
-    _weigh(parts, c, -kind.unit)
+    row.holds = min(row.holds, parts.rate[c] / weight)
+    row.weight -= weight
+    _weigh(parts, c, -weight)
     if nearest >= 0:
         parts.gap[c] = max(parts.gap[c] + (senders[nearest].mark - senders[gone].mark), 0.0)
         parts.floor[c] = DUST * flows[nearest].size
@@ -213,23 +224,14 @@ def leave(parts, flows, c):
 
 
 @compiled
-def split_anew(parts, coflows, flows):
+def split_anew(parts, coflows):
     """Split the weights of coflows anew of which flows have ended."""
     for c in range(len(coflows)):
         row = coflows[c]
-        if row.thinner == 0 or row.open == 0:
-            continue
-        row.thinner = 0
-        parts.state[0].holds = 0.0
-        for f in range(row.flow, row.flow + row.flows):
-            if flows[f].remaining > 0.0:
-                k = parts.place_of[parts.senders[f].number]
-                kind = parts.classes[k]
-                if kind.unit != row.split / row.open:
-                    kind.unit = row.split / row.open
-                    for h in range(parts.path.shape[1]):
-                        if parts.path[k, h] < len(parts.links) - 1:
-                            parts.share[parts.spot[k, h]] = kind.unit * kind.flows
+        if row.thinner and row.open > 0:
+            row.thinner = 0
+            parts.units[row.unit] = row.split / row.open
+            parts.state[0].holds = 0.0
 
 
 @compiled
@@ -246,6 +248,7 @@ def _remove(parts, c):
         link.length -= 1
         m, end = spot[c, h], link.first + link.length
         parts.share[m] = parts.share[end]
+        parts.unit[m] = parts.unit[end]
         place[m] = place[end]
         for g in range(parts.others.shape[1]):
             parts.others[m, g] = parts.others[end, g]
