@@ -41,7 +41,7 @@ def peers_flows(count, hosts=HOSTS):
     return src, dst + (dst >= src), np.round(10 ** rng.uniform(6, 9, count)), rng
 
 
-@pytest.mark.parametrize("count", [1_000, 10_000])
+@pytest.mark.parametrize("count", [1_000, 10_000, 100_000])
 def test_maxmin_at_once(once, smoke, count):
     """All flows at one instant, as one coflow; per-flow max-min."""
     src, dst, size, _ = peers_flows(count // 10 if smoke else count)
@@ -49,6 +49,20 @@ def test_maxmin_at_once(once, smoke, count):
     job = netsim.JobSpec(0, stages=[burst], hosts=range(HOSTS))
     result = once(netsim.simulate, TEN_GBPS, netsim.Workload([job]))
     assert result.jobs["bytes"][0] == size.sum()
+
+
+def test_all_to_all(once, smoke):
+    """60 jobs of 2 to 16 workers, 100 iterations each: 1.3 million flows; per-flow max-min."""
+    rng = np.random.default_rng(2)
+    jobs = []
+    for k in range(60):
+        ranks = int(rng.integers(2, 17))
+        src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
+        stage = netsim.Stage("a", netsim.Flows(src, dst, rng.integers(1e6, 50e6, len(src)) * 1.0))
+        jobs.append(netsim.JobSpec(k, hosts=rng.permutation(HOSTS)[:ranks], stages=[stage],
+                                   iterations=2 if smoke else 100))
+    result = once(netsim.simulate, TEN_GBPS, jobs)
+    assert (result.jobs["jct_s"] >= result.jobs["lower_bound_s"] * (1 - 1e-9)).all()
 
 
 def test_fat_tree(once, smoke):

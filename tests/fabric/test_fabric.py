@@ -222,6 +222,10 @@ class TestBadAllocators:
         (lambda view: Allocation([1.0, 1.0]), r"returned rates of shape \(2,\), not \(1,\)"),
         (lambda view: Allocation(shares=[[1.0]]), r"shares of shape \(1, 1\), not \(1,\)"),
         (lambda view: Allocation(weights=[]), r"weights of shape \(0,\), not \(1,\)"),
+        (lambda view: Allocation(weights=math.inf), "returned .*inf"),
+        (lambda view: Allocation(coflow_weights=[1.0, 1.0]), r"coflow_weights of shape \(2,\)"),
+        (lambda view: Allocation(coflow_weights=[0.0]), "0.0.*finite and more than 0"),
+        (lambda view: Allocation(coflow_weights=[math.nan]), "nan.*finite and more than 0"),
         (lambda view: [1.0], "returned list, not an Allocation"),
         (lambda view: Allocation([1.0], revisit_at=view.now), "asks to be woken at 0.5 s"),
         (lambda view: Allocation([1.0], revisit_at=math.nan), "asks to be woken at nan s"),
@@ -240,8 +244,10 @@ class TestBadAllocators:
 
     def test_an_allocation_has_one_form(self):
         for wrong in ({}, {"rates": [1], "shares": [1]}, {"shares": [1], "weights": [1]}):
-            with pytest.raises(AllocationError, match="one of rates, shares, weights and service"):
+            with pytest.raises(AllocationError, match="one of rates, shares, weights, coflow"):
                 Allocation(**wrong)
+        with pytest.raises(AllocationError, match="only an Allocation of one weight for all"):
+            Allocation(weights=[1.0, 1.0], stands=True)
         with pytest.raises(AllocationError, match="must be numbers"):
             Allocation(["fast"])
 
@@ -394,6 +400,42 @@ class TestFaultsThatWere:
             result = netsim.simulate(NET, [chain(0, [(0, 1, 1)])], allocator=Late,
                                      observe_interval=interval)
             assert result.jobs["finish_s"].tolist() == [2.0]
+
+    @pytest.mark.parametrize("weight", [1.0, 7.0])
+    def test_what_stands_is_not_asked_again(self, weight):
+        """Two flows share a link from 1 s on: 2 MB end at 3 s, and 1 MB that came at 1 s, too."""
+        asked = []
+
+        class Once(netsim.Allocator):
+            def allocate(self, view):
+                asked.append(view.now)
+                return Allocation(weights=weight, stands=True)
+
+        jobs = [chain(0, [(0, 1, 2)]), chain(1, [(0, 1, 1)], arrival=1)]
+        assert finish(*jobs, allocator=Once) == pytest.approx([3.0, 3.0])
+        assert asked == [0.0]
+
+    @pytest.mark.parametrize("allocator", ["maxmin", "maxmin:weights=coflow", "coflow-fair"])
+    @pytest.mark.parametrize("count", [15, 16, 17, 32, 33])
+    def test_any_number_of_coflows(self, allocator, count):
+        """Of as many flows of 1, 2, 3 ... MB on a link of 1 MB/s: the k-th ends at the sum of
+        what all have sent by then, 1 + ... + k and k for each that is longer.
+        """
+        jobs = [chain(k, [(0, 1, k + 1)]) for k in range(count)]
+        expected = [k * (k + 1) / 2 + k * (count - k) for k in range(1, count + 1)]
+        assert finish(*jobs, allocator=allocator) == pytest.approx(expected)
+
+    def test_coflows_split_their_weights(self):
+        """On a link of 1 MB/s, one coflow of two flows, of 1 and 2 MB, beside one of one flow.
+
+        Each coflow has half of the link: the two flows get 1/4 MB/s each, so that the shorter
+        ends at 4 s, when the longer and the single one, of 3 MB, have 1 MB left each. From then
+        on these get 1/2 MB/s each, and end at 6 s.
+        """
+        split = Fixed(lambda view: Allocation(coflow_weights=np.ones(len(view))))
+        split.wakes_on = netsim.Event.COFLOW
+        assert finish(chain(0, [(0, 1, 1), (0, 1, 2)]), chain(1, [(0, 1, 3)]),
+                      allocator=split) == pytest.approx([6.0, 6.0])
 
     def test_weights_too_far_apart_are_refused(self):
         wide = Fixed(lambda view: Allocation(weights=[1e20, 1.0]))

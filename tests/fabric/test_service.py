@@ -164,11 +164,18 @@ class Shared(Plain):
     wakes_on = netsim.Event.COFLOW
 
     def allocate(self, view):
+        if self.weights is split:
+            return netsim.Allocation(coflow_weights=1.0 + view.id % 3)
         return netsim.Allocation(weights=self.weights(view))
 
 
-@pytest.mark.parametrize("weights", [weights_of, lambda view: np.ones(view.flows)],
-                         ids=["weighted", "plain"])
+def split(view):
+    """Weights of coflows over the number of their unfinished flows."""
+    return ((1.0 + view.id % 3) / view.width)[view.coflow]
+
+
+@pytest.mark.parametrize("weights", [weights_of, lambda view: np.ones(view.flows), split],
+                         ids=["weighted", "plain", "split"])
 @pytest.mark.parametrize("network", [
     netsim.big_switch(12, [1.0 + h % 3 for h in range(12)]), netsim.fat_tree(4, 1.0),
     netsim.leaf_spine(3, 2, 4, 1.0, oversubscription=3), netsim.ring(12, 1.0),

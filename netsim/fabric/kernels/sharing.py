@@ -86,7 +86,8 @@ def share_until(parts, rows, count, flows, hops, coming, jobs, key, stands, capa
             return now, now, instants, joined
         if row.classes > 0:  # else nobody is left to share
             instants += arrival <= now or done > 0
-        if not fits or count + joined == len(rows) or 0 < len(coming) == joined:
+        if not fits or (len(coming) > 0 and (joined == len(coming)
+                                             or count + joined == len(rows))):
             return now, now, instants, joined
 
 
