@@ -203,6 +203,25 @@ def test_sharing_is_what_the_reference_gives(network, weights, seed, crowd):
         np.testing.assert_allclose(fast.coflows[column], slow.coflows[column], rtol=1e-9)
 
 
+@pytest.mark.parametrize("network", [
+    netsim.big_switch(40, [1.0 + h % 7 / 8 for h in range(40)]), netsim.big_switch(600, 1.0),
+    netsim.fat_tree(6, 1.0)], ids=lambda network: f"{network.name}-{network.hosts}")
+def test_fills_begin_where_the_last_one_holds(network):
+    """120 flows at once and 60 more one by one: many links, of which a fill keeps states."""
+    rng = np.random.default_rng(8)
+    hosts = min(network.hosts, 40)
+
+    def flows(count):
+        return netsim.Flows(rng.integers(0, hosts, count), rng.integers(0, hosts, count),
+                            rng.uniform(1, 9, count))
+
+    jobs = [netsim.JobSpec(k, k / 4, hosts=range(hosts),
+                           stages=[netsim.Stage("s", flows(1 if k else 120))]) for k in range(61)]
+    fast, slow = (netsim.simulate(network, jobs, allocator=policy)
+                  for policy in ("maxmin", Plain(lambda view: np.ones(view.flows))))
+    np.testing.assert_allclose(fast.coflows["finish_s"], slow.coflows["finish_s"], rtol=1e-9)
+
+
 def test_weights_may_change_at_any_decision():
     """Two flows on a link of 1 byte/s, by weights 1:1 until the policy asks for 3:1 at 2 s.
 
