@@ -188,8 +188,8 @@ class _Run:
                      for index, job in enumerate(workload) if not is_single(job)]
 
     def _at(self, at: float, act: Callable[[], None]) -> None:
-        """See that something is done at an instant, in seconds."""
-        self.env.timeout(at - self.env.now).callbacks.append(lambda _: act())
+        """See that something is done at an instant, in seconds, or now if that has passed."""
+        self.env.timeout(max(at - self.env.now, 0.0)).callbacks.append(lambda _: act())
 
     def _change(self, link: int, capacity: float) -> None:
         self.fabric.set_capacity(link, capacity)
@@ -261,7 +261,7 @@ class _Run:
         specs, recorder = self.workload.jobs, self.recorder
         arrival_s = np.array([spec.arrival_s for spec in specs])
         start_s = recorder.start_s.copy()
-        lower_bound_s = np.where(arrival_s <= self.env.now, self.singles.lower_bound_s, np.nan)
+        lower_bound_s = self.singles.lower_bounds(self.env.now)
         for job in self.jobs:
             start_s[job.index], lower_bound_s[job.index] = job.start_s, job.lower_bound_s
         frame = pd.DataFrame({

@@ -67,7 +67,8 @@ class Allocation:
     Raises
     ------
     AllocationError
-        If not exactly one form is given, or if it is to stand but is not one weight for all.
+        If not exactly one form is given, or if it is to stand but is not one weight for all,
+        more than 0.
     """
 
     __slots__ = ("coflow_weights", "note", "rates", "revisit_at", "service", "shares", "stands",
@@ -81,8 +82,10 @@ class Allocation:
         if sum(form is not None for form in forms) != 1:
             raise AllocationError("an Allocation takes one of rates, shares, weights, "
                                   "coflow_weights and service")
-        if stands and (weights is None or np.ndim(weights) > 0):
-            raise AllocationError("only an Allocation of one weight for all can stand")
+        if stands and (weights is None or np.ndim(weights) > 0
+                       or not np.asarray(weights, np.float64) > 0):
+            raise AllocationError("only an Allocation of one weight for all, more than 0, can "
+                                  "stand")
         self.rates = None if rates is None else _floats(rates)
         self.shares = None if shares is None else _floats(shares)
         self.weights = None if weights is None else _floats(weights).reshape(np.shape(weights))

@@ -44,8 +44,12 @@ class Sharing:
                           int(coming["crosses"].max(initial=1)))
             self._parts = sharing.make(coflows, flows, hops, len(capacity), longest)
             sharing.take_in(self._parts, coflows, flows, hops, _ROWS_SAY)
-        return sharing.share_until(self._parts, rows, count, flows, hops, coming, jobs, key,
-                                   stands, capacity, now, until, carried)
+        now, next_finish, instants, joined = sharing.share_until(
+            self._parts, rows, count, flows, hops, coming, jobs, key, stands, capacity, now,
+            until, carried)
+        if self.known < rows["key"][count + joined - 1]:  # there was no room for the last
+            self.end(rows[:count + joined], flows)
+        return now, next_finish, instants, joined
 
     def advance(self, coflows: NDArray[Any], flows: NDArray[Any], capacity: NDArray[np.float64],
                 dt: float, now: float, slack: float, carried: NDArray[np.float64]

@@ -62,8 +62,6 @@ class SingleCoflows:
     ----------
     members : ndarray of int
         The numbers of these jobs.
-    lower_bound_s : ndarray of float, shape (jobs,)
-        Their least possible JCTs, of those built so far; NaN for others.
     """
 
     def __init__(self, jobs: Sequence[JobSpec],
@@ -78,7 +76,7 @@ class SingleCoflows:
         self.finished = tell
         self._at = at
         self.members = np.array([k for k, job in enumerate(jobs) if is_single(job)], np.int64)
-        self.lower_bound_s = np.full(len(jobs), np.nan)
+        self._lower_bound_s = np.full(len(jobs), np.nan)
         self._valid = np.array([_valid_s(jobs[k]) for k in self.members])
         self._batches = self._split(np.lexsort((self.members, self._valid)))
 
@@ -86,10 +84,12 @@ class SingleCoflows:
         """Go through the members in order, so many at a time as are built at once."""
         flows = [len(_flows(self._jobs[k])) for k in self.members[order]]
         before = np.concatenate(([0], np.cumsum(flows)))
+        valid = self._valid[order]
         first = 0
         while first < len(order):
             stop = int(np.searchsorted(before, before[first] + _MOST_FLOWS, "right")) - 1
             stop = max(first + 1, min(stop, first + _MOST_COFLOWS))
+            stop = int(np.searchsorted(valid, valid[stop - 1], "right"))  # all of an instant
             yield order[first:stop]
             first = stop
 
@@ -103,6 +103,19 @@ class SingleCoflows:
             if not empty.all():
                 return replace(demand, coflows=demand.coflows[~empty])
         return None
+
+    def lower_bounds(self, now: float) -> NDArray[np.float64]:
+        """Return the least possible JCTs of these jobs, NaN for others. Shape (jobs,).
+
+        NaN, too, for those that have not arrived by now.
+        """
+        arrived = np.array([self._jobs[k].arrival_s <= now for k in self.members], bool)
+        late = arrived & np.isnan(self._lower_bound_s[self.members])
+        if late.any():
+            self._build(self.members[late], self._valid[late])
+        bounds = np.full(len(self._jobs), np.nan)
+        bounds[self.members[arrived]] = self._lower_bound_s[self.members[arrived]]
+        return bounds
 
     def _end_empty(self, row: NDArray[Any], flows: NDArray[Any]) -> None:
         """End a coflow without bytes when it becomes valid: the fabric never sees it."""
@@ -135,7 +148,7 @@ class SingleCoflows:
         alone = rows["gamma"]
         if not np.array_equal(self._most, network.capacity):
             alone = bottlenecks(rows, loads, self._most)
-        self.lower_bound_s[members] = alone + [
+        self._lower_bound_s[members] = alone + [
             stage.release_s + (stage.compute_s + job.compute_s)
             for job, stage in zip(jobs, stages, strict=True)]
         return Demand(rows, flows, hops, loads, float(rows["total"].sum()), float(rows["gamma"][0]))

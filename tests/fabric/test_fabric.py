@@ -248,6 +248,8 @@ class TestBadAllocators:
                 Allocation(**wrong)
         with pytest.raises(AllocationError, match="only an Allocation of one weight for all"):
             Allocation(weights=[1.0, 1.0], stands=True)
+        with pytest.raises(AllocationError, match="more than 0, can stand"):
+            Allocation(weights=0.0, stands=True)
         with pytest.raises(AllocationError, match="must be numbers"):
             Allocation(["fast"])
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netsim
+from netsim.jobs import single
 from netsim.jobs.single import is_single
 
 HOSTS = 6
@@ -115,6 +116,42 @@ def test_among_others(policy):
                                record=("flows", "coflows"))
                for each in (jobs, list(map(with_process, jobs)))]
     same(*results)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("most", [2, 4096])
+def test_past_arrivals_in_compiled_code(seed, most, monkeypatch):
+    """Nothing recorded but coflows: plain fairness goes on past arrivals, and many links are full.
+
+    Among the others are jobs whose next coflow comes just when one that is single does: all times
+    and bytes are such that instants coincide.
+    """
+    monkeypatch.setattr(single, "_MOST_COFLOWS", most)
+    rng = np.random.default_rng(seed)
+    network = netsim.big_switch(44, 1.0)
+
+    def flows(count):
+        return netsim.Flows(rng.integers(0, 44, count), rng.integers(0, 44, count),
+                            rng.integers(1, 9, count) / 2)
+
+    chains = [netsim.JobSpec(k, 0.0, hosts=range(44), iterations=4,
+                             stages=[netsim.Stage("i", flows(10))]) for k in range(8)]
+    jobs = [netsim.JobSpec(100 + k, rng.integers(0, 24) / 2, hosts=range(44),
+                           stages=[netsim.Stage("s", flows(4))]) for k in range(40)]
+    events = [{"at": 3.0, "link": 0, "capacity": 0}, {"at": 6.0, "link": 0, "capacity": 2.0}]
+    fast, slow = (netsim.simulate(network, [*chains, *each], events=events)
+                  for each in (jobs, list(map(with_process, jobs))))
+    same(fast, slow)
+    assert fast.run["decisions"] == slow.run["decisions"]
+
+
+def test_an_empty_coflow_that_is_seen_late(monkeypatch):
+    """With an interval of 1 s, what comes at 0.1 s is seen at 1 s, behind an empty one of 0.2 s."""
+    monkeypatch.setattr(single, "_MOST_COFLOWS", 1)
+    jobs = [netsim.JobSpec(k, at, hosts=[0, 1], stages=[netsim.Stage("s", [(0, 1, nbytes)])])
+            for k, (at, nbytes) in enumerate([(0.1, 1.0), (0.2, 0.0), (0.3, 1.0)])]
+    result = netsim.simulate(netsim.big_switch(2, 1.0), jobs, observe_interval=1)
+    assert result.jobs["finish_s"].tolist() == pytest.approx([3.0, 0.2, 3.0])
 
 
 def test_more_than_are_built_at_once(monkeypatch):

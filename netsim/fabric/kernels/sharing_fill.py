@@ -62,6 +62,7 @@ def _guess(parts):
         full_at[link] = np.inf
     for k in range(row.joined):
         link = parts.joined[k]
+        links[link].more = 0.0
         if links[link].least < np.inf:
             count = _insert(guess, levels, count, link, links[link].least)
             links[link].least = np.inf

@@ -199,7 +199,6 @@ def _see_what_changes(parts, coflow, flows, hops):
                     level = max(parts.left[hops[h].link], 0.0) / link.more
                 link.least = min(link.least, level)
                 row.holds = min(row.holds, level)
-                link.more = 0.0
 
 
 @compiled
