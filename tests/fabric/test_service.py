@@ -181,7 +181,7 @@ def split(view):
     netsim.leaf_spine(3, 2, 4, 1.0, oversubscription=3), netsim.ring(12, 1.0),
     netsim.big_switch(12, 1.0, loopback_uses_ports=True),
 ], ids=lambda network: network.name)
-@settings(deadline=None, max_examples=25, derandomize=True)
+@settings(deadline=None, max_examples=12, derandomize=True)
 @given(seed=st.integers(0, 10**6), crowd=st.sampled_from([1, 3, 30]))
 def test_sharing_is_what_the_reference_gives(network, weights, seed, crowd):
     """Flows join and leave a sharing that goes from end to end, against plain Python.
