@@ -96,8 +96,10 @@ class Recorder:
     ----------
     capacity : ndarray of float, shape (links,)
     coflows_done, jobs_done : int
-    bytes_of_job, coflows_of_job, start_s, finish_s : ndarray, shape (jobs,)
-        What each job has sent, in how many coflows; when it began to, and ended; NaN before.
+    bytes_of_job, coflows_of_job, finish_s : ndarray, shape (jobs,)
+        What each job has sent, in how many coflows, and when it ended; NaN before.
+    start_s : ndarray, shape (jobs,)
+        When jobs of a single coflow that have completed began to send; NaN for others.
 
     Raises
     ------

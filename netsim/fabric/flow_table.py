@@ -159,6 +159,7 @@ class FlowTable:
                in zip(parts, pools, self._used.tolist(), strict=True)):
             return
         self._leave_sharing()
+        self._copy = None
         live = [self._live_rows(name) for name in ("flows", "hops", "loads")]
         self._pools = tuple(np.zeros(max(256, 2 * (count + len(part))), part.dtype)
                             for count, part in zip(live, parts, strict=True))

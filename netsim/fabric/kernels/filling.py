@@ -1,4 +1,4 @@
-"""Which link is full next, as all flows grow alike; for `sharing` and `serving`.
+"""Which link is full next, as all flows grow alike, and who ends; for `sharing` and `serving`.
 
 A link with ``left`` bytes per second for ``yet`` that still grows is full at the level left/yet.
 """
@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled
 
-__all__ = ["ROUNDED", "heap_of", "lowest_of", "next_of"]
+__all__ = ["ROUNDED", "heap_of", "lowest_of", "next_of", "sooner"]
 
 #: Relative: what rounding may do to a level.
 ROUNDED = 1e-11
@@ -90,3 +90,19 @@ def _sift(levels, live, at, count):
         levels[at], live[at] = levels[below], live[below]
         at = below
     levels[at], live[at] = level, link
+
+
+@compiled
+def sooner(lefts, rates, soonest):
+    """Return in how many seconds the next of some ends, or another that is as soon or sooner.
+
+    Slices count from 0, and the first loop has no branches: the compiler takes several at a time.
+    """
+    ends = 0
+    for i in range(len(lefts)):
+        ends += lefts[i] < soonest * rates[i]
+    if ends:
+        for i in range(len(lefts)):
+            if lefts[i] < soonest * rates[i]:
+                soonest = lefts[i] / rates[i]
+    return soonest

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels.filling import sooner
 
 __all__ = ["advance", "crossing_in", "end", "let_pass", "mark_started", "soonest"]
 
@@ -16,15 +17,8 @@ def soonest(left, rate, runs):
     for r in range(len(runs)):
         if not runs[r].busy:
             continue
-        # Slices count from 0 and have no branches: the compiler takes several flows at a time.
-        lefts, rates = left[runs[r].first:runs[r].stop], rate[runs[r].first:runs[r].stop]
-        sooner = 0
-        for i in range(len(lefts)):
-            sooner += lefts[i] < soonest * rates[i]
-        if sooner:
-            for i in range(len(lefts)):
-                if lefts[i] < soonest * rates[i]:
-                    soonest = lefts[i] / rates[i]
+        soonest = sooner(left[runs[r].first:runs[r].stop], rate[runs[r].first:runs[r].stop],
+                         soonest)
     return soonest
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels.filling import sooner
 from netsim.fabric.kernels.pools import admit
 from netsim.fabric.kernels.sharing_fill import fill_up
 from netsim.fabric.kernels.sharing_parts import make
@@ -132,16 +133,8 @@ def _soonest(parts):
     count, gap, rate = parts.state[0].classes, parts.gap, parts.rate
     soonest = np.inf
     for first in range(0, count, _PIECE):
-        # Slices count from 0 and have no branches: the compiler takes several at a time.
-        gaps = gap[first:min(first + _PIECE, count)]
-        rates = rate[first:min(first + _PIECE, count)]
-        sooner = 0
-        for c in range(len(gaps)):
-            sooner += gaps[c] < soonest * rates[c]
-        if sooner:
-            for c in range(len(gaps)):
-                if gaps[c] < soonest * rates[c]:
-                    soonest = gaps[c] / rates[c]
+        stop = min(first + _PIECE, count)
+        soonest = sooner(gap[first:stop], rate[first:stop], soonest)
     return soonest
 
 
@@ -260,8 +253,7 @@ def settle(parts, coflows, flows):
             if senders[f].number >= 0:
                 k = parts.place_of[senders[f].number]
                 # A trifle past its mark, it has yet to be seen to have ended.
-                left = max(senders[f].mark - served(parts, k), 1e-12 * senders[f].mark)
-                flow.remaining = left
+                flow.remaining = max(senders[f].mark - served(parts, k), 1e-12 * senders[f].mark)
                 flow.rate = parts.rate[k]
             else:
                 flow.rate = 0.0
