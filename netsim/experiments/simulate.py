@@ -171,7 +171,7 @@ class _Run:
         self.recorder = Recorder(record, len(workload), self.numbers, network.capacity)
         self.steps = 0
         self.stopped_at_s: float | None = None
-        self.env = simpy.Environment()
+        self.env = simpy.Environment(0.0)
         self.most_capacity = network.capacity.copy()
         for _, link, capacity in changes:
             self.most_capacity[link] = max(self.most_capacity[link], capacity)

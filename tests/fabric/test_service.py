@@ -222,6 +222,27 @@ def test_fills_begin_where_the_last_one_holds(network):
     np.testing.assert_allclose(fast.coflows["finish_s"], slow.coflows["finish_s"], rtol=1e-9)
 
 
+@pytest.mark.parametrize("allocator", ["maxmin", "coflow-fair"])
+@pytest.mark.parametrize("network", [
+    netsim.big_switch(64, [1.0 + h % 7 / 8 for h in range(64)]), netsim.fat_tree(6, 1.0)],
+    ids=lambda network: network.name)
+def test_what_is_far_from_its_end_is_caught_up_with(allocator, network):
+    """Of 2,400 flows only those that may end soon are followed; links ask for each of them."""
+    rng = np.random.default_rng(9)
+    jobs = []
+    for k, (count, arrival) in enumerate([(1500, 0.0), (900, 0.0), (100, 20.0), (30, 40.0)]):
+        pairs = rng.choice(network.hosts * (network.hosts - 1), count, replace=False)
+        src, dst = pairs // (network.hosts - 1), pairs % (network.hosts - 1)
+        flows = netsim.Flows(src, dst + (dst >= src), rng.uniform(0.1, 3, count))
+        jobs.append(netsim.JobSpec(k, arrival, hosts=range(network.hosts),
+                                   stages=[netsim.Stage("s", flows)]))
+    fast, slow = (netsim.simulate(network, jobs, allocator=allocator, record=record)
+                  for record in (["flows"], ["flows", "links"]))
+    order = ["coflow", "flow"]
+    np.testing.assert_allclose(fast.flows.sort_values(order).finish_s,
+                               slow.flows.sort_values(order).finish_s, rtol=1e-9)
+
+
 def test_weights_may_change_at_any_decision():
     """Two flows on a link of 1 byte/s, by weights 1:1 until the policy asks for 3:1 at 2 s.
 

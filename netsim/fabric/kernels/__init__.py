@@ -13,7 +13,7 @@ from typing import Any
 import numba
 from numba import njit
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "in_place"]
 
 _CONFIG: Any = numba.config
 
@@ -23,8 +23,23 @@ def compiled(kernel: Callable[..., Any]) -> Any:
 
     Division is NumPy's (x/0 is inf), without Python's check.
     """
+    return _compiled(kernel)
+
+
+def in_place(kernel: Callable[..., Any]) -> Any:
+    """As `compiled`, for a kernel that makes no arrays, nor calls one that does.
+
+    It does not count references to those that it gets, which takes longer than many a loop.
+    """
+    return _compiled(kernel, _nrt=False)
+
+
+def _compiled(kernel: Callable[..., Any], **options: bool) -> Any:
+    # What only other kernels call needs no way in from Python, which takes long to compile.
+    private = kernel.__name__.startswith("_")
     with _cached_with_its_callees():
-        return njit(cache=True, error_model="numpy")(kernel)
+        return njit(cache=True, error_model="numpy", no_cfunc_wrapper=True,
+                    no_cpython_wrapper=private, **options)(kernel)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.records import COFLOW, FLOW, HOP, LEAST_BYTES, LOAD
 
 __all__ = ["bind", "bottleneck", "bottlenecks"]
@@ -71,7 +71,7 @@ def bind(src, dst, nbytes, ptr, links, capacity, stops):
         row.left = row.weight = 1.0
         row.fresh = 1
         begin = stops[c]
-    return coflows, rows[:flow].copy(), hops[:hop].copy(), loads[:load].copy()
+    return coflows, rows[:flow], hops[:hop], loads[:load]
 
 
 @compiled
@@ -96,7 +96,7 @@ def _load(begin, stop, nbytes, ptr, links, load_on, slot_of, loads):
     return count
 
 
-@compiled
+@in_place
 def bottleneck(loads, capacity):
     """Return the effective bottleneck of LOAD rows: max over links of bytes/capacity (Eq. 26)."""
     longest = 0.0

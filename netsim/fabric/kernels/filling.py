@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 
 __all__ = ["ROUNDED", "heap_of", "lowest_of", "next_of", "sooner"]
 
@@ -18,7 +18,7 @@ ROUNDED = 1e-11
 _NEXT = 4
 
 
-@compiled
+@in_place
 def next_of(order, first, yet, left):
     """Return that of the next few links which has the lowest level, -1 if there is none.
 
@@ -46,7 +46,7 @@ def next_of(order, first, yet, left):
     return link, first + 1
 
 
-@compiled
+@in_place
 def lowest_of(heap, levels, stop, yet, left):
     """Take the link with the lowest level off a heap; return it, -1 if none grows, and its end."""
     while stop > 0:
@@ -75,7 +75,7 @@ def heap_of(links, yet, left):
     return links, levels
 
 
-@compiled
+@in_place
 def _sift(levels, live, at, count):
     """Let one level of a heap, the lowest on top, sink to its place."""
     level, link = levels[at], live[at]
@@ -92,7 +92,7 @@ def _sift(levels, live, at, count):
     levels[at], live[at] = level, link
 
 
-@compiled
+@in_place
 def sooner(lefts, rates, soonest):
     """Return in how many seconds the next of some ends, or another that is as soon or sooner.
 

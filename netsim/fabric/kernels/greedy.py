@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.greedy_changes import CHANGE, follow, note, promote
 from netsim.fabric.kernels.greedy_rows import copy_rows, write_back
 
@@ -73,7 +73,7 @@ def _greedy_while_crowded(coflows, flows, hops, capacity, order, by_size, now, u
     return now, now, not completed
 
 
-@compiled
+@in_place
 def _serve_all(senders, crossings, links, ranked, moving):
     """Give all flows in order what their links have left; return how many move."""
     nowhere = len(links) - 1
@@ -105,7 +105,7 @@ def _serve_all(senders, crossings, links, ranked, moving):
 # --- time ------------------------------------------------------------------------------
 
 
-@compiled
+@in_place
 def _soonest(coflows, senders, moving, now):
     """Return in how many seconds the next flow ends; mark coflows that start to move."""
     dt = np.inf
@@ -118,7 +118,7 @@ def _soonest(coflows, senders, moving, now):
     return dt
 
 
-@compiled
+@in_place
 def _advance(senders, crossings, moving, dt, ended, carried):
     """Let `dt` seconds pass; list the flows that have ended, and return how many they are."""
     ends = 0
@@ -137,7 +137,7 @@ def _advance(senders, crossings, moving, dt, ended, carried):
     return ends
 
 
-@compiled
+@in_place
 def _end(coflows, flows, sender, now):
     """Take note that a flow has ended; return whether its coflow has completed."""
     flows[sender.index].finish = now

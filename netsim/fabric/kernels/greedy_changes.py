@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.greedy_rows import NONE, goes_first
 
 __all__ = ["CHANGE", "follow", "note", "promote"]
@@ -16,7 +16,7 @@ CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("link", "i4"), ("cursor", 
                    ("last", "i4"), ("flow", "i4")], align=True)
 
 
-@compiled
+@in_place
 def _hop(crossings, i, link):
     """Return which of the links of flow i a link is."""
     h = 0
@@ -25,7 +25,7 @@ def _hop(crossings, i, link):
     return h
 
 
-@compiled
+@in_place
 def _left_for(i, link, senders, crossings, links, by_size):
     """Return what a link has left for flow i: what flows before it on that link do not take."""
     free = links[link].capacity
@@ -36,7 +36,7 @@ def _left_for(i, link, senders, crossings, links, by_size):
     return free
 
 
-@compiled
+@in_place
 def _find_filler(link, senders, crossings, links):
     """Find the flow that leaves nothing of a link to those behind it."""
     free = links[link].capacity
@@ -50,7 +50,7 @@ def _find_filler(link, senders, crossings, links):
         entry = crossings[entry, _hop(crossings, entry, link)].behind
 
 
-@compiled
+@in_place
 def _link_up(i, h, senders, crossings, links, by_size):
     """List flow i among those that move on its h-th link."""
     link = crossings[i, h].link
@@ -66,7 +66,7 @@ def _link_up(i, h, senders, crossings, links, by_size):
         crossings[last, _hop(crossings, last, link)].behind = i
 
 
-@compiled
+@in_place
 def _unlink(i, h, crossings, links):
     """Take flow i off those that move on its h-th link."""
     link = crossings[i, h].link
@@ -81,7 +81,7 @@ def _unlink(i, h, crossings, links):
     crossings[entry, hop].behind = crossings[i, h].behind
 
 
-@compiled
+@in_place
 def note(senders, crossings, links, i, h, last, by_size, changes, found):
     """Note that rates change on the h-th link of flow i, from its place to the `last` at least."""
     k = crossings[i, h].link
@@ -143,7 +143,7 @@ def promote(senders, crossings, links, members, moving, changes):
     return found
 
 
-@compiled
+@in_place
 def _has_overtaken(i, senders, crossings, links, members):
     """Whether flow i goes before the one that is listed before it on some link."""
     for h in range(crossings.shape[1]):
@@ -154,7 +154,7 @@ def _has_overtaken(i, senders, crossings, links, members):
     return False
 
 
-@compiled
+@in_place
 def _promote(i, h, senders, crossings, links, members, changes, found):
     """Move flow i to its place on its h-th link."""
     k = crossings[i, h].link
@@ -179,7 +179,7 @@ def _promote(i, h, senders, crossings, links, members, changes, found):
     return found
 
 
-@compiled
+@in_place
 def follow(senders, crossings, links, members, by_size, changes, found, moving, count):
     """Go through the flows on links that change, in order; return how many flows move."""
     for n in range(found):
@@ -206,7 +206,7 @@ def follow(senders, crossings, links, members, by_size, changes, found, moving, 
                 _seek(changes[n], senders, crossings, links, members, by_size, changes)
 
 
-@compiled
+@in_place
 def _first(senders, links, by_size, changes, found):
     """Return the first flow whose rate may change, or `NONE`; strike changes that are over."""
     first = NONE
@@ -226,7 +226,7 @@ def _first(senders, links, by_size, changes, found):
     return first, found
 
 
-@compiled
+@in_place
 def _seek(change, senders, crossings, links, members, by_size, changes):
     """Find the next flow on a link whose rate may change.
 
@@ -258,7 +258,7 @@ def _seek(change, senders, crossings, links, members, by_size, changes):
         change.cursor += 1
 
 
-@compiled
+@in_place
 def _most(i, senders, crossings, links, by_size, changes):
     """Return what the links of flow i have left for it.
 
@@ -280,7 +280,7 @@ def _most(i, senders, crossings, links, by_size, changes):
     return most
 
 
-@compiled
+@in_place
 def _list(i, old, senders, crossings, links, by_size, moving, count):
     """Bring the lists of flows that move up to date with a new rate; return how many these are."""
     sender = senders[i]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.records import DUST
 
 __all__ = ["NONE", "copy_rows", "goes_first", "write_back"]
@@ -30,7 +30,7 @@ _LINK = np.dtype([("capacity", "f8"), ("dust", "f8"), ("left", "f8"), ("first", 
                   ("stop", "i4"), ("head", "i4"), ("filler", "i4"), ("change", "i4")], align=True)
 
 
-@compiled
+@in_place
 def goes_first(i, j, senders, by_size):
     """Whether flow i is served before flow j."""
     if by_size:
@@ -163,7 +163,7 @@ def _by_size(senders):
     return ranked
 
 
-@compiled
+@in_place
 def write_back(coflows, flows, senders, order, now):
     """Write bytes and rates as of now back to the rows."""
     for c in order:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.records import DUST
 
 __all__ = ["bssi", "fill", "greedy_flows", "madd", "ports"]
@@ -123,7 +123,7 @@ def fill(coflows, flows, hops, loads, order, capacity, left, rates):
             _fill_one(row, flows, hops, loads, wanting[:count], place, waiting, left, rates)
 
 
-@compiled
+@in_place
 def _has_room(flow, hops, capacity, left):
     for h in range(flow.hop, flow.hop + flow.hops):
         link = hops[h].link
@@ -169,7 +169,7 @@ def _fill_one(row, flows, hops, loads, wanting, place, waiting, left, rates):
                 left[hops[h].link] -= lowest
 
 
-@compiled
+@in_place
 def greedy_flows(flows, hops, index, order, capacity, left, rates):
     """Give each flow in `order` all that the links on its path have left.
 
@@ -194,13 +194,13 @@ def greedy_flows(flows, hops, index, order, capacity, left, rates):
             left[hops[h].link] -= rate
 
 
-@compiled
+@in_place
 def _seconds(load, left, capacity):
     """Return a load in seconds; nothing on a dead link, which no order can serve."""
     return load.nbytes * left / capacity[load.link] if capacity[load.link] > 0.0 else 0.0
 
 
-@compiled
+@in_place
 def _seconds_on(row, loads, link, capacity):
     """Return what a coflow has to send over a link, in seconds; its loads are sorted by link."""
     low = row.load

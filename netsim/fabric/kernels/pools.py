@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import in_place
 
 __all__ = ["add", "admit", "copy_in", "move"]
 
 
-@compiled
+@in_place
 def copy_in(pools, used, coflows, parts):
     """Append the flows, hops and loads of some coflows to pools that have room for them.
 
@@ -37,7 +37,7 @@ def copy_in(pools, used, coflows, parts):
     used[2] += len(parts[2])
 
 
-@compiled
+@in_place
 def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, weight, deadline):
     """Append one coflow to the active ones; return whether its job had none."""
     rows[count] = coflows[0]
@@ -51,7 +51,7 @@ def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, 
     return jobs[job].active == 1
 
 
-@compiled
+@in_place
 def admit(rows, count, coming, first, until, jobs, key):
     """Append the coflows that become valid by `until` to the active ones, while there is room.
 
@@ -81,7 +81,7 @@ def admit(rows, count, coming, first, until, jobs, key):
     return admitted
 
 
-@compiled
+@in_place
 def move(coflows, pools, new, used):
     """Move the segments of coflows to new pools.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.records import DUST
 
 __all__ = ["advance_flows", "advance_in_step", "apply_rates", "apply_shares", "drop_finished",
@@ -16,7 +16,7 @@ __all__ = ["advance_flows", "advance_in_step", "apply_rates", "apply_shares", "d
            "throttle_rates", "throttle_shares"]
 
 
-@compiled
+@in_place
 def refresh(coflows, flows, hops, loads, capacity):
     """Recompute the loads and the gamma of every coflow that is not ``fresh``."""
     for c in range(len(coflows)):
@@ -40,7 +40,7 @@ def refresh(coflows, flows, hops, loads, capacity):
         row.fresh = 2
 
 
-@compiled
+@in_place
 def spread(coflows, flows, loads):
     """Write each coflow's ``left`` back to its flows and loads."""
     for c in range(len(coflows)):
@@ -60,7 +60,7 @@ def spread(coflows, flows, loads):
                 flows[f].finish = np.inf
 
 
-@compiled
+@in_place
 def advance_in_step(coflows, loads, dt, now, slack, carried):
     """Let `dt` seconds pass for coflows in step; return how many are complete now.
 
@@ -89,7 +89,7 @@ def advance_in_step(coflows, loads, dt, now, slack, carried):
     return done
 
 
-@compiled
+@in_place
 def advance_flows(coflows, flows, hops, dt, now, slack, carried):
     """Let `dt` seconds pass flow by flow.
 
@@ -132,7 +132,7 @@ def advance_flows(coflows, flows, hops, dt, now, slack, carried):
     return done, flows_done
 
 
-@compiled
+@in_place
 def apply_shares(coflows, loads, shares, capacity, used, now, check):
     """Put `shares` of the LP rates into force.
 
@@ -169,7 +169,7 @@ def apply_shares(coflows, loads, shares, capacity, used, now, check):
     return next_finish, -1
 
 
-@compiled
+@in_place
 def apply_rates(coflows, flows, hops, rates, capacity, used, now, check):
     """Put one rate per unfinished flow into force.
 
@@ -216,7 +216,7 @@ def apply_rates(coflows, flows, hops, rates, capacity, used, now, check):
     return next_flow, next_coflow, -1
 
 
-@compiled
+@in_place
 def next_finishes(coflows, flows, in_step):
     """Return when the next flow and the next coflow will complete at the rates in force."""
     next_flow = np.inf
@@ -231,7 +231,7 @@ def next_finishes(coflows, flows, in_step):
     return min(next_flow, next_coflow), next_coflow
 
 
-@compiled
+@in_place
 def _overloaded(used, capacity):
     for link in range(len(used)):
         if used[link] > capacity[link] * (1.0 + DUST):
@@ -290,7 +290,7 @@ def throttle_rates(coflows, flows, hops, capacity, used):
     return rates
 
 
-@compiled
+@in_place
 def drop_finished(coflows, jobs, gone):
     """Move the unfinished coflows to the front and copy the others to `gone`, in order.
 
@@ -318,7 +318,7 @@ def drop_finished(coflows, jobs, gone):
     return count, jobs_idle
 
 
-@compiled
+@in_place
 def set_weights(coflows, flows, weights, known):
     """Give each unfinished flow its weight.
 
@@ -348,7 +348,7 @@ def set_weights(coflows, flows, weights, known):
     return light, heavy, changed
 
 
-@compiled
+@in_place
 def split_weights(coflows, flows, weights, known):
     """Let the unfinished flows of each coflow have its weight together, all the same.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.serving_fill import fill, see_room
 from netsim.fabric.kernels.serving_rows import copy_rows, strike, write_back
 from netsim.fabric.kernels.serving_time import (
@@ -195,7 +195,7 @@ def _serve_queue(n, turn, groups, slots, link, dust, filling, members, capacity,
     return n
 
 
-@compiled
+@in_place
 def _madd(group, slots, link, senders, path, dust, left):
     """Let a coflow end all its flows at once on what is left, or none where a link is full."""
     gamma = 0.0
@@ -221,7 +221,7 @@ def _madd(group, slots, link, senders, path, dust, left):
             left[link[s]] -= slots[s].used
 
 
-@compiled
+@in_place
 def _add_up(group, slots, remaining, path):
     """Add up the bytes that a coflow has left on each of its links."""
     for s in range(group.slot, group.slot + group.slots):
@@ -233,7 +233,7 @@ def _add_up(group, slots, remaining, path):
         slots[s].known = slots[s].load
 
 
-@compiled
+@in_place
 def _set_rates(group, runs, senders, path, fillings, first, rest):
     """Give the flows of a group what MADD and the fillings have found."""
     left, rate = senders[0], senders[1]
@@ -258,7 +258,7 @@ def _set_rates(group, runs, senders, path, fillings, first, rest):
             _add_levels(rates, lefts, paths, level, run.slot)
 
 
-@compiled
+@in_place
 def _add_levels(rates, lefts, paths, level, slot):
     """Add to each flow's rate the lowest level on its path."""
     if paths.shape[1] == 2:
@@ -273,7 +273,7 @@ def _add_levels(rates, lefts, paths, level, slot):
         rates[i] += lowest if lefts[i] > 0.0 else 0.0
 
 
-@compiled
+@in_place
 def _greedy(group, slots, runs, link, senders, path, filling, dust, left):
     """Give each flow of a coflow, in list order, all that the links on its path have left."""
     wants, room, _, _, _, _ = filling

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.filling import ROUNDED, heap_of, lowest_of, next_of
 
 __all__ = ["fill", "see_room"]
@@ -98,7 +98,7 @@ def _freeze(order, search, slots, link, filling, members, left):
     return speed
 
 
-@compiled
+@in_place
 def _release(slot, share, others, yet, free, level, lowest):
     """Take the flows that grow on a full slot off the other slots on their paths."""
     for m in range(slot.first, slot.stop):
@@ -113,7 +113,7 @@ def _release(slot, share, others, yet, free, level, lowest):
                 free[others[m, h]] -= share[m] * lowest
 
 
-@compiled
+@in_place
 def see_room(group, link, dust, slots, filling, members, left):
     """Bring up to date what flows want, by the slots that gained or lost their room."""
     wants, room, level, _, _, _ = filling

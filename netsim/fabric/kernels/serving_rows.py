@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.records import DUST, ROUNDINGS
 
 __all__ = ["copy_rows", "resume", "strike", "write_back"]
@@ -189,7 +189,7 @@ def _members(slots, path, fillings):
     return spot, (share, others)
 
 
-@compiled
+@in_place
 def _want_alone(wants, path):
     """Note what flows want that cross one link only: no other link of theirs is without room."""
     count, longest = path.shape
@@ -237,7 +237,7 @@ def resume(copy, coflows, flows, rule):
     return gone
 
 
-@compiled
+@in_place
 def strike(groups, slots, senders, path, spot, fillings, members, i):
     """Take a flow that has ended off its slots."""
     left, _, floor, place, _ = senders
@@ -259,7 +259,7 @@ def strike(groups, slots, senders, path, spot, fillings, members, i):
     groups[place[i]].thinner = 1
 
 
-@compiled
+@in_place
 def write_back(coflows, flows, runs, senders, rows, now):
     """Write bytes and rates as of now back to the rows."""
     left, rate, _, place, index = senders

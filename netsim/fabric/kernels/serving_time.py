@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import in_place
 from netsim.fabric.kernels.filling import sooner
 
 __all__ = ["advance", "crossing_in", "end", "let_pass", "mark_started", "soonest"]
 
 
-@compiled
+@in_place
 def soonest(left, rate, runs):
     """Return in how many seconds the next flow ends; inf if none moves."""
     soonest = np.inf
@@ -22,7 +22,7 @@ def soonest(left, rate, runs):
     return soonest
 
 
-@compiled
+@in_place
 def crossing_in(groups):
     """Return in how many seconds the next coflow has sent as much as its limit."""
     crossing = np.inf
@@ -33,7 +33,7 @@ def crossing_in(groups):
     return crossing
 
 
-@compiled
+@in_place
 def let_pass(groups, slots, link, dt, carried):
     """Let `dt` seconds pass for groups and slots."""
     for k in range(len(groups)):
@@ -44,7 +44,7 @@ def let_pass(groups, slots, link, dt, carried):
             carried[link[s]] += slots[s].used * dt
 
 
-@compiled
+@in_place
 def advance(left, rate, floor, run, dt):
     """Let `dt` seconds pass for the flows of a run; return how many of them have ended."""
     lefts, rates = left[run.first:run.stop], rate[run.first:run.stop]
@@ -56,7 +56,7 @@ def advance(left, rate, floor, run, dt):
     return ended
 
 
-@compiled
+@in_place
 def end(row, flow, now):
     """Take note that a flow has ended; return whether its coflow has completed."""
     flow.remaining = 0.0
@@ -66,7 +66,7 @@ def end(row, flow, now):
     return row.open == 0
 
 
-@compiled
+@in_place
 def mark_started(coflows, groups, now):
     for k in range(len(groups)):
         group = groups[k]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.filling import sooner
 from netsim.fabric.kernels.pools import admit
 from netsim.fabric.kernels.sharing_fill import fill_up
 from netsim.fabric.kernels.sharing_parts import make
-from netsim.fabric.kernels.sharing_rows import leave, served, split_anew, take_in
+from netsim.fabric.kernels.sharing_rows import leave, served, take_in
+from netsim.fabric.kernels.sharing_stretch import begin, catch_up, holds, remember, set_rates
+from netsim.fabric.kernels.sharing_table import split_anew
 
 __all__ = ["maxmin", "pass_time", "settle", "share_until"]
 
@@ -55,6 +57,15 @@ def share_until(parts, rows, count, flows, hops, coming, jobs, key, stands, capa
     joined : int
         How many have joined.
     """
+    found = _go_on(parts, rows, count, flows, hops, coming, jobs, key, stands, capacity, now,
+                   until, carried)
+    catch_up(parts)
+    return found
+
+
+@compiled
+def _go_on(parts, rows, count, flows, hops, coming, jobs, key, stands, capacity, now, until,
+           carried):
     row = parts.state[0]
     row.now = now
     joined = 0
@@ -66,21 +77,31 @@ def share_until(parts, rows, count, flows, hops, coming, jobs, key, stands, capa
             split_anew(parts, coflows)
         if row.holds < np.inf:
             fill_up(parts, capacity)
-            _set_rates(parts)
             if row.waits > 0:
                 _mark_started(parts, coflows, flows, hops, now)
+        if holds(parts):
+            set_rates(parts)
+        else:
+            catch_up(parts)
+        if row.near == row.classes:
+            begin(parts, now)
         dt = _soonest(parts)
+        if row.near < row.classes and now + dt > row.horizon:
+            catch_up(parts)
+            dt = _soonest(parts)
         arrival = coming[joined].valid if joined < len(coming) else np.inf
         if (now + dt >= until and arrival >= until) or (dt == np.inf and arrival == np.inf):
             return now, now if some_done else now + dt, instants, joined
         comes = arrival <= now + dt
         dt = arrival - now if comes else dt
         now = arrival if comes else now + dt
+        remember(parts, dt)
         done, _ = _advance(parts, coflows, flows, capacity, dt, now,
                            4.0 * np.spacing(now) if comes else 0.0, carried)
         some_done |= done > 0
         fits = True
         if arrival <= now:
+            catch_up(parts)
             joined += admit(rows, count + joined, coming, joined, now, jobs, key + joined)
             fits = take_in(parts, rows[:count + joined], flows, hops, np.empty(0))
         if done == _WAITED or (done and not stands):
@@ -92,7 +113,7 @@ def share_until(parts, rows, count, flows, hops, coming, jobs, key, stands, capa
             return now, now, instants, joined
 
 
-@compiled
+@in_place
 def pass_time(parts, coflows, flows, capacity, dt, now, slack, carried):
     """Let `dt` seconds pass at the rates in force.
 
@@ -108,29 +129,10 @@ def pass_time(parts, coflows, flows, capacity, dt, now, slack, carried):
     return done, flows_done
 
 
-@compiled
-def _set_rates(parts):
-    """Give each class the lowest level on its path, by weight."""
-    count, full_at = parts.state[0].classes, parts.full_at
-    rates, paths, classes = parts.rate[:count], parts.path[:count], parts.classes[:count]
-    if paths.shape[1] == 2:
-        for c in range(len(rates)):
-            rates[c] = min(full_at[paths[c, 0]], full_at[paths[c, 1]])
-    else:
-        for c in range(len(rates)):
-            lowest = np.inf
-            for h in range(paths.shape[1]):
-                lowest = min(lowest, full_at[paths[c, h]])
-            rates[c] = lowest
-    if not parts.state[0].plain:
-        for c in range(len(rates)):
-            rates[c] *= parts.units[classes[c].unit]
-
-
-@compiled
+@in_place
 def _soonest(parts):
     """Return in how many seconds the next flow ends; inf if none moves."""
-    count, gap, rate = parts.state[0].classes, parts.gap, parts.rate
+    count, gap, rate = parts.state[0].near, parts.gap, parts.rate
     soonest = np.inf
     for first in range(0, count, _PIECE):
         stop = min(first + _PIECE, count)
@@ -138,7 +140,7 @@ def _soonest(parts):
     return soonest
 
 
-@compiled
+@in_place
 def _advance(parts, coflows, flows, capacity, dt, now, slack, carried):
     """Let `dt` seconds pass; what would end within the slack ends now.
 
@@ -155,7 +157,7 @@ def _advance(parts, coflows, flows, capacity, dt, now, slack, carried):
     row.now = now
     done = _NOBODY
     ended = 0
-    count = row.classes
+    count = row.near
     # From the last piece on: what takes the place of a class that ends has been looked at.
     for piece in range((count - 1) // _PIECE, -1, -1):
         first = piece * _PIECE
@@ -175,7 +177,7 @@ def _advance(parts, coflows, flows, capacity, dt, now, slack, carried):
     return done, ended
 
 
-@compiled
+@in_place
 def _carry(left, full_at, capacity, dt, carried):
     """Add up what the links carry: a full one all that it can."""
     for link in range(len(carried)):
@@ -183,7 +185,7 @@ def _carry(left, full_at, capacity, dt, carried):
         carried[link] += (capacity[link] - free) * dt
 
 
-@compiled
+@in_place
 def _end(parts, coflows, flows, c, now):
     """End the next flow of a class; return whether its coflow has completed, as `_advance`."""
     f = leave(parts, flows, c)
@@ -196,7 +198,7 @@ def _end(parts, coflows, flows, c, now):
     return _NOBODY if row.open > 0 else _WAITED if row.waited else _SOMEBODY
 
 
-@compiled
+@in_place
 def _row_of(coflows, key):
     """Return the place of a coflow: rows go by key."""
     first, stop = 0, len(coflows)
@@ -209,7 +211,7 @@ def _row_of(coflows, key):
     return first
 
 
-@compiled
+@in_place
 def _mark_started(parts, coflows, flows, hops, now):
     """Note for each coflow that has not started whether it does now; the last are the newest."""
     c = len(coflows) - 1
@@ -227,7 +229,7 @@ def _mark_started(parts, coflows, flows, hops, now):
         c -= 1
 
 
-@compiled
+@in_place
 def _lowest(full_at, flow, hops):
     lowest = np.inf
     for h in range(flow.hop, flow.hop + flow.hops):
@@ -235,7 +237,7 @@ def _lowest(full_at, flow, hops):
     return lowest
 
 
-@compiled
+@in_place
 def settle(parts, coflows, flows):
     """Write bytes and rates as of the last instant to the rows of known coflows."""
     senders, now = parts.senders, parts.state[0].now

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.filling import ROUNDED, heap_of, lowest_of, next_of
+from netsim.fabric.kernels.sharing_table import take_sums
 
 __all__ = ["fill_up"]
 
@@ -70,7 +71,7 @@ def _guess(parts):
     return guess[:count]
 
 
-@compiled
+@in_place
 def _insert(guess, levels, count, link, level):
     at = count
     while at > 0 and levels[at - 1] > level:
@@ -90,20 +91,25 @@ def _go_back(parts, capacity):
     row.frozen = row.kept * row.every
     if row.kept:
         row.grows = parts.kept[row.kept - 1].grows
-        yet[:] = parts.yet_then[row.kept - 1]
-        parts.left[:] = parts.left_then[row.kept - 1]
+        _copy(parts.yet_then[row.kept - 1], yet)
+        _copy(parts.left_then[row.kept - 1], parts.left)
         return np.zeros(0, np.int64)
     row.grows = row.weight if row.plain else np.inf
-    parts.left[:-1] = capacity
-    count = np.zeros(0 if row.plain else len(links), np.int64)
+    _copy(capacity, parts.left)
+    if row.plain:
+        for link in range(len(links)):
+            yet[link] = links[link].wants
+        return np.zeros(0, np.int64)
+    count = np.zeros(len(links), np.int64)
+    if len(parts.common):
+        take_sums(parts, yet, count)
+        return count
     for link in range(len(links)):
-        yet[link] = links[link].wants
-        if not row.plain:
-            # Weights that come and go leave traces.
-            count[link] = links[link].length
-            yet[link] = 0.0
-            for m in range(links[link].first, links[link].first + links[link].length):
-                yet[link] += parts.units[parts.unit[m]] * parts.share[m]
+        # Weights that come and go leave traces.
+        count[link] = links[link].length
+        yet[link] = 0.0
+        for m in range(links[link].first, links[link].first + links[link].length):
+            yet[link] += parts.units[parts.unit[m]] * parts.share[m]
     return count
 
 
@@ -138,7 +144,7 @@ def _search(parts, count, capacity):
     _freeze(heap, levels, parts, count)
 
 
-@compiled
+@in_place
 def _freeze(order, levels, parts, count):
     """Freeze links until no flow grows; return False if the order proves wrong.
 
@@ -169,9 +175,12 @@ def _freeze(order, levels, parts, count):
         row.grows -= yet[link]
         at = links[link]
         at.grew = yet[link]
-        if simple and len(common) and _CROWDED * at.length > at.stop - at.begin:
+        if len(common) and _CROWDED * at.length > at.stop - at.begin:
             _release_all(common[link, at.begin:at.stop], yet[at.begin:at.stop],
                          left[at.begin:at.stop], lowest)
+            if len(count):
+                _count_off(parts.pairs[link, at.begin:at.stop], count[at.begin:at.stop],
+                           yet[at.begin:at.stop])
         elif simple:
             # Those frozen already need no test: of their other link, which is full, no more is
             # read. Unsigned: a place that may be negative costs a check each time.
@@ -190,7 +199,7 @@ def _freeze(order, levels, parts, count):
     return row.grows <= 0.0 or not row.plain  # else the caller counts
 
 
-@compiled
+@in_place
 def _keep(parts, lowest):
     """Keep the state after a link has been frozen."""
     row = parts.state[0]
@@ -202,13 +211,13 @@ def _keep(parts, lowest):
         row.kept += 1
 
 
-@compiled
+@in_place
 def _copy(values, to):
     for k in range(len(values)):
         to[k] = values[k]
 
 
-@compiled
+@in_place
 def _release_all(weights, yets, lefts, lowest):
     """Take the flows of a full link off all others: the compiler takes several at a time."""
     for m in range(len(weights)):
@@ -216,7 +225,15 @@ def _release_all(weights, yets, lefts, lowest):
         lefts[m] -= weights[m] * lowest
 
 
-@compiled
+@in_place
+def _count_off(pairs, counts, yets):
+    """Take the classes of a full link off all others; what grows on none is nothing."""
+    for m in range(len(pairs)):
+        counts[m] -= pairs[m]
+        yets[m] = yets[m] if counts[m] > 0 else 0.0
+
+
+@in_place
 def _release(link, share, unit, units, others, yet, left, full_at, count, lowest):
     """Take the flows that grow on a full link off the other links on their paths."""
     for m in range(link.first, link.first + link.length):

@@ -16,20 +16,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 
-__all__ = ["NONE", "Parts", "make"]
+__all__ = ["LONGEST", "NONE", "Parts", "make"]
 
 #: Of all: the number of ``classes``; the sum of their weights, and whether each is 1, ``plain``;
 #: the key of the last coflow ``known``; how many coflows have not started, ``waits``; the instant
 #: as of which it is, ``now``. Of the last fill: the level up to which it still ``holds``, inf if
 #: it does altogether; the number of links ``frozen``; of states ``kept`` on its way, one ``every``
 #: so many links; of links that flows have ``joined`` since; the weight that still ``grows``. How
-#: many coflows are ``split``.
+#: many coflows are ``split``. How often the table has ``changed`` since it was last summed up. Of a
+#: stretch: the classes ``near``, which are followed, and come first; how many ``steps`` it has
+#: had; until when it may go on, the ``horizon``. How long the next is to be, its ``reach``.
 _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
                    ("frozen", "i8"), ("kept", "i8"), ("every", "i8"), ("joined", "i8"),
                    ("weight", "f8"), ("now", "f8"), ("holds", "f8"), ("grows", "f8"),
-                   ("split", "i8")])
+                   ("split", "i8"), ("changed", "i8"), ("near", "i8"), ("steps", "i8"),
+                   ("horizon", "f8"), ("reach", "f8")])
 
 #: A link: its list of classes begins at ``first``, has ``length``, and has ``room``; what all its
 #: flows ``want``, that is the sum of their weights; what of that ``grew`` until it was full in the
@@ -39,9 +42,9 @@ _LINK = np.dtype([("first", "i8"), ("length", "i8"), ("room", "i8"), ("begin", "
                   ("stop", "i8"), ("wants", "f8"), ("grew", "f8"), ("more", "f8"),
                   ("least", "f8")])
 
-#: A class: where its ``unit`` is; the number of its flows; the row of the one that ends next, the
-#: ``head``; a ``number`` that it keeps.
-_CLASS = np.dtype([("unit", "i8"), ("flows", "i8"), ("head", "i8"), ("number", "i8")])
+#: A class: the number of its flows; the row of the one that ends next, the ``head``; a ``number``
+#: that it keeps.
+_CLASS = np.dtype([("flows", "i8"), ("head", "i8"), ("number", "i8")])
 
 #: A flow in its class: its ``mark``; the ``one`` and the ``two`` below it in a heap by marks; the
 #: number of the class, -1 if it is in none; the key of its coflow.
@@ -56,6 +59,9 @@ _MOST_IN_TABLE = 1024
 
 #: At most so many states are kept of a fill, and one after so many links at least.
 _MOST_KEPT, _LEAST_EVERY = 16, 16
+
+#: How many steps a stretch has at most; a multiple of 4.
+LONGEST = 128
 
 #: No flow, no class.
 NONE = -1
@@ -78,19 +84,31 @@ class Parts(NamedTuple):
         The weights of the flows of classes, by their numbers, and of coflows that are split.
     common : ndarray of float, shape (links + 1, links + 1) or (0, 0)
         What flows want that cross both of two links, if there are few links and short paths.
+    pairs : ndarray of int, as `common`
+        How many classes do; only where weights are not all 1, and what they add up to may be off.
     gap, floor, rate : ndarray of float, shape (classes,)
         Bytes until the class's next flow ends, at which it has ended, and that each of its flows
         sends per second.
+    unit_of : ndarray of int, shape (classes,)
+        Where each class's unit is.
     classes : ndarray of _CLASS
     path, spot : ndarray of int, shape (classes, longest path)
         The links that each class crosses, and its places in their lists.
     senders : ndarray of _SENDER, one per FLOW row
+    cells : ndarray of int, shape (FLOW rows, 2) or (0, 2)
+        The two links of each flow, if there is a table; no link twice if it has none or has ended.
     place_of, free : ndarray of int
         The place of each class by its number; the numbers, those in use first.
     frozen, joined : ndarray of int, shape (links + 1,)
         Links in the order in which the last fill has frozen them; those that flows have joined.
     kept : ndarray of _KEPT
     yet_then, left_then : ndarray of float, shape (states kept, links + 1)
+    full_then, unit_then : ndarray of float
+        The levels of links, and the weights of coflows' flows, as a stretch began.
+    past : ndarray of float, shape (links + 1, LONGEST)
+        What a flow of weight 1 could have sent through each link, step by step.
+    past_unit : ndarray of float, shape (coflows that are split, LONGEST)
+        The weights of their flows, step by step.
     """
 
     state: NDArray[Any]
@@ -104,13 +122,16 @@ class Parts(NamedTuple):
     others: NDArray[np.uint32]
     units: NDArray[np.float64]
     common: NDArray[np.float64]
+    pairs: NDArray[np.int32]
     gap: NDArray[np.float64]
     floor: NDArray[np.float64]
     rate: NDArray[np.float64]
+    unit_of: NDArray[np.int64]
     classes: NDArray[Any]
     path: NDArray[np.uint32]
     spot: NDArray[np.uint32]
     senders: NDArray[Any]
+    cells: NDArray[np.uint16]
     place_of: NDArray[np.int64]
     free: NDArray[np.int64]
     frozen: NDArray[np.int64]
@@ -118,6 +139,10 @@ class Parts(NamedTuple):
     kept: NDArray[Any]
     yet_then: NDArray[np.float64]
     left_then: NDArray[np.float64]
+    full_then: NDArray[np.float64]
+    unit_then: NDArray[np.float64]
+    past: NDArray[np.float64]
+    past_unit: NDArray[np.float64]
 
 
 @compiled
@@ -139,21 +164,26 @@ def make(coflows, flows, hops, count, longest):
     open_flows = _give_room(links, coflows, flows, hops)
     places = links[count].first
     size = 2 * open_flows + 64
+    units = 2 * len(coflows) + 64
     side = count + 1 if longest <= 2 and count <= _MOST_IN_TABLE else 0
+    in_table = len(flows) if side else 0
     return Parts(
         state, links, np.zeros(count + 1), np.zeros(count + 1), np.full(count + 1, np.inf),
         np.empty(places), np.empty(places, np.int64), np.empty(places, np.int64),
         np.full((places, max(longest - 1, 1)), count, np.uint32),
-        np.empty(size + 2 * len(coflows) + 64), np.zeros((side, side)),
-        np.empty(size), np.empty(size), np.empty(size), np.empty(size, _CLASS),
+        np.empty(size + units), np.zeros((side, side)),
+        np.zeros((side, side), np.int32), np.empty(size), np.empty(size), np.empty(size),
+        np.empty(size, np.int64), np.empty(size, _CLASS),
         np.empty((size, longest), np.uint32), np.empty((size, longest), np.uint32),
-        np.empty(len(flows), _SENDER), np.empty(size, np.int64), np.arange(size),
+        np.empty(len(flows), _SENDER),
+        np.full((in_table, 2), count, np.uint16), np.empty(size, np.int64), np.arange(size),
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
         np.empty(_MOST_KEPT + 1, _KEPT), np.empty((_MOST_KEPT + 1, count + 1)),
-        np.empty((_MOST_KEPT + 1, count + 1)))
+        np.empty((_MOST_KEPT + 1, count + 1)), np.empty(count + 1), np.empty(units),
+        np.zeros((count + 1, LONGEST)), np.zeros((units, LONGEST)))
 
 
-@compiled
+@in_place
 def _give_room(links, coflows, flows, hops):
     """Give each link room for twice as many classes as it has flows; return their number."""
     open_flows = 0

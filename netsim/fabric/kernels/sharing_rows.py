@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import in_place
 from netsim.fabric.kernels.sharing_parts import NONE
+from netsim.fabric.kernels.sharing_table import cross, enter, sum_up
 from netsim.fabric.records import DUST
 
-__all__ = ["leave", "served", "split_anew", "take_in"]
+__all__ = ["leave", "served", "swap", "take_in"]
 
 
-@compiled
+@in_place
 def take_in(parts, coflows, flows, hops, weights):
     """Let the flows of coflows that are not known yet join.
 
@@ -56,7 +57,7 @@ def take_in(parts, coflows, flows, hops, weights):
     return True
 
 
-@compiled
+@in_place
 def _join(parts, flows, hops, f, weight, unit):
     """Let a flow join the class of its path and weight; return whether there is room.
 
@@ -68,6 +69,9 @@ def _join(parts, flows, hops, f, weight, unit):
         weight = parts.units[unit]
     if weight == 0.0:
         return True
+    if row.plain and (weight != 1.0 or unit >= 0):
+        row.plain = 0
+        sum_up(parts)
     c = _class_of(parts, flows[f], hops, weight, unit)
     if c == NONE:
         return False
@@ -75,27 +79,30 @@ def _join(parts, flows, hops, f, weight, unit):
     flow.mark = served(parts, c) + flows[f].remaining
     flow.one = flow.two = NONE
     flow.number = kind.number
+    if len(parts.cells):
+        last = flows[f].hop + flows[f].hops - 1
+        parts.cells[f, 0] = hops[flows[f].hop].link
+        parts.cells[f, 1] = hops[last].link if flows[f].hops > 1 else len(parts.links) - 1
     kind.flows += 1
     kind.head = _meld(parts.senders, kind.head, f)
     if kind.head == f:
         parts.gap[c] = flows[f].remaining
         parts.floor[c] = DUST * flows[f].size
     row.weight += weight
-    row.plain &= weight == 1.0 and unit == NONE
     _weigh(parts, c, weight)
     for h in range(flows[f].hop, flows[f].hop + flows[f].hops):
         parts.links[hops[h].link].more += weight
     return True
 
 
-@compiled
+@in_place
 def served(parts, c):
     """Return how many bytes a class has served to each of its flows; 0 if it has none."""
     head = parts.classes[c].head
     return parts.senders[head].mark - parts.gap[c] if head >= 0 else 0.0
 
 
-@compiled
+@in_place
 def _weigh(parts, c, weight):
     """Add a weight, which may be negative, to what a class wants, and to what holds of a fill."""
     links, path, yet_then = parts.links, parts.path, parts.yet_then
@@ -111,21 +118,10 @@ def _weigh(parts, c, weight):
     for k in range(kept):
         parts.kept[k].grows += weight
     if len(parts.common):
-        last = path.shape[1] - 1
-        _enter(parts, path[c, 0], path[c, last], weight)
-        _enter(parts, path[c, last], path[c, 0], weight)
+        enter(parts, c, weight)
 
 
-@compiled
-def _enter(parts, link, other, weight):
-    """Add a weight to what a link has in common with another."""
-    parts.common[link, other] += weight
-    row = parts.links[link]
-    row.begin = min(row.begin, other)
-    row.stop = max(row.stop, other + 1)
-
-
-@compiled
+@in_place
 def _class_of(parts, flow, hops, weight, unit):
     """Return the class of a flow, a new one if there was none; `NONE` if there is no room."""
     links, path, classes, place = parts.links, parts.path, parts.classes, parts.place
@@ -136,10 +132,12 @@ def _class_of(parts, flow, hops, weight, unit):
         fits &= link.length < link.room
         if link.length < rarest.length:
             rarest = link
-    for m in range(rarest.first, rarest.first + rarest.length):
+    for m in range(rarest.first + rarest.length - 1, rarest.first - 1, -1):
         c = place[m]
-        same = (classes[c].unit == unit if unit >= 0 else classes[c].unit == classes[c].number
-                and parts.units[classes[c].unit] == weight)
+        if unit >= 0 and parts.unit_of[c] != unit:
+            break  # those of a coflow, which is new, are the last
+        same = unit >= 0 or (parts.unit_of[c] == classes[c].number
+                             and parts.units[parts.unit_of[c]] == weight)
         for h in range(flow.hops):
             same &= path[c, h] == hops[flow.hop + h].link
         if same and (flow.hops == path.shape[1] or path[c, flow.hops] == len(links) - 1):
@@ -147,15 +145,16 @@ def _class_of(parts, flow, hops, weight, unit):
     return _new_class(parts, flow, hops, weight, unit) if fits else NONE
 
 
-@compiled
+@in_place
 def _new_class(parts, flow, hops, weight, unit):
     links, path = parts.links, parts.path
     c = parts.state[0].classes
     parts.state[0].classes += 1
+    parts.state[0].near += 1
     kind = parts.classes[c]
     kind.number = parts.free[c]
-    kind.unit = unit if unit >= 0 else kind.number
-    parts.units[kind.unit] = weight
+    parts.unit_of[c] = unit if unit >= 0 else kind.number
+    parts.units[parts.unit_of[c]] = weight
     kind.flows = 0
     kind.head = NONE
     parts.place_of[kind.number] = c
@@ -169,13 +168,15 @@ def _new_class(parts, flow, hops, weight, unit):
         parts.spot[c, h] = m
         parts.place[m] = c
         parts.share[m] = 0.0
-        parts.unit[m] = kind.unit
+        parts.unit[m] = parts.unit_of[c]
         for g in range(path.shape[1] - 1):
             parts.others[m, g] = path[c, g + (g >= h)]
+    if len(parts.common) and not parts.state[0].plain:
+        cross(parts, c, 1)
     return c
 
 
-@compiled
+@in_place
 def _see_what_changes(parts, coflow, flows, hops):
     """Lower the level up to which the last fill holds, by the flows of a coflow that have joined.
 
@@ -201,16 +202,18 @@ def _see_what_changes(parts, coflow, flows, hops):
                 row.holds = min(row.holds, level)
 
 
-@compiled
+@in_place
 def leave(parts, flows, c):
     """Let the flow of a class that ends next leave; return its row."""
     senders, row, kind = parts.senders, parts.state[0], parts.classes[c]
-    weight = parts.units[kind.unit]
+    weight = parts.units[parts.unit_of[c]]
     gone = kind.head
     nearest = _meld(senders, senders[gone].one, senders[gone].two)
     kind.head = nearest
     kind.flows -= 1
     senders[gone].number = NONE
+    if len(parts.cells):
+        parts.cells[gone, 0] = parts.cells[gone, 1] = len(parts.links) - 1
     row.holds = min(row.holds, parts.rate[c] / weight)
     row.weight -= weight
     _weigh(parts, c, -weight)
@@ -222,54 +225,60 @@ def leave(parts, flows, c):
     return gone
 
 
-@compiled
-def split_anew(parts, coflows):
-    """Split the weights of coflows anew of which flows have ended."""
-    for c in range(len(coflows)):
-        row = coflows[c]
-        if row.thinner and row.open > 0:
-            row.thinner = 0
-            parts.units[row.unit] = row.split / row.open
-            parts.state[0].holds = 0.0
-
-
-@compiled
+@in_place
 def _remove(parts, c):
-    """Take a class without flows off its links, and let the last class have its place."""
-    links, path, spot = parts.links, parts.path, parts.spot
-    place, classes = parts.place, parts.classes
-    nowhere = len(links) - 1
+    """Take a class without flows, one of those that are followed, off its links."""
+    row, links, path, spot = parts.state[0], parts.links, parts.path, parts.spot
+    row.near -= 1
+    row.classes -= 1
+    swap(parts, c, row.near)
+    swap(parts, row.near, row.classes)
+    c = row.classes
+    if len(parts.common) and not row.plain:
+        cross(parts, c, -1)
     for h in range(path.shape[1]):
         at = path[c, h]
-        if at == nowhere:
+        if at == len(links) - 1:
             break
         link = links[at]
         link.length -= 1
         m, end = spot[c, h], link.first + link.length
+        last = parts.place[end]
         parts.share[m] = parts.share[end]
         parts.unit[m] = parts.unit[end]
-        place[m] = place[end]
+        parts.place[m] = last
         for g in range(parts.others.shape[1]):
             parts.others[m, g] = parts.others[end, g]
         for g in range(path.shape[1]):
-            if path[place[m], g] == at:
-                spot[place[m], g] = m
-    parts.state[0].classes -= 1
-    last = parts.state[0].classes
-    parts.free[last] = classes[c].number
-    if c == last:
+            if path[last, g] == at:
+                spot[last, g] = m
+    parts.free[c] = parts.classes[c].number
+
+
+@in_place
+def swap(parts, one, two):
+    """Let two classes change places."""
+    if one == two:
         return
-    classes[c] = classes[last]
-    parts.gap[c], parts.floor[c], parts.rate[c] = (
-        parts.gap[last], parts.floor[last], parts.rate[last])
-    parts.place_of[classes[c].number] = c
+    classes, path, spot = parts.classes, parts.path, parts.spot
+    for values in (parts.gap, parts.floor, parts.rate):
+        values[one], values[two] = values[two], values[one]
+    parts.unit_of[one], parts.unit_of[two] = parts.unit_of[two], parts.unit_of[one]
+    first, second = classes[one], classes[two]
+    first.flows, second.flows = second.flows, first.flows
+    first.head, second.head = second.head, first.head
+    first.number, second.number = second.number, first.number
+    for c in (one, two):
+        parts.place_of[classes[c].number] = c
     for h in range(path.shape[1]):
-        path[c, h], spot[c, h] = path[last, h], spot[last, h]
-        if path[c, h] != nowhere:
-            place[spot[c, h]] = c
+        path[one, h], path[two, h] = path[two, h], path[one, h]
+        spot[one, h], spot[two, h] = spot[two, h], spot[one, h]
+        for c in (one, two):
+            if path[c, h] != len(parts.links) - 1:
+                parts.place[spot[c, h]] = c
 
 
-@compiled
+@in_place
 def _meld(senders, a, b):
     """Return the top of the skew heap of two, least mark on top; either may be `NONE`."""
     if a < 0:

@@ -1,0 +1,174 @@
+"""Over a stretch of time, only the flows that may end in it are followed; see `sharing`.
+
+At each instant every rate may change, but hardly any flow is about to end. A flow that has more
+left than it could send until the *horizon*, even if its rate grew to `_GROWS` squared times what
+it is, is *far*. What its links did is remembered, instant by instant, and what it has sent
+meanwhile summed up when the stretch ends: at the horizon, or when a rate has grown by more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import in_place
+from netsim.fabric.kernels.sharing_parts import LONGEST
+from netsim.fabric.kernels.sharing_rows import swap
+
+__all__ = ["begin", "catch_up", "holds", "remember", "set_rates"]
+
+#: Of fewer classes all are followed.
+_MANY = 2048
+
+#: How much the level of a link, or the weight of a coflow's flows, may grow over a stretch.
+_GROWS = 2.0
+
+
+@in_place
+def set_rates(parts):
+    """Give each class that is followed the lowest level on its path, by weight."""
+    count, full_at, units = parts.state[0].near, parts.full_at, parts.units
+    rates, paths, unit = parts.rate[:count], parts.path[:count], parts.unit_of[:count]
+    if paths.shape[1] == 2:
+        for c in range(len(rates)):
+            rates[c] = min(full_at[paths[c, 0]], full_at[paths[c, 1]])
+    else:
+        for c in range(len(rates)):
+            lowest = np.inf
+            for h in range(paths.shape[1]):
+                lowest = min(lowest, full_at[paths[c, h]])
+            rates[c] = lowest
+    if not parts.state[0].plain:
+        for c in range(len(rates)):
+            rates[c] *= units[unit[c]]
+
+
+@in_place
+def begin(parts, now):
+    """Begin a stretch, all rates being known: bring what is to be followed to the front."""
+    row, gap, rate, floor = parts.state[0], parts.gap, parts.rate, parts.floor
+    if row.classes < _MANY or row.reach == 0.0:
+        return
+    row.horizon = now + row.reach
+    most = _GROWS * _GROWS * row.reach
+    near, far = 0, row.classes
+    while near < far:
+        if gap[near] <= rate[near] * most + 2.0 * floor[near]:
+            near += 1
+        else:
+            far -= 1
+            swap(parts, near, far)
+    if 4 * near > row.classes:
+        row.reach *= 0.5
+    row.near = near
+    row.steps = 0
+    _mark_levels(parts)
+    for k in range(row.split):
+        parts.unit_then[k] = parts.units[len(parts.classes) + k]
+
+
+@in_place
+def _mark_levels(parts):
+    """Note the levels that hold back what is far; others may rise as they like."""
+    full_at, full_then, path = parts.full_at, parts.full_then, parts.path
+    for link in range(len(full_at)):
+        full_then[link] = np.inf
+    for c in range(parts.state[0].near, parts.state[0].classes):
+        lowest = path[c, 0]
+        for h in range(1, path.shape[1]):
+            if full_at[path[c, h]] < full_at[lowest]:
+                lowest = path[c, h]
+        full_then[lowest] = full_at[lowest]
+
+
+@in_place
+def holds(parts):
+    """Return whether what is far, if anything is, may still be passed over."""
+    row, full_at, full_then = parts.state[0], parts.full_at, parts.full_then
+    if row.near == row.classes:
+        return True
+    if row.steps == LONGEST:
+        return False
+    for link in range(len(full_at)):
+        if full_at[link] > _GROWS * full_then[link]:
+            return False
+    for k in range(row.split):
+        if parts.units[len(parts.classes) + k] > _GROWS * parts.unit_then[k]:
+            return False
+    return True
+
+
+@in_place
+def remember(parts, dt):
+    """Note that the levels of all links have been in force for `dt` seconds."""
+    row = parts.state[0]
+    if row.reach == 0.0:
+        row.reach = LONGEST * dt
+    if row.near == row.classes or dt == 0.0:
+        return
+    for link in range(len(parts.full_at)):
+        parts.past[link, row.steps] = parts.full_at[link] * dt
+    for k in range(row.split):
+        parts.past_unit[k, row.steps] = parts.units[len(parts.classes) + k]
+    row.steps += 1
+
+
+@in_place
+def catch_up(parts):
+    """End a stretch: let what is far have sent what it has, and follow it, too."""
+    row = parts.state[0]
+    if row.near == row.classes:
+        return
+    row.reach *= 0.8 if row.steps == LONGEST else 1.25
+    steps = row.steps + -row.steps % 4
+    for link in range(len(parts.full_at)):
+        for k in range(row.steps, steps):
+            parts.past[link, k] = 0.0
+    first = len(parts.classes)
+    for c in range(row.near, row.classes):
+        unit = parts.unit_of[c]
+        if parts.path.shape[1] != 2:
+            parts.gap[c] -= _sent_on(parts, c, unit)
+        elif unit < first:
+            parts.gap[c] -= parts.units[unit] * _sent(parts.past, parts.path[c, 0],
+                                                      parts.path[c, 1], steps)
+        else:
+            parts.gap[c] -= _sent_split(parts.past, parts.past_unit, parts.path[c, 0],
+                                        parts.path[c, 1], unit - first, steps)
+    row.near = row.classes
+    set_rates(parts)
+
+
+@in_place
+def _sent(past, one, two, steps):
+    """Four sums at a time, as the compiler may not add up in another order by itself."""
+    a = b = c = d = 0.0
+    for k in range(0, steps, 4):
+        a += min(past[one, k], past[two, k])
+        b += min(past[one, k + 1], past[two, k + 1])
+        c += min(past[one, k + 2], past[two, k + 2])
+        d += min(past[one, k + 3], past[two, k + 3])
+    return (a + b) + (c + d)
+
+
+@in_place
+def _sent_split(past, past_unit, one, two, unit, steps):
+    a = b = c = d = 0.0
+    for k in range(0, steps, 4):
+        a += past_unit[unit, k] * min(past[one, k], past[two, k])
+        b += past_unit[unit, k + 1] * min(past[one, k + 1], past[two, k + 1])
+        c += past_unit[unit, k + 2] * min(past[one, k + 2], past[two, k + 2])
+        d += past_unit[unit, k + 3] * min(past[one, k + 3], past[two, k + 3])
+    return (a + b) + (c + d)
+
+
+@in_place
+def _sent_on(parts, c, unit):
+    """As the others, on a path of any length."""
+    first = len(parts.classes)
+    total = 0.0
+    for k in range(parts.state[0].steps):
+        least = np.inf
+        for h in range(parts.path.shape[1]):
+            least = min(least, parts.past[parts.path[c, h], k])
+        total += least * (parts.units[unit] if unit < first else parts.past_unit[unit - first, k])
+    return total

@@ -1,0 +1,134 @@
+"""What each two links have in common, where there are few links and paths are short.
+
+A table of sums of weights lets a fill take all flows of a full link off the others at once. Where
+weights are not all 1, sums that come and go leave traces: so it counts classes, too, which says
+where there is nothing left, and is summed up anew now and then.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import in_place
+
+__all__ = ["cross", "enter", "split_anew", "sum_up", "take_sums"]
+
+#: After so many changes a table of weights that are not all 1 is summed up anew.
+_OFTEN = 64
+
+
+@in_place
+def cross(parts, c, by):
+    """Count a class that has come, by 1, or gone, by -1."""
+    link, other = _ends(parts, c)
+    for here, there in ((link, other), (other, link)):
+        parts.pairs[here, there] += by
+        if parts.pairs[here, there] == 0:
+            parts.common[here, there] = 0.0
+
+
+@in_place
+def enter(parts, c, weight):
+    """Add a weight, which may be negative, to what the links of a class have in common."""
+    link, other = _ends(parts, c)
+    _add(parts, link, other, weight)
+    _add(parts, other, link, weight)
+    parts.state[0].changed += 1
+
+
+@in_place
+def _ends(parts, c):
+    """Return the two links of a class; if it crosses one only, the other is none."""
+    wide = parts.path.shape[1] > 1
+    return parts.path[c, 0], parts.path[c, 1] if wide else np.uint32(len(parts.links) - 1)
+
+
+@in_place
+def _add(parts, link, other, weight):
+    parts.common[link, other] += weight
+    row = parts.links[link]
+    row.begin = min(row.begin, other)
+    row.stop = max(row.stop, other + 1)
+
+
+@in_place
+def split_anew(parts, coflows):
+    """Split the weights of coflows anew of which flows have ended."""
+    row = parts.state[0]
+    for c in range(len(coflows)):
+        coflow = coflows[c]
+        if coflow.thinner and coflow.open > 0:
+            coflow.thinner = 0
+            before = parts.units[coflow.unit]
+            parts.units[coflow.unit] = coflow.split / coflow.open
+            row.holds = 0.0
+            if len(parts.common):
+                _enter_all(parts, coflow, parts.units[coflow.unit] - before)
+
+
+@in_place
+def _enter_all(parts, coflow, more):
+    """Add so much to the weight of each flow of a coflow; those that have ended are nowhere."""
+    common, cells = parts.common, parts.cells[coflow.flow:coflow.flow + coflow.flows]
+    for f in range(len(cells)):
+        link, other = cells[f, 0], cells[f, 1]
+        common[link, other] += more
+        common[other, link] += more
+    parts.state[0].changed += 1
+
+
+@in_place
+def take_sums(parts, yet, count):
+    """Write to `yet` what is wanted of each link, and to `count` how many classes want it."""
+    if parts.state[0].changed >= _OFTEN:
+        sum_up(parts)
+    links, common = parts.links, parts.common
+    two_sided = True
+    for link in range(len(common)):
+        count[link] = links[link].length
+        yet[link] = 0.0
+        two_sided &= links[link].begin > link or links[link].stop <= link
+    for link in range(len(common)):
+        wants = common[link, links[link].begin:links[link].stop]
+        if not two_sided:
+            yet[link] = _sum_of(wants)
+        elif links[link].begin > link:  # one row says it of both
+            yet[link] = _sum_of(wants)
+            _add_to(yet[links[link].begin:links[link].stop], wants)
+    yet[len(common) - 1] = 0.0
+
+
+@in_place
+def _add_to(sums, wants):
+    for m in range(len(wants)):
+        sums[m] += wants[m]
+
+
+@in_place
+def _sum_of(wants):
+    """Four at a time, as compilers may not add up in another order by themselves."""
+    one = two = three = four = 0.0
+    for m in range(0, len(wants) - 3, 4):
+        one += wants[m]
+        two += wants[m + 1]
+        three += wants[m + 2]
+        four += wants[m + 3]
+    for m in range(len(wants) - len(wants) % 4, len(wants)):
+        one += wants[m]
+    return (one + two) + (three + four)
+
+
+@in_place
+def sum_up(parts):
+    """Sum up all that classes want, and count them."""
+    row = parts.state[0]
+    if not len(parts.common):
+        return
+    for link in range(len(parts.common)):
+        for other in range(len(parts.common)):
+            parts.common[link, other] = 0.0
+            parts.pairs[link, other] = 0
+    for c in range(row.classes):
+        cross(parts, c, 1)
+        enter(parts, c, parts.units[parts.unit_of[c]] * parts.classes[c].flows)
+    row.changed = 0
