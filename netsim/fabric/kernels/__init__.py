@@ -15,7 +15,9 @@ from numba import njit
 
 __all__ = ["compiled", "in_place"]
 
+# Numba's own types do not name all that it takes.
 _CONFIG: Any = numba.config
+_NJIT: Any = njit
 
 
 def compiled(kernel: Callable[..., Any]) -> Any:
@@ -38,8 +40,8 @@ def _compiled(kernel: Callable[..., Any], **options: bool) -> Any:
     # What only other kernels call needs no way in from Python, which takes long to compile.
     private = kernel.__name__.startswith("_")
     with _cached_with_its_callees():
-        return njit(cache=True, error_model="numpy", no_cfunc_wrapper=True,
-                    no_cpython_wrapper=private, **options)(kernel)
+        return _NJIT(cache=True, error_model="numpy", no_cfunc_wrapper=True,
+                     no_cpython_wrapper=private, **options)(kernel)
 
 
 @contextmanager
