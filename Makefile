@@ -46,11 +46,11 @@ lint: $(VENV)/lint
 	$(BIN)/mypy
 
 bench: $(VENV)/test
-	$(BIN)/python -m pytest tests/bench --benchmark-only --benchmark-timer=time.process_time
+	$(BIN)/python tests/bench/run.py
 
 docs: $(VENV)/docs
 	$(BIN)/python -m sphinx -W -q docs docs/_build
 
 clean:
-	rm -rf $(VENV) runs build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) runs build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find netsim tests -name __pycache__ -prune -exec rm -rf {} +

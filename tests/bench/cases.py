@@ -1,0 +1,162 @@
+"""What must be fast. A case builds an instance, runs it, and checks that its result can be true."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import netsim
+
+__all__ = ["CASES", "Case"]
+
+TRACES = Path(os.environ.get("NETSIM_TRACES", Path(__file__).parents[3] / "shared" / "data"))
+HOSTS = 128
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to time.
+
+    Attributes
+    ----------
+    name : str
+    build : callable
+        ``build(smoke)`` returns what to time, and what checks its result.
+    target : float
+        CPU seconds in full, on one core of a server.
+    beside : {"plain", "simpy"}
+        Which reference it is measured against: compiled loops, or Python around SimPy.
+    """
+
+    name: str
+    build: Callable[[bool], tuple[Callable[[], Any], Callable[[Any], None]]]
+    target: float
+    beside: str = "plain"
+
+
+def _switch() -> netsim.Topology:
+    return netsim.big_switch(HOSTS, "10Gbps")
+
+
+def _run(network: Any, workload: Any, allocator: Any = "maxmin", **options: Any
+         ) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    return (lambda: netsim.simulate(network, workload, allocator=allocator, **options)), _bounded
+
+
+def _bounded(result: netsim.Result) -> None:
+    """Every job ends, none sooner than its lower bound."""
+    jobs = result.jobs
+    assert jobs["finish_s"].notna().all()
+    assert (jobs["jct_s"] >= jobs["lower_bound_s"] * (1 - 1e-9)).all()
+
+
+def _peers(count: int, hosts: int = HOSTS) -> tuple[Any, ...]:
+    """Return what other simulators ran: uniform sources, other destinations, 10^U(6,9) bytes."""
+    rng = np.random.default_rng(1)
+    src, dst = rng.integers(0, hosts, count), rng.integers(0, hosts - 1, count)
+    return src, dst + (dst >= src), np.round(10 ** rng.uniform(6, 9, count)), rng
+
+
+def _at_once(count: int) -> Callable[[bool], Any]:
+    def build(smoke: bool) -> Any:
+        return _run(_switch(), [_burst(HOSTS, *_peers(count // 10 if smoke else count))])
+    return build
+
+
+def _burst(hosts: int, src: Any, dst: Any, size: Any, _: Any) -> netsim.JobSpec:
+    return netsim.JobSpec(0, hosts=range(hosts),
+                          stages=[netsim.Stage("burst", netsim.Flows(src, dst, size))])
+
+
+def _fat_tree(smoke: bool) -> Any:
+    network = netsim.fat_tree(4 if smoke else 16, "10Gbps")
+    flows = _peers(100 if smoke else 10_000, network.hosts)
+    return _run(network, [_burst(network.hosts, *flows)])
+
+
+def _poisson(count: int) -> Callable[[bool], Any]:
+    def build(smoke: bool) -> Any:
+        src, dst, size, rng = _peers(count // 100 if smoke else count)
+        gaps = rng.exponential(size.mean() / (0.7 * 1.25e9 * HOSTS), len(size))
+        jobs = [netsim.JobSpec(i, at, hosts=range(HOSTS),
+                               stages=[netsim.Stage("flow", [(int(s), int(d), float(nbytes))])])
+                for i, (at, s, d, nbytes) in enumerate(zip(np.cumsum(gaps), src, dst, size,
+                                                           strict=True))]
+        return _run(_switch(), netsim.Workload(jobs))
+    return build
+
+
+def _all_to_all(smoke: bool) -> Any:
+    """60 jobs of 2 to 16 workers, 100 iterations each: 1.3 million flows."""
+    rng = np.random.default_rng(2)
+    jobs = []
+    for k in range(60):
+        ranks = int(rng.integers(2, 17))
+        src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
+        stage = netsim.Stage("a", netsim.Flows(src, dst, rng.integers(1e6, 50e6, len(src)) * 1.0))
+        jobs.append(netsim.JobSpec(k, hosts=rng.permutation(HOSTS)[:ranks], stages=[stage],
+                                   iterations=2 if smoke else 100))
+    return _run(_switch(), jobs)
+
+
+def _trace(allocator: Any, record: tuple[str, ...] = ("jobs", "coflows")
+           ) -> Callable[[bool], Any]:
+    """Tiresias' 60 jobs, the real ones where there are any, else synthetic ones."""
+    def build(smoke: bool) -> Any:
+        options = {"iterations": 2, "arrival_scale": 0.01} if smoke else {}
+        real = TRACES / "tiresias" / "60_job.csv"
+        source = real if real.is_file() and not smoke else "parrot-60-full"
+        workload = netsim.read_workload(source, seed=1, **options)
+        return _run(_switch(), workload, allocator, record=record)
+    return build
+
+
+def _facebook(allocator: str) -> Callable[[bool], Any]:
+    """The Facebook coflow trace where there is one, else the sample of its format."""
+    def build(smoke: bool) -> Any:
+        real = TRACES / "coflow-benchmark" / "FB2010-1Hr-150-0.txt"
+        workload = netsim.read_workload(real if real.is_file() and not smoke else "coflow-sample")
+        return _run(netsim.read_network("coflow-benchmark-150-1g"), workload, allocator)
+    return build
+
+
+def _command(*words: str) -> Callable[[bool], Any]:
+    """Build a new interpreter's run, the same in both sizes."""
+    def build(_: bool) -> Any:
+        return (lambda: subprocess.run([sys.executable, *words], check=True,
+                                       stdout=subprocess.DEVNULL)), lambda _: None
+    return build
+
+
+CASES = {case.name: case for case in (
+    Case("import", _command("-c", "import netsim"), 0.5, "simpy"),
+    Case("help", _command("-m", "netsim", "--help"), 0.3, "simpy"),
+    Case("at-once-1k", _at_once(1_000), 0.02),
+    Case("at-once-10k", _at_once(10_000), 0.35),
+    Case("at-once-100k", _at_once(100_000), 6.0),
+    Case("poisson-10k", _poisson(10_000), 0.25),
+    Case("poisson-100k", _poisson(100_000), 2.5),
+    Case("fat-tree-10k", _fat_tree, 10.0),
+    Case("all-to-all", _all_to_all, 15.0),
+    Case("trace-parrot", _trace("parrot"), 2.5, "simpy"),
+    Case("trace-parrot-recorded", _trace("parrot", ("jobs", "coflows", "decisions", "links")), 5.0,
+         "simpy"),
+    Case("trace-aalo", _trace("aalo-lbsf"), 5.0, "simpy"),
+    Case("trace-lccf", _trace("lccf"), 5.0, "simpy"),
+    Case("trace-srpt", _trace("srpt"), 5.0, "simpy"),
+    Case("trace-maxmin", _trace("maxmin"), 40.0),
+    Case("trace-maxmin-per-coflow", _trace({"name": "maxmin", "decisions": "coflow"}), 10.0),
+    Case("facebook-maxmin", _facebook("maxmin"), 3.0),
+    Case("facebook-sincronia", _facebook("sincronia"), 2.0),
+    Case("facebook-sebf", _facebook("sebf"), 4.0),
+    Case("facebook-aalo", _facebook("aalo"), 5.0),
+    *(Case(f"facebook-{name}", _facebook(name), 15.0)
+      for name in ("scf", "lcf", "ncf", "fifo", "srtf", "aalo:weights=strict", "coflow-fair")),
+)}

@@ -1,0 +1,140 @@
+"""Time the cases, side by side with a reference, with stored results, or with another version.
+
+Ratios are of CPU seconds, the least of some rounds each, taken in turn with the reference: a
+machine that is slow for an hour is slow for both.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+import numba
+from numba.core import event
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from cases import CASES, Case
+from reference import REFERENCES, cpu_of
+
+#: A short case is run so often that its rounds take about so many CPU seconds, small and in full.
+_WORTH = {True: 0.5, False: 3.0}
+
+#: How many rounds a case has at most.
+_ROUNDS = 7
+
+
+@click.command()
+@click.argument("patterns", nargs=-1)
+@click.option("--smoke", is_flag=True, help="Small instances, good for seeing a large regression.")
+@click.option("--json", "path", type=click.Path(path_type=Path), help="Store the results there.")
+@click.option("--against", type=click.Path(exists=True, path_type=Path),
+              help="Results stored before, to be set beside.")
+@click.option("--limit", type=float,
+              help="With --against: fail if a ratio has grown by more than this factor.")
+@click.option("--versus", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="A checkout of another version, to be run in turn with this one.")
+def main(patterns: tuple[str, ...], smoke: bool, path: Path | None, against: Path | None,
+         limit: float | None, versus: Path | None) -> None:
+    """Time the cases that match PATTERNS, all if there are none."""
+    chosen = [case for name, case in CASES.items()
+              if not patterns or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+    if not chosen:
+        raise click.UsageError(f"no case matches {' '.join(patterns)}; choose from: "
+                               + ", ".join(CASES))
+    before = json.loads(against.read_text())["cases"] if against else {}
+    results = {}
+    for case in chosen:
+        print(f"{case.name} ...", file=sys.stderr, flush=True)
+        results[case.name] = found = measure(case, smoke)
+        if versus:
+            found["versus_s"] = min(_elsewhere(case, smoke, versus) for _ in range(2))
+            found["cpu_s"] = min(found["cpu_s"], measure(case, smoke)["cpu_s"])
+        was = before.get(case.name, {}).get("ratio")
+        if limit and was and found["ratio"] > limit * was:  # once more, to be sure
+            found |= min(found, measure(case, smoke), key=lambda one: one["ratio"])
+    _show(results, before)
+    if path:
+        path.write_text(json.dumps({"machine": _machine(), "smoke": smoke, "cases": results},
+                                   indent=1) + "\n")
+    slow = [name for name, found in results.items()
+            if limit and name in before and found["ratio"] > limit * before[name]["ratio"]]
+    if slow:
+        sys.exit(f"slower by more than {limit:g} times than {against}: {', '.join(slow)}")
+
+
+def measure(case: Case, smoke: bool) -> dict[str, Any]:
+    """Return the least CPU seconds of a case and of its reference, and their ratio."""
+    run, check = case.build(smoke)
+    reference = REFERENCES[case.beside]
+    reference()
+    if smoke:
+        run()
+    else:  # the small instance has what is compiled compiled
+        case.build(True)[0]()
+    cpu, beside = [], []
+    while not cpu or (sum(cpu) < _WORTH[smoke] and len(cpu) < _ROUNDS):
+        beside.append(cpu_of(reference)[0])
+        with event.install_recorder("numba:compile") as compiling:
+            seconds, result = cpu_of(run)
+        if compiling.buffer and not cpu:
+            seconds, result = cpu_of(run)
+        cpu.append(seconds)
+        check(result)
+        del result
+    beside.append(cpu_of(reference)[0])
+    return {"cpu_s": min(cpu), "reference": case.beside, "reference_s": min(beside),
+            "ratio": min(cpu) / min(beside), "target_s": case.target}
+
+
+def _elsewhere(case: Case, smoke: bool, checkout: Path) -> float:
+    """Return the CPU seconds of a case with the package of another checkout."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder) / "found.json"
+        subprocess.run([sys.executable, __file__, case.name, "--json", str(found),
+                        *(["--smoke"] if smoke else [])], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL,
+                       env={**os.environ, "PYTHONPATH": str(checkout.resolve())})
+        return float(json.loads(found.read_text())["cases"][case.name]["cpu_s"])
+
+
+def _machine() -> dict[str, str]:
+    return {"python": platform.python_version(), "numba": numba.__version__,
+            "machine": platform.machine(), "processor": platform.processor()}
+
+
+def _show(results: dict[str, dict[str, Any]], before: dict[str, Any]) -> None:
+    columns = {
+        "CPU s": lambda name, found: f"{found['cpu_s']:.3g}",
+        "target in full": lambda name, found: f"{found['target_s']:g}",
+        "reference": lambda name, found: found["reference"],
+        "ratio": lambda name, found: f"{found['ratio']:.3g}",
+        "stored ratio": lambda name, found: (f"{before[name]['ratio']:.3g}" if name in before
+                                             else ""),
+        "other version": lambda name, found: f"{found['versus_s']:.3g}",
+        "this / other": lambda name, found: f"{found['cpu_s'] / found['versus_s']:.2f}",
+    }
+    if not before:
+        del columns["stored ratio"]
+    if not all("versus_s" in found for found in results.values()):
+        del columns["other version"], columns["this / other"]
+    table = Table("case")
+    for title in columns:
+        table.add_column(title, justify="left" if title == "reference" else "right")
+    for name, found in results.items():
+        table.add_row(name, *(cell(name, found) for cell in columns.values()))
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main()
