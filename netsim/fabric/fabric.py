@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,7 @@ class Fabric:
         self._happened = 0
         self._moved_to = env.now
         self._finished = 0
+        self._completing = False
         self._alarm = Alarm(env, self._on_alarm)
         self._next = math.inf
         self._revisit_at = math.inf
@@ -105,7 +107,8 @@ class Fabric:
 
     # --- what jobs call --------------------------------------------------------------
 
-    def submit(self, job: int, demand: Demand, order: int = 0) -> Transfer:
+    def submit(self, job: int, demand: Demand, order: int = 0,
+               done: Callable[[Transfer], None] | None = None) -> Transfer:
         """Make a coflow valid now; return the event of its completion.
 
         Parameters
@@ -116,8 +119,10 @@ class Fabric:
             Its flows. A coflow without bytes completes at once.
         order : int
             The coflow's place among those of its job; breaks ties.
+        done : callable, optional
+            Called with the event when the coflow completes; then the event does not fire.
         """
-        transfer = Transfer(self._env, job, order, demand)
+        transfer = Transfer(self._env, job, order, demand, done)
         row = self.table.jobs[job]
         row["ahead"] = max(row["ahead"] - demand.gamma, 0.0)
         row["longest"] = max(row["longest"], demand.gamma)
@@ -127,6 +132,9 @@ class Fabric:
         else:
             transfer.start_s = transfer.finish_s = self._env.now
             row["completed"] += 1
+            # Not from here: a long line of such coflows would be as many calls deep.
+            if done is not None:
+                transfer.callbacks.append(lambda _: done(transfer))
             transfer.succeed(transfer)
         return transfer
 
@@ -154,7 +162,8 @@ class Fabric:
 
     def _happen(self, event: int) -> None:
         self._happened |= event
-        self._wake(self._env.now)
+        if not self._completing:
+            self._wake(self._env.now)
 
     def _observed(self, at: float) -> float:
         """Return the observation instant at which something that happens at `at` is noticed."""
@@ -177,10 +186,13 @@ class Fabric:
         if self.table.next_arrival <= self._env.now:
             self._happened |= _COFLOW_VALID
         if self._finished:
-            # Jobs answer a completion at this same instant; decide after they have.
+            # Jobs answer a completion at this same instant; decide after they all have.
+            self._completing = True
             self._complete()
-            self._wake(self._env.now)
-            return
+            self._completing = False
+            if self._env.peek() <= self._env.now:
+                self._wake(self._env.now)
+                return
         if self._revisit_at <= self._env.now + self._slack():
             self._happened |= _REVISIT
         if self._happened & self._listens:
@@ -246,7 +258,7 @@ class Fabric:
                 first = row["flow"]
                 flows = self.table.flows[first:first + row["flows"]]
                 self._observer.flows_finished(transfer, flows)
-            transfer.succeed(transfer)
+            transfer.complete()
         if alone:
             assert self._source is not None
             self._source.finished(rows[alone], self.table.flows)

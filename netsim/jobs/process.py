@@ -114,8 +114,7 @@ class JobProcess:
         demand = self.graph.demands[stage]
         assert demand is not None
         order = self.iteration * len(self.graph.stages) + self.graph.dag.order[stage]
-        transfer = self._fabric.submit(self.index, demand, order)
-        transfer.callbacks.append(partial(self._sent, stage))
+        self._fabric.submit(self.index, demand, order, partial(self._sent, stage))
 
     def _sent(self, stage: int, transfer: Transfer) -> None:
         if not self.start_s <= transfer.start_s:
