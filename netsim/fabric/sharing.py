@@ -11,8 +11,6 @@ from netsim.fabric.kernels import sharing
 
 __all__ = ["Sharing"]
 
-_ROWS_SAY = np.empty(0)
-
 
 class Sharing:
     """Shares all links among all flows; while in use, it alone knows what flows have left.
@@ -35,18 +33,19 @@ class Sharing:
                     capacity: NDArray[np.float64], now: float, until: float,
                     carried: NDArray[np.float64]) -> tuple[float, float, int, int]:
         """Share from now on, new coflows included; see `kernels.sharing.share_until`."""
-        coflows = rows[:count]
-        if self._parts is not None and not sharing.take_in(self._parts, coflows, flows, hops,
-                                                           _ROWS_SAY):
-            self.end(coflows, flows)
-        if self._parts is None:
-            longest = max(1, int(coflows["crosses"].max(initial=1)),
-                          int(coming["crosses"].max(initial=1)))
-            self._parts = sharing.make(coflows, flows, hops, len(capacity), longest)
-            sharing.take_in(self._parts, coflows, flows, hops, _ROWS_SAY)
-        now, next_finish, instants, joined = sharing.share_until(
-            self._parts, rows, count, flows, hops, coming, jobs, key, stands, capacity, now,
-            until, carried)
+        joined = -1
+        while joined < 0:  # there was no room for those that are active
+            if self._parts is None:
+                coflows = rows[:count]
+                longest = max(1, int(coflows["crosses"].max(initial=1)),
+                              int(coming["crosses"].max(initial=1)))
+                self._parts = sharing.make(coflows, flows, hops, len(capacity), longest)
+            found = sharing.share_until(self._parts, rows, count, flows, hops, coming, jobs, key,
+                                        stands, capacity, now, until, carried)
+            joined = found[3]
+            if joined < 0:
+                self.end(rows[:count], flows)
+        now, next_finish, instants, joined = found
         if self.known < rows["key"][count + joined - 1]:  # there was no room for the last
             self.end(rows[:count + joined], flows)
         return now, next_finish, instants, joined

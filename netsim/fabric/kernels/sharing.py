@@ -55,8 +55,11 @@ def share_until(parts, rows, count, flows, hops, coming, jobs, key, stands, capa
     instants : int
         At how many, before the last, coflows have joined or completed.
     joined : int
-        How many have joined.
+        How many have joined; -1, and nothing else has happened, if there is no room for those
+        that are active.
     """
+    if not take_in(parts, rows[:count], flows, hops, np.empty(0)):
+        return now, now, 0, -1
     found = _go_on(parts, rows, count, flows, hops, coming, jobs, key, stands, capacity, now,
                    until, carried)
     catch_up(parts)
