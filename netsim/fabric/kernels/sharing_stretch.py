@@ -16,7 +16,8 @@ from netsim.fabric.kernels.sharing_rows import swap
 
 __all__ = ["begin", "catch_up", "holds", "remember", "set_rates"]
 
-#: Of fewer classes all are followed.
+#: Of fewer classes all are followed, and so are those that cross more than two links: to sum up
+#: what each of these did takes as long.
 _MANY = 2048
 
 #: How much the level of a link, or the weight of a coflow's flows, may grow over a stretch.
@@ -46,7 +47,7 @@ def set_rates(parts):
 def begin(parts, now):
     """Begin a stretch, all rates being known: bring what is to be followed to the front."""
     row, gap, rate, floor = parts.state[0], parts.gap, parts.rate, parts.floor
-    if row.classes < _MANY or row.reach == 0.0:
+    if row.classes < _MANY or row.reach == 0.0 or parts.path.shape[1] != 2:
         return
     row.horizon = now + row.reach
     most = _GROWS * _GROWS * row.reach
@@ -73,10 +74,8 @@ def _mark_levels(parts):
     for link in range(len(full_at)):
         full_then[link] = np.inf
     for c in range(parts.state[0].near, parts.state[0].classes):
-        lowest = path[c, 0]
-        for h in range(1, path.shape[1]):
-            if full_at[path[c, h]] < full_at[lowest]:
-                lowest = path[c, h]
+        one, two = path[c, 0], path[c, 1]
+        lowest = one if full_at[one] < full_at[two] else two
         full_then[lowest] = full_at[lowest]
 
 
@@ -126,9 +125,7 @@ def catch_up(parts):
     first = len(parts.classes)
     for c in range(row.near, row.classes):
         unit = parts.unit_of[c]
-        if parts.path.shape[1] != 2:
-            parts.gap[c] -= _sent_on(parts, c, unit)
-        elif unit < first:
+        if unit < first:
             parts.gap[c] -= parts.units[unit] * _sent(parts.past, parts.path[c, 0],
                                                       parts.path[c, 1], steps)
         else:
@@ -159,16 +156,3 @@ def _sent_split(past, past_unit, one, two, unit, steps):
         c += past_unit[unit, k + 2] * min(past[one, k + 2], past[two, k + 2])
         d += past_unit[unit, k + 3] * min(past[one, k + 3], past[two, k + 3])
     return (a + b) + (c + d)
-
-
-@in_place
-def _sent_on(parts, c, unit):
-    """As the others, on a path of any length."""
-    first = len(parts.classes)
-    total = 0.0
-    for k in range(parts.state[0].steps):
-        least = np.inf
-        for h in range(parts.path.shape[1]):
-            least = min(least, parts.past[parts.path[c, h], k])
-        total += least * (parts.units[unit] if unit < first else parts.past_unit[unit - first, k])
-    return total
