@@ -120,7 +120,7 @@ class Fabric:
         order : int
             The coflow's place among those of its job; breaks ties.
         done : callable, optional
-            Called with the event when the coflow completes; then the event does not fire.
+            Called with the event when the coflow completes, where it would fire.
         """
         transfer = Transfer(self._env, job, order, demand, done)
         row = self.table.jobs[job]
@@ -188,8 +188,10 @@ class Fabric:
         if self._finished:
             # Jobs answer a completion at this same instant; decide after they all have.
             self._completing = True
-            self._complete()
-            self._completing = False
+            try:
+                self._complete()
+            finally:
+                self._completing = False
             if self._env.peek() <= self._env.now:
                 self._wake(self._env.now)
                 return

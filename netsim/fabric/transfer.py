@@ -26,7 +26,7 @@ class Transfer(simpy.Event):
     Parameters
     ----------
     done : callable, optional
-        Called with it then, instead: the event does not fire, which saves SimPy a step.
+        Called with it then, instead of its firing, which saves SimPy a step.
 
     Attributes
     ----------

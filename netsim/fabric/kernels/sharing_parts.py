@@ -18,21 +18,22 @@ from numpy.typing import NDArray
 
 from netsim.fabric.kernels import compiled, in_place
 
-__all__ = ["LONGEST", "NONE", "Parts", "make"]
+__all__ = ["LONGEST", "MANY", "NONE", "Parts", "make"]
 
 #: Of all: the number of ``classes``; the sum of their weights, and whether each is 1, ``plain``;
 #: the key of the last coflow ``known``; how many coflows have not started, ``waits``; the instant
 #: as of which it is, ``now``. Of the last fill: the level up to which it still ``holds``, inf if
 #: it does altogether; the number of links ``frozen``; of states ``kept`` on its way, one ``every``
 #: so many links; of links that flows have ``joined`` since; the weight that still ``grows``. How
-#: many coflows are ``split``. How often the table has ``changed`` since it was last summed up. Of a
+#: many coflows are ``split``. How often the table has ``changed`` since it was last
+#: summed up; the ``light`` and the ``heavy`` weight, the least and the largest since then. Of a
 #: stretch: the classes ``near``, which are followed, and come first; how many ``steps`` it has
 #: had; until when it may go on, the ``horizon``. How long the next is to be, its ``reach``.
 _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
                    ("frozen", "i8"), ("kept", "i8"), ("every", "i8"), ("joined", "i8"),
                    ("weight", "f8"), ("now", "f8"), ("holds", "f8"), ("grows", "f8"),
-                   ("split", "i8"), ("changed", "i8"), ("near", "i8"), ("steps", "i8"),
-                   ("horizon", "f8"), ("reach", "f8")])
+                   ("split", "i8"), ("changed", "i8"), ("light", "f8"), ("heavy", "f8"),
+                   ("near", "i8"), ("steps", "i8"), ("horizon", "f8"), ("reach", "f8")])
 
 #: A link: its list of classes begins at ``first``, has ``length``, and has ``room``; what all its
 #: flows ``want``, that is the sum of their weights; what of that ``grew`` until it was full in the
@@ -62,6 +63,10 @@ _MOST_KEPT, _LEAST_EVERY = 16, 16
 
 #: How many steps a stretch has at most; a multiple of 4.
 LONGEST = 128
+
+#: Of fewer classes all are followed. So are those on paths of other than two links: to sum up what
+#: each of many links did takes as long.
+MANY = 2048
 
 #: No flow, no class.
 NONE = -1
@@ -105,9 +110,9 @@ class Parts(NamedTuple):
     yet_then, left_then : ndarray of float, shape (states kept, links + 1)
     full_then, unit_then : ndarray of float
         The levels of links, and the weights of coflows' flows, as a stretch began.
-    past : ndarray of float, shape (links + 1, LONGEST)
+    past : ndarray of float, shape (links + 1, LONGEST or 0)
         What a flow of weight 1 could have sent through each link, step by step.
-    past_unit : ndarray of float, shape (coflows that are split, LONGEST)
+    past_unit : ndarray of float, shape (coflows that are split, LONGEST or 0)
         The weights of their flows, step by step.
     """
 
@@ -165,6 +170,8 @@ def make(coflows, flows, hops, count, longest):
     places = links[count].first
     size = 2 * open_flows + 64
     units = 2 * len(coflows) + 64
+    # Stretches are for many classes on short paths.
+    lines = LONGEST if longest == 2 and size >= MANY else 0
     side = count + 1 if longest <= 2 and count <= _MOST_IN_TABLE else 0
     in_table = len(flows) if side else 0
     return Parts(
@@ -180,7 +187,7 @@ def make(coflows, flows, hops, count, longest):
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
         np.empty(_MOST_KEPT + 1, _KEPT), np.empty((_MOST_KEPT + 1, count + 1)),
         np.empty((_MOST_KEPT + 1, count + 1)), np.empty(count + 1), np.empty(units),
-        np.zeros((count + 1, LONGEST)), np.zeros((units, LONGEST)))
+        np.zeros((count + 1, lines)), np.zeros((units, lines)))
 
 
 @in_place

@@ -6,7 +6,7 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place
 from netsim.fabric.kernels.sharing_parts import NONE
-from netsim.fabric.kernels.sharing_table import cross, enter, sum_up
+from netsim.fabric.kernels.sharing_table import cross, enter, see_weight, sum_up
 from netsim.fabric.records import DUST
 
 __all__ = ["leave", "served", "swap", "take_in"]
@@ -72,6 +72,7 @@ def _join(parts, flows, hops, f, weight, unit):
     if row.plain and (weight != 1.0 or unit >= 0):
         row.plain = 0
         sum_up(parts)
+    see_weight(row, weight)
     c = _class_of(parts, flows[f], hops, weight, unit)
     if c == NONE:
         return False

@@ -11,14 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place
-from netsim.fabric.kernels.sharing_parts import LONGEST
+from netsim.fabric.kernels.sharing_parts import LONGEST, MANY
 from netsim.fabric.kernels.sharing_rows import swap
 
 __all__ = ["begin", "catch_up", "holds", "remember", "set_rates"]
-
-#: Of fewer classes all are followed, and so are those that cross more than two links: to sum up
-#: what each of these did takes as long.
-_MANY = 2048
 
 #: How much the level of a link, or the weight of a coflow's flows, may grow over a stretch.
 _GROWS = 2.0
@@ -47,7 +43,7 @@ def set_rates(parts):
 def begin(parts, now):
     """Begin a stretch, all rates being known: bring what is to be followed to the front."""
     row, gap, rate, floor = parts.state[0], parts.gap, parts.rate, parts.floor
-    if row.classes < _MANY or row.reach == 0.0 or parts.path.shape[1] != 2:
+    if row.classes < MANY or row.reach == 0.0 or parts.past.shape[1] == 0:
         return
     row.horizon = now + row.reach
     most = _GROWS * _GROWS * row.reach

@@ -11,10 +11,12 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place
 
-__all__ = ["cross", "enter", "split_anew", "sum_up", "take_sums"]
+__all__ = ["cross", "enter", "see_weight", "split_anew", "sum_up", "take_sums"]
 
-#: After so many changes a table of weights that are not all 1 is summed up anew.
+#: After so many changes a table of weights that are not all 1 is summed up anew; and after any if
+#: the heavy ones are so many times the light ones that their traces would count.
 _OFTEN = 64
+_APART = 1e5
 
 
 @in_place
@@ -62,8 +64,16 @@ def split_anew(parts, coflows):
             before = parts.units[coflow.unit]
             parts.units[coflow.unit] = coflow.split / coflow.open
             row.holds = 0.0
+            see_weight(row, parts.units[coflow.unit])
             if len(parts.common):
                 _enter_all(parts, coflow, parts.units[coflow.unit] - before)
+
+
+@in_place
+def see_weight(row, weight):
+    """Take note of a weight in use."""
+    row.light = min(row.light, weight)
+    row.heavy = max(row.heavy, weight)
 
 
 @in_place
@@ -80,7 +90,8 @@ def _enter_all(parts, coflow, more):
 @in_place
 def take_sums(parts, yet, count):
     """Write to `yet` what is wanted of each link, and to `count` how many classes want it."""
-    if parts.state[0].changed >= _OFTEN:
+    row = parts.state[0]
+    if row.changed >= _OFTEN or (row.changed and row.heavy > _APART * row.light):
         sum_up(parts)
     links, common = parts.links, parts.common
     two_sided = True
@@ -128,7 +139,9 @@ def sum_up(parts):
         for other in range(len(parts.common)):
             parts.common[link, other] = 0.0
             parts.pairs[link, other] = 0
+    row.light, row.heavy = np.inf, 0.0
     for c in range(row.classes):
+        see_weight(row, parts.units[parts.unit_of[c]])
         cross(parts, c, 1)
         enter(parts, c, parts.units[parts.unit_of[c]] * parts.classes[c].flows)
     row.changed = 0
