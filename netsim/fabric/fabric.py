@@ -240,8 +240,7 @@ class Fabric:
         """Let bytes flow at the rates in force; return how many coflows have finished by now."""
         carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
         finished, flows = self.table.advance(max(now - start, 0.0), now, slack, carried)
-        if flows:
-            self._happened |= _FLOW_DONE
+        self._happened |= _FLOW_DONE if flows else 0
         if self._observer is not None:
             self._observer.moved(start, now, carried)
         return finished
