@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from netsim.experiments.store import load_result
     from netsim.fabric.policy import Allocation, Allocator, Event
     from netsim.fabric.service import Service
+    from netsim.fabric.turns import Turns
     from netsim.fabric.view import FabricView
     from netsim.jobs.patterns import PATTERNS, Pattern
     from netsim.model import Flow, Flows, JobSpec, Stage, Workload
@@ -85,6 +86,7 @@ _HOME = {
     "netsim.experiments.store": ("load_result",),
     "netsim.fabric.policy": ("Allocation", "Allocator", "Event"),
     "netsim.fabric.service": ("Service",),
+    "netsim.fabric.turns": ("Turns",),
     "netsim.fabric.view": ("FabricView",),
     "netsim.jobs.patterns": ("PATTERNS", "Pattern"),
     "netsim.model": ("Flow", "Flows", "JobSpec", "Stage", "Workload"),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
 from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
+from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
 
 __all__ = ["LCCF", "AaloLBSF", "JobSRPT"]
@@ -17,7 +18,8 @@ __all__ = ["LCCF", "AaloLBSF", "JobSRPT"]
 WORK_CONSERVATION = ("capped", "greedy", "none", "shared_uniform")
 
 
-def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: str) -> Allocation:
+def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: str, by: str
+                ) -> Allocation:
     """Give the first coflow its LP rates, and what is left to the others.
 
     Parameters
@@ -25,24 +27,28 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
     view : FabricView
     order : ndarray of int, shape (coflows,)
         The first to be served first.
+    by : str
+        By what they are in order; see `Turns`.
     work_conservation : {"greedy", "none", "capped", "shared_uniform"}
         ``"greedy"``: in order, each the largest share up to 1 that still fits; ``"capped"``:
         likewise, but up to 1/(n-1); ``"shared_uniform"``: all others the largest common
         share; ``"none"``: nothing.
     """
     first, count = order[0], len(order)
+    # Turns are of jobs, the order is of coflows.
+    turns = Turns(by, work_conservation) if view.jobs == count else None
     if work_conservation == "greedy":
-        return Allocation(shares=view.greedy(order))
+        return Allocation(shares=view.greedy(order), turns=turns)
     if work_conservation == "capped":
         limit = np.full(count, 1 / max(count - 1, 1))
         limit[first] = 1.0
-        return Allocation(shares=view.greedy(order, limit))
+        return Allocation(shares=view.greedy(order, limit), turns=turns)
     shares = np.zeros(count)
     shares[first] = 1.0
     if work_conservation == "shared_uniform" and count > 1:
         others = 1.0 - shares
         shares += others * min(view.common_factor(others, base=shares), 1.0)
-    return Allocation(shares=shares)
+    return Allocation(shares=shares, turns=turns)
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class AaloLBSF(Allocator):
     def allocate(self, view: FabricView) -> Allocation:
         """Return LP rates for the first job; see `Allocator.allocate`."""
         order = np.lexsort((view.job, view.job_attained))
-        return serve_first(view, order, self.work_conservation)
+        return serve_first(view, order, self.work_conservation, "attained")
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ class LCCF(Allocator):
     def allocate(self, view: FabricView) -> Allocation:
         """Return LP rates for the first job; see `Allocator.allocate`."""
         order = np.lexsort((view.job, view.job_attained, view.job_completed))
-        return serve_first(view, order, self.work_conservation)
+        return serve_first(view, order, self.work_conservation, "completed")
 
 
 @dataclass(frozen=True)
@@ -112,4 +118,4 @@ class JobSRPT(Allocator):
         active = np.zeros(int(view.job.max()) + 1)
         np.add.at(active, view.job, view.gamma)
         order = np.lexsort((view.job, view.job_ahead_s + active[view.job]))
-        return Allocation(shares=view.greedy(order))
+        return serve_first(view, order, "greedy", "ahead")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from netsim.allocators.options import check_choice
 from netsim.errors import InputError
 from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
 
 __all__ = ["Parrot"]
@@ -74,14 +75,15 @@ class Parrot(Allocator):
         shares = np.full(len(view), (1 - theta) / max(len(view) - 1, 1))
         shares[order[0]] = theta
         note = {"theta": theta, "job": int(view.job[order[0]])}
-        if self.work_conservation == "none":
-            return Allocation(shares=shares, note=note)
         if self.work_conservation == "per_flow":
             return Allocation(view.stretch_flows(view.lp_rates(shares)), note=note)
+        turns = Turns("average", self.work_conservation, self.theta_max)
+        if self.work_conservation == "none":
+            return Allocation(shares=shares, turns=turns, note=note)
         shares *= min(view.common_factor(shares), 1 / shares.max())
         if self.work_conservation == "backfill":
             shares = view.greedy(order, base=shares)
-        return Allocation(shares=shares, note=note)
+        return Allocation(shares=shares, turns=turns, note=note)
 
     def theta(self, view: FabricView) -> float:
         """Return the occupancy of the inferred job (Eq. 10); 1 where it is alone."""

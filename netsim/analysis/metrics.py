@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.experiments.recorded import columns_of
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -84,9 +86,9 @@ def summarise(result: Result) -> dict[str, Any]:
     found: dict[str, Any] = {"jobs": len(jobs), "jobs_finished": len(done)}
     found |= times(jobs["jct_s"], "jct")
     found["lower_bound_total_s"] = float(done["lower_bound_s"].sum())
-    if result.coflows is not None:
-        found |= times(result.coflows["cct_s"], "cct") | deadlines(
-            result.coflows, result.run.get("overdue", 0))
+    coflows = columns_of(result, "coflows", ("cct_s", "finish_s", "deadline_s"))
+    if coflows is not None:
+        found |= times(coflows["cct_s"], "cct") | deadlines(coflows, result.run.get("overdue", 0))
     makespan = done["finish_s"].max() - jobs["arrival_s"].min() if len(done) else float("nan")
     found["makespan_s"] = float(makespan)
     found["coflows"] = int(jobs["coflows"].sum())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from netsim.analysis.comparison import check_baseline, improvement_on, table_of
 from netsim.errors import InputError, NetsimError, SpecError, UnknownNameError
 from netsim.experiments.files import load_experiment
 from netsim.experiments.progress import show_progress
-from netsim.experiments.result import Result
+from netsim.experiments.result import Result, with_spec
 from netsim.experiments.simulate import as_network, as_workload, simulate
 from netsim.experiments.spec import Experiment
 from netsim.experiments.store import save_comparison
@@ -239,7 +239,7 @@ def compare_experiment(experiment: Experiment | str | Path, *,
                        [table.given for table in tables], progress=progress,
                        baseline=experiment.compare.baseline, **experiment.settings)
     specs = [experiment.single(table).resolved() for table in tables]
-    results = {label: replace(result, spec=spec) for (label, result), spec
+    results = {label: with_spec(result, spec) for (label, result), spec
                in zip(compared.results.items(), specs, strict=True)}
     return Comparison(results, experiment.resolved(), compared.baseline)
 

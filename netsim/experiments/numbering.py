@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.jobs.patterns import make_pattern
 from netsim.model import JobSpec, Stage, Workload
 
 __all__ = ["CoflowNumbers"]
+
+Ints = int | NDArray[np.int64]
 
 
 class CoflowNumbers:
@@ -27,18 +28,21 @@ class CoflowNumbers:
     ----------
     total : int
         How many coflows there will be, stages without flows included.
+    job_ids, stages, coflows : ndarray of int, shape (jobs,)
+        The id of each job, how many stages an iteration of it has, and all of them.
     """
 
     def __init__(self, workload: Workload) -> None:
         self._jobs = workload.jobs
-        self._stages = _stage_counts(workload)
-        counts = [stages * job.iterations
-                  for stages, job in zip(self._stages, self._jobs, strict=True)]
-        *self._first, self.total = accumulate(counts, initial=0)
+        self.job_ids = np.array([job.id for job in workload], np.int64)
+        self.stages = np.array(_stage_counts(workload), np.int64)
+        self.coflows = self.stages * [job.iterations for job in workload]
+        self._first = np.cumsum(self.coflows) - self.coflows
+        self.total = int(self.coflows.sum())
         taken = sorted(stage.coflow_id for job in workload for stage in job.stages
                        if stage.coflow_id is not None)
         # How many free numbers lie below each that is taken.
-        self._free_below = [number - k for k, number in enumerate(taken)]
+        self._free_below = np.array(taken, np.int64) - np.arange(len(taken))
 
     def number(self, job: int, iteration: int, stages: tuple[Stage, ...], stage: int) -> int:
         """Return the id of a coflow.
@@ -62,13 +66,26 @@ class CoflowNumbers:
         own = stages[stage].coflow_id
         if own is not None:
             return own
-        count = self._stages[job]
-        if len(stages) != count:
-            raise InputError(f"job {self._jobs[job].id}: its pattern draws {len(stages)} stages in "
+        self.check_stages(job, iteration, len(stages))
+        return int(self.free(job, iteration, stage))
+
+    def check_stages(self, job: int, iteration: int, stages: int) -> None:
+        """Refuse an iteration that has not as many stages as were counted.
+
+        Raises
+        ------
+        InputError
+            If it has not.
+        """
+        if stages != (count := int(self.stages[job])):
+            raise InputError(f"job {self._jobs[job].id}: its pattern draws {stages} stages in "
                              f"iteration {iteration}, where it drew {count} before; their number "
                              "must depend on the ranks alone")
-        free = self._first[job] + iteration * count + stage
-        return free + bisect_right(self._free_below, free)
+
+    def free(self, job: Ints, iteration: Ints, stage: Ints) -> NDArray[np.int64]:
+        """Return the ids of coflows that have none of their own; see `number`."""
+        free = np.asarray(self._first[job] + iteration * self.stages[job] + stage, np.int64)
+        return free + np.searchsorted(self._free_below, free, "right")
 
 
 def _stage_counts(workload: Workload) -> list[int]:

@@ -1,81 +1,39 @@
-"""Collects what happens in a run, row by row, into data frames."""
+"""Collects what happens in a run: it notes as little as it can at once, and packs it later."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.checks import check_sequence
 from netsim.errors import UnknownNameError
+from netsim.experiments.line_notes import LineNotes
 from netsim.experiments.numbering import CoflowNumbers
+from netsim.experiments.packing import DTYPES, Coflows, Ended, link_rows
+from netsim.experiments.recorded import Recorded
+from netsim.experiments.rows import Notes, Rows
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.policy import Allocation
+from netsim.fabric.records import COFLOW, FLOW
 from netsim.fabric.transfer import Transfer
 from netsim.jobs.process import JobProcess
-from netsim.model import JobSpec
+from netsim.model import Stage
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["RECORDS", "Recorder", "Rows"]
+__all__ = ["RECORDS", "Recorder"]
 
 #: What can be recorded; jobs always are.
 RECORDS = ("coflows", "decisions", "flows", "jobs", "links")
 
-_COLUMNS: dict[str, list[tuple[str, str]]] = {
-    "coflows": [("coflow", "i8"), ("job", "i8"), ("iteration", "i8"), ("stage", "i4"),
-                ("valid_s", "f8"), ("start_s", "f8"), ("finish_s", "f8"), ("cct_s", "f8"),
-                ("bytes", "f8"), ("longest_bytes", "f8"), ("width", "i8"), ("gamma_s", "f8"),
-                ("deadline_s", "f8")],
-    "flows": [("coflow", "i8"), ("job", "i8"), ("flow", "i8"), ("src", "i8"), ("dst", "i8"),
-              ("bytes", "f8"), ("valid_s", "f8"), ("finish_s", "f8")],
-    "links": [("start_s", "f8"), ("end_s", "f8"), ("link", "i8"), ("bytes", "f8"),
-              ("capacity", "f8")],
-    "decisions": [("time_s", "f8"), ("jobs", "i8"), ("coflows", "i8"), ("flows", "i8")],
-}
+_SORT_BY = {"coflows": ("coflow", "valid_s"), "flows": ("coflow", "flow")}
 
-
-class Rows:
-    """A table that grows: rows are tuples at first and packed arrays soon after.
-
-    Parameters
-    ----------
-    columns : list of (name, dtype)
-    """
-
-    _CHUNK = 8192
-
-    def __init__(self, columns: list[tuple[str, str]]) -> None:
-        self._dtype = np.dtype(columns)
-        self._packed: list[NDArray[Any]] = []
-        self._loose: list[tuple[Any, ...]] = []
-
-    def append(self, row: tuple[Any, ...]) -> None:
-        """Add one row."""
-        self._loose.append(row)
-        if len(self._loose) == self._CHUNK:
-            self._pack()
-
-    def extend(self, rows: NDArray[Any]) -> None:
-        """Add an array of rows."""
-        self._pack()
-        self._packed.append(rows)
-
-    def _pack(self) -> None:
-        if self._loose:
-            self._packed.append(np.array(self._loose, self._dtype))
-            self._loose = []
-
-    def frame(self) -> pd.DataFrame:
-        """Return the rows as a data frame."""
-        import pandas as pd
-
-        self._pack()
-        rows = np.concatenate([np.empty(0, self._dtype), *self._packed])
-        return pd.DataFrame({name: rows[name].copy() for name in self._dtype.names or ()})
+#: How much is noted before it is packed, in rows that are kept until then; a coflow counts for
+#: its flows and for some more, a decision for one.
+_MOST_NOTED, _OF_COFLOW = 1 << 17, 32
+_MOST_DECISIONS = 1 << 13
 
 
 class Recorder:
@@ -90,16 +48,17 @@ class Recorder:
     numbers : CoflowNumbers
         Gives coflows their ids.
     capacity : ndarray of float, shape (links,)
-        Bytes per second that each link has at first; whoever changes one keeps it up to date.
+        Bytes per second that each link has at first.
 
     Attributes
     ----------
-    capacity : ndarray of float, shape (links,)
     coflows_done, jobs_done : int
     bytes_of_job, coflows_of_job, finish_s : ndarray, shape (jobs,)
-        What each job has sent, in how many coflows, and when it ended; NaN before.
+        What each job has sent, in how many coflows, and when it ended; NaN before. Up to date
+        after `pack`.
     start_s : ndarray, shape (jobs,)
-        When jobs of a single coflow that have completed began to send; NaN for others.
+        When jobs that are lines began to send, of which a coflow has completed; NaN for others.
+        As above.
 
     Raises
     ------
@@ -112,153 +71,212 @@ class Recorder:
         for name in check_sequence(record, str, "record", "names"):
             if name not in RECORDS:
                 raise UnknownNameError("record", name, RECORDS)
-        self.rows = {name: Rows(_COLUMNS[name]) for name in RECORDS
-                     if name in record and name != "jobs"}
-        self.capacity = capacity.copy()
         self.coflows_done = 0
         self.jobs_done = 0
         self.bytes_of_job = np.zeros(jobs)
         self.coflows_of_job = np.zeros(jobs, np.int64)
         self.start_s = np.full(jobs, np.nan)
         self.finish_s = np.full(jobs, np.nan)
-        self.notes: list[dict[str, float]] = []
+        self._rows = {name: Rows(DTYPES[name]) for name in RECORDS
+                      if name in record and name != "jobs"}
+        self._keeps_flows = "flows" in self._rows
+        self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
         self._numbers = numbers
+        self._lines = LineNotes(numbers)
+        self._capacity = capacity.copy()
         self._stages: dict[str, int] = {}
-        self._flows_of: dict[Transfer, NDArray[Any]] = {}
+        self._ended: list[Ended] = []
+        self._flows_of: dict[Transfer, bytes] = {}
+        self._of_lines: list[tuple[NDArray[Any], list[bytes]]] = []
+        self._noted = 0
+        self._decisions: list[tuple[float, int, int, int]] = []
+        self._noted_by_policy: list[dict[str, float]] = []
+        self._notes = Notes()
+        self._moves: list[tuple[float, float, NDArray[np.float64]]] = []
+        self._most_moves = max(_MOST_NOTED // max(len(capacity), 1), 1)
 
     @property
     def watches_fabric(self) -> bool:
-        """Whether it needs to be told of every decision and movement."""
-        return not {"decisions", "flows", "links"}.isdisjoint(self.rows)
+        """Whether it needs to be told of what happens there."""
+        return not {"decisions", "flows", "links"}.isdisjoint(self._rows)
+
+    @property
+    def follows_decisions(self) -> bool:
+        """Whether every decision is to be one of its own, even where one would stand."""
+        return not {"decisions", "links"}.isdisjoint(self._rows)
 
     @property
     def follows_rates(self) -> bool:
         """Whether it needs intervals of constant rates."""
-        return "links" in self.rows
+        return "links" in self._rows
 
-    # --- from jobs -------------------------------------------------------------------
+    # --- what is noted at once: tuples, for a run may have millions of them ---------------
 
     def coflow_finished(self, job: JobProcess, stage: int, transfer: Transfer, finish: float
                         ) -> None:
         """Take note of a completed coflow."""
-        demand = transfer.demand
         self.coflows_done += 1
-        self.bytes_of_job[job.index] += demand.nbytes
-        self.coflows_of_job[job.index] += 1
-        if "coflows" not in self.rows and "flows" not in self.rows:
-            return
         stages = job.graph.stages
-        coflow = self._numbers.number(job.index, job.iteration, stages, stage)
-        if "coflows" in self.rows:
-            name = self._stages.setdefault(stages[stage].name, len(self._stages))
-            self.rows["coflows"].append((
-                coflow, job.plan.spec.id, job.iteration, name, transfer.valid_s,
-                transfer.start_s, finish, finish - transfer.valid_s, demand.nbytes,
-                float(demand.coflows["longest"][0]), len(demand.flows), demand.gamma,
-                transfer.valid_s + demand.deadline_s))
-        if "flows" in self.rows:
-            self._add_flows(coflow, job.plan.spec.id, transfer)
+        self._ended.append((job.index, job.iteration, stages, stage, self._name(stages[stage]),
+                            transfer, finish))
+        self._note(_OF_COFLOW + len(transfer.demand.flows))
 
-    def _add_flows(self, coflow: int, job: int, transfer: Transfer) -> None:
-        flows = self._flows_of.pop(transfer, None)
-        if flows is not None:
-            self._note_flows(coflow, job, transfer.valid_s, transfer.finish_s, flows)
-
-    def _note_flows(self, coflow: int, job: int, valid_s: float, finish_s: float,
-                    flows: NDArray[Any]) -> None:
-        rows = np.empty(len(flows), _COLUMNS["flows"])
-        rows["coflow"], rows["job"], rows["valid_s"] = coflow, job, valid_s
-        rows["flow"], rows["bytes"] = flows["index"], flows["size"]
-        rows["src"], rows["dst"] = flows["src"], flows["dst"]
-        rows["finish_s"] = np.where(flows["remaining"] > 0, finish_s, flows["finish"])
-        self.rows["flows"].extend(rows)
+    def _note(self, rows: int) -> None:
+        self._noted += rows
+        if self._noted > _MOST_NOTED:
+            self._pack_coflows()
 
     def job_finished(self, job: JobProcess) -> None:
         """Take note of a completed job."""
         self.jobs_done += 1
         self.finish_s[job.index] = job.finish_s
 
-    def singles_finished(self, jobs: Sequence[JobSpec], done: NDArray[Any], flows: NDArray[Any]
-                         ) -> None:
-        """Take note of jobs that had a single coflow, and have completed with it.
+    def line_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
+        """Take note of a job that the fabric goes through by itself.
 
         Parameters
         ----------
-        jobs : sequence of JobSpec
-        done : ndarray of COFLOW, one per job
+        job : int
+            Numbered by (arrival, id).
+        stages : sequence of Stage
+            In the order that they send.
+        places : sequence of int
+            The place of each in the job's list.
+
+        Raises
+        ------
+        InputError
+            If there are not as many stages as were counted; see `CoflowNumbers`.
+        """
+        self._numbers.check_stages(job, 0, len(stages))
+        self._lines.begin(job, stages, places, [self._name(stage) for stage in stages])
+
+    def _name(self, stage: Stage) -> int:
+        return self._stages.setdefault(stage.name, len(self._stages))
+
+    def of_lines_finished(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
+        """Take note of coflows of lines that have completed.
+
+        Parameters
+        ----------
+        done : ndarray of COFLOW
+            Kept.
         flows : ndarray of FLOW
             Theirs, and others.
         """
-        index = done["job"]
+        sent: list[bytes] = []
+        if self._keeps_flows:
+            sent = [flows[first:first + count].tobytes() for first, count
+                    in zip(done["flow"].tolist(), done["flows"].tolist(), strict=True)]
         self.coflows_done += len(done)
-        self.jobs_done += len(done)
-        self.bytes_of_job[index] = done["total"]
-        self.coflows_of_job[index] = 1
-        self.start_s[index], self.finish_s[index] = done["start"], done["last"]
-        if "coflows" not in self.rows and "flows" not in self.rows:
-            return
-        coflows = [self._numbers.number(k, 0, tuple(job.stages), 0)
-                   for k, job in zip(index.tolist(), jobs, strict=True)]
-        if "coflows" in self.rows:
-            rows = np.zeros(len(done), _COLUMNS["coflows"])
-            rows["coflow"], rows["job"] = coflows, [job.id for job in jobs]
-            rows["stage"] = [self._stages.setdefault(job.stages[0].name, len(self._stages))
-                             for job in jobs]
-            for name, known_as in (("valid_s", "valid"), ("start_s", "start"), ("finish_s", "last"),
-                                   ("bytes", "total"), ("longest_bytes", "longest"),
-                                   ("width", "flows"), ("gamma_s", "alone"),
-                                   ("deadline_s", "deadline")):
-                rows[name] = done[known_as]
-            rows["cct_s"] = done["last"] - done["valid"]
-            self.rows["coflows"].extend(rows)
-        if "flows" in self.rows:
-            for coflow, job, row in zip(coflows, jobs, done, strict=True):
-                own = flows[row["flow"]:row["flow"] + row["flows"]]
-                self._note_flows(coflow, job.id, row["valid"], row["last"], own)
-
-    # --- from the fabric -------------------------------------------------------------
-
-    def decided(self, now: float, fabric: Fabric, allocation: Allocation) -> None:
-        """Take note of a decision and of what the policy inferred."""
-        if "decisions" in self.rows:
-            coflows = fabric.table.coflows
-            self.rows["decisions"].append((now, len(np.unique(coflows["job"])), len(coflows),
-                                           int(coflows["open"].sum())))
-            self.notes.append(dict(allocation.note or {}))
-
-    def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
-        """Take note of the bytes that each link carried between two instants."""
-        if "links" in self.rows:
-            busy = np.flatnonzero(carried)
-            rows = np.empty(len(busy), _COLUMNS["links"])
-            rows["start_s"], rows["end_s"] = start, now
-            rows["link"], rows["bytes"], rows["capacity"] = busy, carried[busy], self.capacity[busy]
-            self.rows["links"].extend(rows)
+        last = done["order"] + 1 == self._numbers.coflows[done["job"]]
+        self.jobs_done += int(np.count_nonzero(last))
+        self._of_lines.append((done, sent))
+        self._note(_OF_COFLOW * len(done) + sum(map(len, sent)) // FLOW.itemsize)
 
     def flows_finished(self, transfer: Transfer, flows: NDArray[Any]) -> None:
         """Keep a completed coflow's flows until its job says which coflow it was."""
-        if "flows" in self.rows:
-            self._flows_of[transfer] = flows.copy()
+        if self._keeps_flows:
+            self._flows_of[transfer] = flows.tobytes()
 
-    # --- results ---------------------------------------------------------------------
+    def decided(self, now: float, fabric: Fabric, allocation: Allocation) -> None:
+        """Take note of a decision and of what the policy inferred."""
+        if "decisions" in self._rows:
+            table = fabric.table
+            self._decisions.append((now, table.active_jobs, len(table.coflows),
+                                    np.add.reduce(table.coflows["open"])))
+            self._noted_by_policy.append(dict(allocation.note or {}))
+            if len(self._decisions) == _MOST_DECISIONS:
+                self._pack_decisions()
 
-    def frame(self, name: str, link_names: Sequence[str]) -> pd.DataFrame | None:
-        """Return one table, or None if it was not recorded."""
-        if name not in self.rows:
+    def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
+        """Take note of the bytes that each link carried between two instants; keeps the array."""
+        if "links" in self._rows:
+            self._moves.append((start, now, carried))
+            if len(self._moves) == self._most_moves:
+                self._pack_moves()
+
+    def set_capacity(self, link: int, capacity: float) -> None:
+        """Take note of a link's capacity from now on, in bytes per second."""
+        self._pack_moves()
+        self._capacity[link] = capacity
+
+    # --- what becomes of it, many at a time -----------------------------------------------
+
+    def pack(self) -> None:
+        """Bring everything up to date."""
+        self._pack_coflows()
+        self._pack_decisions()
+        self._pack_moves()
+
+    def _pack_coflows(self) -> None:
+        self._noted = 0
+        ended, self._ended = self._ended, []
+        of_lines, self._of_lines = self._of_lines, []
+        if ended:
+            self._pack_ended(ended)
+        if of_lines:
+            self._pack_of_lines(of_lines)
+
+    def _pack_ended(self, ended: Sequence[Ended]) -> None:
+        index = np.array([noted[0] for noted in ended])
+        np.add.at(self.bytes_of_job, index, [noted[5].demand.nbytes for noted in ended])
+        np.add.at(self.coflows_of_job, index, 1)
+        if self._keeps_coflows:
+            sent = [self._flows_of.pop(noted[5], b"") for noted in ended]
+            self._keep(Coflows.ended(ended, self._numbers), sent)
+
+    def _pack_of_lines(self, of_lines: Sequence[tuple[NDArray[Any], list[bytes]]]) -> None:
+        done = np.frombuffer(b"".join([rows.tobytes() for rows, _ in of_lines]), COFLOW)
+        job, order = done["job"], done["order"]
+        np.add.at(self.bytes_of_job, job, done["total"])
+        np.add.at(self.coflows_of_job, job, 1)
+        first, last = order == 0, order + 1 == self._numbers.coflows[job]
+        self.start_s[job[first]] = done["start"][first]
+        self.finish_s[job[last]] = done["last"][last]
+        if self._keeps_coflows:
+            sent = [each for _, sent in of_lines for each in sent]
+            self._keep(Coflows.of_lines(done, self._lines.describe(done)), sent)
+
+    def _keep(self, coflows: Coflows, sent: Sequence[bytes]) -> None:
+        if "coflows" in self._rows:
+            self._rows["coflows"].extend(coflows.rows)
+        if self._keeps_flows:
+            self._rows["flows"].extend(coflows.flow_rows(sent))
+
+    def _pack_decisions(self) -> None:
+        if self._decisions:
+            self._rows["decisions"].extend(np.array(self._decisions, DTYPES["decisions"]))
+            self._notes.extend(self._noted_by_policy)
+            self._decisions, self._noted_by_policy = [], []
+
+    def _pack_moves(self) -> None:
+        if self._moves:
+            self._rows["links"].extend(link_rows(self._moves, self._capacity))
+            self._moves = []
+
+    # --- results --------------------------------------------------------------------------
+
+    def table(self, name: str, link_names: Sequence[str]) -> Recorded | None:
+        """Return one table, or None if it was not recorded; `pack` comes before."""
+        if name not in self._rows:
             return None
-        import pandas as pd
-
-        frame = self.rows[name].frame()
+        categories = {"coflows": ("stage", list(self._stages)), "links": ("link", link_names)}
+        converted: dict[str, Callable[[NDArray[Any]], Any]] = {}
+        if name in categories:
+            column, names = categories[name]
+            converted[column] = partial(_categories, names)
         if name == "coflows":
-            names = pd.Index(list(self._stages))
-            frame["stage"] = pd.Categorical.from_codes(frame["stage"].to_numpy(np.int64), names)
-            frame["deadline_s"] = frame["deadline_s"].where(np.isfinite(frame["deadline_s"]))
-            frame = frame.sort_values(["coflow", "valid_s"], kind="stable", ignore_index=True)
-        elif name == "flows":
-            frame = frame.sort_values(["coflow", "flow"], kind="stable", ignore_index=True)
-        elif name == "links":
-            frame["link"] = pd.Categorical.from_codes(frame["link"].to_numpy(np.int64),
-                                                      pd.Index(link_names))
-        elif name == "decisions":
-            frame = pd.concat([frame, pd.DataFrame(self.notes, index=frame.index)], axis=1)
-        return frame
+            converted["deadline_s"] = _finite
+        return Recorded(self._rows[name], _SORT_BY.get(name, ()), converted,
+                        self._notes.columns() if name == "decisions" else {})
+
+
+def _categories(names: Sequence[str], codes: NDArray[Any]) -> Any:
+    import pandas as pd
+
+    return pd.Categorical.from_codes(codes.astype(np.int64), pd.Index(names))
+
+
+def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(np.isfinite(values), values, np.nan)

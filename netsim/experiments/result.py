@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.analysis.metrics import summarise
+from netsim.experiments.recorded import Recorded
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Result"]
+__all__ = ["Result", "with_spec"]
 
 
 @dataclass(frozen=True)
 class Result:
     """The records of one run.
+
+    A table may be given as `Recorded`; it becomes a data frame when it is first looked at.
 
     Attributes
     ----------
@@ -74,3 +77,29 @@ class Result:
         done = int(self.jobs["finish_s"].notna().sum())
         return (f"<Result of {self.run['allocator']['name']} on {self.run['workload']}: "
                 f"{done} of {len(self.jobs)} jobs, total JCT {self.jobs['jct_s'].sum():.6g} s>")
+
+
+class _Table:
+    """A field of `Result` whose data frame is made when it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, result: Result, _: type) -> pd.DataFrame | None:
+        table = result.__dict__[self._name]
+        if isinstance(table, Recorded):
+            table = result.__dict__[self._name] = table.frame()
+        return table
+
+    def __set__(self, result: Result, table: pd.DataFrame | Recorded | None) -> None:
+        result.__dict__[self._name] = table
+
+
+# Not in the class's body, where a dataclass would take them for defaults.
+for _name in ("coflows", "flows", "links", "decisions"):
+    setattr(Result, _name, _Table(_name))
+
+
+def with_spec(result: Result, spec: Mapping[str, Any]) -> Result:
+    """Return a result with another spec; unlike `dataclasses.replace`, it makes no data frames."""
+    return Result(**(vars(result) | {"spec": spec}))

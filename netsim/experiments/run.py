@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from netsim.experiments.files import load_experiment
-from netsim.experiments.result import Result
+from netsim.experiments.result import Result, with_spec
 from netsim.experiments.simulate import simulate
 from netsim.experiments.spec import Experiment
 
@@ -40,7 +39,7 @@ def run_experiment(experiment: Experiment | str | Path, *,
     alone = experiment.single()
     result = simulate(alone.network.built, alone.workload.built,
                       allocator=alone.allocator.given, progress=progress, **alone.settings)
-    return replace(result, spec=alone.resolved())
+    return with_spec(result, alone.resolved())
 
 
 run = run_experiment

@@ -38,6 +38,9 @@ __all__ = ["CapacityEvent", "as_network", "as_workload", "simulate"]
 
 _REPORT_EVERY = 4096
 
+#: After all else at its instant, the fabric's decision included.
+_LAST = 3
+
 
 @dataclass(frozen=True)
 class CapacityEvent:
@@ -175,12 +178,15 @@ class _Run:
         self.most_capacity = network.capacity.copy()
         for _, link, capacity in changes:
             self.most_capacity[link] = max(self.most_capacity[link], capacity)
+        finished = self.recorder.of_lines_finished
         self.singles = SingleCoflows(workload.jobs, self._place, network, self.most_capacity,
-                                     self._singles_finished, self._at)
+                                     finished, self._at)
+        for index in self.singles.members:
+            self.recorder.line_begun(index, workload.jobs[index].stages, (0,))
         self.fabric = Fabric(
             self.env, network, allocator, [job.arrival_s for job in workload],
             observe_interval=self.interval, check=check, source=self.singles,
-            observer=self.recorder if self.recorder.watches_fabric else None)
+            observer=self.recorder if self.recorder.watches_fabric else None, completed=finished)
         for at, link, capacity in sorted(changes, key=lambda change: change[0]):
             self._at(at, partial(self._change, link, capacity))
         self.jobs = [JobProcess(self.env, self.fabric, index, job.arrival_s, self._plan,
@@ -193,7 +199,7 @@ class _Run:
 
     def _change(self, link: int, capacity: float) -> None:
         self.fabric.set_capacity(link, capacity)
-        self.recorder.capacity[link] = capacity
+        self.recorder.set_capacity(link, capacity)
 
     def _plan(self, index: int) -> JobPlan:
         job = self.workload.jobs[index]
@@ -203,14 +209,11 @@ class _Run:
     def _place(self, job: JobSpec) -> NDArray[np.int64]:
         return place_randomly(job, self.network, self.seed)
 
-    def _singles_finished(self, rows: NDArray[Any], flows: NDArray[Any]) -> None:
-        self.recorder.singles_finished([self.workload.jobs[k] for k in rows["job"]], rows, flows)
-
     def go(self, limit: float, report: Callable[[int, int], None]) -> None:
         """Step until every job is done, or until `limit`."""
         env, recorder, jobs = self.env, self.recorder, len(self.workload)
         if limit < math.inf:
-            env.timeout(limit)  # so that the fabric does not run ahead of it
+            self._end_at(limit)
         told = 0
         while recorder.jobs_done < jobs and env.peek() <= limit:
             try:
@@ -225,6 +228,12 @@ class _Run:
             self.fabric.catch_up()
             self.stopped_at_s = limit
         report(recorder.coflows_done, self.numbers.total)
+
+    def _end_at(self, limit: float) -> None:
+        """See that the fabric does not run ahead of the end, even if it decides right then."""
+        end = simpy.Event(self.env)
+        end._ok, end._value = True, None
+        self.env.schedule(end, _LAST, limit - self.env.now)  # type: ignore[arg-type]
 
     def _stalled(self) -> StalledError:
         pending = self.fabric.pending()
@@ -249,7 +258,8 @@ class _Run:
             "decisions": self.fabric.decisions, "simpy_events": self.steps, "wall_s": wall_s,
             "overdue": self._overdue(), "counts": dict(self.allocator.counts),
         }
-        tables: dict[str, Any] = {name: self.recorder.frame(name, self.network.link_names)
+        self.recorder.pack()
+        tables: dict[str, Any] = {name: self.recorder.table(name, self.network.link_names)
                   for name in ("coflows", "flows", "links", "decisions")}
         return Result(jobs=self._jobs_frame(), run=run, **tables)
 
@@ -263,7 +273,8 @@ class _Run:
         start_s = recorder.start_s.copy()
         lower_bound_s = self.singles.lower_bounds(self.env.now)
         for job in self.jobs:
-            start_s[job.index], lower_bound_s[job.index] = job.start_s, job.lower_bound_s
+            lower_bound_s[job.index] = job.lower_bound_s
+            start_s[job.index] = np.fmin(start_s[job.index], job.start_s)
         frame = pd.DataFrame({
             "job": [spec.id for spec in specs],
             "name": [spec.name for spec in specs],

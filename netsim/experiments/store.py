@@ -23,6 +23,8 @@ import tomli_w
 from netsim._version import __version__
 from netsim.analysis.metrics import OF_RUN, summarise
 from netsim.errors import InputError, OutputError
+from netsim.experiments.csv_files import write_csv
+from netsim.experiments.recorded import Recorded, chunks_of, table_of
 from netsim.experiments.result import Result
 
 __all__ = ["check_writable", "load_result", "save_comparison", "save_result", "whole_folder"]
@@ -106,11 +108,12 @@ def _free(folder: Path, name: str) -> Path:
 def _write_result(result: Result, folder: Path) -> None:
     if result.spec is not None:
         _write_spec(result.spec, folder)
-    tables = {name: table for name in TABLES if (table := getattr(result, name)) is not None}
-    for name, table in tables.items():
-        _write_table(table, folder / f"{name}.csv")
-    columns = {name: {column: _kind(table[column]) for column in table}
-               for name, table in tables.items()}
+    columns = {}
+    for name in TABLES:
+        if (table := table_of(result, name)) is not None:
+            _write_table(table, folder / f"{name}.csv")
+            head = next(table.chunks()) if isinstance(table, Recorded) else table
+            columns[name] = {column: _kind(head[column]) for column in head}
     summary = dict(result.run) | result.summary() | {"tables": columns}
     text = json.dumps(_plain(summary), indent=2, allow_nan=False)
     (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
@@ -121,8 +124,8 @@ def _write_spec(spec: Mapping[str, Any], folder: Path) -> None:
     (folder / "spec.toml").write_text(text + tomli_w.dumps(spec), encoding="utf-8")
 
 
-def _write_table(table: pd.DataFrame, path: Path) -> None:
-    table.to_csv(path, index=False, lineterminator="\n", encoding="utf-8")
+def _write_table(table: pd.DataFrame | Recorded, path: Path) -> None:
+    write_csv(table.chunks() if isinstance(table, Recorded) else chunks_of(table), path)
 
 
 def load_result(folder: str | Path) -> Result:

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from netsim.errors import AllocationError
+from netsim.fabric.ahead import Ahead
 from netsim.fabric.alarm import Alarm
 from netsim.fabric.demand import Demand
 from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.grid import Grid
 from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.referee import Referee
 from netsim.fabric.service import Service
 from netsim.fabric.transfer import Observer, Source, Transfer
+from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
 from netsim.fabric.weights import weigh
 from netsim.network import Topology
 
 __all__ = ["Fabric"]
 
-#: Relative to the observation interval: how late an event may be and still be noticed. What
-#: marks completions is a trifle larger, or rounding could ring for one and not find it.
-_GRID_SLACK = 1e-6
-_NOTICE_SLACK = 1.001 * _GRID_SLACK
-
 _NOTHING = np.empty(0)
-
-#: How often a policy may ask to be woken while flows have rates and not a byte moves.
-_MOST_VAIN = 1000
 
 # Plain integers: or-ing enum members costs more than SimPy's step.
 _COFLOW_VALID, _COFLOW_DONE = int(Event.COFLOW_VALID), int(Event.COFLOW_DONE)
@@ -60,6 +55,9 @@ class Fabric:
         Is told of decisions, carried bytes and finished flows.
     source : Source, optional
         Has coflows that become valid at times known beforehand, besides those submitted.
+    completed : callable, optional
+        Called with the COFLOW rows of some that nobody has submitted, of lines or from the source,
+        when they have completed, and with all FLOW rows.
 
     Attributes
     ----------
@@ -71,7 +69,8 @@ class Fabric:
 
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
                  job_arrivals: Any, *, observe_interval: float = 0.0, check: bool = True,
-                 observer: Observer | None = None, source: Source | None = None) -> None:
+                 observer: Observer | None = None, source: Source | None = None,
+                 completed: Callable[[NDArray[Any], NDArray[Any]], None] | None = None) -> None:
         self.network = network
         self.allocator = allocator
         self.table = FlowTable(network.capacity, job_arrivals)
@@ -83,23 +82,24 @@ class Fabric:
         self._service: Service | None = None
         self._transfers: dict[int, Transfer] = {}
         self._env = env
-        self._interval = observe_interval
+        self._grid = Grid(observe_interval, lambda: env.now)
         self._check = check
+        self._referee = Referee(lambda: env.now, network, allocator, self.table)
+        self._completed = completed or (lambda rows, flows: None)
+        self._ahead = Ahead(self.table, self._completed)
         self._observer = observer
         self._follows_rates = observer is not None and observer.follows_rates
+        self._follows_decisions = observer is not None and observer.follows_decisions
         self._submitted: list[Transfer] = []
         self._source = source
         self._more_to_come = source is not None
         self._happened = 0
         self._moved_to = env.now
-        self._finished = 0
-        self._completing = False
+        self._finished, self._completing = 0, False
         self._alarm = Alarm(env, self._on_alarm)
         self._next = math.inf
         self._revisit_at = math.inf
         self._asks_at = math.inf
-        self._vain = 0
-        self._left_then = b""
         self._expect()
         if self.table.next_arrival <= env.now:
             self._happen(_COFLOW_VALID)
@@ -138,6 +138,28 @@ class Fabric:
             transfer.succeed(transfer)
         return transfer
 
+    def run_line(self, job: int, demands: Sequence[Demand], pauses: Sequence[float], total: int,
+                 due: float) -> None:
+        """Let a job send one coflow after the other, with nobody to wait for them.
+
+        Parameters
+        ----------
+        job : int
+            The job, numbered by (arrival, id).
+        demands : sequence of Demand
+            What its coflows send, over and over; each has something to send.
+        pauses : sequence of float
+            Seconds that pass before each, once the one before has completed.
+        total : int
+            How many coflows there are.
+        due : float
+            When the first becomes valid.
+        """
+        self.table.run_line(job, demands, pauses, total, due)
+        if due <= self._env.now:
+            self._happen(_COFLOW_VALID)
+        self._set_alarm()
+
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity now, in bytes per second; 0 is a failure."""
         self._move()
@@ -165,26 +187,13 @@ class Fabric:
         if not self._completing:
             self._wake(self._env.now)
 
-    def _observed(self, at: float) -> float:
-        """Return the observation instant at which something that happens at `at` is noticed."""
-        if not self._interval:
-            return at
-        instant = math.ceil(at / self._interval - _GRID_SLACK) * self._interval
-        return max(instant, self._env.now)
-
-    def _slack(self) -> float:
-        """Return how long after now something may be due and still count as due now."""
-        return max(_NOTICE_SLACK * self._interval, 4 * math.ulp(self._env.now))
-
     def _wake(self, at: float) -> None:
         """Ask to be woken at `at`, or the observation instant that follows, if not earlier."""
-        self._alarm.set(self._observed(at))
+        self._alarm.set(self._grid.observed(at))
 
     def _on_alarm(self) -> None:
         """Let bytes flow until now; tell jobs what has completed; decide anew."""
         self._move()
-        if self.table.next_arrival <= self._env.now:
-            self._happened |= _COFLOW_VALID
         if self._finished:
             # Jobs answer a completion at this same instant; decide after they all have.
             self._completing = True
@@ -195,7 +204,9 @@ class Fabric:
             if self._env.peek() <= self._env.now:
                 self._wake(self._env.now)
                 return
-        if self._revisit_at <= self._env.now + self._slack():
+        if self.table.next_arrival <= self._env.now:
+            self._happened |= _COFLOW_VALID
+        if self._revisit_at <= self._env.now + self._grid.slack():
             self._happened |= _REVISIT
         if self._happened & self._listens:
             self._decide()
@@ -209,11 +220,11 @@ class Fabric:
         if (at := min(self._next, self._revisit_at)) < math.inf:
             self._wake(at)
         if self._env.now < (arrival := self.table.next_arrival) < math.inf:
-            self._alarm.set(max(self._observed(arrival), arrival))
+            self._alarm.set(max(self._grid.observed(arrival), arrival))
 
     def _expect(self) -> None:
         """Get to know the next coflows that become valid at times known beforehand."""
-        if self._more_to_come and self.table.next_arrival == math.inf:
+        if self._more_to_come and self.table.next_coming == math.inf:
             assert self._source is not None
             coming = self._source.more()
             if coming is None:
@@ -227,7 +238,7 @@ class Fabric:
         """Let bytes flow until now, and count the coflows that have finished."""
         start, now = self._moved_to, self._env.now
         self._moved_to = max(start, now)
-        slack = self._slack()
+        slack = self._grid.slack()
         # What a decision has sped up may end in no time at all.
         if not len(self.table.coflows) or (now <= start and self._next > now + slack):
             return
@@ -261,10 +272,10 @@ class Fabric:
                 self._observer.flows_finished(transfer, flows)
             transfer.complete()
         if alone:
-            assert self._source is not None
-            self._source.finished(rows[alone], self.table.flows)
+            self.table.lines.follow(rows[alone], self._env.now)
+            self._completed(rows[alone], self.table.flows)
         # What nobody waits for, a decision that stands has been carried on from already.
-        carried_on = self._stands and len(alone) == len(rows)
+        carried_on = self._stands and not rows["waited"].any()
         self._happened |= _FLOW_DONE if carried_on else _COFLOW_DONE
 
     # --- decisions -------------------------------------------------------------------
@@ -273,7 +284,7 @@ class Fabric:
         now = self._env.now
         self._admit()
         happened, self._happened = self._happened, 0
-        self._check_progress(happened)
+        self._referee.see_progress(happened == _REVISIT, self._next)
         self._next = self._revisit_at = self._asks_at = math.inf
         if not len(self.table.coflows):
             return
@@ -284,9 +295,10 @@ class Fabric:
             return
         view = FabricView(self.table, now, self.allocator.knows, Event(happened))
         allocation = self.allocator.allocate(view)
-        self._put_in_force(allocation, view)
-        if self._observer is not None:
+        self._referee.check(allocation, view)
+        if self._observer is not None:  # before flows end ahead of the clock
             self._observer.decided(now, self, allocation)
+        self._put_in_force(allocation, view)
 
     def _admit(self) -> None:
         """Let what has become valid be active, in order of (job, stage)."""
@@ -300,66 +312,56 @@ class Fabric:
             self.table.admit(self._env.now)
             self._expect()
 
-    def _check_progress(self, happened: int) -> None:
-        """Refuse a policy that asks to be woken so soon, over and over, that not a byte moves."""
-        self._vain = self._vain + 1 if happened == _REVISIT else 0
-        if self._vain % _MOST_VAIN or happened != _REVISIT:
-            return
-        left, self._left_then = self._left_then, self.table.bytes_left().tobytes()
-        if self._left_then == left and self._next < math.inf:
-            raise self._refuse(f"has asked to be woken {_MOST_VAIN} times in a row, so soon that "
-                               "rates of its own did not move a byte")
-
     def _put_in_force(self, allocation: Allocation, view: FabricView) -> None:
-        if not isinstance(allocation, Allocation):
-            raise self._refuse(f"returned {type(allocation).__name__}, not an Allocation")
         now = self._env.now
-        if not (isinstance(allocation.revisit_at, float | int) and allocation.revisit_at > now):
-            raise self._refuse(f"asks to be woken at {allocation.revisit_at!r} s, "
-                               f"which is not after now, {now!r} s")
-        self._asks_at = self._due(allocation.revisit_at)
+        self._asks_at = self._grid.due(allocation.revisit_at)
         self._revisit_at = self._asks_at
         self._service = allocation.service
-        if view.uses_sizes(allocation):
-            raise self._refuse("returned shares or MADD, which use sizes, but it declares that "
-                               'it knows "sent" only')
         self._runs_ahead = allocation.rates is None and allocation.shares is None
         # Who watches decisions sees one at each event.
         self._stands = (allocation.stands and self._asks_at == math.inf
-                        and not (self._interval or self._observer))
+                        and not (self._grid.interval or self._follows_decisions))
         if self._service is not None:
-            self._shaped("service", self._service.order, len(view))
+            self._referee.shaped("service", self._service.order, len(view))
         elif self._runs_ahead and (wrong := weigh(self.table, allocation, view.flows)):
-            raise self._refuse(wrong)
+            raise self._referee.refuse(wrong)
         if self._runs_ahead:
             self._run_ahead()
             return
         if allocation.shares is not None:
-            given = self._shaped("shares", allocation.shares, len(view))
+            given = self._referee.shaped("shares", allocation.shares, len(view))
             next_flow, next_coflow, link = self.table.apply_shares(given, now, self._check)
         else:
             assert allocation.rates is not None
-            given = self._shaped("rates", allocation.rates, view.flows)
+            given = self._referee.shaped("rates", allocation.rates, view.flows)
             next_flow, next_coflow, link = self.table.apply_rates(given, now, self._check)
         if link != -1:
-            raise self._infeasible(given, link)
-        self._next = self._next_event(next_flow, next_coflow)
+            raise self._referee.infeasible(given, link)
+        if (allocation.turns is not None and self._asks_at == math.inf
+                and not self._follows_decisions):
+            self._referee.see_turns(given, self._ahead.shares(allocation.turns))
+            self._take_turns(allocation.turns, next_coflow)
+        else:
+            self._next = self._next_event(next_flow, next_coflow)
+
+    def _take_turns(self, turns: Turns, next_coflow: float) -> None:
+        """Decide on by the policy's rule, ahead of the clock while nothing else happens."""
+        ahead, until = self._ahead, min(self._env.peek(), self.table.next_coming)
+        ahead.go_on(turns, self._env.now, next_coflow, until, self._grid.interval, self._check)
+        if ahead.link != -1:
+            raise self._referee.infeasible(ahead.last_shares, ahead.link)
+        self._moved_to, self._next = ahead.now, ahead.next_finish
+        self.decisions += ahead.decisions
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._listens & _FLOW_DONE else next_coflow
-
-    def _due(self, at: float) -> float:
-        """Return when something that is due at `at` is seen: later than now in any case."""
-        if at < math.inf and self._observed(at) <= self._env.now:
-            return max(self._env.now + self._interval, math.nextafter(self._env.now, math.inf))
-        return at
 
     def _run_ahead(self) -> None:
         """Share or serve anew at each flow's end, ahead of the clock while nothing else happens."""
         self._happened = 0
         now = self._env.now
         carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
-        stays = self._interval or self._follows_rates
+        stays = self._grid.interval or self._follows_rates
         until = -math.inf if stays else min(self._env.peek(), self._asks_at)
         if self._stands:
             self._moved_to = self._next = now
@@ -376,24 +378,6 @@ class Fabric:
         else:
             self._moved_to, self._next, crossing = self.table.serve_until(
                 self._service, now, until, carried)
-            self._revisit_at = min(self._asks_at, self._due(crossing))
+            self._revisit_at = min(self._asks_at, self._grid.due(crossing))
         if self._observer is not None and self._moved_to > now:
             self._observer.moved(now, self._moved_to, carried)
-
-    def _shaped(self, kind: str, given: NDArray[Any], wanted: int) -> NDArray[Any]:
-        if given.shape != (wanted,):
-            raise self._refuse(f"returned {kind} of shape {given.shape}, not ({wanted},)")
-        return given
-
-    def _infeasible(self, given: NDArray[np.float64], link: int) -> AllocationError:
-        if link < 0:
-            bad = given[~(np.isfinite(given) & (given >= 0))][0]
-            return self._refuse(f"returned {bad!r}; rates, shares and weights must be "
-                                "finite and not negative")
-        return self._refuse(
-            f"overloads link {self.network.link_names[link]!r}: it would carry "
-            f"{self.table.used[link]:.6g} of {self.table.capacity[link]:.6g} bytes/s")
-
-    def _refuse(self, what: str) -> AllocationError:
-        name = type(self.allocator).__name__
-        return AllocationError(f"allocator {name} at t = {self._env.now:g} s {what}")

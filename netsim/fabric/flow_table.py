@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ from numpy.typing import NDArray
 from netsim.fabric.demand import Demand
 from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.greedy import greedy_until
-from netsim.fabric.kernels.pools import add, admit, copy_in, move
+from netsim.fabric.kernels.lines import emit
+from netsim.fabric.kernels.pools import add, admit
 from netsim.fabric.kernels.serving import serve_until, serve_while_crowded
 from netsim.fabric.kernels.serving_rows import copy_rows, resume
 from netsim.fabric.kernels.sharing import maxmin
-from netsim.fabric.records import COFLOW, FLOW, HOP, JOB, LOAD
+from netsim.fabric.lines import Lines
+from netsim.fabric.pools import Pools
+from netsim.fabric.records import COFLOW, JOB
 from netsim.fabric.service import Rule, Service
 from netsim.fabric.sharing import Sharing
 
@@ -45,14 +49,20 @@ class FlowTable:
     coflows : ndarray of COFLOW, shape (active coflows,)
     flows, hops, loads : ndarray of FLOW, HOP, LOAD
         Pools; each coflow has a segment in each.
+    rows : ndarray of COFLOW
+        Theirs, and room for more.
+    pools : Pools
     jobs : ndarray of JOB, shape (jobs,)
+    lines : Lines
+    last_key : int
+        The key of the coflow that came last.
     active_jobs : int
         The number of jobs that have an active coflow.
     in_step : bool
         Whether all rates in force keep each coflow's flows in step.
     used : ndarray of float, shape (links,)
         Bytes per second that the last allocation put on each link, where it was checked.
-    next_arrival : float
+    next_coming : float
         When the next coflow that is expected becomes valid; inf if none is.
     """
 
@@ -62,61 +72,70 @@ class FlowTable:
         self.jobs["arrival"] = job_arrivals
         self.active_jobs = 0
         self.in_step = True
-        self._rows = np.zeros(16, COFLOW)
-        self._pools: tuple[NDArray[Any], ...] = tuple(
-            np.zeros(256, kind) for kind in (FLOW, HOP, LOAD))
-        self._used = np.zeros(3, np.int64)
-        self._key = 0
+        self.rows = np.zeros(16, COFLOW)
+        self.pools = Pools()
+        self.lines = Lines(len(self.jobs))
+        self.last_key = 0
         self._coming = _NO_COFLOWS
-        self._next_coming = 0
-        self.next_arrival = math.inf
+        self.next_coming = math.inf
         self._fresh = True
         self.used = np.zeros(len(self.capacity))
-        self.coflows = self._rows[:0]
+        self.coflows = self.rows[:0]
         self._copy: Any = None
         self._sharing = Sharing()
 
     @property
     def flows(self) -> NDArray[Any]:
-        return self._pools[0]
+        return self.pools.arrays[0]
 
     @property
     def hops(self) -> NDArray[Any]:
-        return self._pools[1]
+        return self.pools.arrays[1]
 
     @property
     def loads(self) -> NDArray[Any]:
-        return self._pools[2]
+        return self.pools.arrays[2]
+
+    @property
+    def next_arrival(self) -> float:
+        """When the next coflow becomes valid of which that is known; inf if there is none."""
+        return min(self.next_coming, self.lines.next_due)
+
+    @property
+    def kernel_view(self) -> tuple[Any, ...]:
+        """What kernels take that let coflows come: rows, jobs, pools, and what is used of these."""
+        return self.rows, self.jobs, self.pools.arrays, self.pools.used
 
     # --- rows come and go ------------------------------------------------------------
 
     def add(self, demand: Demand, job: int, valid: float, order: int = 0) -> int:
         """Append a coflow; its flows do not move until the next allocation. Return its key."""
-        self._copy = None
         count = len(self.coflows)
-        if count == len(self._rows):
-            self._make_rows(2 * count)
-        parts = (demand.flows, demand.hops, demand.loads)
-        self._make_room_for(parts)
-        self._key += 1
+        self._make_room(1, demand)
+        self.last_key += 1
         self.active_jobs += add(
-            self._rows, count, self.jobs, self._pools, self._used, demand.coflows, parts, job,
-            self._key, order, valid, demand.weight, valid + demand.deadline_s)
-        self.coflows = self._rows[:count + 1]
-        self._fresh = False
-        return self._key
+            self.rows, count, self.jobs, self.pools.arrays, self.pools.used, demand.coflows,
+            (demand.flows, demand.hops, demand.loads), job, self.last_key, order, valid,
+            demand.weight, valid + demand.deadline_s)
+        self._now_active(count + 1)
+        return self.last_key
 
     def expect(self, coming: Demand) -> None:
         """Take in coflows that will become valid, with job, order and time; in order of these.
 
         Those expected before must all have been admitted.
         """
-        self._coming, self._next_coming = _NO_COFLOWS, 0
-        rows, parts = coming.coflows.copy(), (coming.flows, coming.hops, coming.loads)
-        self._make_room_for(parts)
-        copy_in(self._pools, self._used, rows, parts)
-        self._coming = rows
-        self._came(0)
+        self._coming = _NO_COFLOWS
+        rows = coming.coflows.copy()
+        self._make_room(0, coming)
+        self.pools.copy_in(rows, (coming.flows, coming.hops, coming.loads))
+        self._came(rows, 0)
+
+    def run_line(self, job: int, demands: Sequence[Demand], pauses: Sequence[float], total: int,
+                 due: float) -> None:
+        """Expect the coflows of a job that sends one after the other; see `Fabric.run_line`."""
+        self._make_room(0, *demands)
+        self.lines.begin(job, demands, pauses, total, due, self.pools)
 
     def admit(self, until: float, before: float = math.inf) -> None:
         """Let the coflows become active that are valid by then, of jobs before a certain one.
@@ -125,59 +144,78 @@ class FlowTable:
         """
         if self.next_arrival > until:
             return
-        self._copy = None
-        rest = self._coming[self._next_coming:]
-        due = rest[:int(np.searchsorted(rest["valid"], until, "right"))]
+        first = len(self.coflows)
+        before = min(before, len(self.jobs))
+        self._admit_coming(until, before)
+        among = len(self.coflows)
+        self._emit(until, int(before))
+        if first < among < len(self.coflows):
+            joined = self.coflows[first:]
+            keys = joined["key"].copy()
+            joined[:] = joined[np.argsort(joined["job"], kind="stable")]
+            joined["key"] = keys
+
+    def _admit_coming(self, until: float, before: float) -> None:
+        due = self._coming[:int(np.searchsorted(self._coming["valid"], until, "right"))]
         due[:] = due[np.argsort(due["job"], kind="stable")]
         joining = int(np.searchsorted(due["job"], before))
-        count = len(self.coflows)
-        if count + joining > len(self._rows):
-            self._make_rows(2 * (count + joining))
-        self._came(admit(self._rows, count, rest[:joining], 0, until, self.jobs, self._key + 1))
+        self._make_room(joining)
+        self._came(self._coming, admit(self.rows, len(self.coflows), due[:joining], 0, until,
+                                       self.jobs, self.last_key + 1))
 
-    def _came(self, admitted: int) -> None:
-        self.coflows = self._rows[:len(self.coflows) + admitted]
-        self._next_coming += admitted
-        rest = self._coming[self._next_coming:]
-        self.next_arrival = float(rest["valid"][0]) if len(rest) else math.inf
-        self._key += admitted
+    def _came(self, coming: NDArray[Any], admitted: int) -> None:
+        """Count the first of those that were expected among the active ones."""
+        self._coming = coming[admitted:]
+        self.next_coming = float(self._coming["valid"][0]) if len(self._coming) else math.inf
+        self.last_key += admitted
         self.active_jobs += admitted  # each the only coflow of its job
+        self._now_active(len(self.coflows) + admitted)
+
+    def _emit(self, until: float, before: int) -> None:
+        lines, count = self.lines, len(self.coflows)
+        if lines.next_due > until:
+            return
+        self.make_room_for_lines(until)
+        emitted, idle = emit(self.rows, count, self.jobs, lines.of_jobs, lines.running,
+                             lines.stages, *self.kernel_view[2:], until, before, self.last_key + 1)
+        self.went_on(count + emitted, emitted, idle)
+
+    def make_room_for_lines(self, until: float, rows: int = 0) -> None:
+        """See that there is room for the coflows of lines that are due by then, and more rows."""
+        self._make_room(rows + len(self.lines.running), wanted=self.lines.wanted(until))
+
+    def went_on(self, count: int, emitted: int, idle: int) -> None:
+        """Take note of how many are active, and of what has come, after `ahead.go_on`."""
+        self.lines.look()
+        self.last_key += emitted
+        self.active_jobs += idle
+        self._now_active(count)
+
+    def _now_active(self, count: int) -> None:
+        self.coflows = self.rows[:count]
+        self._copy = None
         self._fresh = False
 
-    def _make_rows(self, count: int) -> None:
-        """Give the coflows' rows more room."""
-        self._rows = np.concatenate((self.coflows, np.zeros(count - len(self.coflows), COFLOW)))
-        self.coflows = self._rows[:len(self.coflows)]
-
-    def _make_room_for(self, parts: tuple[NDArray[Any], ...]) -> None:
-        """See that the pools have room for more rows.
-
-        If not, move the live segments to the front of new ones, of twice what is live and wanted.
-        """
-        pools = self._pools
-        if all(len(part) <= len(pool) - used for part, pool, used
-               in zip(parts, pools, self._used.tolist(), strict=True)):
-            return
-        self._leave_sharing()
-        self._copy = None
-        live = [self._live_rows(name) for name in ("flows", "hops", "loads")]
-        self._pools = tuple(np.zeros(max(256, 2 * (count + len(part))), part.dtype)
-                            for count, part in zip(live, parts, strict=True))
-        self._used[:] = 0
-        move(self.coflows, pools, self._pools, self._used)
-        move(self._coming[self._next_coming:], pools, self._pools, self._used)
-
-    def _live_rows(self, name: str) -> int:
-        return int(self.coflows[name].sum() + self._coming[name][self._next_coming:].sum())
+    def _make_room(self, rows: int, *demands: Demand, wanted: Sequence[int] = (0, 0, 0)) -> None:
+        """See that there is room for so many coflows, and for the flows, hops and loads to come."""
+        if (count := len(self.coflows)) + rows > len(self.rows):
+            self.rows = np.concatenate((self.coflows, np.zeros(2 * (count + rows) - count, COFLOW)))
+            self.coflows = self.rows[:count]
+        for each in demands:
+            wanted = (wanted[0] + len(each.flows), wanted[1] + len(each.hops),
+                      wanted[2] + len(each.loads))
+        if not self.pools.have_room(wanted):
+            self._leave_sharing()
+            self._copy = None
+            self.pools.make_room(wanted, self.coflows, self._coming, self.lines.live)
 
     def drop_finished(self) -> NDArray[Any]:
         """Remove the coflows that have completed, and return their rows."""
         gone = np.empty(len(self.coflows), COFLOW)
         count, jobs_idle = progress.drop_finished(self.coflows, self.jobs, gone)
         self.active_jobs -= jobs_idle
-        gone = gone[:count]
-        self.coflows = self._rows[:len(self.coflows) - count]
-        return gone
+        self.coflows = self.rows[:len(self.coflows) - count]
+        return gone[:count]
 
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity, in bytes per second."""
@@ -255,19 +293,20 @@ class FlowTable:
         instants : int
             At how many, before the last, coflows have joined or completed.
         """
-        if len(self._rows) < len(self.coflows) + _AHEAD:
-            self._make_rows(2 * (len(self.coflows) + _AHEAD))
-        return self._share_until(self._coming[self._next_coming:], True, now, until, carried)
+        self.make_room_for_lines(now, _AHEAD)
+        return self._share_until(self._coming, True, now, until, carried)
 
     def _share_until(self, coming: NDArray[Any], stands: bool, now: float, until: float,
                      carried: NDArray[np.float64]) -> tuple[float, float, int]:
         self._spread()
         self._fresh = False
-        now, next_finish, instants, admitted = self._sharing.share_until(
-            self._rows, len(self.coflows), self.flows, self.hops, coming, self.jobs,
-            self._key + 1, stands, self.capacity, now, until, carried)
-        if admitted:
-            self._came(admitted)
+        count = len(self.coflows)
+        now, next_finish, instants, admitted, emitted, idle = self._sharing.share_until(
+            self.kernel_view, count, coming, self.lines.kernel_view, self.last_key + 1, stands,
+            self.capacity, now, until, carried)
+        if stands:
+            self._came(coming, admitted)
+            self.went_on(count + admitted + emitted, emitted, idle)
         return now, next_finish, instants
 
     def serve_until(self, service: Service, now: float, until: float,
@@ -321,7 +360,7 @@ class FlowTable:
             self.in_step = False
 
     def bytes_left(self) -> NDArray[np.float64]:
-        """Return the bytes that each coflow has yet to send. Shape (active coflows,)."""
+        """Return the bytes that each active coflow has yet to send."""
         self.settle()
         return self.coflows["base"] * self.coflows["left"]
 

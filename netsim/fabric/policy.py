@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import AllocationError
 from netsim.fabric.service import Service
+from netsim.fabric.turns import Turns
 
 if TYPE_CHECKING:
     from netsim.fabric.view import FabricView
@@ -59,6 +60,9 @@ class Allocation:
     stands : bool
         Whether flows to come are to have the one weight for all, too, so that the policy need not
         be asked again.
+    turns : Turns, optional
+        With `shares`: how they came about. While nothing else happens than that coflows end, and
+        the next ones of their jobs come, the fabric decides likewise by itself.
     revisit_at : float
         An instant at which to be asked again even if nothing happens, in seconds.
     note : mapping of str to float, optional
@@ -67,17 +71,18 @@ class Allocation:
     Raises
     ------
     AllocationError
-        If not exactly one form is given, or if it is to stand but is not one weight for all,
-        more than 0.
+        If not exactly one form is given; if it is to stand but is not one weight for all, more
+        than 0; if there are turns without shares.
     """
 
     __slots__ = ("coflow_weights", "note", "rates", "revisit_at", "service", "shares", "stands",
-                 "weights")
+                 "turns", "weights")
 
     def __init__(self, rates: ArrayLike | None = None, *, shares: ArrayLike | None = None,
                  weights: ArrayLike | None = None, coflow_weights: ArrayLike | None = None,
                  service: Service | None = None, stands: bool = False,
-                 revisit_at: float = math.inf, note: Mapping[str, float] | None = None) -> None:
+                 turns: Turns | None = None, revisit_at: float = math.inf,
+                 note: Mapping[str, float] | None = None) -> None:
         forms = (rates, shares, weights, coflow_weights, service)
         if sum(form is not None for form in forms) != 1:
             raise AllocationError("an Allocation takes one of rates, shares, weights, "
@@ -90,7 +95,10 @@ class Allocation:
         self.shares = None if shares is None else _floats(shares)
         self.weights = None if weights is None else _floats(weights).reshape(np.shape(weights))
         self.coflow_weights = None if coflow_weights is None else _floats(coflow_weights)
+        if turns is not None and shares is None:
+            raise AllocationError("turns go with shares only")
         self.stands = stands
+        self.turns = turns
         self.service = service
         self.revisit_at = revisit_at
         self.note = note

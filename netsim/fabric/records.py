@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["COFLOW", "DUST", "FLOW", "HOP", "JOB", "LEAST_BYTES", "LOAD", "ROUNDINGS"]
+__all__ = ["COFLOW", "DUST", "FLOW", "HOP", "JOB", "LEAST_BYTES", "LINE", "LOAD", "NEXT_IN_LINE",
+           "ROUNDINGS", "WAITED"]
 
 #: Relative tolerance: of a flow's size, of a link's capacity, of a share. Less is nothing.
 DUST = 1e-9
@@ -32,6 +33,9 @@ HOP = np.dtype([("link", "i8"), ("slot", "i8")], align=True)
 #: The bytes that a coflow has to send over one link, all its flows together.
 LOAD = np.dtype([("link", "i8"), ("nbytes", "f8")], align=True)
 
+#: The next coflow of a line, at once or after a pause; or whoever has submitted it.
+NEXT_IN_LINE, WAITED = 1, 2
+
 #: An active coflow. What is left to send is ``left`` times what its FLOW and LOAD rows
 #: say: policies that keep a coflow's flows in step change one number here (``left``, at
 #: ``speed`` per second) and never touch the flows. ``base`` is the sum of the flows'
@@ -42,9 +46,9 @@ LOAD = np.dtype([("link", "i8"), ("nbytes", "f8")], align=True)
 #: whoever added it knows it by, ``alone`` its gamma when it became valid, ``order`` its place
 #: in its job, ``deadline`` the instant by which it is to finish (inf: none), ``crosses`` the
 #: most links that one of its flows crosses, ``longest`` the bytes of its longest flow, ``waited``
-#: 1 if a job goes on when it has completed; ``split`` the weight that its unfinished flows have
-#: together, 0 if each has its own, ``thinner`` 1 if one has ended since that was split,
-#: ``unit`` where `sharing` keeps what each of them has of it.
+#: says who goes on when it has completed: 0 nobody, else `NEXT_IN_LINE` or `WAITED`; ``split`` the
+#: weight that its unfinished flows have together, 0 if each has its own, ``thinner`` 1 if one has
+#: ended since that was split, ``unit`` where `sharing` keeps what each of them has of it.
 COFLOW = np.dtype([("job", "i8"), ("key", "i8"), ("valid", "f8"), ("start", "f8"),
                    ("finish", "f8"), ("last", "f8"), ("total", "f8"), ("base", "f8"),
                    ("left", "f8"), ("speed", "f8"), ("gamma", "f8"), ("weight", "f8"),
@@ -60,3 +64,9 @@ COFLOW = np.dtype([("job", "i8"), ("key", "i8"), ("valid", "f8"), ("start", "f8"
 #: number of its active coflows.
 JOB = np.dtype([("arrival", "f8"), ("attained", "f8"), ("sent", "f8"), ("ahead", "f8"),
                 ("longest", "f8"), ("completed", "i8"), ("active", "i8")], align=True)
+
+#: A job that sends one coflow after the other. Its ``stages``, from ``first`` on among the rows
+#: that say what stages send, follow each other, round and round, until ``total`` coflows have been
+#: ``emitted``; the next is ``due`` then, inf while one is active.
+LINE = np.dtype([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total", "i8"),
+                 ("due", "f8")], align=True)

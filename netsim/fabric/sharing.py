@@ -28,27 +28,29 @@ class Sharing:
     def known(self) -> int:
         return -1 if self._parts is None else int(self._parts.state["known"][0])
 
-    def share_until(self, rows: NDArray[Any], count: int, flows: NDArray[Any], hops: NDArray[Any],
-                    coming: NDArray[Any], jobs: NDArray[Any], key: int, stands: bool,
-                    capacity: NDArray[np.float64], now: float, until: float,
-                    carried: NDArray[np.float64]) -> tuple[float, float, int, int]:
+    def share_until(self, table: tuple[Any, ...], count: int, coming: NDArray[Any],
+                    lines: tuple[Any, ...], key: int, stands: bool, capacity: NDArray[np.float64],
+                    now: float, until: float, carried: NDArray[np.float64]
+                    ) -> tuple[float, float, int, int, int, int]:
         """Share from now on, new coflows included; see `kernels.sharing.share_until`."""
+        rows, _, (flows, hops, _), _ = table
         joined = -1
         while joined < 0:  # there was no room for those that are active
             if self._parts is None:
                 coflows = rows[:count]
-                longest = max(1, int(coflows["crosses"].max(initial=1)),
-                              int(coming["crosses"].max(initial=1)))
-                self._parts = sharing.make(coflows, flows, hops, len(capacity), longest)
-            found = sharing.share_until(self._parts, rows, count, flows, hops, coming, jobs, key,
-                                        stands, capacity, now, until, carried)
+                longest = max([1, *(int(each["crosses"].max(initial=1))
+                                    for each in (coflows, coming, lines[2]))])
+                self._parts = sharing.make(coflows, flows, hops, len(capacity), longest,
+                                           True)
+            found = sharing.share_until(self._parts, table, count, coming, lines, key, stands,
+                                        capacity, now, until, carried)
             joined = found[3]
             if joined < 0:
                 self.end(rows[:count], flows)
-        now, next_finish, instants, joined = found
-        if self.known < rows["key"][count + joined - 1]:  # there was no room for the last
-            self.end(rows[:count + joined], flows)
-        return now, next_finish, instants, joined
+        count += joined + found[4]
+        if self.known < rows["key"][count - 1]:  # there was no room for the last
+            self.end(rows[:count], flows)
+        return found
 
     def advance(self, coflows: NDArray[Any], flows: NDArray[Any], capacity: NDArray[np.float64],
                 dt: float, now: float, slack: float, carried: NDArray[np.float64]

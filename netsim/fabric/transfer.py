@@ -65,16 +65,24 @@ class Observer(Protocol):
     ----------
     follows_rates : bool
         Whether `moved` must not span the end of a flow, so that rates are constant within.
+    follows_decisions : bool
+        Whether it is to be told of every decision and movement, also where an answer stands.
     """
 
     @property
     def follows_rates(self) -> bool: ...
 
+    @property
+    def follows_decisions(self) -> bool: ...
+
     def decided(self, now: float, fabric: Fabric, allocation: Allocation) -> None:
         """Take note of a decision."""
 
     def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
-        """Take note of the bytes that each link carried between two instants."""
+        """Take note of the bytes that each link carried between two instants.
+
+        The array is the observer's to keep.
+        """
 
     def flows_finished(self, transfer: Transfer, flows: NDArray[Any]) -> None:
         """Take note of a completed coflow's FLOW rows; in step, they have ``remaining > 0``."""
@@ -88,6 +96,3 @@ class Source(Protocol):
 
         Each has something to send.
         """
-
-    def finished(self, rows: NDArray[Any], flows: NDArray[Any]) -> None:
-        """Take note of the COFLOW rows of some that have completed, and of all FLOW rows."""

@@ -96,6 +96,18 @@ class StageGraph:
     demands: tuple[Demand | None, ...]
     dag: Dag
 
+    def is_line(self) -> bool:
+        """Whether the stages follow each other, and each sends something, so that none waits else.
+
+        Then `Fabric.run_line` goes through them by itself.
+        """
+        dag, order = self.dag, self.dag.sequence
+        behind = ((), *((k,) for k in order[:-1]))
+        return (not any(dag.finishes_before)
+                and all(dag.after[k] == after for k, after in zip(order, behind, strict=True))
+                and all(demand is not None and len(demand.flows) for demand in self.demands)
+                and not any(self.stages[k].release_s for k in order[1:]))
+
     @property
     def gamma_s(self) -> float:
         """Sum of the effective bottlenecks of all coflows, in seconds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from netsim.fabric.fabric import Fabric
 from netsim.fabric.transfer import Transfer
 from netsim.jobs.graph import StageGraph
 from netsim.jobs.plan import JobPlan
+from netsim.model import Stage
 
 __all__ = ["JobProcess", "JobRecorder"]
 
@@ -27,9 +28,15 @@ class JobRecorder(Protocol):
     def job_finished(self, job: JobProcess) -> None:
         """Take note of a job that has completed."""
 
+    def line_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
+        """Take note of a job that is left to the fabric: its stages, in line, and their places."""
+
 
 class JobProcess:
     """Runs a job: iteration after iteration, stage after stage.
+
+    A job whose stages follow each other is left to the fabric, which goes through them by itself:
+    then only its lower bound is known here.
 
     Parameters
     ----------
@@ -80,7 +87,22 @@ class JobProcess:
         self.lower_bound_s = self.plan.lower_bound()
         if self._fabric.allocator.knows == "jobs":
             self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s()
-        self._iterate()
+        if not self.plan.spec.redraw and (graph := self.plan.graph(0)).is_line():
+            self._run_as_line(graph)
+        else:
+            self._iterate()
+
+    def _run_as_line(self, graph: StageGraph) -> None:
+        """Leave it to the fabric: nothing of this process is needed any more."""
+        stages = [graph.stages[k] for k in graph.dag.sequence]
+        demands = [demand for k in graph.dag.sequence if (demand := graph.demands[k]) is not None]
+        wait = max(self.arrival_s + stages[0].release_s - self._env.now, 0.0)
+        self._recorder.line_begun(self.index, stages, graph.dag.sequence)
+        self._fabric.run_line(
+            self.index, demands, [stage.compute_s for stage in stages],
+            self.plan.spec.iterations * len(stages),
+            self._env.now + (wait + stages[0].compute_s))
+        del self.plan
 
     def _iterate(self) -> None:
         """Start the stages of the iteration that wait for no other."""

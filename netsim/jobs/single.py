@@ -73,7 +73,7 @@ class SingleCoflows:
         self._place = place
         self._network = network
         self._most = most_capacity
-        self.finished = tell
+        self._tell = tell
         self._at = at
         self.members = np.array([k for k, job in enumerate(jobs) if is_single(job)], np.int64)
         self._lower_bound_s = np.full(len(jobs), np.nan)
@@ -120,7 +120,7 @@ class SingleCoflows:
     def _end_empty(self, row: NDArray[Any], flows: NDArray[Any]) -> None:
         """End a coflow without bytes when it becomes valid: the fabric never sees it."""
         row["start"] = row["valid"]
-        self._at(float(row["valid"][0]), lambda: self.finished(row, flows))
+        self._at(float(row["valid"][0]), lambda: self._tell(row, flows))
 
     def _build(self, members: NDArray[np.int64], valid: NDArray[np.float64]) -> Demand:
         jobs = [self._jobs[k] for k in members]

@@ -69,22 +69,23 @@ def test_no_factor_exceeds_that_of_the_lower_bound():
 
 
 def test_coflows_are_matched_by_job_iteration_and_stage():
-    """Under either policy stage "b" comes first in the other's results, and is no other's pair.
+    """Under either policy another stage completes first, so that names are met in another order.
 
-    Job 0 has a, 1 MB, and job 1 has b, 2 MB, on one port, the same in two iterations. Last come
-    last served, then the other way round: 3 and 2 s, or 1 and 3 s.
+    A job sends a, 1 MB, and b, 2 MB, at once through one port. The longest is served first, then
+    the shortest: 3 and 2 s, or 1 and 3 s.
     """
     class Ranked(netsim.Allocator):
         def __init__(self, sign):
             self.sign = sign
 
         def allocate(self, view):
-            return netsim.Allocation(shares=view.greedy((self.sign * view.job).argsort()))
+            return netsim.Allocation(shares=view.greedy((self.sign * view.longest).argsort()))
 
-    jobs = Workload([JobSpec(job, stages=[Stage(name, [(0, 1, size * MB)])], hosts=range(3))
-                     for job, (name, size) in enumerate([("a", 1), ("b", 2)])])
+    jobs = Workload([JobSpec(0, stages=[Stage("a", [(0, 1, MB)]), Stage("b", [(0, 1, 2 * MB)])],
+                             hosts=range(3))])
     compared = netsim.compare(NET, jobs, {"last": Ranked(-1), "first": Ranked(1)})
     assert list(compared.results["last"].coflows["stage"].cat.categories) == ["b", "a"]
+    assert list(compared.results["first"].coflows["stage"].cat.categories) == ["a", "b"]
     factors = all_rows(compared.against("last"))
     assert factors["cct_each"]["first"] == pytest.approx((3 / 1 + 2 / 3) / 2)
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 import netsim
+from netsim.experiments.recorder import RECORDS
 
-__all__ = ["CASES", "Case"]
+__all__ = ["CASES", "Case", "Instance", "at_once", "poisson", "switch"]
 
 TRACES = Path(os.environ.get("NETSIM_TRACES", Path(__file__).parents[3] / "shared" / "data"))
 HOSTS = 128
@@ -41,7 +42,63 @@ class Case:
     beside: str = "plain"
 
 
-def _switch() -> netsim.Topology:
+@dataclass(frozen=True)
+class Instance:
+    """Independent flows, as any simulator of flows could run them.
+
+    Attributes
+    ----------
+    hosts : int
+        They are between the first so many.
+    start_s, src, dst, nbytes : ndarray
+        One entry per flow, in the order in which they start. Bytes are whole.
+    """
+
+    hosts: int
+    start_s: Any
+    src: Any
+    dst: Any
+    nbytes: Any
+
+    @property
+    def together(self) -> bool:
+        """Whether all flows start at once."""
+        return not self.start_s.any()
+
+    def jobs(self) -> netsim.Workload:
+        """Return one job of one coflow if all flows start at once, else a job per flow."""
+        if self.together:
+            burst = netsim.Stage("burst", netsim.Flows(self.src, self.dst, self.nbytes))
+            return netsim.Workload([netsim.JobSpec(0, hosts=range(self.hosts), stages=[burst])])
+        return netsim.Workload([
+            netsim.JobSpec(i, at, hosts=range(self.hosts),
+                           stages=[netsim.Stage("flow", [(int(src), int(dst), float(nbytes))])])
+            for i, (at, src, dst, nbytes) in enumerate(zip(
+                self.start_s, self.src, self.dst, self.nbytes, strict=True))])
+
+
+def at_once(count: int, hosts: int = HOSTS) -> Instance:
+    """Return flows that start at once."""
+    src, dst, nbytes, _ = _peers(count, hosts)
+    return Instance(hosts, np.zeros(count), src, dst, nbytes)
+
+
+def poisson(count: int) -> Instance:
+    """Return flows that arrive as a Poisson process and load the ports of `switch` by 70 %."""
+    src, dst, nbytes, rng = _peers(count, HOSTS)
+    gaps = rng.exponential(nbytes.mean() / (0.7 * 1.25e9 * HOSTS), count)
+    return Instance(HOSTS, np.cumsum(gaps), src, dst, nbytes)
+
+
+def _peers(count: int, hosts: int) -> tuple[Any, ...]:
+    """Return what other simulators ran: uniform sources, other destinations, 10^U(6,9) bytes."""
+    rng = np.random.default_rng(1)
+    src, dst = rng.integers(0, hosts, count), rng.integers(0, hosts - 1, count)
+    return src, dst + (dst >= src), np.round(10 ** rng.uniform(6, 9, count)), rng
+
+
+def switch() -> netsim.Topology:
+    """Return what most cases run on: a big switch."""
     return netsim.big_switch(HOSTS, "10Gbps")
 
 
@@ -57,40 +114,17 @@ def _bounded(result: netsim.Result) -> None:
     assert (jobs["jct_s"] >= jobs["lower_bound_s"] * (1 - 1e-9)).all()
 
 
-def _peers(count: int, hosts: int = HOSTS) -> tuple[Any, ...]:
-    """Return what other simulators ran: uniform sources, other destinations, 10^U(6,9) bytes."""
-    rng = np.random.default_rng(1)
-    src, dst = rng.integers(0, hosts, count), rng.integers(0, hosts - 1, count)
-    return src, dst + (dst >= src), np.round(10 ** rng.uniform(6, 9, count)), rng
-
-
 def _at_once(count: int) -> Callable[[bool], Any]:
-    def build(smoke: bool) -> Any:
-        return _run(_switch(), [_burst(HOSTS, *_peers(count // 10 if smoke else count))])
-    return build
+    return lambda smoke: _run(switch(), at_once(count // 10 if smoke else count).jobs())
 
 
-def _burst(hosts: int, src: Any, dst: Any, size: Any, _: Any) -> netsim.JobSpec:
-    return netsim.JobSpec(0, hosts=range(hosts),
-                          stages=[netsim.Stage("burst", netsim.Flows(src, dst, size))])
+def _poisson(count: int) -> Callable[[bool], Any]:
+    return lambda smoke: _run(switch(), poisson(count // 100 if smoke else count).jobs())
 
 
 def _fat_tree(smoke: bool) -> Any:
     network = netsim.fat_tree(4 if smoke else 16, "10Gbps")
-    flows = _peers(100 if smoke else 10_000, network.hosts)
-    return _run(network, [_burst(network.hosts, *flows)])
-
-
-def _poisson(count: int) -> Callable[[bool], Any]:
-    def build(smoke: bool) -> Any:
-        src, dst, size, rng = _peers(count // 100 if smoke else count)
-        gaps = rng.exponential(size.mean() / (0.7 * 1.25e9 * HOSTS), len(size))
-        jobs = [netsim.JobSpec(i, at, hosts=range(HOSTS),
-                               stages=[netsim.Stage("flow", [(int(s), int(d), float(nbytes))])])
-                for i, (at, s, d, nbytes) in enumerate(zip(np.cumsum(gaps), src, dst, size,
-                                                           strict=True))]
-        return _run(_switch(), netsim.Workload(jobs))
-    return build
+    return _run(network, at_once(100 if smoke else 10_000, network.hosts).jobs())
 
 
 def _all_to_all(smoke: bool) -> Any:
@@ -103,10 +137,27 @@ def _all_to_all(smoke: bool) -> Any:
         stage = netsim.Stage("a", netsim.Flows(src, dst, rng.integers(1e6, 50e6, len(src)) * 1.0))
         jobs.append(netsim.JobSpec(k, hosts=rng.permutation(HOSTS)[:ranks], stages=[stage],
                                    iterations=2 if smoke else 100))
-    return _run(_switch(), jobs)
+    return _run(switch(), jobs)
 
 
-def _trace(allocator: Any, record: tuple[str, ...] = ("jobs", "coflows")
+def ring_jobs(hosts: int, jobs: int, coflows: int) -> netsim.Workload:
+    """Return jobs that arrive within 10 s, of 0.05 to 0.5 s of computation per iteration."""
+    rng = np.random.default_rng(1)
+    return netsim.Workload([
+        netsim.JobSpec(k, rng.uniform(0, 10), ranks=8, nbytes=rng.uniform(20e6, 200e6),
+                       pattern="ring-all-reduce", compute_s=rng.uniform(0.05, 0.5),
+                       iterations=coflows // jobs) for k in range(jobs)], seed=1)
+
+
+def _ring(allocator: str) -> Callable[[bool], Any]:
+    """A hundredth of a million coflows on 1,000 hosts."""
+    def build(smoke: bool) -> Any:
+        size = (64, 64, 640) if smoke else (1000, 1000, 10_000)
+        return _run(netsim.big_switch(size[0], "10Gbps"), ring_jobs(*size), allocator)
+    return build
+
+
+def _trace(allocator: Any, record: tuple[str, ...] = ("jobs", "coflows"), interval: str = "0s"
            ) -> Callable[[bool], Any]:
     """Tiresias' 60 jobs, the real ones where there are any, else synthetic ones."""
     def build(smoke: bool) -> Any:
@@ -114,7 +165,7 @@ def _trace(allocator: Any, record: tuple[str, ...] = ("jobs", "coflows")
         real = TRACES / "tiresias" / "60_job.csv"
         source = real if real.is_file() and not smoke else "parrot-60-full"
         workload = netsim.read_workload(source, seed=1, **options)
-        return _run(_switch(), workload, allocator, record=record)
+        return _run(switch(), workload, allocator, record=record, observe_interval=interval)
     return build
 
 
@@ -146,13 +197,17 @@ CASES = {case.name: case for case in (
     Case("fat-tree-10k", _fat_tree, 10.0),
     Case("all-to-all", _all_to_all, 15.0),
     Case("trace-parrot", _trace("parrot"), 2.5, "simpy"),
+    Case("trace-parrot-10ms", _trace("parrot", interval="10ms"), 2.5, "simpy"),
     Case("trace-parrot-recorded", _trace("parrot", ("jobs", "coflows", "decisions", "links")), 5.0,
          "simpy"),
     Case("trace-aalo", _trace("aalo-lbsf"), 5.0, "simpy"),
+    Case("trace-aalo-recorded", _trace("aalo-lbsf", RECORDS), 8.0, "simpy"),
     Case("trace-lccf", _trace("lccf"), 5.0, "simpy"),
     Case("trace-srpt", _trace("srpt"), 5.0, "simpy"),
     Case("trace-maxmin", _trace("maxmin"), 40.0),
     Case("trace-maxmin-per-coflow", _trace({"name": "maxmin", "decisions": "coflow"}), 10.0),
+    Case("ring-maxmin", _ring("maxmin"), 6.0),
+    Case("ring-parrot", _ring("parrot"), 6.0),
     Case("facebook-maxmin", _facebook("maxmin"), 3.0),
     Case("facebook-sincronia", _facebook("sincronia"), 2.0),
     Case("facebook-sebf", _facebook("sebf"), 4.0),

@@ -206,7 +206,8 @@ def test_a_full_disk_leaves_the_earlier_result(everything, tmp_path, request) ->
 
 
 def test_a_name_that_no_file_can_hold(everything, tmp_path) -> None:
-    result = replace(everything, jobs=everything.jobs.assign(name="\ud800"))
+    names = np.full(len(everything.jobs), "\ud800", object)
+    result = replace(everything, jobs=everything.jobs.assign(name=pd.Series(names, dtype=object)))
     with pytest.raises(OutputError, match="r: cannot be written: 'utf-8' codec can't encode"):
         result.save(tmp_path / "r")
     assert tree(tmp_path) == {}

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.records import DUST
 
-__all__ = ["common_factor", "greedy", "job_attained", "lp_rates", "open_flows", "stretch_flows"]
+__all__ = ["add_greedily", "common_factor", "find_factor", "greedy", "job_attained", "lp_rates",
+           "open_flows", "stretch_flows", "sum_attained"]
 
 
 @compiled
@@ -37,16 +38,22 @@ def open_flows(coflows, flows):
 @compiled
 def job_attained(coflows, jobs):
     """Return, per coflow, the whole bytes that its job has sent, active coflows included."""
+    attained = np.empty(len(coflows))
+    sum_attained(coflows, jobs, attained)
+    return attained
+
+
+@in_place
+def sum_attained(coflows, jobs, attained):
+    """As `job_attained`, in the array `attained`."""
     for c in range(len(coflows)):
         job = jobs[coflows[c].job]
         job.sent = job.attained
     for c in range(len(coflows)):
         row = coflows[c]
         jobs[row.job].sent += row.total - row.base * row.left
-    attained = np.empty(len(coflows))
     for c in range(len(coflows)):
         attained[c] = np.rint(jobs[coflows[c].job].sent)
-    return attained
 
 
 @compiled
@@ -67,35 +74,51 @@ def lp_rates(coflows, flows, shares):
     return rates
 
 
-@compiled
-def _residual(coflows, loads, shares, capacity):
-    left = capacity.copy()
+@in_place
+def _find_left(coflows, loads, shares, capacity, left):
+    """Find what coflows leave of each link at certain shares, in `left`."""
+    for link in range(len(capacity)):
+        left[link] = capacity[link]
     for c in range(len(coflows)):
         row = coflows[c]
         if shares[c] > 0.0 and row.gamma > 0.0:
             speed = shares[c] / row.gamma
             for k in range(row.load, row.load + row.loads):
                 left[loads[k].link] -= speed * loads[k].nbytes
-    return left
 
 
 @compiled
 def common_factor(coflows, loads, shares, base, capacity):
     """Return the largest x for which ``base + x * shares`` fits; inf if nothing limits it."""
-    left = _residual(coflows, loads, base, capacity)
-    used = capacity - _residual(coflows, loads, shares, capacity)
+    return find_factor(coflows, loads, shares, base, capacity, np.empty(len(capacity)),
+                       np.empty(len(capacity)))
+
+
+@in_place
+def find_factor(coflows, loads, shares, base, capacity, left, without):
+    """As `common_factor`, with two arrays to work in, of a value per link."""
+    _find_left(coflows, loads, base, capacity, left)
+    _find_left(coflows, loads, shares, capacity, without)
     x = np.inf
     for link in range(len(capacity)):
-        if used[link] > DUST * capacity[link]:
-            x = min(x, max(left[link], 0.0) / used[link])
+        used = capacity[link] - without[link]
+        if used > DUST * capacity[link]:
+            x = min(x, max(left[link], 0.0) / used)
     return x if x >= DUST else 0.0
 
 
 @compiled
 def greedy(coflows, loads, order, limit, base, capacity):
     """Return `base` plus, in `order`, the largest share up to `limit` that still fits."""
-    left = _residual(coflows, loads, base, capacity)
     shares = base.copy()
+    add_greedily(coflows, loads, order, limit, shares, capacity, np.empty(len(capacity)))
+    return shares
+
+
+@in_place
+def add_greedily(coflows, loads, order, limit, shares, capacity, left):
+    """Add to `shares`, in `order`, as `greedy` does; `left` is worked in, a value per link."""
+    _find_left(coflows, loads, shares, capacity, left)
     for c in order:
         row = coflows[c]
         x = limit[c]
@@ -109,7 +132,6 @@ def greedy(coflows, loads, order, limit, base, capacity):
         shares[c] += x
         for k in range(row.load, row.load + row.loads):
             left[loads[k].link] -= x * speed * loads[k].nbytes
-    return shares
 
 
 @compiled

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from netsim.fabric.kernels import in_place
+from netsim.fabric.records import WAITED
 
-__all__ = ["add", "admit", "copy_in", "move"]
+__all__ = ["add", "admit", "copy_in", "copy_segments", "move"]
 
 
 @in_place
@@ -46,7 +47,7 @@ def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, 
     row.job, row.key, row.order = job, key, order
     row.valid = row.last = valid
     row.weight, row.deadline = weight, deadline
-    row.waited = 1
+    row.waited = WAITED
     jobs[job].active += 1
     return jobs[job].active == 1
 
@@ -91,19 +92,24 @@ def move(coflows, pools, new, used):
     used : ndarray of int, shape (3,)
         How many rows of each new pool are in use; is kept up to date.
     """
+    for c in range(len(coflows)):
+        copy_segments(coflows[c], pools, new, used)
+
+
+@in_place
+def copy_segments(row, pools, new, used):
+    """Copy what a coflow has in some pools to what is free in others, its row's from then on."""
     flows, hops, loads = pools
     new_flows, new_hops, new_loads = new
-    for c in range(len(coflows)):
-        row = coflows[c]
-        flow, hop, load = used
-        for k in range(row.flows):
-            new_flows[flow + k] = flows[row.flow + k]
-            new_flows[flow + k].hop += hop - row.hop
-        for k in range(row.hops):
-            new_hops[hop + k] = hops[row.hop + k]
-        for k in range(row.loads):
-            new_loads[load + k] = loads[row.load + k]
-        row.flow, row.hop, row.load = flow, hop, load
-        used[0] += row.flows
-        used[1] += row.hops
-        used[2] += row.loads
+    flow, hop, load = used
+    for k in range(row.flows):
+        new_flows[flow + k] = flows[row.flow + k]
+        new_flows[flow + k].hop += hop - row.hop
+    for k in range(row.hops):
+        new_hops[hop + k] = hops[row.hop + k]
+    for k in range(row.loads):
+        new_loads[load + k] = loads[row.load + k]
+    row.flow, row.hop, row.load = flow, hop, load
+    used[0] += row.flows
+    used[1] += row.hops
+    used[2] += row.loads

@@ -10,35 +10,38 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.filling import sooner
+from netsim.fabric.kernels.lines import emit, follow, next_due
 from netsim.fabric.kernels.pools import admit
 from netsim.fabric.kernels.sharing_fill import fill_up
 from netsim.fabric.kernels.sharing_parts import make
 from netsim.fabric.kernels.sharing_rows import leave, served, take_in
 from netsim.fabric.kernels.sharing_stretch import begin, catch_up, holds, remember, set_rates
 from netsim.fabric.kernels.sharing_table import split_anew
+from netsim.fabric.records import NEXT_IN_LINE, WAITED
 
 __all__ = ["maxmin", "pass_time", "settle", "share_until"]
 
 #: Classes in a piece: few enough to stay in the fastest cache.
 _PIECE = 512
 
-#: Whose coflow has completed: nobody's; one's that nobody waits for; one's that a job waits for.
+#: Whose coflow has completed: nobody's; one's that no process waits for; one's that one waits for.
 _NOBODY, _SOMEBODY, _WAITED = 0, 1, 2
 
 
 @compiled
-def share_until(parts, rows, count, flows, hops, coming, jobs, key, stands, capacity, now, until,
-                carried):
+def share_until(parts, table, count, coming, lines, key, stands, capacity, now, until, carried):
     """Share from now on, anew whenever a flow ends, until a coflow completes.
 
     Parameters
     ----------
     parts : Parts
         See `sharing_parts`; as of now.
-    rows, count, coming, jobs, key :
+    table, lines : tuple
+        As for `ahead.go_on`; those of lines that are due join.
+    count, coming, key :
         See `pools.admit`: who is active, and who joins when it becomes valid.
     stands : bool
-        Whether to go on when a coflow completes that nobody waits for.
+        Whether to go on when a coflow completes that nobody waits for, and let others join.
     capacity : ndarray of float, shape (links,)
     now, until : float
         From when, and before which instant to stop in any case, in seconds.
@@ -55,27 +58,31 @@ def share_until(parts, rows, count, flows, hops, coming, jobs, key, stands, capa
     instants : int
         At how many, before the last, coflows have joined or completed.
     joined : int
-        How many have joined; -1, and nothing else has happened, if there is no room for those
-        that are active.
+        How many have joined of those that were coming; -1, and nothing else has happened, if
+        there is no room for those that are active.
+    emitted, idle : int
+        How many of lines have, and how many jobs had no active coflow before.
     """
-    if not take_in(parts, rows[:count], flows, hops, np.empty(0)):
-        return now, now, 0, -1
-    found = _go_on(parts, rows, count, flows, hops, coming, jobs, key, stands, capacity, now,
-                   until, carried)
+    if not take_in(parts, table[0][:count], table[2][0], table[2][1], np.empty(0)):
+        return now, now, 0, -1, 0, 0
+    found = _go_on(parts, table, count, coming, lines, key, stands, capacity, now, until, carried)
     catch_up(parts)
     return found
 
 
 @compiled
-def _go_on(parts, rows, count, flows, hops, coming, jobs, key, stands, capacity, now, until,
-           carried):
+def _go_on(parts, table, count, coming, lines, key, stands, capacity, now, until, carried):
+    rows, jobs, pools, free = table
+    flows, hops, _ = pools
+    of_jobs, running, stages, pauses = lines
     row = parts.state[0]
     row.now = now
-    joined = 0
+    joined = emitted = idle = 0
     instants = 0
     some_done = False
+    due = next_due(of_jobs, running) if stands else np.inf
     while True:
-        coflows = rows[:count + joined]
+        coflows = rows[:count + joined + emitted]
         if not row.plain:
             split_anew(parts, coflows)
         if row.holds < np.inf:
@@ -92,9 +99,9 @@ def _go_on(parts, rows, count, flows, hops, coming, jobs, key, stands, capacity,
         if row.near < row.classes and now + dt > row.horizon:
             catch_up(parts)
             dt = _soonest(parts)
-        arrival = coming[joined].valid if joined < len(coming) else np.inf
+        arrival = min(due, coming[joined].valid if joined < len(coming) else np.inf)
         if (now + dt >= until and arrival >= until) or (dt == np.inf and arrival == np.inf):
-            return now, now if some_done else now + dt, instants, joined
+            return now, now if some_done else now + dt, instants, joined, emitted, idle
         comes = arrival <= now + dt
         dt = arrival - now if comes else dt
         now = arrival if comes else now + dt
@@ -102,18 +109,39 @@ def _go_on(parts, rows, count, flows, hops, coming, jobs, key, stands, capacity,
         done, _ = _advance(parts, coflows, flows, capacity, dt, now,
                            4.0 * np.spacing(now) if comes else 0.0, carried)
         some_done |= done > 0
+        if done and stands:
+            due = min(due, _follow_lines(coflows, of_jobs, pauses, now))
         fits = True
-        if arrival <= now:
+        if min(arrival, due) <= now:
+            arrival = now
             catch_up(parts)
-            joined += admit(rows, count + joined, coming, joined, now, jobs, key + joined)
-            fits = take_in(parts, rows[:count + joined], flows, hops, np.empty(0))
-        if done == _WAITED or (done and not stands):
-            return now, now, instants, joined
+            here = count + emitted
+            joined += admit(rows, here + joined, coming, joined, now, jobs, key + joined + emitted)
+            here += joined
+            came, woken = emit(rows, here, jobs, of_jobs, running, stages, pools, free, now,
+                               len(jobs), key + joined + emitted)
+            fits = came >= 0
+            emitted, idle = emitted + max(came, 0), idle + woken
+            due = next_due(of_jobs, running)
+            fits &= take_in(parts, rows[:here + max(came, 0)], flows, hops, np.empty(0))
+        if done == _WAITED or (done and not stands) or due <= now:  # no room for who is due
+            return now, now, instants, joined, emitted, idle
         if row.classes > 0:  # else nobody is left to share
             instants += arrival <= now or done > 0
-        if not fits or (len(coming) > 0 and (joined == len(coming)
-                                             or count + joined == len(rows))):
-            return now, now, instants, joined
+        if (not fits or (len(coming) > 0 and joined == len(coming))
+                or (stands and count + joined + emitted + max(len(running), 1) > len(rows))):
+            return now, now, instants, joined, emitted, idle
+
+
+@in_place
+def _follow_lines(coflows, lines, pauses, now):
+    """Let the next in line become due of those that have completed; return when the first does."""
+    first = np.inf
+    for c in range(len(coflows)):
+        if coflows[c].open == 0 and coflows[c].waited == NEXT_IN_LINE:
+            first = min(first, follow(coflows[c:c + 1], lines, pauses, now))
+            coflows[c].waited = 0
+    return first
 
 
 @in_place
@@ -198,7 +226,7 @@ def _end(parts, coflows, flows, c, now):
     row.open -= 1
     row.thinner = row.split > 0.0
     row.last = now
-    return _NOBODY if row.open > 0 else _WAITED if row.waited else _SOMEBODY
+    return _NOBODY if row.open > 0 else _WAITED if row.waited == WAITED else _SOMEBODY
 
 
 @in_place
@@ -281,7 +309,7 @@ def maxmin(coflows, flows, hops, capacity, weights):
     longest = 1
     for c in range(len(coflows)):
         longest = max(longest, coflows[c].crosses)
-    parts = make(coflows, flows, hops, len(capacity), longest)
+    parts = make(coflows, flows, hops, len(capacity), longest, False)
     take_in(parts, coflows, flows, hops, weights)
     fill_up(parts, capacity)
     rates = np.zeros(len(weights))

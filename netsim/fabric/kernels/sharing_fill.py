@@ -23,6 +23,12 @@ __all__ = ["fill_up"]
 #: Relative: two levels as close as this may change places by rounding alone.
 _CLOSE = 1e-9
 
+#: How often a guess is corrected before the lowest level is searched for, link after link.
+_ATTEMPTS = 4
+
+#: Where more links than this prove wrong at once, a guess is not worth correcting.
+_MOST_WRONG = 16
+
 #: A link that shares flows with one in so many others is taken from the table.
 _CROWDED = 6
 
@@ -31,17 +37,39 @@ _CROWDED = 6
 def fill_up(parts, capacity):
     """Find the level at which each link is full."""
     row = parts.state[0]
+    for _ in range(_ATTEMPTS):
+        _forget(parts)
+        if row.frozen == 0 or row.wrong > _MOST_WRONG:  # nothing to go by
+            break
+        guess = _guess(parts)
+        _follow(guess, parts, _go_back(parts, capacity), capacity)
+        if row.holds == np.inf:
+            return
+    _forget(parts)
+    for k in range(row.kept * row.every, row.frozen):
+        parts.full_at[parts.frozen[k]] = np.inf
+    _forget_joined(parts)
+    _search(parts, _go_back(parts, capacity), capacity)
+    row.holds = np.inf
+    row.wrong = 0
+
+
+@in_place
+def _forget(parts):
+    """Forget the states that are kept and hold no more."""
+    row = parts.state[0]
     while row.kept > 0 and (
             not row.plain or parts.kept[row.kept - 1].level >= row.holds * (1.0 - _CLOSE)):
         row.kept -= 1
-    guess = _guess(parts)
-    kept = row.kept
-    if not _follow(guess, parts, _go_back(parts, capacity), capacity):
-        row.kept = kept
-        for k in range(row.kept * row.every, row.frozen):
-            parts.full_at[parts.frozen[k]] = np.inf
-        _search(parts, _go_back(parts, capacity), capacity)
-    row.holds = np.inf
+
+
+@in_place
+def _forget_joined(parts):
+    """Forget which links may be full, and where; what they want is no news any more."""
+    for k in range(parts.state[0].joined):
+        parts.links[parts.joined[k]].more = 0.0
+        parts.links[parts.joined[k]].least = np.inf
+    parts.state[0].joined = 0
 
 
 @compiled
@@ -63,11 +91,9 @@ def _guess(parts):
         full_at[link] = np.inf
     for k in range(row.joined):
         link = parts.joined[k]
-        links[link].more = 0.0
         if links[link].least < np.inf:
             count = _insert(guess, levels, count, link, links[link].least)
-            links[link].least = np.inf
-    row.joined = 0
+    _forget_joined(parts)
     return guess[:count]
 
 
@@ -115,19 +141,46 @@ def _go_back(parts, capacity):
 
 @compiled
 def _follow(guess, parts, count, capacity):
-    """Freeze links in about this order; return whether it was right.
+    """Freeze links in about this order; if it was right, the fill holds altogether.
 
-    It is if levels never fall, and no link carries more than it can: each flow then has a full
-    link on which none is faster.
+    It is if each flow has a full link on which none is faster, and no link carries more than it
+    can. A link that proves wrong is put elsewhere in the next guess.
     """
-    if not _freeze(guess, np.empty(0), parts, count):
-        return False
+    row = parts.state[0]
+    row.holds = np.inf
+    row.wrong = 0
+    _freeze(guess, np.empty(0), parts, count, capacity)
     for link in range(len(capacity)):
-        if parts.full_at[link] == np.inf and (
-                parts.left[link] < -ROUNDED * capacity[link]
-                or (len(count) and count[link] > 0)):
-            return False
-    return True
+        if parts.full_at[link] == np.inf:
+            grows = count[link] > 0 if len(count) else row.grows > 0.0 and parts.yet[link] > 0.0
+            if grows or parts.left[link] < -ROUNDED * capacity[link]:
+                _put_elsewhere(parts, link, capacity[link])
+
+
+@in_place
+def _put_elsewhere(parts, link, capacity):
+    """Note the level at which a link is full if others are as they are now."""
+    at, others, full_at, row = parts.links[link], parts.others, parts.full_at, parts.state[0]
+    level, before = 0.0, -1.0
+    while level > before:
+        before = level
+        free, wants = capacity, 0.0
+        for m in range(at.first, at.first + at.length):
+            weight = parts.share[m] if row.plain else parts.share[m] * parts.units[parts.unit[m]]
+            rate = np.inf
+            for h in range(others.shape[1]):
+                rate = min(rate, full_at[others[m, h]])
+            if rate < level:
+                free -= weight * rate
+            else:
+                wants += weight
+        level = max(free, 0.0) / wants if wants > 0.0 else level
+    if at.least == np.inf and full_at[link] == np.inf:
+        parts.joined[row.joined] = link
+        row.joined += 1
+    at.least = min(at.least, level)
+    row.holds = min(row.holds, level)
+    row.wrong += 1
 
 
 @compiled
@@ -141,12 +194,12 @@ def _search(parts, count, capacity):
             live[lives] = link
             lives += 1
     heap, levels = heap_of(live[:lives], yet, left)
-    _freeze(heap, levels, parts, count)
+    _freeze(heap, levels, parts, count, capacity)
 
 
 @in_place
-def _freeze(order, levels, parts, count):
-    """Freeze links until no flow grows; return False if the order proves wrong.
+def _freeze(order, levels, parts, count, capacity):
+    """Freeze links until no flow grows.
 
     Parameters
     ----------
@@ -158,7 +211,7 @@ def _freeze(order, levels, parts, count):
                                       parts.full_at)
     share, others, common = parts.share, parts.others, parts.common
     simple = row.plain and others.shape[1] == 1
-    lowest = parts.kept[row.kept - 1].level if row.kept else 0.0
+    highest = parts.kept[row.kept - 1].level if row.kept else 0.0
     first = 0
     stop = len(order)
     while first < stop and row.grows > 0.0:
@@ -168,16 +221,18 @@ def _freeze(order, levels, parts, count):
             link, first = next_of(order, first, yet, left)
         if link < 0:
             break
-        level = max(left[link], 0.0) / yet[link]
-        if level < lowest * (1.0 - ROUNDED) and not len(levels):
-            return False
-        lowest = max(lowest, level)
-        row.grows -= yet[link]
         at = links[link]
+        level = max(left[link], 0.0) / yet[link]
+        if level < highest * (1.0 - ROUNDED) and not len(levels):
+            if _too_late(at, others, full_at, level):
+                _put_elsewhere(parts, link, capacity[link])
+        else:
+            level = highest = max(highest, level)
+        row.grows -= yet[link]
         at.grew = yet[link]
         if len(common) and _CROWDED * at.length > at.stop - at.begin:
             _release_all(common[link, at.begin:at.stop], yet[at.begin:at.stop],
-                         left[at.begin:at.stop], lowest)
+                         left[at.begin:at.stop], level)
             if len(count):
                 _count_off(parts.pairs[link, at.begin:at.stop], count[at.begin:at.stop],
                            yet[at.begin:at.stop])
@@ -187,24 +242,35 @@ def _freeze(order, levels, parts, count):
             for m in range(np.uint64(at.first), np.uint64(at.first + at.length)):
                 other = others[m, 0]
                 yet[other] -= share[m]
-                left[other] -= share[m] * lowest
+                left[other] -= share[m] * level
         else:
             _release(at, share, parts.unit, parts.units, others, yet, left, full_at, count,
-                     lowest)
-        full_at[link] = lowest
+                     level)
+        full_at[link] = level
         parts.frozen[row.frozen] = link
         row.frozen += 1
         if row.plain and row.frozen % row.every == 0:
-            _keep(parts, lowest)
-    return row.grows <= 0.0 or not row.plain  # else the caller counts
+            _keep(parts, highest)
 
 
 @in_place
-def _keep(parts, lowest):
+def _too_late(link, others, full_at, level):
+    """Whether flows of a link were frozen at a higher level than its own, and slow it down."""
+    for m in range(link.first, link.first + link.length):
+        rate = np.inf
+        for h in range(others.shape[1]):
+            rate = min(rate, full_at[others[m, h]])
+        if level < rate * (1.0 - ROUNDED) and rate < np.inf:
+            return True
+    return False
+
+
+@in_place
+def _keep(parts, highest):
     """Keep the state after a link has been frozen."""
     row = parts.state[0]
     if row.kept < len(parts.kept):
-        parts.kept[row.kept].level = lowest
+        parts.kept[row.kept].level = highest
         parts.kept[row.kept].grows = row.grows
         _copy(parts.yet, parts.yet_then[row.kept])
         _copy(parts.left, parts.left_then[row.kept])

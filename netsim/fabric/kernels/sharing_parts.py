@@ -24,16 +24,18 @@ __all__ = ["LONGEST", "MANY", "NONE", "Parts", "make"]
 #: the key of the last coflow ``known``; how many coflows have not started, ``waits``; the instant
 #: as of which it is, ``now``. Of the last fill: the level up to which it still ``holds``, inf if
 #: it does altogether; the number of links ``frozen``; of states ``kept`` on its way, one ``every``
-#: so many links; of links that flows have ``joined`` since; the weight that still ``grows``. How
-#: many coflows are ``split``. How often the table has ``changed`` since it was last
-#: summed up; the ``light`` and the ``heavy`` weight, the least and the largest since then. Of a
-#: stretch: the classes ``near``, which are followed, and come first; how many ``steps`` it has
-#: had; until when it may go on, the ``horizon``. How long the next is to be, its ``reach``.
+#: so many links; of links that flows have ``joined`` since; the weight that still ``grows``; how
+#: many links proved ``wrong`` in their place. How many coflows are ``split``. How often the table
+#: has ``changed`` since it was last summed up; the ``light`` and the ``heavy`` weight, the least
+#: and the largest since then. Of a stretch: the classes ``near``, which are followed, and come
+#: first; how many ``steps`` it has had; until when it may go on, the ``horizon``. How long the next
+#: is to be, its ``reach``.
 _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
                    ("frozen", "i8"), ("kept", "i8"), ("every", "i8"), ("joined", "i8"),
                    ("weight", "f8"), ("now", "f8"), ("holds", "f8"), ("grows", "f8"),
                    ("split", "i8"), ("changed", "i8"), ("light", "f8"), ("heavy", "f8"),
-                   ("near", "i8"), ("steps", "i8"), ("horizon", "f8"), ("reach", "f8")])
+                   ("wrong", "i8"), ("near", "i8"), ("steps", "i8"), ("horizon", "f8"),
+                   ("reach", "f8")])
 
 #: A link: its list of classes begins at ``first``, has ``length``, and has ``room``; what all its
 #: flows ``want``, that is the sum of their weights; what of that ``grew`` until it was full in the
@@ -59,7 +61,7 @@ _KEPT = np.dtype([("level", "f8"), ("grows", "f8")])
 _MOST_IN_TABLE = 1024
 
 #: At most so many states are kept of a fill, and one after so many links at least.
-_MOST_KEPT, _LEAST_EVERY = 16, 16
+_MOST_KEPT, _LEAST_EVERY = 5, 16
 
 #: How many steps a stretch has at most; a multiple of 4.
 LONGEST = 128
@@ -151,7 +153,7 @@ class Parts(NamedTuple):
 
 
 @compiled
-def make(coflows, flows, hops, count, longest):
+def make(coflows, flows, hops, count, longest, lasts):
     """Return an empty sharing with room for these rows, and as many again.
 
     Parameters
@@ -160,6 +162,8 @@ def make(coflows, flows, hops, count, longest):
         How many links there are.
     longest : int
         The most links on a path.
+    lasts : bool
+        Whether there will be more than one fill, so that tables are worth their making.
     """
     state = np.zeros(1, _STATE)
     state[0].known = NONE
@@ -171,8 +175,8 @@ def make(coflows, flows, hops, count, longest):
     size = 2 * open_flows + 64
     units = 2 * len(coflows) + 64
     # Stretches are for many classes on short paths.
-    lines = LONGEST if longest == 2 and size >= MANY else 0
-    side = count + 1 if longest <= 2 and count <= _MOST_IN_TABLE else 0
+    lines = LONGEST if lasts and longest == 2 and size >= MANY else 0
+    side = count + 1 if lasts and longest <= 2 and count <= _MOST_IN_TABLE else 0
     in_table = len(flows) if side else 0
     return Parts(
         state, links, np.zeros(count + 1), np.zeros(count + 1), np.full(count + 1, np.inf),

@@ -1,0 +1,44 @@
+"""The instants at which events are noticed: all, or multiples of an observation interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from netsim.fabric.kernels.ahead import GRID_SLACK, NOTICE_SLACK
+
+__all__ = ["Grid"]
+
+
+class Grid:
+    """Says when what happens is noticed.
+
+    Parameters
+    ----------
+    interval : float
+        In seconds; 0 if everything is noticed when it happens.
+    now : callable
+        Returns the time, in seconds.
+    """
+
+    def __init__(self, interval: float, now: Callable[[], float]) -> None:
+        self.interval = interval
+        self._now = now
+
+    def observed(self, at: float) -> float:
+        """Return the observation instant at which something that happens at `at` is noticed."""
+        if not self.interval:
+            return at
+        instant = math.ceil(at / self.interval - GRID_SLACK) * self.interval
+        return max(instant, self._now())
+
+    def slack(self) -> float:
+        """Return how long after now something may be due and still count as due now."""
+        return max(NOTICE_SLACK * self.interval, 4 * math.ulp(self._now()))
+
+    def due(self, at: float) -> float:
+        """Return when something that is due at `at` is seen: later than now in any case."""
+        now = self._now()
+        if at < math.inf and self.observed(at) <= now:
+            return max(now + self.interval, math.nextafter(now, math.inf))
+        return at

@@ -1,0 +1,132 @@
+"""One job first, the others behind it, decided over and over: what `Turns` says, compiled.
+
+The policies that say so have the same in NumPy, for one decision; the tests hold one against the
+other.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from netsim.fabric.kernels import in_place
+from netsim.fabric.kernels.blocks import add_greedily, find_factor, sum_attained
+
+__all__ = ["decide"]
+
+AVERAGE, ATTAINED, COMPLETED, AHEAD = 0, 1, 2, 3
+NONE, UNIFORM, BACKFILL, GREEDY, CAPPED, SHARED_UNIFORM = 0, 1, 2, 3, 4, 5
+
+
+@in_place
+def decide(coflows, jobs, loads, capacity, rule, room, links):
+    """Find the share of each coflow, in ``room.shares``; see `netsim.fabric.turns.Turns`.
+
+    Parameters
+    ----------
+    coflows, jobs, loads : ndarray of COFLOW, JOB, LOAD
+    rule : (int, int, float)
+        By what jobs are ordered, what becomes of the rest, and the most that the first gets.
+    room : Room
+        Arrays to work in, of a value per coflow at least.
+    links : ndarray of float, shape (2, links)
+        Likewise.
+    """
+    by, rest, most = rule
+    count = len(coflows)
+    shares, limit, attained = room.shares[:count], room.limit[:count], room.attained[:count]
+    sum_attained(coflows, jobs, attained)
+    _sort(coflows, jobs, by, attained, room)
+    order = room.order[:count]
+    first = order[0]
+    others = 1.0 / max(count - 1, 1)
+    if rest in (GREEDY, CAPPED):
+        shares[:] = 0.0
+        limit[:] = 1.0 if rest == GREEDY else others
+        limit[first] = 1.0
+        add_greedily(coflows, loads, order, limit, shares, capacity, links[0])
+        return
+    theta = _theta(attained, most) if by == AVERAGE else 1.0
+    shares[:] = (1.0 - theta) / max(count - 1, 1) if by == AVERAGE else 0.0
+    shares[first] = theta
+    if rest == SHARED_UNIFORM and count > 1:
+        limit[:] = 1.0
+        limit[first] = 0.0
+        factor = min(find_factor(coflows, loads, limit, shares, capacity, links[0], links[1]), 1.0)
+        for c in range(count):
+            shares[c] += limit[c] * factor
+    if rest in (UNIFORM, BACKFILL):
+        limit[:] = 0.0
+        factor = find_factor(coflows, loads, shares, limit, capacity, links[0], links[1])
+        greatest = 0.0
+        for c in range(count):
+            greatest = max(greatest, shares[c])
+        factor = min(factor, 1.0 / greatest)
+        for c in range(count):
+            shares[c] *= factor
+    if rest == BACKFILL:
+        limit[:] = 1.0
+        add_greedily(coflows, loads, order, limit, shares, capacity, links[0])
+
+
+@in_place
+def _theta(attained, most):
+    """Return the share of the first job (Parrot, Eq. 10); 1 where it is alone."""
+    count = len(attained)
+    if count == 1:
+        return 1.0
+    total = 0.0
+    for c in range(count):
+        total += attained[c]
+    return min(most, (1.0 / count) ** (1.0 / (math.log(total + 1.0) + 1.0)))
+
+
+@in_place
+def _sort(coflows, jobs, by, attained, room):
+    """Order coflows by key, bytes sent and job: runs are merged, of twice the length each time."""
+    count = len(coflows)
+    key = room.key[:count]
+    for c in range(count):
+        job = jobs[coflows[c].job]
+        key[c] = 0.0
+        if by == AVERAGE:
+            key[c] = attained[c] / job.completed if job.completed > 0 else np.inf
+        elif by == COMPLETED:
+            key[c] = job.completed
+        elif by == AHEAD:
+            key[c] = job.ahead + coflows[c].gamma * coflows[c].left
+            attained[c] = 0.0
+    now, then = room.order[:count], room.spare[:count]
+    for c in range(count):
+        now[c] = c
+    run = 1
+    while run < count:
+        for start in range(0, count, 2 * run):
+            _merge(now, then, start, min(start + run, count), min(start + 2 * run, count), coflows,
+                   key, attained)
+        now, then = then, now
+        run *= 2
+    for c in range(count):
+        room.order[c] = now[c]
+
+
+@in_place
+def _merge(now, then, start, middle, stop, coflows, key, attained):
+    i, j = start, middle
+    for k in range(start, stop):
+        if j == stop or (i < middle and not _before(now[j], now[i], coflows, key, attained)):
+            then[k] = now[i]
+            i += 1
+        else:
+            then[k] = now[j]
+            j += 1
+
+
+@in_place
+def _before(a, b, coflows, key, attained):
+    if key[a] != key[b]:
+        return key[a] < key[b]
+    if attained[a] != attained[b]:
+        return attained[a] < attained[b]
+    return coflows[a].job < coflows[b].job

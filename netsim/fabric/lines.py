@@ -1,0 +1,112 @@
+"""Jobs that send one coflow after the other, which the fabric goes through by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.demand import Demand
+from netsim.fabric.kernels.lines import follow, next_due
+from netsim.fabric.pools import Pools
+from netsim.fabric.records import COFLOW, LINE
+
+__all__ = ["Lines"]
+
+
+class Lines:
+    """The lines that run, and what their stages send.
+
+    Parameters
+    ----------
+    jobs : int
+        How many there are, lines or not.
+
+    Attributes
+    ----------
+    of_jobs : ndarray of LINE, shape (jobs,)
+    running : ndarray of int
+        The numbers of those that have not come to their end, in order.
+    stages : ndarray of COFLOW
+        What each stage sends, line by line; segments of the table's pools are theirs. Only those
+        of lines that run count.
+    pauses : ndarray of float
+        The seconds before each, once the one before it has completed.
+    next_due : float
+        When the next coflow becomes valid; inf if none is about to.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self.of_jobs = np.zeros(jobs, LINE)
+        self.of_jobs["due"] = math.inf
+        self.running = np.empty(0, np.int64)
+        self.stages = np.empty(0, COFLOW)
+        self.pauses = np.empty(0)
+        self.next_due = math.inf
+        self._used = 0
+
+    def begin(self, job: int, demands: Sequence[Demand], pauses: Sequence[float], total: int,
+              due: float, pools: Pools) -> None:
+        """Take in a line; there is room in the pools. See `Fabric.run_line`."""
+        self._forget_ended()
+        rows = np.concatenate([demand.coflows for demand in demands])
+        rows["weight"] = [demand.weight for demand in demands]
+        rows["deadline"] = [demand.deadline_s for demand in demands]
+        for k, demand in enumerate(demands):
+            pools.copy_in(rows[k:k + 1], (demand.flows, demand.hops, demand.loads))
+        self.of_jobs[job] = self._used, len(rows), 0, total, due
+        if (stop := self._used + len(rows)) > len(self.stages):
+            self._keep(slice(self._used), 2 * stop)
+        self.stages[self._used:stop], self.pauses[self._used:stop] = rows, pauses
+        self._used = stop
+        self.running = np.insert(self.running, np.searchsorted(self.running, job), job)
+        self.next_due = min(self.next_due, due)
+
+    @property
+    def live(self) -> NDArray[Any]:
+        """The stages that have segments of the pools."""
+        return self.stages[:self._used]
+
+    def _forget_ended(self) -> None:
+        """Drop the lines that have emitted all; where they are half of all, their stages, too."""
+        lines = self.of_jobs[self.running]
+        self.running = self.running[lines["emitted"] < lines["total"]]
+        lines = self.of_jobs[self.running]
+        if 2 * lines["stages"].sum() >= self._used:
+            return
+        kept = np.concatenate([np.arange(line["first"], line["first"] + line["stages"])
+                               for line in lines] or [np.empty(0, np.int64)])
+        self._keep(kept, 2 * len(kept))
+        self._used = len(kept)
+        lines["first"] = np.cumsum(lines["stages"]) - lines["stages"]
+        self.of_jobs[self.running] = lines
+
+    def _keep(self, kept: Any, size: int) -> None:
+        """Keep some stages alone, in arrays of a size."""
+        for name, kind in (("stages", COFLOW), ("pauses", np.float64)):
+            array = getattr(self, name)[kept]
+            setattr(self, name, np.concatenate((array, np.zeros(size - len(array), kind))))
+
+    def follow(self, gone: NDArray[Any], now: float) -> None:
+        """Let the next coflows of lines become due, after the rows in `gone` have completed."""
+        self.next_due = min(self.next_due, follow(gone, self.of_jobs, self.pauses, now))
+
+    @property
+    def kernel_view(self) -> tuple[Any, ...]:
+        """What kernels take that let coflows of lines come; see `kernels.ahead.go_on`."""
+        return self.of_jobs, self.running, self.stages, self.pauses
+
+    def look(self) -> None:
+        """See which is the next to become valid."""
+        self.next_due = next_due(self.of_jobs, self.running)
+
+    def wanted(self, until: float) -> tuple[int, int, int]:
+        """Return the flows, hops and loads of the coflows that are due by then."""
+        lines = self.of_jobs[self.running]
+        lines = lines[lines["due"] <= until]
+        rows = self.stages[lines["first"] + lines["emitted"] % lines["stages"]]
+        flows, hops, loads = (int(rows[name].sum()) for name in ("flows", "hops", "loads"))
+        return flows, hops, loads

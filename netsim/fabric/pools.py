@@ -1,0 +1,59 @@
+"""The pools of flows, hops and loads: each coflow has a segment in each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.kernels.pools import copy_in, move
+from netsim.fabric.records import FLOW, HOP, LOAD
+
+__all__ = ["Pools"]
+
+#: How many rows each has at first.
+_LEAST = 256
+
+
+class Pools:
+    """Rows of flows, hops and loads, those in use at the front.
+
+    Attributes
+    ----------
+    arrays : tuple of ndarray of FLOW, HOP, LOAD
+    used : ndarray of int, shape (3,)
+        How many rows of each are in use.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: tuple[NDArray[Any], ...] = tuple(
+            np.zeros(_LEAST, kind) for kind in (FLOW, HOP, LOAD))
+        self.used = np.zeros(3, np.int64)
+
+    def have_room(self, wanted: Sequence[int]) -> bool:
+        """Whether so many flows, hops and loads can be appended."""
+        return all([more <= len(pool) - used for more, pool, used
+                    in zip(wanted, self.arrays, self.used.tolist(), strict=True)])
+
+    def make_room(self, wanted: Sequence[int], *live: NDArray[Any]) -> None:
+        """Keep the segments of some coflows alone, in new pools of twice what is live and wanted.
+
+        Parameters
+        ----------
+        wanted : sequence of int
+            How many flows, hops and loads are to come.
+        *live : ndarray of COFLOW
+        """
+        old, self.used[:] = self.arrays, 0
+        self.arrays = tuple(
+            np.zeros(max(_LEAST, 2 * (more + sum(int(rows[name].sum()) for rows in live))),
+                     pool.dtype)
+            for pool, name, more in zip(old, ("flows", "hops", "loads"), wanted, strict=True))
+        for rows in live:
+            move(rows, old, self.arrays, self.used)
+
+    def copy_in(self, rows: NDArray[Any], parts: tuple[NDArray[Any], ...]) -> None:
+        """Append the flows, hops and loads of some coflows; see `kernels.pools.copy_in`."""
+        copy_in(self.arrays, self.used, rows, parts)

@@ -1,0 +1,91 @@
+"""What an allocator must not do, and the errors that say so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import AllocationError
+from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.policy import Allocation, Allocator
+from netsim.fabric.view import FabricView
+from netsim.network import Topology
+
+__all__ = ["Referee"]
+
+#: How often a policy may ask to be woken while flows have rates and not a byte moves.
+_MOST_VAIN = 1000
+
+
+class Referee:
+    """Says what is wrong with an allocation, and of whom.
+
+    Parameters
+    ----------
+    now : callable
+        Returns the time, in seconds.
+    network : Topology
+    allocator : Allocator
+    table : FlowTable
+    """
+
+    def __init__(self, now: Callable[[], float], network: Topology, allocator: Allocator,
+                 table: FlowTable) -> None:
+        self._now, self._network, self._table = now, network, table
+        self._name = type(allocator).__name__
+        self._vain = 0
+        self._left_then = b""
+
+    def refuse(self, what: str) -> AllocationError:
+        """Return an error that says who has done what, and when."""
+        return AllocationError(f"allocator {self._name} at t = {self._now():g} s {what}")
+
+    def check(self, allocation: Allocation, view: FabricView) -> None:
+        """Refuse what is no allocation, or is none for this policy now."""
+        if not isinstance(allocation, Allocation):
+            raise self.refuse(f"returned {type(allocation).__name__}, not an Allocation")
+        at = allocation.revisit_at
+        if not (isinstance(at, float | int) and at > self._now()):
+            raise self.refuse(f"asks to be woken at {at!r} s, which is not after now, "
+                              f"{self._now()!r} s")
+        if view.uses_sizes(allocation):
+            raise self.refuse("returned shares or MADD, which use sizes, but it declares that "
+                              'it knows "sent" only')
+
+    def shaped(self, kind: str, given: NDArray[Any], wanted: int) -> NDArray[Any]:
+        """Refuse what is not as many values as wanted."""
+        if given.shape != (wanted,):
+            raise self.refuse(f"returned {kind} of shape {given.shape}, not ({wanted},)")
+        return given
+
+    def infeasible(self, given: NDArray[np.float64], link: int) -> AllocationError:
+        """Return an error for what overloads a link, or, if that is -2, is no rate."""
+        if link < 0:
+            bad = given[~(np.isfinite(given) & (given >= 0))][0]
+            return self.refuse(f"returned {bad!r}; rates, shares and weights must be "
+                               "finite and not negative")
+        return self.refuse(
+            f"overloads link {self._network.link_names[link]!r}: it would carry "
+            f"{self._table.used[link]:.6g} of {self._table.capacity[link]:.6g} bytes/s")
+
+    def see_turns(self, given: NDArray[np.float64], rule: NDArray[np.float64]) -> None:
+        """Refuse shares that are not those of the rule that is said to have led to them."""
+        wrong = ~np.isclose(given, rule, rtol=1e-6, atol=1e-9)
+        if wrong.any():
+            c = int(np.argmax(wrong))
+            raise self.refuse(f"gives coflow {c} of its view the share {given[c]:.6g}, but by its "
+                              f"turns it would get {rule[c]:.6g}")
+
+    def see_progress(self, asked: bool, next_end: float) -> None:
+        """Refuse a policy that asks to be woken so soon, over and over, that not a byte moves."""
+        self._vain = self._vain + 1 if asked else 0
+        if self._vain % _MOST_VAIN or not asked:
+            return
+        left, self._left_then = self._left_then, self._table.bytes_left().tobytes()
+        if self._left_then == left and next_end < math.inf:
+            raise self.refuse(f"has asked to be woken {_MOST_VAIN} times in a row, so soon that "
+                              "rates of its own did not move a byte")

@@ -1,0 +1,143 @@
+"""Run flows on a big switch in netsim and in SimGrid, in turn, and hold them to the same times.
+
+Both share max-min, so that every flow must end at the same time: to 1e-9 of how long it took,
+which is stricter than of when it ended. CPU seconds are the least of some rounds, of the
+simulation alone: neither has its input read or built in them, netsim has its tables of results.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import netsim
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from cases import HOSTS, Instance, at_once, poisson, switch
+from reference import cpu_of
+
+INSTANCES = {"at-once-1k": (at_once, 1_000), "at-once-10k": (at_once, 10_000),
+             "poisson-10k": (poisson, 10_000), "poisson-100k": (poisson, 100_000)}
+
+#: By how much of its duration the end of a flow may differ.
+TOLERANCE = 1e-9
+
+#: Rounds are run until SimGrid has taken so many CPU seconds.
+_WORTH = 3.0
+
+_PLATFORM = f"""<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <cluster id="switch" prefix="" suffix="" radical="0-{HOSTS - 1}" speed="1Gf"
+           bw="10Gbps" lat="0s" sharing_policy="SPLITDUPLEX"/>
+</platform>
+"""
+
+
+@click.command()
+@click.argument("patterns", nargs=-1)
+@click.option("--smoke", is_flag=True, help="A tenth of the flows, and one round.")
+def main(patterns: tuple[str, ...], smoke: bool) -> None:
+    """Compare the instances that match PATTERNS, all if there are none.
+
+    Fails if any flow's end differs; exits with 69 where there is no SimGrid.
+    """
+    chosen = [name for name in INSTANCES
+              if not patterns or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+    if not chosen:
+        raise click.UsageError(f"no instance matches {' '.join(patterns)}; choose from: "
+                               + ", ".join(INSTANCES))
+    version = simgrid_version()
+    if version is None:
+        print("SimGrid's headers or g++ are missing. On Debian: apt install libsimgrid-dev g++",
+              file=sys.stderr)
+        sys.exit(os.EX_UNAVAILABLE)
+    table = Table("instance", title=f"netsim beside {version}")
+    for title in ("flows", "netsim CPU s", "SimGrid CPU s", "SimGrid / netsim", "difference"):
+        table.add_column(title, justify="right")
+    apart = []
+    with tempfile.TemporaryDirectory() as folder:
+        in_simgrid = build_simgrid(Path(folder))
+        for name in chosen:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            make, count = INSTANCES[name]
+            instance = make(count // 10 if smoke else count)
+            ours, theirs, difference = compare(instance, in_simgrid, 0.0 if smoke else _WORTH)
+            table.add_row(name, f"{len(instance.src):,}", f"{ours:.3g}", f"{theirs:.3g}",
+                          f"{theirs / ours:.3g}", f"{difference:.1e}")
+            if not difference <= TOLERANCE:
+                apart.append(name)
+    Console(width=100).print(table)
+    if apart:
+        sys.exit(f"ends of flows differ by more than {TOLERANCE:g}: {', '.join(apart)}")
+
+
+def compare(instance: Instance, in_simgrid: Callable[[Instance], tuple[float, np.ndarray]],
+            worth: float) -> tuple[float, float, float]:
+    """Return netsim's and SimGrid's CPU seconds, and the largest difference of a flow's end."""
+    run = in_netsim(instance)
+    ends = run()[1]  # and has what is compiled compiled
+    ours, theirs, difference = [], [], 0.0
+    while not theirs or sum(theirs) < worth:
+        ours.append(run()[0])
+        seconds, others = in_simgrid(instance)
+        theirs.append(seconds)
+        apart = np.abs(others - ends) / (ends - instance.start_s)
+        difference = max(difference, float(apart.max()))
+    return min(ours), min(theirs), difference
+
+
+def in_netsim(instance: Instance) -> Callable[[], tuple[float, np.ndarray]]:
+    """Return what runs an instance, for its CPU seconds and the ends of its flows."""
+    network, jobs = switch(), instance.jobs()
+    table, key = ("flows", "flow") if instance.together else ("jobs", "job")
+
+    def run() -> tuple[float, np.ndarray]:
+        seconds, result = cpu_of(lambda: netsim.simulate(network, jobs, allocator="maxmin",
+                                                         record=[table]))
+        return seconds, getattr(result, table).sort_values(key)["finish_s"].to_numpy()
+    return run
+
+
+def build_simgrid(folder: Path) -> Callable[[Instance], tuple[float, np.ndarray]]:
+    """Compile the program for SimGrid; return what runs an instance, as `in_netsim` does."""
+    program, platform = folder / "simgrid_flows", folder / "platform.xml"
+    subprocess.run(["g++", "-std=c++17", "-O2", Path(__file__).with_name("simgrid_flows.cpp"),
+                    "-o", program, "-lsimgrid"], check=True)
+    platform.write_text(_PLATFORM)
+
+    def run(instance: Instance) -> tuple[float, np.ndarray]:
+        columns = instance.start_s, instance.src, instance.dst, instance.nbytes
+        flows = "".join(f"{start:.17g} {src} {dst} {nbytes:.0f}\n"
+                        for start, src, dst, nbytes in zip(*columns, strict=True))
+        seconds, *ends = subprocess.run([program, platform], input=flows, check=True, text=True,
+                                        stdout=subprocess.PIPE).stdout.split()
+        return float(seconds), np.array(ends, float)
+    return run
+
+
+def simgrid_version() -> str | None:
+    """Return what SimGrid calls itself, or nothing where it or the compiler is missing."""
+    if not shutil.which("g++"):
+        return None
+    macros = subprocess.run(["g++", "-x", "c++", "-E", "-dM", "-"], text=True, capture_output=True,
+                            input="#include <simgrid/version.h>").stdout
+    found = re.search(r'SIMGRID_VERSION_STRING "(.*)"', macros)
+    return found and found[1]
+
+
+if __name__ == "__main__":
+    main()
