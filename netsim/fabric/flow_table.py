@@ -13,10 +13,10 @@ from netsim.fabric.demand import Demand
 from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.greedy import greedy_until
 from netsim.fabric.kernels.lines import emit
+from netsim.fabric.kernels.maxmin import maxmin
 from netsim.fabric.kernels.pools import add, admit
 from netsim.fabric.kernels.serving import serve_until, serve_while_crowded
 from netsim.fabric.kernels.serving_rows import copy_rows, resume
-from netsim.fabric.kernels.sharing import maxmin
 from netsim.fabric.lines import Lines
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB
@@ -272,7 +272,7 @@ class FlowTable:
 
     def maxmin(self, weights: NDArray[np.float64], capacity: NDArray[np.float64]
                ) -> NDArray[np.float64]:
-        """Return the weighted max-min fair rate of each unfinished flow; see `sharing.maxmin`."""
+        """Return the weighted max-min fair rate of each unfinished flow; see `kernels.maxmin`."""
         return maxmin(self.coflows, self.flows, self.hops, capacity, weights)
 
     def share_until(self, now: float, until: float, carried: NDArray[np.float64]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.kernels import sharing
+from netsim.fabric.kernels.sharing_parts import make
 
 __all__ = ["Sharing"]
 
@@ -40,8 +41,7 @@ class Sharing:
                 coflows = rows[:count]
                 longest = max([1, *(int(each["crosses"].max(initial=1))
                                     for each in (coflows, coming, lines[2]))])
-                self._parts = sharing.make(coflows, flows, hops, len(capacity), longest,
-                                           True)
+                self._parts = make(coflows, flows, hops, len(capacity), longest)
             found = sharing.share_until(self._parts, table, count, coming, lines, key, stands,
                                         capacity, now, until, carried)
             joined = found[3]

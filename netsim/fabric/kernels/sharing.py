@@ -13,13 +13,12 @@ from netsim.fabric.kernels.filling import sooner
 from netsim.fabric.kernels.lines import emit, follow, next_due
 from netsim.fabric.kernels.pools import admit
 from netsim.fabric.kernels.sharing_fill import fill_up
-from netsim.fabric.kernels.sharing_parts import make
 from netsim.fabric.kernels.sharing_rows import leave, served, take_in
 from netsim.fabric.kernels.sharing_stretch import begin, catch_up, holds, remember, set_rates
 from netsim.fabric.kernels.sharing_table import split_anew
 from netsim.fabric.records import NEXT_IN_LINE, WAITED
 
-__all__ = ["maxmin", "pass_time", "settle", "share_until"]
+__all__ = ["pass_time", "settle", "share_until"]
 
 #: Classes in a piece: few enough to stay in the fastest cache.
 _PIECE = 512
@@ -63,7 +62,7 @@ def share_until(parts, table, count, coming, lines, key, stands, capacity, now, 
     emitted, idle : int
         How many of lines have, and how many jobs had no active coflow before.
     """
-    if not take_in(parts, table[0][:count], table[2][0], table[2][1], np.empty(0)):
+    if not take_in(parts, table[0][:count], table[2][0], table[2][1]):
         return now, now, 0, -1, 0, 0
     found = _go_on(parts, table, count, coming, lines, key, stands, capacity, now, until, carried)
     catch_up(parts)
@@ -112,8 +111,8 @@ def _go_on(parts, table, count, coming, lines, key, stands, capacity, now, until
         if done and stands:
             due = min(due, _follow_lines(coflows, of_jobs, pauses, now))
         fits = True
-        if min(arrival, due) <= now:
-            arrival = now
+        some_come = min(arrival, due) <= now
+        if some_come:
             catch_up(parts)
             here = count + emitted
             joined += admit(rows, here + joined, coming, joined, now, jobs, key + joined + emitted)
@@ -123,11 +122,11 @@ def _go_on(parts, table, count, coming, lines, key, stands, capacity, now, until
             fits = came >= 0
             emitted, idle = emitted + max(came, 0), idle + woken
             due = next_due(of_jobs, running)
-            fits &= take_in(parts, rows[:here + max(came, 0)], flows, hops, np.empty(0))
+            fits &= take_in(parts, rows[:here + max(came, 0)], flows, hops)
         if done == _WAITED or (done and not stands) or due <= now:  # no room for who is due
             return now, now, instants, joined, emitted, idle
         if row.classes > 0:  # else nobody is left to share
-            instants += arrival <= now or done > 0
+            instants += some_come or done > 0
         if (not fits or (len(coming) > 0 and joined == len(coming))
                 or (stands and count + joined + emitted + max(len(running), 1) > len(rows))):
             return now, now, instants, joined, emitted, idle
@@ -293,31 +292,3 @@ def settle(parts, coflows, flows):
             flow.finish = now + flow.remaining / flow.rate if flow.rate > 0.0 else np.inf
             row.base += flow.remaining
             row.finish = max(row.finish, flow.finish)
-
-
-@compiled
-def maxmin(coflows, flows, hops, capacity, weights):
-    """Return the weighted max-min fair rates of all unfinished flows.
-
-    Parameters
-    ----------
-    capacity : ndarray of float, shape (links,)
-        What there is to share out.
-    weights : ndarray of float, shape (unfinished flows,)
-        A flow of weight 0 gets nothing.
-    """
-    longest = 1
-    for c in range(len(coflows)):
-        longest = max(longest, coflows[c].crosses)
-    parts = make(coflows, flows, hops, len(capacity), longest, False)
-    take_in(parts, coflows, flows, hops, weights)
-    fill_up(parts, capacity)
-    rates = np.zeros(len(weights))
-    i = 0
-    for c in range(len(coflows)):
-        for f in range(coflows[c].flow, coflows[c].flow + coflows[c].flows):
-            if flows[f].remaining > 0.0:
-                if weights[i] > 0.0:
-                    rates[i] = weights[i] * _lowest(parts.full_at, flows[f], hops)
-                i += 1
-    return rates

@@ -153,7 +153,7 @@ class Parts(NamedTuple):
 
 
 @compiled
-def make(coflows, flows, hops, count, longest, lasts):
+def make(coflows, flows, hops, count, longest):
     """Return an empty sharing with room for these rows, and as many again.
 
     Parameters
@@ -162,8 +162,6 @@ def make(coflows, flows, hops, count, longest, lasts):
         How many links there are.
     longest : int
         The most links on a path.
-    lasts : bool
-        Whether there will be more than one fill, so that tables are worth their making.
     """
     state = np.zeros(1, _STATE)
     state[0].known = NONE
@@ -175,8 +173,8 @@ def make(coflows, flows, hops, count, longest, lasts):
     size = 2 * open_flows + 64
     units = 2 * len(coflows) + 64
     # Stretches are for many classes on short paths.
-    lines = LONGEST if lasts and longest == 2 and size >= MANY else 0
-    side = count + 1 if lasts and longest <= 2 and count <= _MOST_IN_TABLE else 0
+    lines = LONGEST if longest == 2 and size >= MANY else 0
+    side = count + 1 if longest <= 2 and count <= _MOST_IN_TABLE else 0
     in_table = len(flows) if side else 0
     return Parts(
         state, links, np.zeros(count + 1), np.zeros(count + 1), np.full(count + 1, np.inf),

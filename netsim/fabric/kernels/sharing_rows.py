@@ -13,13 +13,8 @@ __all__ = ["leave", "served", "swap", "take_in"]
 
 
 @in_place
-def take_in(parts, coflows, flows, hops, weights):
+def take_in(parts, coflows, flows, hops):
     """Let the flows of coflows that are not known yet join.
-
-    Parameters
-    ----------
-    weights : ndarray of float, shape (their unfinished flows,) or (0,)
-        If there are none, those of the rows.
 
     Returns
     -------
@@ -30,13 +25,12 @@ def take_in(parts, coflows, flows, hops, weights):
     first = len(coflows)
     while first > 0 and coflows[first - 1].key > row.known:
         first -= 1
-    i = 0
     for c in range(first, len(coflows)):
         coflow = coflows[c]
         if coflow.crosses > parts.path.shape[1]:
             return False
         unit = NONE
-        if coflow.split > 0.0 and not len(weights):
+        if coflow.split > 0.0:
             unit = len(parts.classes) + row.split
             if unit == len(parts.units):
                 return False
@@ -45,11 +39,9 @@ def take_in(parts, coflows, flows, hops, weights):
             parts.units[unit] = coflow.split / coflow.open
         for f in range(coflow.flow, coflow.flow + coflow.flows):
             if flows[f].remaining > 0.0:
-                weight = weights[i] if len(weights) else flows[f].weight
                 parts.senders[f].owner = coflow.key
-                if not _join(parts, flows, hops, f, weight, unit):
+                if not _join(parts, flows, hops, f, flows[f].weight, unit):
                     return False
-                i += 1
         row.known = coflow.key
         row.waits += coflow.start < 0.0
     for c in range(first, len(coflows)):
