@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from netsim.experiments.simulate import CapacityEvent, simulate
     from netsim.experiments.spec import Experiment
     from netsim.experiments.store import load_result
+    from netsim.experiments.sweep import sweep, sweep_experiment
+    from netsim.experiments.sweep_result import Sweep, load_sweep
     from netsim.fabric.policy import Allocation, Allocator, Event
     from netsim.fabric.service import Service
     from netsim.fabric.turns import Turns
@@ -84,6 +86,8 @@ _HOME = {
     "netsim.experiments.simulate": ("CapacityEvent", "simulate"),
     "netsim.experiments.spec": ("Experiment",),
     "netsim.experiments.store": ("load_result",),
+    "netsim.experiments.sweep": ("sweep", "sweep_experiment"),
+    "netsim.experiments.sweep_result": ("Sweep", "load_sweep"),
     "netsim.fabric.policy": ("Allocation", "Allocator", "Event"),
     "netsim.fabric.service": ("Service",),
     "netsim.fabric.turns": ("Turns",),

@@ -17,6 +17,7 @@ from netsim.cli.compare import compare
 from netsim.cli.init import init
 from netsim.cli.listing import listing
 from netsim.cli.run import run
+from netsim.cli.sweep import sweep
 from netsim.cli.topo import topo
 from netsim.cli.trace import trace
 from netsim.errors import NetsimError, NetsimWarning
@@ -66,5 +67,5 @@ def main() -> None:
         sys.path.append(os.getcwd())
 
 
-for command in (run, compare, listing, init, topo, trace):
+for command in (run, compare, sweep, listing, init, topo, trace):
     main.add_command(command)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from netsim.experiments.compare import Comparison
     from netsim.experiments.result import Result
 
-__all__ = ["print_comparison", "print_result"]
+__all__ = ["print_comparison", "print_result", "print_table"]
 
 _COLUMNS = {
     "total\nJCT (s)": "jct_total_s", "over\nbound": "over_lower_bound",
@@ -65,7 +65,7 @@ def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],
     """Print a comparison, and where its results and pictures are."""
     figures = comparison.table
     first = "over\nfirst" if comparison.baseline is None else "over\nbaseline"
-    _print_table(figures["label"].tolist(), {
+    print_table({"allocator": figures["label"].tolist()} | {
         first if heading == "over\nfirst" else heading: _aligned(figures[key].tolist())
         for heading, key in _COLUMNS.items()})
     if comparison.baseline is not None:
@@ -91,22 +91,25 @@ def _print_improvement(factors: pd.DataFrame, baseline: str) -> None:
     if not columns:
         return  # jobs have not finished, which is said
     click.echo(f"\nTimes of {baseline} over those of the others; more than 1 is better than it:\n")
-    _print_table(overall.index.tolist(), {
+    print_table({"allocator": overall.index.tolist()} | {
         heading: [f"{value:,.2f}" if math.isfinite(value) else "-" for value in column]
         for heading, column in columns.items()})
 
 
-def _print_table(labels: Sequence[str], columns: Mapping[str, Sequence[str]]) -> None:
+def print_table(columns: Mapping[str, Sequence[str]], texts: int = 1) -> None:
+    """Print columns by their headings, the first ones as text, the others as figures."""
     console = Console(highlight=False)
     # Too narrow a terminal breaks lines, and a pipe takes them as long as they are.
     console.width = max(console.width, 100) if console.is_terminal else 160
     table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False,
                   padding=(0, 1 if console.is_terminal else 2, 0, 0))
-    table.add_column("allocator", vertical="bottom", overflow="fold")
-    for heading in columns:
-        table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
-    for label, *row in zip(labels, *columns.values(), strict=True):
-        table.add_row(label, *row)
+    for index, heading in enumerate(columns):
+        if index < texts:
+            table.add_column(heading, vertical="bottom", overflow="fold")
+        else:
+            table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
     console.print(table)
 
 

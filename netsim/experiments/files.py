@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import tomllib
@@ -14,7 +15,7 @@ from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiments.spec import Experiment
 from netsim.units import parse_value
 
-__all__ = ["load_experiment", "ready_made_experiments", "template", "write_template"]
+__all__ = ["Draft", "load_experiment", "ready_made_experiments", "template", "write_template"]
 
 
 def load_experiment(source: str | Path, overrides: Iterable[str] = ()) -> Experiment:
@@ -43,21 +44,97 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = ()) -> Experi
     UnknownNameError
         If there is neither such a file nor such a ready-made experiment.
     """
-    path = _locate(source)
-    keys = _read(path)
-    for table in ("network", "workload"):
-        if isinstance(keys.get(table), dict) and isinstance(keys[table].get("file"), str):
-            keys[table]["file"] = os.path.abspath(path.parent / keys[table]["file"])
-    _expand_allocator(keys)
-    overrides = list(overrides)
+    draft = Draft.read(source)
     for override in overrides:
-        _override(keys, override)
-    keys.setdefault("name", re.sub(r"[^\w.+-]+", "-", path.stem).strip("-") or "experiment")
-    try:
-        return Experiment(**keys)
-    except SpecError as error:
-        raise SpecError([_attributed(problem, overrides) for problem in error.problems],
-                        path) from None
+        draft.override(override)
+    return draft.build()
+
+
+class Draft:
+    """The keys of an experiment before they are checked, and what has replaced some of them.
+
+    Parameters
+    ----------
+    keys : dict
+        As in a file; changed in place.
+    path : Path, optional
+        The file that they are from.
+    """
+
+    def __init__(self, keys: dict[str, Any], path: Path | None = None) -> None:
+        self.keys, self.path = keys, path
+        self._settings: list[str] = []
+
+    @classmethod
+    def read(cls, source: str | Path) -> Draft:
+        """Read an experiment file; see `load_experiment`."""
+        path = _locate(source)
+        keys = _read(path)
+        for table in ("network", "workload"):
+            if isinstance(keys.get(table), dict) and isinstance(keys[table].get("file"), str):
+                keys[table]["file"] = os.path.abspath(path.parent / keys[table]["file"])
+        keys.setdefault("name", re.sub(r"[^\w.+-]+", "-", path.stem).strip("-") or "experiment")
+        _expand_allocator(keys)
+        return cls(keys, path)
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Draft:
+        """Return the keys of an experiment; a workload's seed that is the experiment's is its."""
+        keys = experiment.model_dump(exclude_none=True)
+        if keys["workload"]["seed"] == keys["seed"]:
+            del keys["workload"]["seed"]
+        return cls(keys)
+
+    def copy(self) -> Draft:
+        """Return one that can be changed by itself."""
+        draft = Draft(copy.deepcopy(self.keys), self.path)
+        draft._settings = [*self._settings]
+        return draft
+
+    def override(self, setting: str) -> None:
+        """Put the value of ``key.path=value`` in place.
+
+        Raises
+        ------
+        SpecError
+            If there can be no such key.
+        """
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise SpecError([f"{setting!r} is not a setting; write it as key.path=value"])
+        self.put(key, parse_value(text), setting)
+
+    def put(self, key: str, value: Any, setting: str) -> None:
+        """Put a value in place; problems that it makes name the `setting`.
+
+        Raises
+        ------
+        SpecError
+            If there can be no such key.
+        """
+        *parents, last = _path(key)
+        if not (last and all(parents)):
+            raise SpecError([f"{setting!r} is not a setting; write it as key.path=value"])
+        table: Any = self.keys
+        for part in parents:
+            table = _entry(table, part, setting)
+        table[_key(table, last, setting)] = value
+        _expand_allocator(self.keys)
+        self._settings.append(setting)
+
+    def build(self) -> Experiment:
+        """Return the experiment.
+
+        Raises
+        ------
+        SpecError
+            With everything that is wrong; see `load_experiment`.
+        """
+        try:
+            return Experiment(**self.keys)
+        except SpecError as error:
+            raise SpecError([_attributed(problem, self._settings) for problem in error.problems],
+                            self.path) from None
 
 
 def ready_made_experiments() -> dict[str, str]:
@@ -118,25 +195,12 @@ def _read(path: Path) -> dict[str, Any]:
         raise SpecError([f"is not TOML: {error}"], path) from error
 
 
-def _override(keys: dict[str, Any], override: str) -> None:
-    """Put the value of ``key.path=value`` into the tables."""
-    _, equals, text = override.partition("=")
-    *parents, last = _path(override)
-    if not (equals and last and all(parents)):
-        raise SpecError([f"{override!r} is not a setting; write it as key.path=value"])
-    table: Any = keys
-    for part in parents:
-        table = _entry(table, part, override)
-    table[_key(table, last, override)] = parse_value(text)
-    _expand_allocator(keys)
-
-
-def _path(override: str) -> list[str]:
-    """Return the parts of the key that an override replaces.
+def _path(key: str) -> list[str]:
+    """Return the parts of what a key replaces.
 
     Another allocator's name brings that allocator's defaults: the name is all of its table.
     """
-    parts = [part.strip() for part in override.partition("=")[0].split(".")]
+    parts = [part.strip() for part in key.split(".")]
     named = parts[:-1] if parts[-1] == "name" else []
     if named == ["allocator"] or (named[:2] == ["compare", "allocators"] and len(named) == 3):
         return named
@@ -147,7 +211,7 @@ def _attributed(problem: str, overrides: Iterable[str]) -> str:
     """Return a problem with the override that made it, if one did: the file is not to blame."""
     where = problem.partition(":")[0].split(".")
     for override in reversed(list(overrides)):
-        path = _path(override)
+        path = _path(override.partition("=")[0])
         if where[:len(path)] == path:
             return f"{problem} (set by {override!r})"
     return problem

@@ -20,6 +20,7 @@ from netsim.experiments.tables import (
     CompareTable,
     EventTable,
     NetworkTable,
+    SweepTable,
     Table,
     WorkloadTable,
 )
@@ -50,6 +51,7 @@ class Experiment(Table):
         Or its name.
     events : list of EventTable
     compare : CompareTable
+    sweep : SweepTable
 
     Raises
     ------
@@ -76,6 +78,7 @@ class Experiment(Table):
     allocator: AllocatorTable = AllocatorTable(name="maxmin")
     events: list[EventTable] = Field(default_factory=list)
     compare: CompareTable = CompareTable()
+    sweep: SweepTable = SweepTable()
 
     def __init__(self, /, **keys: Any) -> None:
         try:
@@ -135,14 +138,14 @@ class Experiment(Table):
                 "events": [event.model_dump() for event in self.events]}
 
     def single(self, allocator: AllocatorTable | None = None) -> Experiment:
-        """Return the same experiment with nothing to compare, under one allocator.
+        """Return the same experiment with nothing to compare or vary, under one allocator.
 
         Parameters
         ----------
         allocator : AllocatorTable, optional
             The experiment's own if not given.
         """
-        return self.model_copy(update={"compare": CompareTable(),
+        return self.model_copy(update={"compare": CompareTable(), "sweep": SweepTable(),
                                        "allocator": allocator or self.allocator})
 
     def resolved(self) -> dict[str, Any]:
@@ -151,7 +154,7 @@ class Experiment(Table):
         Ready-made descriptions are copied in and defaults filled in; files that are read are
         named by path and digest. ``Experiment(**resolved)`` gives the same results.
         """
-        plain = self.model_dump(exclude={"network", "workload", "allocator", "compare"},
+        plain = self.model_dump(exclude={"network", "workload", "allocator", "compare", "sweep"},
                                 exclude_none=True)
         tables = {"network": self.network.resolved(), "workload": self.workload.resolved(),
                   "allocator": self.allocator.resolved()}
@@ -160,20 +163,23 @@ class Experiment(Table):
             tables["compare"] = {"allocators": listed}
             if self.compare.baseline is not None:
                 tables["compare"]["baseline"] = self.compare.baseline
+        if self.sweep != SweepTable():
+            tables["sweep"] = self.sweep.model_dump()
         return plain | tables
 
 
-def spec_hash(resolved: Mapping[str, Any]) -> str:
-    """Return 8 hexadecimal digits that identify a resolved experiment and netsim's version.
+def spec_hash(resolved: Mapping[str, Any], digits: int = 8) -> str:
+    """Return hexadecimal digits that identify a resolved experiment and netsim's version.
 
-    Neither the description nor where files are counts; their contents do.
+    Neither the description, nor what a sweep varies, nor where files are counts; their contents
+    do.
     """
-    spec = {key: value for key, value in resolved.items() if key != "description"}
+    spec = {key: value for key, value in resolved.items() if key not in ("description", "sweep")}
     for name in ("network", "workload"):
         spec[name] = {key: value for key, value in spec.get(name, {}).items() if key != "file"}
     text = json.dumps({"netsim": __version__, "spec": spec}, sort_keys=True,
                       separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
 def default_folder(experiment: Experiment) -> Path:

@@ -27,7 +27,8 @@ from netsim.experiments.csv_files import write_csv
 from netsim.experiments.recorded import Recorded, chunks_of, table_of
 from netsim.experiments.result import Result
 
-__all__ = ["check_writable", "load_result", "save_comparison", "save_result", "whole_folder"]
+__all__ = ["check_writable", "load_result", "naming", "save_comparison", "save_result",
+           "whole_folder"]
 
 TABLES = ("jobs", "coflows", "flows", "links", "decisions")
 
@@ -201,7 +202,7 @@ def check_writable(folder: str | Path) -> None:
         or a folder cannot be made there.
     """
     target = Path(os.path.realpath(folder))
-    with _naming(folder):
+    with naming(folder):
         if target.exists() and not target.is_dir():
             raise OutputError(f"{folder}: is a file, not a folder")
         if Path.cwd().is_relative_to(target):
@@ -231,7 +232,7 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
     temporary, aside = (target.with_name(f".{target.name}.{secrets.token_hex(4)}.{suffix}")
                         for suffix in ("new", "old"))
     parents = [parent for parent in target.parents if not parent.exists()]
-    with _naming(folder):
+    with naming(folder):
         try:
             temporary.mkdir(parents=True)
             yield temporary
@@ -268,8 +269,8 @@ def _something_else(folder: Path) -> str:
 
 
 @contextmanager
-def _naming(folder: str | Path) -> Iterator[None]:
-    """Make an OutputError that names the folder of whatever cannot be written."""
+def naming(folder: str | Path) -> Iterator[None]:
+    """Make an `OutputError` that names the folder of whatever cannot be written."""
     try:
         yield
     except OutputError:

@@ -6,25 +6,32 @@ import hashlib
 import inspect
 import os
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
 
 from netsim import network as networks
 from netsim import traces
 from netsim.allocators import describe, make_allocator, parse_allocator
 from netsim.errors import InputError, UnknownNameError
-from netsim.experiments.blame import build
+from netsim.experiments.blame import Problems, build
 from netsim.experiments.values import LinkName, Rate, Seconds
 from netsim.fabric.policy import Allocator
 from netsim.model import Workload
 from netsim.network.files import ready_made_folder
 from netsim.traces.formats import Request, resolve
 
-__all__ = ["AllocatorTable", "CompareTable", "EventTable", "NetworkTable", "Table",
+__all__ = ["AllocatorTable", "CompareTable", "EventTable", "NetworkTable", "SweepTable", "Table",
            "WorkloadTable"]
 
 
@@ -238,6 +245,43 @@ class CompareTable(Table):
 
     allocators: list[AllocatorTable] = []
     baseline: str | None = None
+
+
+class SweepTable(Table):
+    """``[sweep]``: what `netsim sweep` varies.
+
+    Attributes
+    ----------
+    seeds : int or list of int
+        How many, from the experiment's own on; or which.
+    vary : dict of str to list
+        Keys of the experiment file, ``"network.capacity"``, to the values that each is to have.
+        Tables in tables, ``network = {capacity = [...]}``, say the same.
+    """
+
+    seeds: Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]] = 1
+    vary: dict[str, list[Any]] = {}
+
+    @field_validator("vary", mode="before")
+    @classmethod
+    def _flatten(cls, vary: object) -> object:
+        return dict(_flat(vary)) if isinstance(vary, Mapping) else vary
+
+    @field_validator("vary")
+    @classmethod
+    def _check_values(cls, vary: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        if empty := [(key, "there are no values to vary it over")
+                     for key, values in vary.items() if not values]:
+            raise Problems(empty)
+        return vary
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def _ready_made(kind: str, name: str | None, known: Collection[str]) -> str:

@@ -1,0 +1,142 @@
+"""Means over seeds with 95 % confidence intervals, and ratios pair by pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from netsim.errors import InputError, UnknownNameError
+
+__all__ = ["LEVEL", "mean_interval", "means_of", "ratios_of"]
+
+#: How often an interval holds the true mean.
+LEVEL = 0.95
+
+
+def mean_interval(values: ArrayLike) -> tuple[float, float, float]:
+    """Return the mean of some values, and its 95 % confidence interval.
+
+    By Student's t: exact for values that are normally distributed, good for means of many jobs.
+
+    Parameters
+    ----------
+    values : array_like of float
+        Independent ones, such as of one seed each.
+
+    Returns
+    -------
+    mean, low, high : float
+        The interval of fewer than two values is NaN, and so is all where a value is.
+
+    Examples
+    --------
+    >>> [round(x, 3) for x in mean_interval([1.0, 2.0, 3.0])]
+    [2.0, -0.484, 4.484]
+    """
+    known = np.asarray(values, dtype=np.float64)
+    count = len(known)
+    mean = float(known.mean()) if count else float("nan")
+    if count < 2:
+        return mean, float("nan"), float("nan")
+    half = _student_t(count - 1) * float(known.std(ddof=1)) / count ** 0.5
+    return mean, mean - half, mean + half
+
+
+def _student_t(freedom: int) -> float:
+    """Return the t that a variable of Student's distribution stays within at `LEVEL`.
+
+    With T = sqrt(n) tan(u), u has the density cos(u)^(n-1), but for a factor.
+    """
+    angle = np.linspace(0.0, np.pi / 2, 20_001)
+    density = np.cos(angle) ** (freedom - 1)
+    within = np.concatenate(([0.0], np.cumsum(density[1:] + density[:-1])))
+    return float(freedom ** 0.5 * np.tan(np.interp(LEVEL * within[-1], within, angle)))
+
+
+def means_of(table: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
+    """Return the means of runs that differ by their seed alone.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row per run.
+    by : sequence of str
+        The columns of what was varied.
+    metrics : sequence of str
+        The columns to take means of.
+
+    Returns
+    -------
+    DataFrame
+        A row per combination, in order of its first run: the columns `by`; ``runs``; for each
+        metric its mean, and ``<metric>_low`` and ``<metric>_high``, the 95 % interval.
+    """
+    _check(table, (*by, *metrics))
+    rows = []
+    for values, group in _groups(table, by):
+        row = dict(zip(by, values, strict=True)) | {"runs": len(group)}
+        for name in metrics:
+            row[name], row[f"{name}_low"], row[f"{name}_high"] = mean_interval(group[name])
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def ratios_of(table: pd.DataFrame, of: str, baseline: object, by: Sequence[str], metric: str
+              ) -> pd.DataFrame:
+    """Return the means of ratios to a baseline, each of two runs that share all but the policy.
+
+    What seeds have in common cancels out: intervals are narrower than those of the means.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row per run, with the columns ``seed`` and ``jobs_finished`` and ``jobs``.
+    of : str
+        The column of policies, or whatever is to be compared.
+    baseline : object
+        The value in that column that the others are held against.
+    by : sequence of str
+        The columns of what else was varied.
+    metric : str
+        The column to take ratios of.
+
+    Returns
+    -------
+    DataFrame
+        A row per combination: the columns `by` and `of`; ``pairs``; ``ratio``, ``ratio_low`` and
+        ``ratio_high``: the mean of metric over the baseline's metric, and its 95 % interval.
+        NaN where a run of a pair did not finish all its jobs.
+
+    Raises
+    ------
+    UnknownNameError
+        If the baseline is none of the values.
+    """
+    _check(table, (*by, of, metric))
+    if baseline not in set(table[of]):
+        raise UnknownNameError("baseline", baseline, map(str, table[of].unique()))
+    whole = table[metric].where(table["jobs_finished"] == table["jobs"])
+    keys = [*by, "seed"]
+    known = table[[*keys, of]].assign(value=whole)
+    base = known[known[of] == baseline].drop(columns=of).rename(columns={"value": "base"})
+    pairs = known.merge(base, on=keys, how="inner", sort=False)
+    pairs["ratio"] = pairs["value"] / pairs["base"]
+    return means_of(pairs, [*by, of], ["ratio"]).rename(columns={"runs": "pairs"})
+
+
+def _groups(table: pd.DataFrame, by: Sequence[str]) -> list[tuple[tuple[object, ...],
+                                                                  pd.DataFrame]]:
+    if not by:
+        return [((), table)] if len(table) else []
+    return list(table.groupby(list(by), sort=False, dropna=False, observed=True))
+
+
+def _check(table: pd.DataFrame, columns: Sequence[str]) -> None:
+    for name in columns:
+        if name not in table:
+            raise UnknownNameError("column", name, map(str, table.columns))
+    if not len(table):
+        raise InputError("there are no runs to take means of")

@@ -1,0 +1,109 @@
+"""``netsim sweep``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from netsim.cli.options import overrides
+
+__all__ = ["sweep"]
+
+_EXIT_FAILED = 1
+
+
+@click.command()
+@click.argument("experiment")
+@click.option("--vary", "varied", multiple=True, metavar="KEY=VALUE,...",
+              help="A setting of the file and the values that it is to have, as in "
+                   "network.capacity=10Gbps,40Gbps; any number of times, instead of the file's "
+                   "[sweep.vary].")
+@click.option("--seeds", metavar="N",
+              help="How many seeds, from the file's on; or which, as in 3,5,8.")
+@click.option("-j", "--workers", type=click.IntRange(min=1), default=1, show_default=True,
+              help="How many processes.")
+@click.option("--resume/--no-resume", default=True, show_default=True,
+              help="Keep the runs that are there, or remove them and start afresh.")
+@click.option("--backend", type=click.Choice(["local", "dask"]), default="local",
+              show_default=True, help="Who does the runs.")
+@click.option("--scheduler", metavar="ADDRESS",
+              help="Of --backend dask, as in tcp://10.0.0.1:8786.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              help="Replace a setting of the file for all runs.")
+@click.option("--out", type=click.Path(), metavar="FOLDER",
+              help="Where the runs are kept; sweeps/<name>-<hash> by default.")
+@click.option("--quiet", is_flag=True, help="Print the folder and nothing else.")
+@click.pass_context
+def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: str | None,
+          workers: int, resume: bool, backend: str, scheduler: str | None,
+          settings: tuple[str, ...], out: str | None, quiet: bool) -> None:
+    """Run an experiment for every combination of some settings, and for every seed.
+
+    A second call does only what is missing. The exit code is 1 if a run failed.
+    """
+    from netsim.cli.sweep_tables import print_failures, print_sweep
+    from netsim.experiments.files import Draft
+    from netsim.experiments.sweep import default_sweep_folder, sweep_experiment
+
+    _check_backend(backend, scheduler)
+    draft = Draft.read(experiment)
+    for setting in overrides(settings, None):
+        draft.override(setting)
+    folder = out or default_sweep_folder(draft)
+    try:
+        found = sweep_experiment(draft, _grid(varied), seeds=_seeds(seeds), workers=workers,
+                                 folder=folder, resume=resume, scheduler=scheduler,
+                                 progress=not quiet)
+    except KeyboardInterrupt:
+        click.echo(f"{folder}: runs that had ended are kept; the same command goes on", err=True)
+        raise
+    if quiet:
+        click.echo(folder)
+    else:
+        print_sweep(found)
+    print_failures(found)
+    ctx.exit(_EXIT_FAILED if len(found.failures) else 0)
+
+
+def _check_backend(backend: str, scheduler: str | None) -> None:
+    from netsim.errors import InputError
+
+    if backend == "dask" and scheduler is None:
+        raise InputError("--backend dask needs --scheduler ADDRESS; `dask scheduler` prints it")
+    if backend == "local" and scheduler is not None:
+        raise InputError("--scheduler goes with --backend dask")
+
+
+def _grid(varied: tuple[str, ...]) -> dict[str, list[Any]] | None:
+    """Return the settings of ``--vary``; None if there are none, so that the file's count."""
+    from netsim.errors import SpecError
+    from netsim.units import parse_value
+
+    grid: dict[str, list[Any]] = {}
+    for setting in varied:
+        key, equals, values = setting.partition("=")
+        if not (equals and key.strip() and values.strip()):
+            raise SpecError([f"{setting!r} is nothing to vary; write it as key.path=value,value"])
+        if key.strip() in grid:
+            raise SpecError([f"{setting!r}: {key.strip()!r} is varied already"])
+        grid[key.strip()] = [parse_value(value) for value in _split(values)]
+    return grid or None
+
+
+def _split(values: str) -> list[str]:
+    """Return what stands between commas, but for those in brackets, braces and quotes."""
+    parts = re.findall(r"""(?:\[[^]]*\]|\{[^}]*\}|"[^"]*"|'[^']*'|[^,])+""", values)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _seeds(given: str | None) -> int | list[int] | None:
+    from netsim.errors import InputError
+
+    if given is None:
+        return None
+    parts = [part.strip() for part in given.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InputError(f"--seeds must be a number, or a list such as 3,5,8, not {given!r}")
+    return int(given) if len(parts) == 1 else [int(part) for part in parts]

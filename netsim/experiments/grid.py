@@ -1,0 +1,279 @@
+"""The runs of a sweep: every combination of what is varied, for every seed, each with its key."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+import pickle
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import netsim
+from netsim._version import __version__
+from netsim.allocators import describe, make_allocator, parse_allocator
+from netsim.checks import check_whole
+from netsim.errors import InputError, SpecError
+from netsim.experiments.compare import label_of
+from netsim.experiments.files import Draft
+from netsim.experiments.result import Result
+from netsim.experiments.run import run_experiment
+from netsim.experiments.simulate import as_network, as_workload, simulate
+from netsim.experiments.spec import Experiment, spec_hash
+from netsim.experiments.tables import SweepTable
+
+__all__ = ["Cell", "cells_of_calls", "cells_of_draft", "code_version", "identity_of",
+           "seeds_of"]
+
+#: Keys that make no sense to vary, and what to do instead.
+_FIXED = {"seed": "give seeds (--seeds)", "workload.seed": "give seeds (--seeds)",
+          "name": "it names the results", "description": "it changes nothing",
+          "compare": "vary allocator", "sweep": "it says what to vary"}
+
+
+@dataclass(frozen=True)
+class OfSpec:
+    """A run that an experiment describes; can be sent to another process or machine."""
+
+    spec: Mapping[str, Any]
+
+    def run(self) -> Result:
+        """Run it."""
+        return run_experiment(Experiment(**self.spec))
+
+
+@dataclass(frozen=True)
+class OfCall:
+    """A run that a call of `netsim.simulate` describes; likewise."""
+
+    settings: Mapping[str, Any]
+
+    def run(self) -> Result:
+        """Run it."""
+        return simulate(**self.settings)
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """What the call says, for people."""
+        return {name: value if isinstance(value, str | int | float | list | tuple | None)
+                else repr(value) for name, value in self.settings.items()}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep.
+
+    Attributes
+    ----------
+    varied : mapping of str to str, float or bool
+        The columns of what is varied, and their values in this run.
+    seed : int
+    key : str
+        16 hexadecimal digits of all that the run depends on, netsim's code included.
+    task : OfSpec or OfCall
+        What to run.
+    """
+
+    varied: Mapping[str, Any]
+    seed: int
+    key: str
+    task: OfSpec | OfCall
+
+
+# --- of an experiment file -----------------------------------------------------------------
+
+
+def cells_of_draft(draft: Draft, grid: SweepTable) -> list[Cell]:
+    """Return the runs of an experiment with what is varied put in place, the seeds innermost.
+
+    Raises
+    ------
+    SpecError
+        If a key cannot be varied, or an experiment of the grid is wrong; names the values.
+    """
+    for key in grid.vary:
+        _check_key(key)
+    cells: list[Cell] = []
+    for values in itertools.product(*grid.vary.values()):
+        variant = draft.copy()
+        for key, value in zip(grid.vary, values, strict=True):
+            variant.put(key, value, f"{key}={_shown(value)}")
+        cells += _seeded(variant, grid, values)
+    _check_apart(cells)
+    return cells
+
+
+def _check_key(key: str) -> None:
+    for fixed, instead in _FIXED.items():
+        if key == fixed or key.startswith(f"{fixed}."):
+            raise SpecError([f"sweep.vary: {key!r} cannot be varied: {instead}"])
+
+
+def _seeded(variant: Draft, grid: SweepTable, values: Sequence[Any]) -> Iterator[Cell]:
+    """Yield a cell per seed; the experiment is built once, for seeds change nothing else."""
+    seeds = seeds_of(grid.seeds, variant.keys.get("seed", 0))
+    own_seed = "seed" in variant.keys.get("workload", {})
+    variant.put("seed", seeds[0], f"seed={seeds[0]}")
+    first = variant.build().single()
+    resolved = first.resolved()
+    varied = {_column(key): _label(key, value, first)
+              for key, value in zip(grid.vary, values, strict=True)}
+    for seed in seeds:
+        spec = resolved | {"seed": seed}
+        if not own_seed:
+            spec["workload"] = spec["workload"] | {"seed": seed}
+        key = spec_hash(spec | {"code": code_version(first.allocator.given["name"])}, digits=16)
+        yield Cell(varied, seed, key, OfSpec(spec))
+
+
+def _column(key: str) -> str:
+    return "allocator" if key in ("allocator", "allocator.name") else key
+
+
+def _label(key: str, value: Any, experiment: Experiment) -> Any:
+    if _column(key) == "allocator":
+        given = parse_allocator(value) if isinstance(value, str) else value
+        return label_of(given)
+    return _shown(value)
+
+
+def _shown(value: Any) -> Any:
+    """Return a value as a cell of a table."""
+    return value if isinstance(value, str | int | float | bool) else json.dumps(value)
+
+
+# --- of a call -----------------------------------------------------------------------------
+
+
+def cells_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]],
+                   seeds: Sequence[int]) -> list[Cell]:
+    """Return the runs of `netsim.simulate` with some keywords varied, the seeds innermost.
+
+    Parameters
+    ----------
+    fixed : mapping
+        Keywords that have one value.
+    vary : mapping of str to mapping
+        For each other keyword its values, by label.
+    seeds : sequence of int
+
+    Raises
+    ------
+    InputError
+        If two runs would be the same.
+    """
+    cells: list[Cell] = []
+    for choice in itertools.product(*(values.items() for values in vary.values())):
+        varied = {name: label for name, (label, _) in zip(vary, choice, strict=True)}
+        settings = dict(fixed) | {name: value for name, (_, value)
+                                  in zip(vary, choice, strict=True)}
+        as_network(settings["network"])
+        as_workload(settings["workload"], seeds[0])
+        allocator = make_allocator(settings["allocator"])
+        identity = identity_of(settings | {"allocator": describe(allocator)})
+        code = code_version(f"{type(allocator).__module__}:{type(allocator).__qualname__}")
+        for seed in seeds:
+            key = spec_hash({"call": identity, "seed": seed, "code": code}, digits=16)
+            cells.append(Cell(varied, seed, key, OfCall(settings | {"seed": seed})))
+    _check_apart(cells)
+    return cells
+
+
+def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what stands for some keywords of `netsim.simulate` in a key.
+
+    Raises
+    ------
+    InputError
+        If one cannot be sent to another process.
+    """
+    identity = {name: _identity(value) for name, value in settings.items()}
+    for name in {"network", "workload"} & settings.keys():
+        if isinstance(settings[name], str):  # perhaps a file's, of which the contents count
+            identity[name] = [settings[name], _identity(Path(settings[name]))]
+    return identity
+
+
+def _identity(value: object) -> Any:
+    """Return what stands for a value in a key: itself if it is plain, or else a digest.
+
+    Equal objects may have digests that differ; then a run is done again.
+    """
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    if isinstance(value, Path):
+        return _digest(value) if value.is_file() else str(value)
+    if isinstance(value, Mapping):
+        return {str(name): _identity(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_identity(each) for each in value]
+    try:
+        return hashlib.sha256(pickle.dumps(value)).hexdigest()
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise InputError(f"{value!r} cannot be sent to another process: {error}; define it in a "
+                         "module of its own") from error
+
+
+# --- what both share -----------------------------------------------------------------------
+
+
+def _check_apart(cells: Sequence[Cell]) -> None:
+    """Refuse a grid of which two runs are the same."""
+    seen: dict[str, Cell] = {}
+    for cell in cells:
+        twin = seen.setdefault(cell.key, cell)
+        if twin is not cell:
+            raise InputError(f"two runs of the sweep are the same: {_said(twin)} and {_said(cell)}")
+
+
+def _said(cell: Cell) -> str:
+    said = {**cell.varied, "seed": cell.seed}
+    return ", ".join(f"{name} {value}" for name, value in said.items())
+
+
+def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:
+    """Return seeds that are given by their number, from the first one on, or one by one.
+
+    Raises
+    ------
+    InputError
+        If there are none, one is no whole number of at least 0, or two are the same.
+    """
+    listed = list(range(first, first + given)) if isinstance(given, int) else list(given)
+    if not listed:
+        raise InputError(f"seeds must be a number of at least 1, or a list of them, not {given!r}")
+    for seed in listed:
+        check_whole(seed, "seeds: each")
+    if len(set(listed)) < len(listed):
+        raise InputError(f"seeds: one is there twice in {listed}")
+    return listed
+
+
+def code_version(allocator: str = "") -> str:
+    """Return what stands for netsim's code, and an allocator's where it is the user's own.
+
+    Parameters
+    ----------
+    allocator : str
+        Its name; ``"module:Class"`` if it is the user's own, and loaded.
+    """
+    module = allocator.partition(":")[0] if ":" in allocator else ""
+    source = getattr(sys.modules.get(module), "__file__", None)
+    own = [] if source is None or module.startswith("netsim.") else [_digest(Path(source))]
+    return " ".join([__version__, _digest_of_netsim(), *own])
+
+
+@functools.cache
+def _digest_of_netsim() -> str:
+    return _digest(*sorted(Path(netsim.__file__).parent.rglob("*.py")))
+
+
+def _digest(*paths: Path) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

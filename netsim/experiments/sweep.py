@@ -1,0 +1,274 @@
+"""Sweeps: many runs of one experiment, over what is varied and over seeds."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from netsim.checks import check_whole
+from netsim.errors import InputError, SpecError
+from netsim.experiments.compare import Policy, label_of
+from netsim.experiments.files import Draft
+from netsim.experiments.grid import (
+    Cell,
+    cells_of_calls,
+    cells_of_draft,
+    code_version,
+    identity_of,
+    seeds_of,
+)
+from netsim.experiments.progress import show_runs
+from netsim.experiments.run_store import RunStore
+from netsim.experiments.spec import Experiment, spec_hash
+from netsim.experiments.sweep_result import Sweep
+from netsim.experiments.tables import SweepTable
+from netsim.experiments.workers import Failure, Outcome, on_dask, one_by_one, pooled
+from netsim.model import JobSpec, Workload
+from netsim.network import Topology
+
+__all__ = ["default_sweep_folder", "prepare", "run_cells", "sweep", "sweep_experiment"]
+
+#: Keywords of `netsim.simulate` that are lists by nature: they are not varied.
+_LISTS = ("record", "events")
+
+
+def sweep(network: Any, workload: Any, *,
+          allocator: Policy | Sequence[Policy] | Mapping[str, Policy] = "maxmin",
+          seed: int | Iterable[int] = 0, workers: int = 1, folder: str | Path | None = None,
+          resume: bool = True, scheduler: str | None = None,
+          progress: bool | Callable[[int, int, int], None] = False, **settings: Any) -> Sweep:
+    """Simulate every combination of what is given as a list, for every seed.
+
+    Parameters
+    ----------
+    network, workload : as for `netsim.simulate`, or a mapping of label to these
+        A workload given by name or path is drawn anew for each seed, the same for every policy;
+        of one that is given as it is, the seed changes the placement only.
+    allocator : as for `netsim.simulate`, or a list or mapping of these
+    seed : int or iterable of int
+    workers : int
+        So many processes. A script that asks for more than one must be importable: guard what it
+        does with ``if __name__ == "__main__":``.
+    folder : path-like, optional
+        Where finished runs are kept, and found again; in memory only if not given.
+    resume : bool
+        Whether runs that are there count. If not, they are removed.
+    scheduler : str, optional
+        Address of a Dask scheduler whose workers do the runs, instead of `workers` processes.
+    progress : bool or callable
+        Show progress on a terminal; or call with the runs done, failed, and in total.
+    **settings
+        The other keywords of `netsim.simulate`. Lists of values are varied, but for `record` and
+        `events`, which are lists by themselves.
+
+    Returns
+    -------
+    Sweep
+        Runs that fail are told of in `Sweep.failures`, and do not stop the others.
+
+    Raises
+    ------
+    InputError
+        If an argument is wrong, or the folder is of another sweep.
+    OutputError
+        If the folder cannot be written.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> found = netsim.sweep("parrot-fig2", "parrot-fig2", allocator=["parrot", "lccf"],
+    ...                      observe_interval=[0, "1s"])
+    >>> found.table[["allocator", "observe_interval", "jct_total_s"]].round(3)
+      allocator observe_interval  jct_total_s
+    0    parrot                0       40.889
+    1    parrot               1s       41.000
+    2      lccf                0       44.000
+    3      lccf               1s       44.000
+    """
+    given = {"network": network, "workload": workload, "allocator": allocator} | settings
+    vary, fixed = {}, {}
+    for name, value in given.items():
+        values = _varied(name, value)
+        if values is None:
+            fixed[name] = value
+        else:
+            vary[name] = values
+    seeds = seeds_of([seed] if isinstance(seed, int) else seed)
+    cells = cells_of_calls(fixed, vary, seeds)
+    return run_cells(cells, tuple(vary), identity_of(fixed), folder=folder, workers=workers,
+                     resume=resume, scheduler=scheduler, progress=progress)
+
+
+def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
+    """Return the values that a keyword is to have, by label; None if it has one."""
+    one = isinstance(value, str | Workload | Topology) or not isinstance(value, Iterable)
+    if name in _LISTS or one or (name == "allocator" and isinstance(value, Mapping)
+                                 and "name" in value):
+        return None
+    if isinstance(value, Mapping):
+        values = dict(value)
+    else:
+        listed = list(value)
+        if name == "workload" and all(isinstance(each, JobSpec) for each in listed):
+            return None
+        labels = [_label(name, each) for each in listed]
+        values = dict(zip(labels, listed, strict=True))
+        if len(values) < len(listed):
+            raise InputError(f"{name}: two of the values are the same: {labels}")
+    if not values:
+        raise InputError(f"{name}: there are no values to vary it over")
+    return values
+
+
+def _label(name: str, value: Any) -> Any:
+    if name == "allocator":
+        return label_of(value)
+    if isinstance(value, Workload | Topology):
+        return value.name
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def sweep_experiment(experiment: Experiment | str | Path | Draft,
+                     vary: Mapping[str, Sequence[Any]] | None = None, *,
+                     seeds: int | Sequence[int] | None = None, workers: int = 1,
+                     folder: str | Path | None = None, resume: bool = True,
+                     scheduler: str | None = None,
+                     progress: bool | Callable[[int, int, int], None] = False) -> Sweep:
+    """Run an experiment for every combination of some settings, and for every seed.
+
+    Parameters
+    ----------
+    experiment : Experiment, str or path
+        An experiment, or what `load_experiment` reads.
+    vary : mapping of str to sequence, optional
+        Keys of the file to the values that each is to have: ``{"network.capacity": ["10Gbps",
+        "40Gbps"], "allocator": ["parrot", "aalo-lbsf"]}``; the file's ``[sweep.vary]`` if not
+        given.
+    seeds : int or sequence of int, optional
+        How many, from the experiment's own on; or which. The file's if not given. The same seed
+        gives the same workload to every combination, unless the workload has a seed of its own.
+    workers, folder, resume, scheduler, progress
+        As for `sweep`.
+
+    Returns
+    -------
+    Sweep
+
+    Raises
+    ------
+    SpecError
+        If there is nothing to vary, or a combination is not an experiment: says which.
+    InputError, OutputError
+        As `sweep` does.
+
+    Examples
+    --------
+    >>> from netsim.experiments.sweep import sweep_experiment
+    >>> found = sweep_experiment("demo", {"allocator": ["parrot", "lccf"]}, seeds=2)
+    >>> found.means(["over_lower_bound"])[["allocator", "runs", "over_lower_bound"]].round(2)
+      allocator  runs  over_lower_bound
+    0    parrot     2              2.57
+    1      lccf     2              3.98
+    """
+    draft, grid = prepare(experiment, vary, seeds)
+    cells = cells_of_draft(draft, grid)
+    return run_cells(cells, tuple(cells[0].varied), _identity(draft), folder=folder,
+                     workers=workers, resume=resume, scheduler=scheduler, progress=progress)
+
+
+def prepare(experiment: Experiment | str | Path | Draft,
+            vary: Mapping[str, Sequence[Any]] | None, seeds: int | Sequence[int] | None
+            ) -> tuple[Draft, SweepTable]:
+    """Return the keys of an experiment, and what of them is to be varied.
+
+    Raises
+    ------
+    SpecError
+        If there is nothing to vary.
+    """
+    draft = experiment if isinstance(experiment, Draft) else (
+        Draft.of(experiment) if isinstance(experiment, Experiment) else Draft.read(experiment))
+    draft = draft.copy()
+    table = draft.keys.get("sweep", {})
+    if vary is not None:
+        table = table | {"vary": {key: list(values) for key, values in vary.items()}}
+    if seeds is not None:
+        table = table | {"seeds": seeds if isinstance(seeds, int) else list(seeds)}
+    draft.keys["sweep"] = dict(table)
+    grid = draft.build().sweep
+    del draft.keys["sweep"]
+    if not grid.vary and grid.seeds == 1:
+        raise SpecError(["sweep: there is nothing to vary: give values for a key (--vary "
+                         "network.capacity=10Gbps,40Gbps) or more than one seed (--seeds 10)"])
+    return draft, grid
+
+
+def _identity(draft: Draft) -> dict[str, Any]:
+    """Return what has to be the same in all runs that one folder holds."""
+    return {key: value for key, value in draft.keys.items()
+            if key not in ("sweep", "compare", "seed", "description")}
+
+
+def default_sweep_folder(draft: Draft) -> Path:
+    """Return where a sweep is kept unless told: ``sweeps/<name>-<hash8>``."""
+    return Path("sweeps") / f"{draft.keys.get('name', 'experiment')}-{spec_hash(_identity(draft))}"
+
+
+# --- the runs ------------------------------------------------------------------------------
+
+
+def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[str, Any], *,
+              folder: str | Path | None, workers: int, resume: bool, scheduler: str | None,
+              progress: bool | Callable[[int, int, int], None]) -> Sweep:
+    """Do the runs that are not there yet; return all.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+    columns : sequence of str
+        What is varied.
+    identity : mapping
+        What they have in common, see `RunStore.begin`.
+    folder, workers, resume, scheduler, progress
+        As for `sweep`.
+
+    Raises
+    ------
+    InputError, OutputError
+        As `sweep` does.
+    """
+    check_whole(workers, "workers", 1)
+    temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="netsim-")
+    store = RunStore(temporary.name if temporary is not None else Path(folder or ""))
+    experiment = json.loads(json.dumps(identity, sort_keys=True, default=str))
+    store.begin({"experiment": experiment, "code": code_version(), "columns": list(columns),
+                 "runs": [{"key": cell.key, "seed": cell.seed, **cell.varied}
+                          for cell in cells]}, resume)
+    summaries = {cell.key: store.summary(cell.key) for cell in cells}
+    missing = [cell for cell in cells if summaries[cell.key] is None]
+    failures: dict[str, tuple[Cell, Failure]] = {}
+    with show_runs(progress, len(cells), len(cells) - len(missing)) as report:
+        for place, outcome in _outcomes(missing, workers, scheduler):
+            cell = missing[place]
+            if isinstance(outcome, Failure):
+                failures[cell.key] = (cell, outcome)
+            else:
+                store.put(cell.key, outcome)
+            report(isinstance(outcome, Failure))
+    found = Sweep.load(store.folder, temporary)
+    found = found.with_failures([failures[cell.key] for cell in cells if cell.key in failures])
+    found.save_tables()
+    return found
+
+
+def _outcomes(cells: Sequence[Cell], workers: int, scheduler: str | None
+              ) -> Iterator[tuple[int, Outcome]]:
+    tasks = [cell.task for cell in cells]
+    if not tasks:
+        return iter(())
+    if scheduler is not None:
+        return on_dask(tasks, scheduler)
+    return one_by_one(tasks) if workers == 1 else pooled(tasks, min(workers, len(tasks)))

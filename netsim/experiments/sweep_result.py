@@ -1,0 +1,245 @@
+"""What a sweep gives back: a table with a row per run, means, and ratios pair by pair."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from netsim.analysis.intervals import means_of, ratios_of
+from netsim.errors import InputError, UnknownNameError
+from netsim.experiments.run_store import RunStore
+
+if TYPE_CHECKING:
+    from netsim.experiments.grid import Cell
+    from netsim.experiments.result import Result
+    from netsim.experiments.workers import Failure
+
+__all__ = ["METRICS", "Sweep", "load_sweep"]
+
+#: What means are taken of unless told.
+METRICS = ("jct_total_s", "over_lower_bound", "jct_mean_s", "jct_p95_s", "cct_mean_s",
+           "makespan_s")
+
+#: What a stored summary has besides metrics.
+_OF_RUN = ("allocator", "counts", "network", "observe_interval", "overdue", "platform", "python",
+           "seed", "tables", "version", "workload", "workload_seed")
+
+#: Not written to tables, for the same sweep is to give the same bytes.
+_UNSTEADY = ("wall_s",)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The runs of a sweep that are there.
+
+    Attributes
+    ----------
+    folder : Path
+        Where they are kept: each as a folder that `netsim.load_result` reads, ``runs/<key>``.
+    columns : tuple of str
+        What was varied, besides the seed.
+    table : DataFrame
+        A row per run, in order of the grid: `columns`, seed, the numbers of `Result.summary`,
+        over_lower_bound (total JCT over the lower bound), key.
+    failures : DataFrame
+        A row per run that failed: `columns`, seed, error, key, spec (what was run), details.
+    missing : int
+        How many runs are not there, failed ones included.
+    """
+
+    folder: Path
+    columns: tuple[str, ...]
+    table: pd.DataFrame
+    failures: pd.DataFrame
+    missing: int
+    _temporary: TemporaryDirectory[str] | None = field(default=None, repr=False)
+
+    @classmethod
+    def load(cls, folder: str | Path, temporary: TemporaryDirectory[str] | None = None) -> Sweep:
+        """Return what is kept in a folder; runs that are damaged count as missing.
+
+        Parameters
+        ----------
+        folder : path-like
+        temporary : TemporaryDirectory, optional
+            Kept as long as the sweep is.
+
+        Raises
+        ------
+        InputError
+            If there is no sweep in the folder.
+        """
+        store = RunStore(folder)
+        index = store.read_index()
+        columns = tuple(index["columns"])
+        found = [(run, summary) for run in index["runs"]
+                 if (summary := store.summary(run["key"])) is not None]
+        table = pd.DataFrame([_row(columns, run, summary) for run, summary in found])
+        failures = pd.DataFrame(columns=[*columns, "seed", "error", "key", "spec", "details"])
+        return cls(Path(folder), columns, table, failures, len(index["runs"]) - len(found),
+                   temporary)
+
+    def with_failures(self, failed: Sequence[tuple[Cell, Failure]]) -> Sweep:
+        """Return the same with what has failed."""
+        rows = [{**cell.varied, "seed": cell.seed, "error": failure.error, "key": cell.key,
+                 "spec": cell.task.spec, "details": failure.details}
+                for cell, failure in failed]
+        return replace(self, failures=pd.DataFrame(rows, columns=self.failures.columns))
+
+    # --- numbers ---------------------------------------------------------------------------
+
+    def means(self, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return means over seeds with 95 % intervals; see `netsim.analysis.intervals.means_of`.
+
+        Parameters
+        ----------
+        metrics : sequence of str, optional
+            Columns of the table; `METRICS` if not given.
+
+        Raises
+        ------
+        InputError
+            If there are no runs, or no such columns.
+        """
+        self._check()
+        known = [name for name in METRICS if name in self.table]
+        return means_of(self.table, self.columns, known if metrics is None else metrics)
+
+    def ratios(self, of: str | None = None, baseline: object = None,
+               metric: str = "jct_total_s") -> pd.DataFrame:
+        """Return ratios to a baseline, pair by pair; see `netsim.analysis.intervals.ratios_of`.
+
+        Parameters
+        ----------
+        of : str, optional
+            What was varied and is to be compared; ``"allocator"`` if that was, else the first.
+        baseline : optional
+            A value of it; the first if not given.
+        metric : str
+            A column of the table.
+
+        Raises
+        ------
+        InputError
+            If there are no runs, nothing or nothing of that name was varied, or there is no such
+            value or column.
+        """
+        self._check()
+        of = of or self._compared
+        if of not in self.columns:
+            raise UnknownNameError("varied key", of, self.columns)
+        by = [name for name in self.columns if name != of]
+        chosen = self.table[of].iloc[0] if baseline is None else baseline
+        return ratios_of(self.table, of, chosen, by, metric)
+
+    @cached_property
+    def _compared(self) -> str:
+        if not self.columns:
+            raise InputError("nothing was varied but the seed: there is nothing to compare")
+        return "allocator" if "allocator" in self.columns else self.columns[0]
+
+    def _check(self) -> None:
+        if not len(self.table):
+            raise InputError(f"{self.folder}: no run of the sweep is there")
+
+    # --- runs ------------------------------------------------------------------------------
+
+    def results(self, **where: Any) -> Iterator[tuple[Mapping[str, Any], Result]]:
+        """Go through the runs with some values: rows of the table, and their results.
+
+        Parameters
+        ----------
+        **where
+            Values of columns, such as ``seed=3``; of keys with a dot,
+            ``**{"network.capacity": "10Gbps"}``.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such column.
+        """
+        rows = self.table
+        for name, value in where.items():
+            if name not in rows:
+                raise UnknownNameError("column", name, map(str, rows.columns))
+            rows = rows[rows[name] == value]
+        store = RunStore(self.folder)
+        for row in rows.to_dict("records"):
+            yield {str(name): value for name, value in row.items()}, store.result(row["key"])
+
+    def pooled(self, column: str = "jct_s", by: str | None = None
+               ) -> dict[Any, NDArray[np.float64]]:
+        """Return the times of all jobs or coflows, of all seeds together.
+
+        Parameters
+        ----------
+        column : str
+            Of ``result.jobs``, or ``"cct_s"`` of ``result.coflows``.
+        by : str, optional
+            What was varied and is to be told apart; as `ratios` chooses if not given.
+
+        Returns
+        -------
+        dict
+            Value of `by` to what has completed, in no order.
+        """
+        of = by or self._compared
+        pools: dict[Any, list[NDArray[np.float64]]] = {}
+        for row, result in self.results():
+            frame = result.coflows if column == "cct_s" else result.jobs
+            if frame is None:
+                raise InputError("the coflows were not recorded; add \"coflows\" to `record`")
+            pools.setdefault(row[of], []).append(frame[column].dropna().to_numpy())
+        return {value: np.concatenate(parts) for value, parts in pools.items()}
+
+    # --- files -----------------------------------------------------------------------------
+
+    def save_tables(self) -> None:
+        """Write ``runs.csv``, ``means.csv``, ``ratios.csv`` and ``failures.csv`` to the folder.
+
+        The same sweep gives the same bytes.
+        """
+        tables: dict[str, pd.DataFrame | None] = dict.fromkeys(("runs", "means", "ratios"))
+        if len(self.table):
+            tables["runs"] = self.table.drop(columns=[name for name in _UNSTEADY
+                                                      if name in self.table])
+            tables["means"] = self.means()
+            tables["ratios"] = self.ratios() if self.columns else None
+        tables["failures"] = self.failures if len(self.failures) else None
+        store = RunStore(self.folder)
+        for name, table in tables.items():
+            if table is None:
+                (self.folder / f"{name}.csv").unlink(missing_ok=True)
+                continue
+            text = io.StringIO()
+            table.to_csv(text, index=False, lineterminator="\n")
+            store.write(f"{name}.csv", text.getvalue())
+
+    def __repr__(self) -> str:
+        varied = " x ".join(self.columns) or "seeds"
+        missing = f", {self.missing} missing" if self.missing else ""
+        return f"<Sweep over {varied}: {len(self.table)} runs{missing}>"
+
+
+def _row(columns: Sequence[str], run: Mapping[str, Any], summary: Mapping[str, Any]
+         ) -> dict[str, Any]:
+    metrics = {name: np.nan if value is None else value for name, value in summary.items()
+               if name not in _OF_RUN}
+    bound = metrics["lower_bound_total_s"]
+    return ({name: run[name] for name in columns} | {"seed": run["seed"]} | metrics
+            | {"over_lower_bound": metrics["jct_total_s"] / bound if bound else np.nan}
+            | {"key": run["key"]})
+
+
+def load_sweep(folder: str | Path) -> Sweep:
+    """Read back what a sweep has computed so far; see `Sweep.load`."""
+    return Sweep.load(folder)

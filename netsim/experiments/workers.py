@@ -1,0 +1,230 @@
+"""Who does the runs of a sweep: this process, a pool of processes, or a Dask cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from netsim.errors import InputError, MissingExtraError, NetsimError, NetsimWarning
+from netsim.experiments.result import Result
+from netsim.experiments.run_store import Files, packed
+
+__all__ = ["Failure", "Task", "on_dask", "one_by_one", "pooled"]
+
+#: Runs that together take so long are worth a message of their own; and at most so many.
+_CHUNK_S, _MOST_IN_CHUNK = 0.5, 16
+
+#: How many chunks wait for each worker, so that none waits for the next.
+_AHEAD = 2
+
+
+class Task(Protocol):
+    """What a worker is sent."""
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """What is run, for people."""
+
+    def run(self) -> Result:
+        """Run it."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run has no result.
+
+    Attributes
+    ----------
+    error : str
+        One line.
+    details : str
+        Where it was raised, if that was not by netsim on purpose.
+    """
+
+    error: str
+    details: str = ""
+
+
+Outcome = Files | Failure
+
+
+def _compute(tasks: Sequence[Task]) -> tuple[list[Outcome], float]:
+    """Do some runs; return what comes of each, and the seconds that all took."""
+    started = time.perf_counter()
+    return [_outcome(task) for task in tasks], time.perf_counter() - started
+
+
+def _outcome(task: Task) -> Outcome:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NetsimWarning)  # said when the sweep was prepared
+            return packed(task.run())
+    except NetsimError as error:
+        return Failure(f"{type(error).__name__}: {error}")
+    except Exception as error:  # whatever a policy of the user's own raises
+        return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def one_by_one(tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
+    """Do all runs in this process; yield the place of each and what came of it."""
+    for place, task in enumerate(tasks):
+        yield place, _outcome(task)
+
+
+# --- processes of this machine ---------------------------------------------------------
+
+
+def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]:
+    """Do all runs in so many new processes; as `one_by_one`, in the order in which they end.
+
+    Where a process is killed, what it was doing is done again, one run at a time, to see which
+    of them it was.
+    """
+    waiting = deque(enumerate(tasks))
+    suspects: deque[tuple[int, Task]] = deque()
+    while waiting or suspects:
+        alone = bool(suspects)
+        with _processes(1 if alone else workers) as executor:
+            lost = yield from _drain(suspects if alone else waiting, executor,
+                                     1 if alone else _AHEAD * workers, 1 if alone else None)
+        if alone and lost:
+            place, _ = lost.pop(0)
+            yield place, Failure("its process was killed, perhaps for want of memory")
+        suspects.extend(lost)
+
+
+@contextmanager
+def _processes(workers: int) -> Iterator[Executor]:
+    """Give a pool that does not outlive an interruption."""
+    before = set(multiprocessing.active_children())
+    executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"),
+                                   _begin_worker)
+    try:
+        yield executor
+    except BaseException:
+        executor.shutdown(wait=False, cancel_futures=True)
+        for child in set(multiprocessing.active_children()) - before:
+            child.terminate()
+        raise
+    executor.shutdown()
+
+
+def _begin_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears of that, too, and ends it
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait for the parent's end, for if it is killed nobody else ends its processes."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+# --- other machines --------------------------------------------------------------------
+
+
+def on_dask(tasks: Sequence[Task], scheduler: str) -> Iterator[tuple[int, Outcome]]:
+    """Do all runs on a Dask cluster; as `pooled`. Dask itself does again what a worker loses.
+
+    Parameters
+    ----------
+    scheduler : str
+        The address of its scheduler, such as ``"tcp://10.0.0.1:8786"``.
+
+    Raises
+    ------
+    MissingExtraError
+        If Dask is not installed.
+    InputError
+        If there is no scheduler at the address.
+    """
+    if find_spec("distributed") is None:
+        raise MissingExtraError("dask.distributed", "dist")
+    from distributed import Client
+
+    try:
+        client = Client(scheduler, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"scheduler: there is no Dask scheduler at {scheduler!r}: {error}"
+                         ) from error
+    with client:
+        cores = max(sum(client.ncores().values()), 1)
+        executor = client.get_executor(pure=False)
+        yield from _drain(deque(enumerate(tasks)), executor, _AHEAD * cores, None)
+
+
+# --- what both share -------------------------------------------------------------------
+
+
+def _drain(waiting: deque[tuple[int, Task]], executor: Executor, window: int, size: int | None
+           ) -> Generator[tuple[int, Outcome], None, list[tuple[int, Task]]]:
+    """Have everything done that waits, in chunks, so many of them at a time.
+
+    Parameters
+    ----------
+    size : int or None
+        Runs in a chunk; as many as take half a second if None.
+
+    Returns
+    -------
+    list
+        What was being done when the executor broke.
+    """
+    pending: dict[Future[Any], list[tuple[int, Task]]] = {}
+    taken = runs = 0.0
+    while waiting or pending:
+        try:
+            while waiting and len(pending) < window:
+                count = size or (1 if not runs else int(
+                    min(max(_CHUNK_S * runs / max(taken, 1e-9), 1), _MOST_IN_CHUNK)))
+                chunk = [waiting.popleft() for _ in range(min(count, len(waiting)))]
+                pending[executor.submit(_compute, [task for _, task in chunk])] = chunk
+        except BrokenExecutor:
+            waiting.extendleft(reversed(chunk))
+            if not pending:
+                return []
+        done, _ = wait(pending, return_when=FIRST_COMPLETED)
+        for future in done:
+            if isinstance(_error_of(future), BrokenExecutor):
+                return [each for chunk in pending.values() for each in chunk]
+            chunk = pending.pop(future)
+            outcomes, seconds = _result_of(future, len(chunk))
+            taken, runs = taken + seconds, runs + len(chunk)
+            yield from zip((place for place, _ in chunk), outcomes, strict=True)
+    return []
+
+
+def _error_of(future: Future[Any]) -> BaseException | None:
+    try:
+        return future.exception()
+    except CancelledError as error:  # the cluster has gone
+        return error
+
+
+def _result_of(future: Future[Any], count: int) -> tuple[list[Outcome], float]:
+    if (error := _error_of(future)) is not None:
+        return [Failure(f"{type(error).__name__}: {error}")] * count, 0.0
+    result: tuple[list[Outcome], float] = future.result()
+    return result
