@@ -16,7 +16,7 @@ from typing import Any
 import netsim
 from netsim._version import __version__
 from netsim.allocators import describe, make_allocator, parse_allocator
-from netsim.checks import check_whole
+from netsim.checks import check_options, check_whole
 from netsim.errors import InputError, SpecError
 from netsim.experiments.compare import label_of
 from netsim.experiments.files import Draft
@@ -25,6 +25,8 @@ from netsim.experiments.run import run_experiment
 from netsim.experiments.simulate import as_network, as_workload, simulate
 from netsim.experiments.spec import Experiment, spec_hash
 from netsim.experiments.tables import SweepTable
+from netsim.fabric.policy import Allocator
+from netsim.units import parse_seconds
 
 __all__ = ["Cell", "cells_of_calls", "cells_of_draft", "code_version", "identity_of",
            "seeds_of"]
@@ -171,9 +173,7 @@ def cells_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any
         varied = {name: label for name, (label, _) in zip(vary, choice, strict=True)}
         settings = dict(fixed) | {name: value for name, (_, value)
                                   in zip(vary, choice, strict=True)}
-        as_network(settings["network"])
-        as_workload(settings["workload"], seeds[0])
-        allocator = make_allocator(settings["allocator"])
+        allocator = _check_call(settings, seeds[0])
         identity = identity_of(settings | {"allocator": describe(allocator)})
         code = code_version(f"{type(allocator).__module__}:{type(allocator).__qualname__}")
         for seed in seeds:
@@ -181,6 +181,17 @@ def cells_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any
             cells.append(Cell(varied, seed, key, OfCall(settings | {"seed": seed})))
     _check_apart(cells)
     return cells
+
+
+def _check_call(settings: Mapping[str, Any], seed: int) -> Allocator:
+    """Find out before any run what is wrong with a call; return its allocator."""
+    check_options(simulate, settings, "a sweep")
+    as_network(settings["network"])
+    as_workload(settings["workload"], seed)
+    for name in ("observe_interval", "until"):
+        if settings.get(name) is not None:
+            parse_seconds(settings[name], name)
+    return make_allocator(settings["allocator"])
 
 
 def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from netsim.errors import InputError, OutputError
 from netsim.experiments.result import Result
 from netsim.experiments.store import load_result, naming, save_result
 
-__all__ = ["Files", "RunStore", "packed"]
+__all__ = ["Files", "RunStore", "Scratch", "packed"]
 
 #: The files of a run: name to contents.
 Files = dict[str, bytes]
@@ -29,6 +30,19 @@ def packed(result: Result) -> Files:
     with tempfile.TemporaryDirectory(prefix="netsim-") as folder:
         save_result(result, Path(folder) / "run")
         return {path.name: path.read_bytes() for path in sorted((Path(folder) / "run").iterdir())}
+
+
+class Scratch:
+    """A folder that is gone when nobody holds this any more.
+
+    Attributes
+    ----------
+    path : Path
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="netsim-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 class RunStore:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from netsim.experiments.grid import (
     seeds_of,
 )
 from netsim.experiments.progress import show_runs
-from netsim.experiments.run_store import RunStore
+from netsim.experiments.run_store import RunStore, Scratch
 from netsim.experiments.spec import Experiment, spec_hash
 from netsim.experiments.sweep_result import Sweep
 from netsim.experiments.tables import SweepTable
@@ -241,8 +240,8 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
         As `sweep` does.
     """
     check_whole(workers, "workers", 1)
-    temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="netsim-")
-    store = RunStore(temporary.name if temporary is not None else Path(folder or ""))
+    scratch = Scratch() if folder is None else None
+    store = RunStore(scratch.path if scratch is not None else Path(folder or ""))
     experiment = json.loads(json.dumps(identity, sort_keys=True, default=str))
     store.begin({"experiment": experiment, "code": code_version(), "columns": list(columns),
                  "runs": [{"key": cell.key, "seed": cell.seed, **cell.varied}
@@ -258,7 +257,7 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
             else:
                 store.put(cell.key, outcome)
             report(isinstance(outcome, Failure))
-    found = Sweep.load(store.folder, temporary)
+    found = Sweep.load(store.folder, scratch)
     found = found.with_failures([failures[cell.key] for cell in cells if cell.key in failures])
     found.save_tables()
     return found

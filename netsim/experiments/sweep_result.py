@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from netsim.analysis.intervals import means_of, ratios_of
 from netsim.errors import InputError, UnknownNameError
-from netsim.experiments.run_store import RunStore
+from netsim.experiments.run_store import RunStore, Scratch
 
 if TYPE_CHECKING:
     from netsim.experiments.grid import Cell
@@ -61,16 +60,16 @@ class Sweep:
     table: pd.DataFrame
     failures: pd.DataFrame
     missing: int
-    _temporary: TemporaryDirectory[str] | None = field(default=None, repr=False)
+    _scratch: Scratch | None = field(default=None, repr=False)
 
     @classmethod
-    def load(cls, folder: str | Path, temporary: TemporaryDirectory[str] | None = None) -> Sweep:
+    def load(cls, folder: str | Path, scratch: Scratch | None = None) -> Sweep:
         """Return what is kept in a folder; runs that are damaged count as missing.
 
         Parameters
         ----------
         folder : path-like
-        temporary : TemporaryDirectory, optional
+        scratch : Scratch, optional
             Kept as long as the sweep is.
 
         Raises
@@ -86,7 +85,7 @@ class Sweep:
         table = pd.DataFrame([_row(columns, run, summary) for run, summary in found])
         failures = pd.DataFrame(columns=[*columns, "seed", "error", "key", "spec", "details"])
         return cls(Path(folder), columns, table, failures, len(index["runs"]) - len(found),
-                   temporary)
+                   scratch)
 
     def with_failures(self, failed: Sequence[tuple[Cell, Failure]]) -> Sweep:
         """Return the same with what has failed."""

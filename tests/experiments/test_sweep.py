@@ -1,0 +1,390 @@
+"""Sweeps: every combination and seed, kept run by run, the same on one process or many."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import netsim
+from netsim import JobSpec, Stage, Workload
+from netsim.errors import InputError, OutputError, SpecError, UnitError, UnknownNameError
+from netsim.experiments.files import Draft
+from netsim.experiments.grid import cells_of_draft
+from netsim.experiments.sweep import prepare
+from netsim.experiments.workers import Failure, pooled
+
+ROOT = Path(netsim.__file__).parent.parent
+
+SMALL = """
+seed = 3
+[network]
+kind = "big-switch"
+hosts = 128
+capacity = "1Gbps"
+[workload]
+format = "synthetic"
+jobs = 4
+iterations = 2
+length = "10MB"
+"""
+
+GRID = {"network.capacity": ["1Gbps", "4Gbps"], "allocator": ["parrot", "lccf"]}
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def files(folder):
+    """The tables of a sweep, and its runs without how long they took."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in sorted(folder.rglob("*.csv"))}
+
+
+# --- the grid ------------------------------------------------------------------------------
+
+
+def test_a_row_per_combination_and_seed(small, tmp_path):
+    found = netsim.sweep_experiment(small, GRID, seeds=3, folder=tmp_path / "s")
+    assert found.columns == ("network.capacity", "allocator")
+    assert found.table[["network.capacity", "allocator", "seed"]].to_numpy().tolist() == [
+        [rate, policy, seed] for rate in ("1Gbps", "4Gbps") for policy in ("parrot", "lccf")
+        for seed in (3, 4, 5)]
+    alone = netsim.run(netsim.load_experiment(small, ["network.capacity=4Gbps", "seed=4",
+                                                      "allocator=lccf"])).summary()
+    row = found.table.query("`network.capacity` == '4Gbps' and allocator == 'lccf' and seed == 4")
+    for name in ("jct_total_s", "cct_p95_s", "makespan_s", "decisions"):
+        assert row[name].item() == alone[name]
+    assert row["over_lower_bound"].item() == alone["jct_total_s"] / alone["lower_bound_total_s"]
+    assert (found.missing, len(found.failures)) == (0, 0)
+
+
+def test_the_same_seed_gives_the_same_workload_to_every_policy(small):
+    found = netsim.sweep_experiment(small, {"allocator": ["parrot", "lccf", "maxmin"]}, seeds=4)
+    per_seed = found.table.groupby("seed")["lower_bound_total_s"]
+    assert (per_seed.nunique() == 1).all()
+    assert per_seed.first().nunique() == 4
+
+
+def test_a_workload_with_a_seed_of_its_own_keeps_it(small):
+    small.write_text(small.read_text() + "seed = 9\n")
+    found = netsim.sweep_experiment(small, seeds=3)
+    assert found.table["bytes"].nunique() == 1
+
+
+def test_the_grid_may_stand_in_the_file(small):
+    small.write_text(small.read_text() + textwrap.dedent("""
+        [sweep]
+        seeds = [5, 2]
+        [sweep.vary]
+        network.capacity = ["1Gbps"]
+        "allocator" = ["parrot:theta_max=0.6", {name = "lccf"}]
+    """))
+    found = netsim.sweep_experiment(small)
+    assert found.table[["network.capacity", "allocator", "seed"]].to_numpy().tolist() == [
+        ["1Gbps", "parrot (theta_max=0.6)", 5], ["1Gbps", "parrot (theta_max=0.6)", 2],
+        ["1Gbps", "lccf", 5], ["1Gbps", "lccf", 2]]
+    other = netsim.sweep_experiment(small, {"allocator": ["maxmin"]}, seeds=[1])
+    assert other.table[["allocator", "seed"]].to_numpy().tolist() == [["maxmin", 1]]
+
+
+@pytest.mark.parametrize(("vary", "message"), [
+    ({"network.capcity": ["1Gbps"]}, r"network.capcity: .*did you mean 'capacity'.*set by "
+                                     r"'network.capcity=1Gbps'"),
+    ({"network.capacity": []}, "sweep.vary.network.capacity: there are no values"),
+    ({"network.capacity": ["1Gbps", "fast"]}, "set by 'network.capacity=fast'"),
+    ({"seed": [1, 2]}, r"'seed' cannot be varied: give seeds"),
+    ({"compare.allocators": [["parrot"]]}, "'compare.allocators' cannot be varied: vary alloc"),
+    ({}, "sweep: there is nothing to vary"),
+])
+def test_what_cannot_be_varied(small, tmp_path, vary, message):
+    with pytest.raises(SpecError, match=message):
+        netsim.sweep_experiment(small, vary, folder=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_runs_that_are_the_same(small):
+    with pytest.raises(InputError, match="two runs of the sweep are the same: allocator parrot, "
+                                         "seed 3 and allocator parrot, seed 3"):
+        netsim.sweep_experiment(small, {"allocator": ["parrot", "parrot:theta_max=0.9"]}, seeds=2)
+
+
+@pytest.mark.parametrize(("seeds", "message"), [
+    (0, "sweep.seeds"), ([1, -1], "sweep.seeds"), ([], "seeds must be"), ([1, 1], "twice")])
+def test_wrong_seeds(small, seeds, message):
+    with pytest.raises(InputError, match=message):
+        netsim.sweep_experiment(small, GRID, seeds=seeds)
+
+
+def keys(path, vary, **options):
+    return [cell.key for cell in cells_of_draft(*prepare(path, vary, 1, **options))]
+
+
+def test_any_option_changes_the_key_and_a_description_does_not(small):
+    base = keys(small, {"allocator": ["parrot"]})
+    text = small.read_text()
+    for change in ('observe_interval = "1ms"\n', "check = false\n", 'until = "1000s"\n',
+                   'record = ["jobs"]\n'):
+        small.write_text(change + text)
+        assert keys(small, {"allocator": ["parrot"]}) != base, change
+    small.write_text('description = "other words"\n' + text)
+    assert keys(small, {"allocator": ["parrot"]}) == base
+
+
+def test_another_version_of_the_code_changes_the_key(small, monkeypatch):
+    before = keys(small, GRID)
+    monkeypatch.setattr("netsim.experiments.grid._digest_of_netsim", lambda: "another")
+    assert not set(keys(small, GRID)) & set(before)
+
+
+def test_the_code_of_a_policy_of_one_s_own_counts(small, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "my_policy_of_sweeps.py"
+    body = ("import netsim\nclass Mine(netsim.Allocator):\n    def allocate(self, view):\n"
+            "        return netsim.Allocation(weights=1.0)\n")
+    module.write_text(body)
+    grid = {"allocator": ["my_policy_of_sweeps:Mine"]}
+    before = keys(small, grid)
+    module.write_text(body + "# changed\n")
+    assert keys(small, grid) != before
+
+
+# --- calls ---------------------------------------------------------------------------------
+
+
+def test_lists_of_a_call_are_varied():
+    net = netsim.big_switch(2, 1e6)
+    jobs = Workload([JobSpec(0, stages=[Stage("c", [(0, 1, 2e6)])], hosts=[0, 1])], name="two")
+    found = netsim.sweep({"slow": net, "fast": netsim.big_switch(2, 2e6)}, jobs,
+                         allocator=["maxmin", "sebf"], seed=range(2), record=["jobs"])
+    assert found.columns == ("network", "allocator")
+    assert found.table[["network", "allocator", "seed", "jct_total_s"]].to_numpy().tolist() == [
+        [label, policy, seed, 2 / rate] for label, rate in (("slow", 1), ("fast", 2))
+        for policy in ("maxmin", "sebf") for seed in (0, 1)]
+
+
+def test_a_workload_by_name_is_drawn_for_each_seed():
+    found = netsim.sweep("big-switch-128-10g", "parrot-60", allocator=["parrot", "lccf"],
+                         seed=[1, 2])
+    assert found.table.groupby("seed")["bytes"].nunique().tolist() == [1, 1]
+    assert found.table["bytes"].nunique() == 2
+
+
+def test_wrong_calls():
+    with pytest.raises(InputError, match="allocator: there are no values"):
+        netsim.sweep("parrot-fig2", "parrot-fig2", allocator=[])
+    with pytest.raises(InputError, match="two of the values are the same"):
+        netsim.sweep("parrot-fig2", "parrot-fig2", observe_interval=["1ms", "1ms"])
+    with pytest.raises(InputError, match="seeds"):
+        netsim.sweep("parrot-fig2", "parrot-fig2", seed=[])
+    with pytest.raises(InputError, match="workers must be a whole number of at least 1"):
+        netsim.sweep("parrot-fig2", "parrot-fig2", seed=[1, 2], workers=0)
+    with pytest.raises(UnknownNameError, match="'observe'"):
+        netsim.sweep("parrot-fig2", "parrot-fig2", observe=[1, 2])
+    with pytest.raises(UnitError, match="observe_interval"):
+        netsim.sweep("parrot-fig2", "parrot-fig2", observe_interval=["1ms", "soon"])
+
+
+# --- what is kept --------------------------------------------------------------------------
+
+
+def test_a_second_call_computes_only_what_is_missing(small, tmp_path):
+    folder, told = tmp_path / "s", []
+    netsim.sweep_experiment(small, GRID, seeds=2, folder=folder)
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/*")}
+    found = netsim.sweep_experiment(small, GRID, seeds=3, folder=folder,
+                                    progress=lambda *counts: told.append(counts))
+    assert told == [(9, 0, 12), (10, 0, 12), (11, 0, 12), (12, 0, 12)]
+    assert len(found.table) == 12
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_what_is_read_back_is_the_same(small, tmp_path):
+    found = netsim.sweep_experiment(small, GRID, seeds=2, folder=tmp_path / "s")
+    again = netsim.load_sweep(tmp_path / "s")
+    assert again.table.equals(found.table)
+    assert again.means().equals(found.means())
+    row, result = next(again.results(seed=4, **{"network.capacity": "4Gbps"}))
+    assert row["allocator"] == "parrot"
+    assert result.summary()["jct_total_s"] == row["jct_total_s"]
+    pools = again.pooled("jct_s")
+    assert {name: len(values) for name, values in pools.items()} == {"parrot": 16, "lccf": 16}
+    with pytest.raises(UnknownNameError, match="unknown column 'speed'"):
+        next(again.results(speed=1))
+    with pytest.raises(UnknownNameError, match="unknown varied key 'speed'"):
+        again.ratios("speed")
+
+
+@pytest.mark.parametrize("damage", [
+    lambda run: (run / "jobs.csv").write_bytes((run / "jobs.csv").read_bytes()[:-3]),
+    lambda run: (run / "summary.json").write_text("{}"),
+    lambda run: (run / "SHA256SUMS").unlink(),
+    lambda run: (run / "SHA256SUMS").write_text(""),
+    lambda run: (run / "coflows.csv").unlink(),
+], ids=["table", "summary", "no sums", "empty sums", "missing"])
+def test_a_damaged_run_is_computed_again(small, tmp_path, damage):
+    folder = tmp_path / "s"
+    before = netsim.sweep_experiment(small, GRID, seeds=1, folder=folder)
+    kept = files(folder)
+    damage(folder / "runs" / before.table["key"][2])
+    assert netsim.load_sweep(folder).missing == 1
+    found = netsim.sweep_experiment(small, GRID, seeds=1, folder=folder)
+    assert found.missing == 0
+    assert files(folder) == kept
+
+
+def test_folders_of_something_else(small, tmp_path):
+    folder = tmp_path / "s"
+    netsim.sweep_experiment(small, GRID, folder=folder)
+    other = netsim.load_experiment(small, ["workload.jobs=5"])
+    with pytest.raises(InputError, match="holds a sweep of another experiment; .*--no-resume"):
+        netsim.sweep_experiment(other, GRID, folder=folder)
+    index = json.loads((folder / "sweep.json").read_text())
+    (folder / "sweep.json").write_text(json.dumps(index | {"code": "0.0.1 older"}))
+    with pytest.raises(InputError, match=r"another version of netsim's code, 0.0.1 older, and "):
+        netsim.sweep_experiment(small, GRID, folder=folder)
+    assert len(netsim.sweep_experiment(other, GRID, folder=folder, resume=False).table) == 4
+    assert len(list(folder.glob("runs/*"))) == 4
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").touch()
+    with pytest.raises(OutputError, match="holds something else than a sweep"):
+        netsim.sweep_experiment(small, GRID, folder=tmp_path / "full")
+    with pytest.raises(InputError, match="not a sweep: it has no sweep.json"):
+        netsim.load_sweep(tmp_path / "full")
+    (folder / "sweep.json").write_text("{")
+    with pytest.raises(InputError, match="not a readable sweep"):
+        netsim.load_sweep(folder)
+
+
+def test_one_process_or_two_same_bytes(small, tmp_path):
+    for workers in (1, 2):
+        netsim.sweep_experiment(small, GRID, seeds=3, workers=workers,
+                                folder=tmp_path / str(workers))
+    assert files(tmp_path / "1") == files(tmp_path / "2")
+    assert "runs.csv" in files(tmp_path / "1")
+
+
+# --- what goes wrong -----------------------------------------------------------------------
+
+POLICIES = """
+import os
+import netsim
+
+class Raises(netsim.Allocator):
+    def allocate(self, view):
+        raise ZeroDivisionError("no such luck")
+
+class Dies(netsim.Allocator):
+    def allocate(self, view):
+        os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def policies(tmp_path, monkeypatch):
+    (tmp_path / "bad_policies_of_sweeps.py").write_text(POLICIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
+    return "bad_policies_of_sweeps"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_that_fails_does_not_stop_the_others(small, tmp_path, policies, workers):
+    grid = {"allocator": ["parrot", f"{policies}:Raises", "lccf"]}
+    found = netsim.sweep_experiment(small, grid, seeds=2, workers=workers, folder=tmp_path / "s")
+    assert found.table["allocator"].tolist() == ["parrot"] * 2 + ["lccf"] * 2
+    assert found.failures[["allocator", "seed", "error"]].to_numpy().tolist() == [
+        [f"{policies}:Raises", seed, "ZeroDivisionError: no such luck"] for seed in (3, 4)]
+    failed = found.failures.iloc[0]
+    assert failed["spec"]["allocator"] == {"name": f"{policies}:Raises"}
+    assert "in allocate" in failed["details"]
+    assert (tmp_path / "s" / "failures.csv").is_file()
+    assert found.missing == 2
+
+
+def test_a_process_that_is_killed_takes_only_its_own_run_with_it(small, policies):
+    grid = {"allocator": ["parrot", f"{policies}:Dies", "lccf", "maxmin"]}
+    found = netsim.sweep_experiment(small, grid, seeds=2, workers=2)
+    assert found.failures[["allocator", "seed"]].to_numpy().tolist() == [
+        [f"{policies}:Dies", 3], [f"{policies}:Dies", 4]]
+    assert found.failures["error"].str.contains("was killed").all()
+    assert len(found.table) == 6
+
+
+class _Unreadable:
+    """Cannot be read by the process that it is sent to."""
+
+    spec: dict = {}
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+def test_what_cannot_be_read_by_the_other_process_is_a_failure():
+    outcomes = dict(pooled([_Unreadable()], 2))
+    assert isinstance(outcomes[0], Failure)
+
+
+SCRIPT = """
+import netsim
+if __name__ == "__main__":
+    netsim.sweep_experiment({path!r}, {grid!r}, seeds=5, workers=2, folder={folder!r},
+                            progress=lambda *told: print(*told, flush=True))
+"""
+
+
+def test_killed_at_any_moment_it_loses_the_runs_in_flight_only(small, tmp_path):
+    """Killed after its first runs, it goes on from there; its processes end with it."""
+    script = tmp_path / "script.py"
+    folder = tmp_path / "killed"
+    script.write_text(SCRIPT.format(path=str(small), grid=GRID, folder=str(folder)))
+    process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True,
+                               env=os.environ | {"PYTHONPATH": str(ROOT)})
+    for _ in range(3):
+        told = process.stdout.readline().split()
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=120)  # its processes hold the pipe as long as they live
+    assert int(told[0]) >= 3
+    there = netsim.load_sweep(folder)
+    assert len(there.table) >= 3
+    fresh = netsim.sweep_experiment(small, GRID, seeds=5, folder=tmp_path / "fresh")
+    complete = fresh.table.set_index("key").drop(columns="wall_s")
+    for key, row in there.table.set_index("key").drop(columns="wall_s").iterrows():
+        assert row.equals(complete.loc[key].astype(row.dtype)), key
+    found = netsim.sweep_experiment(small, GRID, seeds=5, folder=folder)
+    assert found.missing == 0
+    assert files(folder) == files(tmp_path / "fresh")
+    assert not list(folder.glob("runs/.*"))
+
+
+def test_an_interruption_leaves_what_was_done(small, tmp_path):
+    def interrupt(done, failed, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        netsim.sweep_experiment(small, GRID, seeds=2, workers=2, folder=tmp_path / "s",
+                                progress=interrupt)
+    assert len(netsim.load_sweep(tmp_path / "s").table) == 2
+
+
+def test_numbers_are_written_exactly(small, tmp_path):
+    found = netsim.sweep_experiment(small, GRID, seeds=2, folder=tmp_path / "s")
+    with open(tmp_path / "s" / "runs.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["jct_total_s"]) for row in rows] == found.table["jct_total_s"].tolist()
+    assert "wall_s" not in rows[0]
+
+
+def test_a_draft_of_an_experiment_is_the_experiment(small):
+    experiment = netsim.load_experiment(small)
+    assert Draft.of(experiment).build().resolved() == experiment.resolved()
