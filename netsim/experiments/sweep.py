@@ -83,7 +83,7 @@ def sweep(network: Any, workload: Any, *,
     >>> found.table[["allocator", "observe_interval", "jct_total_s"]].round(3)
       allocator observe_interval  jct_total_s
     0    parrot                0       40.889
-    1    parrot               1s       41.000
+    1    parrot               1s       41.889
     2      lccf                0       44.000
     3      lccf               1s       44.000
     """
@@ -169,8 +169,8 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     >>> found = sweep_experiment("demo", {"allocator": ["parrot", "lccf"]}, seeds=2)
     >>> found.means(["over_lower_bound"])[["allocator", "runs", "over_lower_bound"]].round(2)
       allocator  runs  over_lower_bound
-    0    parrot     2              2.57
-    1      lccf     2              3.98
+    0    parrot     2              2.95
+    1      lccf     2              4.35
     """
     draft, grid = prepare(experiment, vary, seeds)
     cells = cells_of_draft(draft, grid)

@@ -258,7 +258,8 @@ def _commented_policies() -> list[dict[str, Any]]:
 def test_the_template_has_every_option() -> None:
     text = template()
     shown = set(re.findall(r"\b([a-z_0-9]+) = ", text))
-    tables = set(re.findall(r"^#?\[+([a-z]+)\]+", text, re.MULTILINE))
+    tables = {part for heading in re.findall(r"^#?\[+([a-z.]+)\]+", text, re.MULTILINE)
+              for part in heading.split(".")}
     assert _options() - shown - tables == set()
 
 

@@ -1,0 +1,80 @@
+"""``netsim sweep``: a table with intervals, what is missing on a second call, an exit code."""
+
+import pandas as pd
+import pytest
+
+VARY = ("--vary", "allocator.name=parrot,lccf:work_conservation=none",
+        "--vary", "observe_interval=1ms,100ms")
+
+RAISES = """
+import netsim
+class Raises(netsim.Allocator):
+    def allocate(self, view):
+        raise RuntimeError("out of luck")
+"""
+
+
+def test_a_sweep_prints_means_and_where_its_runs_are(netsim, here):
+    done = netsim("sweep", "demo", "--set", "workload.jobs=5", *VARY, "--seeds", "3")
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[1].split() == ["allocator", "observe_interval", "runs", "JCT", "(s)", "bound",
+                                "parrot"]
+    assert len([line for line in lines if line.startswith("lccf (work_conservation=none)")]) == 2
+    assert "[" in lines[2]
+    folder = here / lines[-1].removeprefix("results: ")
+    assert folder.parent.name == "sweeps"
+    runs = pd.read_csv(folder / "runs.csv")
+    assert runs["seed"].tolist() == [1, 2, 3] * 4
+    assert {"means.csv", "ratios.csv", "runs.csv", "sweep.json", "runs"} == {
+        path.name for path in folder.iterdir()}
+
+
+def test_a_second_call_keeps_what_is_there_unless_told(netsim, here):
+    command = ("sweep", "fig2.toml", *VARY, "--seeds", "2", "--out", "s", "--quiet")
+    assert netsim(*command).stdout == "s\n"
+    before = {path: path.stat().st_mtime_ns for path in here.glob("s/runs/*/*")}
+    assert netsim(*command, "--resume").exit_code == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert netsim(*command, "--no-resume").exit_code == 0
+    assert not any(path.stat().st_mtime_ns == before[path] for path in before)
+
+
+def test_seeds_one_by_one(netsim, here):
+    netsim("sweep", "fig2.toml", "--seeds", "7,3", "--out", "s")
+    assert pd.read_csv(here / "s" / "runs.csv")["seed"].tolist() == [7, 3]
+
+
+def test_values_may_hold_commas(netsim, here):
+    done = netsim("sweep", "fig2.toml", "--out", "s", "--vary",
+                  'allocator=aalo:thresholds=["1MB", "1GB"],{name = "parrot", theta_max = 0.6}')
+    assert done.exit_code == 0
+    assert pd.read_csv(here / "s" / "runs.csv")["allocator"].tolist() == [
+        "aalo (thresholds=['1MB', '1GB'])", "parrot (theta_max=0.6)"]
+
+
+def test_a_run_that_fails_is_told_of_and_the_exit_code_says_so(netsim, here, monkeypatch):
+    (here / "raises_in_sweeps.py").write_text(RAISES)
+    monkeypatch.syspath_prepend(here)
+    done = netsim("sweep", "fig2.toml", "--out", "s", "--vary",
+                  "allocator=parrot,raises_in_sweeps:Raises")
+    assert done.exit_code == 1
+    assert done.stderr == (
+        "failed: allocator raises_in_sweeps:Raises, seed 0: RuntimeError: out of luck\n"
+        "1 of 2 runs failed; their specs: s/failures.csv\n")
+    assert "parrot" in done.stdout
+    assert "raises_in_sweeps:Raises" in pd.read_csv(here / "s" / "failures.csv")["spec"][0]
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("--vary", "network.capacity"), "'network.capacity' is nothing to vary; write it as key"),
+    (("--vary", "network.capacity="), "is nothing to vary"),
+    (("--vary", "allocator=parrot", "--vary", "allocator=lccf"), "is varied already"),
+    (("--vary", "allocater=parrot"), "unknown key 'allocater'"),
+    (("--seeds", "x"), "--seeds must be a number, or a list such as 3,5,8, not 'x'"),
+    ((), "there is nothing to vary"),
+    (("--seeds", "2", "--backend", "dask"), "--backend dask needs --scheduler"),
+    (("--seeds", "2", "--scheduler", "tcp://x"), "--scheduler goes with --backend dask"),
+])
+def test_bad_input(refused, arguments, message):
+    assert message in refused("sweep", "fig2.toml", *arguments)
