@@ -16,6 +16,7 @@ from netsim._version import __version__
 from netsim.cli.compare import compare
 from netsim.cli.init import init
 from netsim.cli.listing import listing
+from netsim.cli.reproduce import reproduce
 from netsim.cli.run import run
 from netsim.cli.sweep import sweep
 from netsim.cli.topo import topo
@@ -67,5 +68,5 @@ def main() -> None:
         sys.path.append(os.getcwd())
 
 
-for command in (run, compare, sweep, listing, init, topo, trace):
+for command in (run, compare, sweep, reproduce, listing, init, topo, trace):
     main.add_command(command)

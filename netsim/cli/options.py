@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from netsim.experiments.spec import Experiment
 
-__all__ = ["experiment_options", "overrides", "prepared"]
+__all__ = ["experiment_options", "overrides", "prepared", "seeds_of"]
 
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,3 +49,13 @@ def prepared(experiment: str, changes: list[str], out: str | None, *, single: bo
     folder = out or default_folder(loaded)
     check_writable(folder)
     return loaded, folder
+
+
+def seeds_of(given: str) -> int | list[int]:
+    """Return what ``--seeds`` says: how many, or which."""
+    from netsim.errors import InputError
+
+    parts = [part.strip() for part in given.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InputError(f"--seeds must be a number, or a list such as 3,5,8, not {given!r}")
+    return int(given) if len(parts) == 1 else [int(part) for part in parts]

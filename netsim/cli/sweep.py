@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from netsim.cli.options import overrides
+from netsim.cli.options import overrides, seeds_of
 
 __all__ = ["sweep"]
 
@@ -53,9 +53,10 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: s
         draft.override(setting)
     folder = out or default_sweep_folder(draft)
     try:
-        found = sweep_experiment(draft, _grid(varied), seeds=_seeds(seeds), workers=workers,
-                                 folder=folder, resume=resume, scheduler=scheduler,
-                                 progress=not quiet)
+        found = sweep_experiment(
+            draft, _grid(varied), seeds=None if seeds is None else seeds_of(seeds),
+            workers=workers, folder=folder, resume=resume, scheduler=scheduler,
+            progress=not quiet)
     except KeyboardInterrupt:
         click.echo(f"{folder}: runs that had ended are kept; the same command goes on", err=True)
         raise
@@ -96,14 +97,3 @@ def _split(values: str) -> list[str]:
     """Return what stands between commas, but for those in brackets, braces and quotes."""
     parts = re.findall(r"""(?:\[[^]]*\]|\{[^}]*\}|"[^"]*"|'[^']*'|[^,])+""", values)
     return [part.strip() for part in parts if part.strip()]
-
-
-def _seeds(given: str | None) -> int | list[int] | None:
-    from netsim.errors import InputError
-
-    if given is None:
-        return None
-    parts = [part.strip() for part in given.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise InputError(f"--seeds must be a number, or a list such as 3,5,8, not {given!r}")
-    return int(given) if len(parts) == 1 else [int(part) for part in parts]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from netsim.experiments.sweep_result import Sweep
 
-__all__ = ["print_failures", "print_sweep"]
+__all__ = ["print_claims", "print_failures", "print_sweep"]
 
 
 def print_sweep(sweep: Sweep) -> None:
@@ -55,3 +55,11 @@ def print_failures(sweep: Sweep) -> None:
     if len(sweep.failures):
         click.echo(f"{len(sweep.failures)} of {sweep.missing + len(sweep.table)} runs failed; "
                    f"their specs: {sweep.folder / 'failures.csv'}", err=True)
+
+
+def print_claims(claims: pd.DataFrame) -> None:
+    """Print what is claimed, and what has come out."""
+    columns = ("claim", "paper", "measured", "verdict")
+    print_table({name: claims[name].tolist() for name in columns}, texts=len(columns))
+    seeds = claims["seeds"].max()
+    click.echo(f"measured: mean [least, most] of {seeds} seeds")

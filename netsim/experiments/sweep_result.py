@@ -152,13 +152,13 @@ class Sweep:
 
     # --- runs ------------------------------------------------------------------------------
 
-    def results(self, **where: Any) -> Iterator[tuple[Mapping[str, Any], Result]]:
-        """Go through the runs with some values: rows of the table, and their results.
+    def where(self, **values: Any) -> Sweep:
+        """Return the runs with some values.
 
         Parameters
         ----------
-        **where
-            Values of columns, such as ``seed=3``; of keys with a dot,
+        **values
+            Of columns, such as ``seed=3``; of keys with a dot,
             ``**{"network.capacity": "10Gbps"}``.
 
         Raises
@@ -167,12 +167,16 @@ class Sweep:
             If there is no such column.
         """
         rows = self.table
-        for name, value in where.items():
+        for name, value in values.items():
             if name not in rows:
                 raise UnknownNameError("column", name, map(str, rows.columns))
             rows = rows[rows[name] == value]
+        return replace(self, table=rows)
+
+    def results(self, **values: Any) -> Iterator[tuple[Mapping[str, Any], Result]]:
+        """Go through the runs, or those with some values as for `where`: row and result."""
         store = RunStore(self.folder)
-        for row in rows.to_dict("records"):
+        for row in self.where(**values).table.to_dict("records"):
             yield {str(name): value for name, value in row.items()}, store.result(row["key"])
 
     def pooled(self, column: str = "jct_s", by: str | None = None

@@ -1,0 +1,51 @@
+"""``netsim reproduce``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+__all__ = ["reproduce"]
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--list", "listed", is_flag=True, help="List what there is.")
+@click.option("--seeds", metavar="N", default="10", show_default=True,
+              help="How many seeds; or which, as in 3,5,8.")
+@click.option("--trace", type=click.Path(), metavar="FILE",
+              help="The real trace; by default one drawn with its characteristics.")
+@click.option("-j", "--workers", type=click.IntRange(min=1), default=1, show_default=True,
+              help="How many processes.")
+@click.option("--resume/--no-resume", default=True, show_default=True,
+              help="Keep the runs that are there, or remove them and start afresh.")
+@click.option("--out", type=click.Path(), metavar="FOLDER",
+              help="reproductions/<name> by default.")
+def reproduce(name: str | None, listed: bool, seeds: str, trace: str | None, workers: int,
+              resume: bool, out: str | None) -> None:
+    """Run what a figure of a paper shows: its claims, what comes out, and the figure.
+
+    A second call does only what is missing.
+    """
+    from netsim.analysis.plots import check_plottable, save_plot
+    from netsim.cli.options import seeds_of
+    from netsim.cli.sweep_tables import print_claims, print_failures
+    from netsim.experiments.reproductions import REPRODUCTIONS, find_reproduction
+
+    if listed or name is None:
+        for each in REPRODUCTIONS.values():
+            click.echo(f"{each.name:<14}  {each.title}")
+        return
+    found = find_reproduction(name)
+    folder = Path(out or f"reproductions/{name}")
+    figure = folder / f"{name}.pdf"
+    check_plottable(figure)
+    done = found.run(seeds=seeds_of(seeds), trace=trace, workers=workers, folder=folder,
+                     resume=resume, progress=True)
+    print_failures(done.sweep)
+    print_claims(done.claims)
+    ax = done.draw()
+    for path in (figure, figure.with_suffix(".png")):
+        save_plot(ax, path)
+    click.echo(f"results: {folder}\npicture: {figure}")

@@ -1,0 +1,26 @@
+"""Published figures, reproduced: what each claims, what comes out, and the figure itself."""
+
+from __future__ import annotations
+
+from netsim.errors import UnknownNameError
+from netsim.experiments.reproductions import parrot
+from netsim.experiments.reproductions.claims import Claim
+from netsim.experiments.reproductions.reproduction import Reproduced, Reproduction
+
+__all__ = ["REPRODUCTIONS", "Claim", "Reproduced", "Reproduction", "find_reproduction"]
+
+#: Name to reproduction; each system adds its own.
+REPRODUCTIONS = {each.name: each for each in parrot.FIGURES}
+
+
+def find_reproduction(name: str) -> Reproduction:
+    """Return a reproduction by its name.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is none of that name.
+    """
+    if name not in REPRODUCTIONS:
+        raise UnknownNameError("reproduction", name, REPRODUCTIONS)
+    return REPRODUCTIONS[name]

@@ -1,0 +1,125 @@
+"""What a paper claims, and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netsim.errors import InputError
+
+__all__ = ["DOES_NOT_HOLD", "HOLDS", "HOLDS_PARTLY", "NOT_MEASURED", "Claim", "Runs",
+           "table_of_claims"]
+
+HOLDS, HOLDS_PARTLY, DOES_NOT_HOLD = "holds", "holds partly", "does not hold"
+NOT_MEASURED = "not measured"
+
+
+class Runs:
+    """The runs of a sweep, as claims look at them.
+
+    Parameters
+    ----------
+    table : DataFrame
+        `Sweep.table`.
+    """
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        self._table = table
+
+    def of(self, metric: str = "jct_total_s", **where: Any) -> pd.Series:
+        """Return a metric of the runs with some values: one for each seed.
+
+        Parameters
+        ----------
+        metric : str
+            A column.
+        **where
+            Columns and values; of a column with dots its last part, such as ``capacity``.
+
+        Raises
+        ------
+        InputError
+            If these are several runs of one seed.
+        """
+        rows = self._table
+        for name, value in where.items():
+            column = next(each for each in rows.columns if each.rpartition(".")[2] == name)
+            rows = rows[rows[column] == value]
+        values = rows.set_index("seed")[metric]
+        if values.index.has_duplicates:
+            raise InputError(f"{where} are several runs of one seed")
+        return values
+
+    def ratio(self, one: dict[str, Any], other: dict[str, Any], metric: str = "jct_total_s"
+              ) -> pd.Series:
+        """Return, for each seed, a metric of one run over that of another."""
+        return self.of(metric, **one) / self.of(metric, **other)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something that a paper says.
+
+    Attributes
+    ----------
+    text : str
+        What it says; the figure that is measured comes first.
+    paper : str
+        Its value there, or ``"-"`` if it gives none.
+    measure : callable
+        From `Runs` to the figure, one for each seed.
+    holds : callable
+        Whether it is so, of one figure.
+    partly : callable, optional
+        Whether at least its sense is so, such as the direction of an effect.
+    percent : bool
+        Whether the figure is a share, and shown as percent.
+    """
+
+    text: str
+    paper: str
+    measure: Callable[[Runs], pd.Series]
+    holds: Callable[[float], bool]
+    partly: Callable[[float], bool] | None = None
+    percent: bool = False
+
+    def verdict(self, values: Iterable[float]) -> str:
+        """Return what to say of it.
+
+        It holds if it does for every seed; partly, if it does on average or its sense does for
+        every seed.
+        """
+        known = list(values)
+        if not known or not np.isfinite(known).all():
+            return NOT_MEASURED
+        if all(map(self.holds, known)):
+            return HOLDS
+        mean = float(np.mean(known))
+        if self.holds(mean) or (self.partly is not None and all(map(self.partly, known))):
+            return HOLDS_PARTLY
+        return DOES_NOT_HOLD
+
+    def row(self, runs: Runs) -> dict[str, Any]:
+        """Return its row of the table."""
+        values = self.measure(runs)
+        show = "{:.1%}".format if self.percent else "{:.3g}".format
+        measured = "-"
+        if len(values) and np.isfinite(values).all():
+            measured = f"{show(values.mean())} [{show(values.min())}, {show(values.max())}]"
+        return {"claim": self.text, "paper": self.paper, "measured": measured,
+                "verdict": self.verdict(values), "mean": float(values.mean()),
+                "least": float(values.min()), "most": float(values.max()),
+                "seeds": len(values)}
+
+
+def table_of_claims(claims: Iterable[Claim], table: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per claim: claim, paper, measured (mean and range over seeds), verdict.
+
+    And the figures behind `measured`: mean, least, most, seeds.
+    """
+    runs = Runs(table)
+    return pd.DataFrame([claim.row(runs) for claim in claims])

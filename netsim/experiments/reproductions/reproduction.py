@@ -1,0 +1,109 @@
+"""A reproduction: a sweep, what is claimed of it, and a figure."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from netsim.errors import InputError
+from netsim.experiments.files import Draft
+from netsim.experiments.reproductions.claims import Claim, table_of_claims
+from netsim.experiments.run_store import RunStore
+from netsim.experiments.sweep import sweep_experiment
+from netsim.experiments.sweep_result import Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Reproduced", "Reproduction"]
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What a reproduction gives.
+
+    Attributes
+    ----------
+    sweep : Sweep
+        Its runs.
+    claims : DataFrame
+        See `netsim.experiments.reproductions.claims.table_of_claims`.
+    draw : callable
+        Draws the figure.
+    """
+
+    sweep: Sweep
+    claims: pd.DataFrame
+    draw: Callable[[], Axes]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A figure of a paper.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"parrot-fig5"``.
+    title : str
+        One line: the paper's figure, and what it shows.
+    keys : mapping
+        The experiment, as in a file.
+    vary : mapping of str to sequence
+        As for `netsim.sweep_experiment`.
+    claims : sequence of Claim
+    draw : callable
+        Draws a `Sweep` of it.
+    trace : mapping
+        Keys of the workload besides the file, where a trace is given; none if it takes no trace.
+    """
+
+    name: str
+    title: str
+    keys: Mapping[str, Any]
+    vary: Mapping[str, Sequence[Any]]
+    claims: Sequence[Claim]
+    draw: Callable[[Sweep], Axes]
+    trace: Mapping[str, Any] | None = None
+
+    def run(self, *, seeds: int | Sequence[int] = 10, trace: str | Path | None = None,
+            workers: int = 1, folder: str | Path | None = None, resume: bool = True,
+            progress: bool | Callable[[int, int, int], None] = False) -> Reproduced:
+        """Do its runs, and hold them against what is claimed.
+
+        Parameters
+        ----------
+        seeds, workers, folder, resume, progress
+            As for `netsim.sweep_experiment`.
+        trace : path-like, optional
+            The real trace, where the workload is made from one; else one that is drawn with its
+            characteristics.
+
+        Raises
+        ------
+        InputError
+            If it takes no trace, or that cannot be read.
+        """
+        sweep = sweep_experiment(self.draft(trace), self.vary, seeds=seeds, workers=workers,
+                                 folder=folder, resume=resume, progress=progress)
+        claims = table_of_claims(self.claims, sweep.table)
+        if folder is not None:
+            text = io.StringIO()
+            claims.to_csv(text, index=False, lineterminator="\n")
+            RunStore(folder).write("claims.csv", text.getvalue())
+        return Reproduced(sweep, claims, lambda: self.draw(sweep))
+
+    def draft(self, trace: str | Path | None = None) -> Draft:
+        """Return its experiment, on a trace if one is given."""
+        keys = {"name": self.name, **self.keys}
+        if trace is not None:
+            if self.trace is None:
+                raise InputError(f"{self.name} takes no trace")
+            own = {key: value for key, value in keys["workload"].items() if key != "name"}
+            keys["workload"] = {"file": str(Path(trace).absolute()), **self.trace, **own}
+        return Draft(keys).copy()
