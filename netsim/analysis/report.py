@@ -1,0 +1,182 @@
+"""A sweep as one page: what it is of, its tables and figures, in a file that needs no other."""
+
+from __future__ import annotations
+
+import html
+import io
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import tomli_w
+
+from netsim._version import __version__
+from netsim.analysis.pictures import PICTURES
+from netsim.errors import InputError, OutputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from netsim.experiments.sweep_result import Sweep
+
+__all__ = ["report_page", "save_report"]
+
+_PAGE = Template("""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title</title>
+<style>
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;
+       padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+table { border-collapse: collapse; font-size: .85rem; } div.wide { overflow-x: auto; }
+th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #ddd; }
+th { border-bottom: 2px solid #888; } td.text, th.text { text-align: left; }
+figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; width: 34rem; }
+figcaption { font-size: .85rem; color: #555; } pre { background: #f5f5f5; padding: .8rem;
+       overflow-x: auto; font-size: .8rem; } .failed { color: #a00; }
+</style>
+</head>
+<body>
+<h1>$title</h1>
+$body
+</body>
+</html>
+""")
+
+
+def report_page(sweep: Sweep, claims: pd.DataFrame | None = None) -> str:
+    """Return a sweep as an HTML page without links to anything else.
+
+    Parameters
+    ----------
+    sweep : Sweep
+    claims : DataFrame, optional
+        What a paper claims of it; see `netsim.experiments.reproductions`.
+
+    Raises
+    ------
+    InputError
+        If no run of the sweep is there.
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    title = f"Sweep {sweep.folder.name}"
+    parts = [_lead(sweep)]
+    if claims is not None:
+        parts += ["<h2>Claims</h2>", _table(claims[["claim", "paper", "measured", "verdict"]])]
+    parts += ["<h2>Means over seeds</h2>", _table(_joined(sweep.means()))]
+    if sweep.columns:
+        parts += ["<h2>Ratios, pair by pair</h2>",
+                  f"<p>Total JCT over that of {_text(_first(sweep))} on the same workload.</p>",
+                  _table(_joined(sweep.ratios()))]
+        parts += ["<h2>Figures</h2>", *_figures(sweep)]
+    if len(sweep.failures):
+        parts += ["<h2>Failed runs</h2>", _table(sweep.failures[[*sweep.columns, "seed",
+                                                                 "error"]])]
+    parts += ["<h2>Runs</h2>", _table(sweep.table[[*sweep.columns, "seed", "jobs_finished",
+                                                   "jct_total_s", "over_lower_bound",
+                                                   "makespan_s", "key"]]),
+              "<h2>Experiment</h2>", f"<pre>{_text(_toml(sweep.experiment))}</pre>",
+              "<h2>Provenance</h2>", _provenance(sweep)]
+    return _PAGE.substitute(title=_text(title), body="\n".join(parts))
+
+
+def save_report(sweep: Sweep, path: str | Path, claims: pd.DataFrame | None = None) -> Path:
+    """Write `report_page` to a file, whole or not at all.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    page, target = report_page(sweep, claims), Path(path)
+    temporary = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
+    try:
+        try:
+            temporary.write_text(page, encoding="utf-8")
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    return target
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))
+
+
+def _lead(sweep: Sweep) -> str:
+    over = " &times; ".join(map(_text, (*sweep.columns, "seed")))
+    missing = f', <span class="failed">{sweep.missing} missing</span>' if sweep.missing else ""
+    return f"<p>{len(sweep.table):,} runs over {over}{missing}.</p>"
+
+
+def _first(sweep: Sweep) -> object:
+    return sweep.table[sweep.compared].iloc[0]
+
+
+def _joined(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of means with each interval in one cell with its mean."""
+    joined = table.copy()
+    for name in [name for name in table if f"{name}_low" in table]:
+        ends = zip(table[name], table[f"{name}_low"], table[f"{name}_high"], strict=True)
+        joined[name] = [f"{mean:.4g} [{low:.4g}, {high:.4g}]" if low < high else f"{mean:.4g}"
+                        for mean, low, high in ends]
+    return joined[[name for name in table if not name.endswith(("_low", "_high"))]]
+
+
+def _table(table: pd.DataFrame) -> str:
+    text = {name for name in table if table[name].dtype.kind not in "iuf"}
+
+    def cell(tag: str, name: Any, value: Any) -> str:
+        kind = ' class="text"' if name in text else ""
+        shown = f"{value:.6g}" if isinstance(value, float) else value
+        return f"<{tag}{kind}>{_text(shown)}</{tag}>"
+
+    head = "".join(cell("th", name, name) for name in table)
+    rows = ("".join(cell("td", name, value) for name, value in row.items())
+            for row in table.to_dict("records"))
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    return (f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n'
+            f"<tbody>\n{body}\n</tbody></table></div>")
+
+
+def _figures(sweep: Sweep) -> Iterator[str]:
+    for kind, picture in PICTURES["sweep"].items():
+        try:
+            ax = picture.draw(sweep, next(iter(picture.of)))
+        except InputError as error:  # such as lines against a parameter where none was varied
+            yield f"<!-- {kind}: {_text(error)} -->"
+            continue
+        yield (f"<figure>{_svg(ax)}<figcaption>{_text(kind)}: means and 95 % confidence intervals"
+               "</figcaption></figure>")
+
+
+def _svg(ax: Axes) -> str:
+    """Return the figure of axes as an element of a page."""
+    from matplotlib import rc_context
+
+    file = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "netsim"}):
+        ax.figure.canvas.figure.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue().partition("<!DOCTYPE")[2].partition(">")[2].strip()
+
+
+def _toml(experiment: Mapping[str, Any]) -> str:
+    return tomli_w.dumps(experiment)
+
+
+def _provenance(sweep: Sweep) -> str:
+    said = {"netsim": __version__, "code of the runs": sweep.code,
+            "runs kept in": sweep.folder.name, "seeds": ", ".join(map(
+                str, dict.fromkeys(sweep.table["seed"])))}
+    items = "".join(f"<li>{_text(name)}: {_text(value)}</li>" for name, value in said.items())
+    return f"<ul>{items}</ul>"
