@@ -16,6 +16,7 @@ from netsim._version import __version__
 from netsim.cli.compare import compare
 from netsim.cli.init import init
 from netsim.cli.listing import listing
+from netsim.cli.plot import plot
 from netsim.cli.run import run
 from netsim.cli.topo import topo
 from netsim.cli.trace import trace
@@ -66,5 +67,5 @@ def main() -> None:
         sys.path.append(os.getcwd())
 
 
-for command in (run, compare, listing, init, topo, trace):
+for command in (run, compare, plot, listing, init, topo, trace):
     main.add_command(command)
