@@ -26,6 +26,7 @@ from netsim.analysis.style import (
     new_figure,
     require_matplotlib,
     short,
+    three_figures,
 )
 from netsim.errors import InputError
 from netsim.units import Quantity
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["improvement_bars", "link_strips", "slowdown_bars"]
 
 _BINS = 700  # of a strip, over time
-_LINKS = 48  # on a strip
+_LINKS, _NAMED = 48, 9  # on a strip, and with their names
 _SHADES = ("#ffffff", "#bcd9ea", COLOURS[4], COLOURS[0], "#00263f")  # from idle to full
 _BAR_IN, _GAP = 0.14, 0.8
 
@@ -85,7 +86,7 @@ def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None) -> Axes:
                 ratio = ratios[name, label]
                 ax.barh(top + index, ratio - 1, left=1, height=0.84, zorder=2,
                         **style[label].bar())
-                _write(ax, top + index, ratio, f"{ratio:.3g}")
+                _write(ax, top + index, ratio, three_figures(ratio))
         if (name, LOWER_BOUND) in ratios:
             ax.plot([ratios[name, LOWER_BOUND]] * 2, [top - 0.5, top + len(labels) - 0.5],
                     color=INK, linewidth=1.2, solid_capstyle="butt", zorder=1.5)
@@ -138,8 +139,9 @@ def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
             ax.barh(y, mean - 1, left=1, height=0.84, zorder=2, **style[label].bar())
             ax.plot([mean, most], [y, y], color=INK, linewidth=0.9, zorder=2.5, marker="|",
                     markersize=3.6, markevery=[1])
-            _write(ax, y, max(mean, most), f"{mean:.3g}")
-    _finish(ax, known[["slowdown_mean", "slowdown_p95"]].to_numpy(), "slowdown: CCT / CCT alone")
+            _write(ax, y, max(mean, most), three_figures(mean))
+    _finish(ax, known[["slowdown_mean", "slowdown_p95"]].to_numpy(),
+            "slowdown: CCT / CCT alone (figures: mean)")
     _add_key(ax, style, Line2D([], [], color=INK, linewidth=0.9, label="to the 95th percentile"))
     return ax
 
@@ -172,7 +174,7 @@ def _write(ax: Axes, y: float, end: float, text: str) -> None:
 def _finish(ax: Axes, ends: NDArray[np.float64], name: str) -> None:
     """Set a logarithmic scale with 1 on it, and room for what is written beside the bars."""
     low, high = min(ends.min(), 1), max(ends.max(), 1)
-    room = max(high / low, 1.5) ** 0.16
+    room = max(high / low, 1.5) ** 0.22
     ax.axvline(1, color=INK, linewidth=0.8)
     ax.set_xscale("log")
     ax.set_xlim(low / (room if low < 1 else 1.02), high * room)
@@ -223,13 +225,17 @@ def link_strips(results: Mapping[str, Result], links: int = _LINKS) -> list[Axes
     begin = min(result.jobs["arrival_s"].min() for result in results.values())
     length = np.nanmax([makespan(result) for result in results.values()])
     edges = np.linspace(begin, begin + length, _BINS + 1)
-    figure = new_figure(0.5 + 0.95 * len(loads))
+    figure = new_figure(0.5 + (1.5 if len(loads) == 1 else 0.95 * len(loads)))
     strips = list(figure.subplots(len(loads), sharex=True, squeeze=False)[:, 0])
     for ax, (label, rows) in zip(strips, loads.items(), strict=True):
         _draw_strip(ax, label, _over_time(rows, list(busiest), edges), edges)
-    strips[-1].set_xlabel(f"time (s); the {len(busiest)} links that carried most, of "
-                          f"{len(carried)}", fontsize=7.5, color=INK)
-    bar = figure.colorbar(strips[0].images[0], ax=strips, fraction=0.02, pad=0.01, aspect=45)
+        if len(busiest) <= _NAMED:
+            ax.set_yticks(np.arange(len(busiest)) + 0.5, list(busiest), fontsize=6.5)
+    which = f"all {len(busiest)} links" if len(busiest) == len(carried) else (
+        f"the {len(busiest)} links that carried most, of {len(carried)}")
+    strips[-1].set_xlabel(f"time (s); {which}", fontsize=7.5, color=INK)
+    bar = figure.colorbar(strips[0].images[0], ax=strips, fraction=0.03, pad=0.02,
+                          aspect=12 * len(strips))
     bar.set_label("utilisation", fontsize=7.5, color=INK)
     bar.ax.tick_params(labelsize=7, labelcolor=INK, color=GREY)
     bar.outline.set_edgecolor(GREY)

@@ -159,6 +159,8 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
         If they were not recorded, or there is nothing to draw.
     """
     require_matplotlib()
+    from matplotlib.ticker import MaxNLocator
+
     if of not in _ACTIVE:
         raise UnknownNameError("curve", of, _ACTIVE)
     _check_recorded(results, of)
@@ -180,6 +182,7 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
     ax.margins(x=0.02)
     name_axes(ax, "time (s)", f"active {of}")
     dress(ax, "both")
+    ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     if len(spells) > 1:
         add_legend(ax)
     return ax
@@ -289,5 +292,5 @@ def timeline(results: Mapping[str, Result]) -> list[Axes]:
         decision_marks(first, panels[-1])
     for panel in panels[:-1]:
         panel.set_xlabel("")
-    figure.align_ylabels(panels)
+    figure.align_ylabels(panels[:1 + with_coflows])
     return panels

@@ -17,7 +17,6 @@ from netsim.analysis.style import (
     new_axes,
     require_matplotlib,
 )
-from netsim.checks import check_whole
 from netsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,6 +31,8 @@ _ROW_IN = 0.125
 _ROW = 0.84  # of the distance between two rows
 _LETTERS = 14  # of a job's name
 _SPOTS = 2000  # along the axis; coflows nearer to each other are drawn as one
+
+_NARROW = 0.012  # of the axis
 
 _IDLE, _WAITING = "#e4e4e4", "#9c9c9c"
 
@@ -70,7 +71,8 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
         If coflows were not recorded, there are no jobs, or `jobs` is no number of jobs.
     """
     require_matplotlib()
-    check_whole(jobs, "jobs", 1)
+    if isinstance(jobs, bool) or not isinstance(jobs, int | np.integer) or jobs < 1:
+        raise InputError(f"jobs must be a whole number of jobs of at least 1, not {jobs!r}")
     if result.coflows is None:
         raise InputError("coflows were not recorded; simulate with record=['jobs', 'coflows']")
     shown = _chosen(result, jobs, longest)
@@ -82,12 +84,15 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     coflows = coflows.assign(start_s=coflows["start_s"].fillna(coflows["finish_s"]))
     stages = list(dict.fromkeys(coflows.sort_values(["valid_s", "coflow"])["stage"].astype(str)))
     begins, lasts = shown["arrival_s"].tolist(), (shown["end_s"] - shown["arrival_s"]).tolist()
-    for y, span in enumerate(zip(begins, lasts, strict=True)):
-        ax.broken_barh([span], (y - _ROW / 2, _ROW), facecolor=_IDLE, linewidth=0)
-    least = (shown["end_s"].max() - shown["arrival_s"].min()) / _SPOTS
-    for y, job in enumerate(shown["job"]):
+    span = float(shown["end_s"].max() - shown["arrival_s"].min())
+    for y, (job, life) in enumerate(zip(shown["job"], zip(begins, lasts, strict=True),
+                                        strict=True)):
+        # With an edge: a short life can be seen too.
+        ax.broken_barh([life], (y - _ROW / 2, _ROW), facecolor=_IDLE, edgecolor=_IDLE,
+                       linewidth=0.4)
         if len(own := coflows[coflows["job"] == job]):
-            _draw_coflows(ax, y, own, stages, least)
+            _draw_coflows(ax, y, own, stages, span)
+    ax.set_xlim(min(begins) - 0.01 * span, min(begins) + 1.01 * span)
     _finish(ax, shown, len(result.jobs), longest)
     _add_key(ax, stages, waited=bool((coflows["start_s"] > coflows["valid_s"]).any()))
     return ax
@@ -105,7 +110,7 @@ def _chosen(result: Result, most: int, longest: bool) -> pd.DataFrame:
     return jobs.sort_values(["arrival_s", "job"], kind="stable").head(most)
 
 
-def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], least: float
+def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], span: float
                   ) -> None:
     """Draw the coflows of a job: in lanes of its row, as many as there are at once."""
     coflows = coflows.sort_values(["valid_s", "finish_s"])
@@ -115,10 +120,14 @@ def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], le
         lane, stage = key
         place = (y - _ROW / 2 + lane * height, height)
         waits = own[own["start_s"] > own["valid_s"]]
-        ax.broken_barh(list(_joined(waits["valid_s"], waits["start_s"], least)), place,
+        ax.broken_barh(list(_joined(waits["valid_s"], waits["start_s"], span / _SPOTS)), place,
                        facecolor=_WAITING, linewidth=0)
-        ax.broken_barh(list(_joined(own["start_s"], own["finish_s"], least)), place,
-                       **_filled(stages.index(str(stage))))
+        spells = list(_joined(own["start_s"], own["finish_s"], span / _SPOTS))
+        style = _filled(stages.index(str(stage)))
+        ax.broken_barh([spell for spell in spells if spell[1] >= span * _NARROW], place, **style)
+        # White edges would leave nothing of them.
+        ax.broken_barh([spell for spell in spells if spell[1] < span * _NARROW], place,
+                       facecolor=style["facecolor"], edgecolor=style["facecolor"], linewidth=0.2)
 
 
 def _filled(stage: int) -> dict[str, Any]:
@@ -161,11 +170,11 @@ def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
              for job, name in zip(shown["job"], shown["name"], strict=True)]
     ax.set_yticks(range(len(shown)), names)
     ax.set_ylim(len(shown) - 0.4, -0.6)
-    ax.margins(x=0.01)
     which = "longest" if longest else "first"
     some = f"; the {which} {len(shown):,} of {jobs:,} jobs" if len(shown) < jobs else ""
     name_axes(ax, f"time (s){some}", "job")
-    dress(ax, "x")
+    dress(ax, "both")
+    ax.grid(axis="y", color=_IDLE, linewidth=0.3)  # from a name to its bar
     ax.tick_params(axis="y", length=0, labelsize=6.5)
     ax.spines["left"].set_visible(False)
 

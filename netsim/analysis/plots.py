@@ -21,6 +21,7 @@ from netsim.analysis.style import (
     new_axes,
     require_matplotlib,
     short,
+    three_figures,
 )
 from netsim.errors import InputError, OutputError
 
@@ -152,23 +153,18 @@ def _groups(tables: Mapping[str, pd.DataFrame], metric: str) -> Iterator[tuple[s
 
 
 def _draw(ax: Axes, bar: _Bar, metric: _Metric) -> None:
-    value, end = (bar.value if math.isfinite(bar.value) else metric.base), bar.value
-    if math.isfinite(bar.value):
-        ax.barh(bar.y, value - metric.base, left=metric.base, height=0.86,
+    known = math.isfinite(bar.value)
+    end = bar.value if known else metric.base
+    if known:
+        ax.barh(bar.y, bar.value - metric.base, left=metric.base, height=0.86,
                 **fill(bar.colour, light=bar.hollow))
-    if math.isfinite(bar.low) and math.isfinite(bar.high):
-        ax.errorbar(value, bar.y, xerr=[[value - bar.low], [bar.high - value]], fmt="none",
-                    ecolor=INK, elinewidth=0.9, capsize=2, capthick=0.9)
-        end = max(value, bar.high)
-    ax.annotate(_figures(bar.value), (end if math.isfinite(end) else metric.base, bar.y), (3, 0),
-                textcoords="offset points", va="center", fontsize=6.5, color=INK)
-
-
-def _figures(value: float) -> str:
-    """Return three figures."""
-    if not math.isfinite(value):
-        return "no job finished"
-    return f"{value:,.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
+    if known and math.isfinite(bar.low) and math.isfinite(bar.high):
+        ax.errorbar(bar.value, bar.y, xerr=[[bar.value - bar.low], [bar.high - bar.value]],
+                    fmt="none", ecolor=INK, elinewidth=0.9, capsize=2, capthick=0.9)
+        end = bar.high
+    ax.annotate(three_figures(bar.value) if known else "no job finished",
+                (end, bar.y), (3, 0), textcoords="offset points", va="center", fontsize=6.5,
+                color=INK)
 
 
 def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric) -> None:

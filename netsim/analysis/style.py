@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import MissingExtraError
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLOURS", "GREY", "INK", "WIDTH_IN", "Look", "add_legend", "colour", "dress",
            "duration", "fill", "log_seconds", "log_values", "looks", "name_axes", "new_axes",
-           "new_figure", "require_matplotlib", "schemes_of", "short"]
+           "new_figure", "require_matplotlib", "schemes_of", "short", "three_figures"]
 
 #: Okabe and Ito's colours, which are apart for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -25,6 +26,8 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 INK, GREY = "#222222", "#cccccc"
 
 WIDTH_IN = 3.5  # a column of a two-column paper
+
+_LETTER_IN, _SAMPLE_IN = 0.053, 0.38  # of a legend
 
 _MARKERS = "os^DvPX<>*ph"
 
@@ -170,15 +173,37 @@ def name_axes(ax: Axes, x: str = "", y: str = "") -> None:
     ax.set_ylabel(y, fontsize=7.5, color=INK)
 
 
-def add_legend(ax: Axes, handles: Sequence[Any] | None = None, ncols: int = 3) -> None:
+def add_legend(ax: Axes, handles: Sequence[Any] | None = None) -> None:
     """Explain what is drawn above the axes, where it covers nothing."""
     own = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
-    # Pictures are no wider than a column: two long labels in a row fill it.
-    longest = max((max(map(len, str(each.get_label()).split("\n"))) for each in own), default=0)
-    columns = min(ncols, 2 if longest > 18 else 3 if longest > 9 else 4)
-    ax.legend(handles=own, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=columns,
+    ax.legend(handles=own, loc="lower right", bbox_to_anchor=(1, 1), ncols=_columns(ax, own),
               frameon=False, fontsize=7, labelcolor=INK, handlelength=2.2, borderpad=0.1,
               columnspacing=1.2, handletextpad=0.5, labelspacing=0.3)
+
+
+def _columns(ax: Axes, handles: Sequence[Any]) -> int:
+    """Return how many columns of a legend there is room for, in as few rows."""
+    widths = [max(map(len, str(handle.get_label()).split("\n"))) for handle in handles]
+    place = ax.get_subplotspec()
+    room = ax.figure.canvas.figure.get_figwidth() / (place.get_gridspec().ncols if place else 1)
+    for columns in range(len(widths), 1, -1):
+        short_ones, longer = divmod(len(widths), columns)
+        ends = [0]
+        for column in range(columns):  # matplotlib fills one after the other
+            ends.append(ends[-1] + short_ones + (column < longer))
+        wide = sum(max(widths[start:end]) for start, end in pairwise(ends))
+        if _LETTER_IN * wide + _SAMPLE_IN * columns <= room:
+            # No more columns than make the last rows as long as the first.
+            rows = -(-len(widths) // columns)
+            return -(-len(widths) // rows)
+    return 1
+
+
+def three_figures(value: float) -> str:
+    """Return a number with three figures: ``"0.0123"``, ``"1.23"``, ``"12.3"``, ``"1,234"``."""
+    if value < 0.995:
+        return f"{value:.3g}"
+    return f"{value:,.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 
 def duration(seconds: float) -> str:

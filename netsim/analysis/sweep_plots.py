@@ -8,11 +8,12 @@ They take a *means table*: a row per combination of the varied keys, a column pe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from netsim.analysis.plots import metric_bars
 from netsim.analysis.style import (
@@ -48,10 +49,10 @@ METRICS = {
 
 SCALES = ("linear", "log", "categories")
 
+_BESIDE = 0.4  # of the distance between two categories
 _BARS = 12  # points of a line with an error bar each; of more a band is drawn
 _WIDE = 10.0  # from the least to the most: a logarithmic axis
 _LETTER = 0.021  # of an axis as wide as a column
-_TICKS = 9
 
 
 class _Axis(NamedTuple):
@@ -63,10 +64,13 @@ class _Axis(NamedTuple):
         Of each value, in the order of the axis.
     scale : str
         One of `SCALES`.
+    numeric : bool
+        Whether there is anything between two values.
     """
 
     places: dict[Any, float]
     scale: str
+    numeric: bool = True
 
 
 def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_bound",
@@ -108,8 +112,9 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
     require_matplotlib()
     keys = _keys(means)
     x = _default_x(keys) if x is None else x
-    lines = [key for key in keys if key != x] if by is None else [by] if isinstance(by, str) else (
-        list(by))
+    # The policy first: its name is what one looks for.
+    others = sorted((key for key in keys if key != x), key=lambda key: key != "allocator")
+    lines = others if by is None else [by] if isinstance(by, str) else list(by)
     for key in (x, *lines):
         if key not in keys:
             raise UnknownNameError("varied key", key, keys)
@@ -121,9 +126,13 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
         ax = new_axes(height_in=2.1 + 0.14 * (labels.nunique() // 2))
     if len(axis.places) > 1 and axis.scale == "log":
         ax.set_xscale("log")
-    for (label, own), look in zip(known.groupby(labels, sort=False),
-                                  looks(dict.fromkeys(labels)).values(), strict=True):
-        _draw_line(ax, own, axis.places, (x, y), look, short(str(label)))
+    style = looks(labels)
+    for index, (label, look) in enumerate(style.items()):
+        own = known[labels == label]
+        places = own[x].map(axis.places).to_numpy(float)
+        if not axis.numeric:  # side by side, or intervals would lie on each other
+            places = places + _BESIDE * ((index + 0.5) / len(style) - 0.5)
+        _draw_line(ax, own, places, y, look, label, joined=axis.numeric)
     _set_x(ax, axis)
     _set_y(ax, known, y)
     ax.set_xlabel(x, fontsize=7.5, color=INK)
@@ -182,7 +191,10 @@ def _keys(means: pd.DataFrame) -> list[str]:
 
 
 def _default_x(keys: list[str]) -> str:
-    return next((key for key in keys if key != "allocator"), "allocator")
+    key = next((key for key in keys if key != "allocator"), None)
+    if key is None:
+        raise InputError("nothing but the allocator was varied: draw bars")
+    return key
 
 
 def _known(means: pd.DataFrame, y: str) -> pd.DataFrame:
@@ -225,7 +237,8 @@ def _placed(values: list[Any], x: str, scale: str | None) -> _Axis:
         if scale in ("linear", "log"):
             raise InputError(f"{x} has no {scale} scale: not all of its values are numbers, or "
                              f"quantities of one kind: {', '.join(map(repr, values))}")
-        return _Axis({value: float(place) for place, value in enumerate(values)}, "categories")
+        return _Axis({value: float(place) for place, value in enumerate(values)}, "categories",
+                     numeric=False)
     ordered = sorted(values, key=dict(zip(values, numbers, strict=True)).__getitem__)
     chosen = scale or _natural(sorted(numbers))
     if chosen == "categories":
@@ -256,17 +269,17 @@ def _numbers(values: list[Any]) -> list[float] | None:
     return None
 
 
-def _draw_line(ax: Axes, own: pd.DataFrame, places: dict[Any, float], names: tuple[str, str],
-               look: Look, label: str) -> None:
+def _draw_line(ax: Axes, own: pd.DataFrame, places: NDArray[np.float64], y: str, look: Look,
+               label: str, *, joined: bool) -> None:
     """Draw a line through the means, and the intervals that are known."""
-    x, y = names
-    own = own.assign(place=own[x].map(places)).sort_values("place")
-    place, middle = own["place"].to_numpy(float), own[y].to_numpy(float)
-    ax.plot(place, middle, label=label, **look.line())
+    order = np.argsort(places, kind="stable")
+    place, middle = places[order], own[y].to_numpy(float)[order]
+    ax.plot(place, middle, label=short(label),
+            **look.line() | ({} if joined else {"linestyle": ""}))
     if f"{y}_low" not in own or f"{y}_high" not in own:
         return
-    low, high = (own[f"{y}_{end}"].to_numpy(float) for end in ("low", "high"))
-    if len(places) > _BARS:
+    low, high = (own[f"{y}_{end}"].to_numpy(float)[order] for end in ("low", "high"))
+    if joined and len(places) > _BARS:
         ax.fill_between(place, low, high, color=look.colour, alpha=0.2, linewidth=0, zorder=1)
         return
     ax.errorbar(place, middle, [middle - low, high - middle], fmt="none", ecolor=look.colour,
@@ -274,22 +287,33 @@ def _draw_line(ax: Axes, own: pd.DataFrame, places: dict[Any, float], names: tup
 
 
 def _set_x(ax: Axes, axis: _Axis) -> None:
-    """Write as many of the values on the axis as there is room for."""
+    """Write as many of the numbers on the axis as there is room for, and all other values."""
     from matplotlib.ticker import NullLocator
 
     ax.xaxis.set_minor_locator(NullLocator())
     ax.margins(x=0.06)
-    low, high = ax.get_xlim()
+    labels = {place: short(value) if isinstance(value, str) else f"{value:g}"
+              for value, place in axis.places.items()}
+    kept = _apart(ax, labels)
+    if axis.numeric or len(kept) == len(labels):
+        ax.set_xticks(list(kept), list(kept.values()))
+    else:
+        ax.set_xticks(list(labels), list(labels.values()), rotation=30, ha="right",
+                      rotation_mode="anchor")
+
+
+def _apart(ax: Axes, labels: Mapping[float, str]) -> dict[float, str]:
+    """Return the labels of an x axis that do not lie on one before."""
     scaled = math.log if ax.get_xscale() == "log" else float
+    low, high = map(scaled, ax.get_xlim())
     kept: dict[float, str] = {}
     free = -math.inf
-    for value, place in axis.places.items():
-        label = value if isinstance(value, str) else f"{value:g}"
-        spot = (scaled(place) - scaled(low)) / (scaled(high) - scaled(low))
-        half = _LETTER * (len(label) + 1) / 2
+    for place, label in labels.items():
+        half = _LETTER * (max(map(len, label.split("\n"))) + 1) / 2
+        spot = (scaled(place) - low) / (high - low)
         if spot - half >= free:
             kept[place], free = label, spot + half
-    ax.set_xticks(list(kept), [label.replace("=", "=\n") for label in kept.values()])
+    return kept
 
 
 def _set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
