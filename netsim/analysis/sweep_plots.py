@@ -222,7 +222,7 @@ def _check_single(known: pd.DataFrame, x: str, keys: list[str], lines: list[str]
     twice = known[known.duplicated([x, "label"])]
     if len(twice):
         others = [key for key in keys if key != x and key not in lines]
-        where = f"{x} {twice[x].iloc[0]!r}" + (
+        where = f"{x} {twice[x].iloc[0]}" + (
             f" and {twice['label'].iloc[0]!r}" if lines else "")
         also = f": {', '.join(others)} varied too; name it in by, or choose rows" if others else ""
         raise InputError(f"several rows of the table are of {where}{also}")
