@@ -10,7 +10,6 @@ import pandas as pd
 
 from netsim.analysis.style import (
     COLOURS,
-    INK,
     add_legend,
     dress,
     name_axes,
@@ -34,6 +33,8 @@ _SPOTS = 2000  # along the axis; coflows nearer to each other are drawn as one
 
 _NARROW = 0.012  # of the axis
 
+_ANY = "coflow"  # of stages too many to tell apart
+
 _IDLE, _WAITING = "#e4e4e4", "#9c9c9c"
 
 #: Hatches tell stages apart where there are only greys.
@@ -46,6 +47,7 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
 
     A row is light grey from the arrival of the job to its end, darker where a coflow is valid
     and has not begun to send, and coloured by stage from the coflow's first byte to its finish.
+    More than six stages have one colour.
     Coflows of a job that are there at once share the height of the row.
 
     Parameters
@@ -82,7 +84,10 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
         ax = new_axes(height_in=0.75 + max(_ROW_IN * len(shown), 0.4))
     coflows = result.coflows[result.coflows["job"].isin(shown["job"])]
     coflows = coflows.assign(start_s=coflows["start_s"].fillna(coflows["finish_s"]))
-    stages = list(dict.fromkeys(coflows.sort_values(["valid_s", "coflow"])["stage"].astype(str)))
+    coflows["stage"] = coflows["stage"].astype(str)
+    stages = list(dict.fromkeys(coflows.sort_values(["valid_s", "coflow"])["stage"]))
+    if len(stages) > len(COLOURS):
+        coflows["stage"], stages = _ANY, [_ANY]
     begins, lasts = shown["arrival_s"].tolist(), (shown["end_s"] - shown["arrival_s"]).tolist()
     span = float(shown["end_s"].max() - shown["arrival_s"].min())
     for y, (job, life) in enumerate(zip(shown["job"], zip(begins, lasts, strict=True),
@@ -116,7 +121,7 @@ def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], sp
     coflows = coflows.sort_values(["valid_s", "finish_s"])
     lanes = _lanes(coflows)
     height = _ROW / (lanes.max() + 1)
-    for key, own in coflows.groupby([lanes, coflows["stage"].astype(str)]):
+    for key, own in coflows.groupby([lanes, coflows["stage"]]):
         lane, stage = key
         place = (y - _ROW / 2 + lane * height, height)
         waits = own[own["start_s"] > own["valid_s"]]
@@ -182,13 +187,8 @@ def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
 def _add_key(ax: Axes, stages: list[str], *, waited: bool) -> None:
     from matplotlib.patches import Patch
 
-    entries = [Patch(label=stage, **_filled(index))
-               for index, stage in enumerate(stages[:len(COLOURS)])]
-    if len(stages) > len(COLOURS):
-        entries = [Patch(label=f"coflows of {len(stages):,} stages", facecolor=COLOURS[0])]
+    entries = [Patch(label=stage, **_filled(index)) for index, stage in enumerate(stages)]
     if waited:
         entries.append(Patch(label="waiting", facecolor=_WAITING))
     entries.append(Patch(label="no coflow", facecolor=_IDLE))
     add_legend(ax, entries)
-    for text in ax.get_legend().get_texts():  # type: ignore[union-attr]
-        text.set_color(INK)

@@ -99,9 +99,11 @@ def test_many_iterations_are_few_bars():
     assert drawn[-1][3] == pytest.approx(20)
 
 
-def test_many_stages_are_counted():
-    ax = gantt(run(job(0, 0.0, *(Stage(f"s{k}", [(0, 1, MB)]) for k in range(7)))))
-    assert "coflows of 7 stages" in texts(ax.get_legend().get_texts())
+def test_many_stages_have_one_colour():
+    stages = [Stage(f"s{k}", [(0, 1, MB)], after=[f"s{k - 1}"] if k else ()) for k in range(7)]
+    ax = gantt(run(job(0, 0.0, *stages)))
+    assert bars(ax) == [*(("coflow", 0, k, k + 1) for k in range(7)), ("no coflow", 0, 0, 7)]
+    assert len(bars(gantt(run(job(0, 0.0, *stages[:6]))))) == 7
 
 
 def test_an_axes_may_be_given():
