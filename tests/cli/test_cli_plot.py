@@ -75,3 +75,12 @@ def test_without_matplotlib(refused, run, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert refused("plot", run) == (
         "matplotlib is not installed; install it with: pip install 'coflow-netsim[plot]'\n")
+
+
+def test_the_help_names_all_kinds(netsim) -> None:
+    from netsim.analysis.pictures import PICTURES
+
+    for command, kinds in (("plot", {*PICTURES["run"], *PICTURES["comparison"]}),
+                           ("compare", PICTURES["comparison"])):
+        words = netsim(command, "--help").stdout.replace(",", " ").replace(".", " ").split()
+        assert set(kinds) <= set(words)
