@@ -89,7 +89,7 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     if len(stages) > len(COLOURS):
         coflows["stage"], stages = _ANY, [_ANY]
     begins, lasts = shown["arrival_s"].tolist(), (shown["end_s"] - shown["arrival_s"]).tolist()
-    span = float(shown["end_s"].max() - shown["arrival_s"].min())
+    span = float(shown["end_s"].max() - shown["arrival_s"].min()) or 1.0
     for y, (job, life) in enumerate(zip(shown["job"], zip(begins, lasts, strict=True),
                                         strict=True)):
         # With an edge: a short life can be seen too.

@@ -112,8 +112,7 @@ def check_picture(kind: str | None, what: str, of: str | None = None,
         raise InputError(f"the picture {name!r} is of one thing only, not of {of!r}")
     chosen = of or implied or next(iter(choices))
     if chosen not in choices:
-        raise UnknownNameError(f"distribution of the picture {name!r}" if choices is _TIMES
-                               else "metric", chosen, choices)
+        raise UnknownNameError("distribution" if choices is _TIMES else "metric", chosen, choices)
     needs = choices[chosen]
     if record is not None and needs not in {*record, "jobs"}:
         listed = ", ".join(f'"{each}"' for each in (*record, needs))

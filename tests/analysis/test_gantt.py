@@ -106,6 +106,12 @@ def test_many_stages_have_one_colour():
     assert len(bars(gantt(run(job(0, 0.0, *stages[:6]))))) == 7
 
 
+def test_jobs_that_take_no_time():
+    ax = gantt(run(job(0, 2.0, Stage("c", [(0, 1, 0)]))))
+    assert bars(ax) == [("no coflow", 0, 2, 2)]
+    assert ax.get_xlim() == (1.99, 3.01)
+
+
 def test_an_axes_may_be_given():
     ax = style.new_axes(2.0)
     assert gantt(run(job(0, 0.0, Stage("c", [(0, 1, MB)]))), ax) is ax

@@ -59,7 +59,7 @@ def test_pictures_are_replaced_with_their_results(netsim, here, comparison) -> N
     (["c", "--kind", "gantt"], "the picture 'gantt' is of a run, not of a comparison; choose "),
     (["c", "--kind", "gant"], "unknown picture 'gant'; choose from: bars, cdf, classes, "),
     (["c", "--of", "cct"], "the picture 'bars' is of one thing only, not of 'cct'\n"),
-    (["c", "--kind", "cdf", "--of", "x"], "unknown distribution of the picture 'cdf' 'x'; choose "),
+    (["c", "--kind", "cdf", "--of", "x"], "unknown distribution 'x'; choose from: cct, jct"),
     (["c", "--kind", "utilisation"], "links were not recorded; simulate with record=["),
     (["c", "--out", "a.xyz"], "a.xyz: a picture's suffix must be one of .pdf, .png, .svg\n"),
     (["c", "--out", "a.png", "--out", "fig2.toml/a.png"], "fig2.toml/a.png: cannot be written: "),
