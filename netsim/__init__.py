@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from netsim.experiments.compare import Comparison, compare
     from netsim.experiments.files import load_experiment
+    from netsim.experiments.folders import load_comparison
     from netsim.experiments.result import Result
     from netsim.experiments.run import run
     from netsim.experiments.simulate import CapacityEvent, simulate
@@ -81,6 +82,7 @@ _HOME = {
                       "UnitError", "UnknownNameError"),
     "netsim.experiments.compare": ("Comparison", "compare"),
     "netsim.experiments.files": ("load_experiment",),
+    "netsim.experiments.folders": ("load_comparison",),
     "netsim.experiments.result": ("Result",),
     "netsim.experiments.run": ("run",),
     "netsim.experiments.simulate": ("CapacityEvent", "simulate"),

@@ -1,4 +1,4 @@
-"""Pictures of coflows and links under several policies; they need the extra ``plot``."""
+"""Pictures of coflows by class, and of links over time; they need the extra ``plot``."""
 
 from __future__ import annotations
 
@@ -9,94 +9,40 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netsim.analysis.coflows import ALL, CLASSES
+from netsim.analysis.coflows import ALL, CLASSES, by_class
 from netsim.analysis.comparison import LOWER_BOUND
 from netsim.analysis.links import makespan, utilised
 from netsim.analysis.style import (
     COLOURS,
     GREY,
     INK,
-    WIDTH_IN,
-    colour,
+    Look,
+    add_legend,
     dress,
-    fill,
+    log_values,
+    looks,
+    name_axes,
     new_axes,
     new_figure,
     require_matplotlib,
     short,
+    three_figures,
 )
 from netsim.errors import InputError
+from netsim.units import Quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
     from netsim.experiments.result import Result
 
-__all__ = ["cct_curves", "improvement_bars", "link_strips"]
+__all__ = ["improvement_bars", "link_strips", "slowdown_bars"]
 
-_POINTS = 1000  # of a curve; more would not be seen
 _BINS = 700  # of a strip, over time
-_LINKS = 48  # on a strip
+_LINKS, _NAMED = 48, 9  # on a strip, and with their names
 _SHADES = ("#ffffff", "#bcd9ea", COLOURS[4], COLOURS[0], "#00263f")  # from idle to full
 _BAR_IN, _GAP = 0.14, 0.8
-
-
-def cct_curves(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
-    """Draw the distribution of CCTs: a curve per policy, and a grey one of every coflow alone.
-
-    Parameters
-    ----------
-    results : mapping of str to Result
-        By label, all of one workload, with coflows recorded.
-    ax : Axes, optional
-        Where to draw; on a new figure of a column's width if not given.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    InputError
-        If there is nothing to draw.
-    """
-    require_matplotlib()
-    from matplotlib.ticker import StrMethodFormatter
-
-    known = {label: result.coflows for label, result in results.items()
-             if result.coflows is not None and (result.coflows["cct_s"] > 0).any()}
-    if not known:
-        raise InputError("there is nothing to draw: no run has recorded a coflow that took time")
-    if ax is None:
-        ax = new_axes(height_in=2.4 + 0.12 * (len(known) // 3))
-    _draw_curve(ax, next(iter(known.values()))["gamma_s"], label="alone", color="#999999",
-                linewidth=2.4, zorder=1)
-    for index, (label, coflows) in enumerate(known.items()):
-        _draw_curve(ax, coflows["cct_s"], label=short(label), color=colour(index), linewidth=1.2,
-                    linestyle=("-", (0, (4, 1.5)), (0, (1, 1)))[index // len(COLOURS) % 3])
-    ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    ax.set_ylim(0, 1.01)
-    ax.set_xlabel("CCT (s)", fontsize=7.5, color=INK)
-    ax.set_ylabel("share of coflows", fontsize=7.5, color=INK)
-    dress(ax, "both")
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False, fontsize=7,
-              labelcolor=INK, handlelength=1.6, borderpad=0.1, columnspacing=1.5,
-              handletextpad=0.5)
-    return ax
-
-
-def _draw_curve(ax: Axes, seconds: pd.Series, **style: Any) -> None:
-    """Draw the share of coflows that took at most so long; no logarithm shows what took no time."""
-    values = np.sort(seconds.to_numpy())
-    none = int(np.sum(values <= 0))
-    if none == len(values):
-        return
-    counts = np.unique(np.linspace(none + 1, len(values), _POINTS).astype(np.int64))
-    ax.step(np.append(values[none], values[counts - 1]), np.append(none, counts) / len(values),
-            where="post", **style)
 
 
 def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None) -> Axes:
@@ -124,72 +70,126 @@ def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None) -> Axes:
         If there is nothing to draw.
     """
     require_matplotlib()
+    from matplotlib.lines import Line2D
+
     known = factors[np.isfinite(factors["cct_mean"])]
     labels = [label for label in dict.fromkeys(known["label"]) if label != LOWER_BOUND]
     if not labels:
         raise InputError("there is nothing to draw: no factor of improvement on the baseline")
-    classes = [name for name in (*CLASSES, ALL) if name in set(known["class"])]
-    height = max(len(labels) + _GAP, 2.2)  # of a label in two lines
-    if ax is None:
-        ax = new_axes(height_in=0.75 + _BAR_IN * height * len(classes))
+    counts = known.drop_duplicates("class").set_index("class")["coflows"].to_dict()
+    ax, tops = _class_rows(ax, counts, len(labels))
     ratios = known.set_index(["class", "label"])["cct_mean"]
-    for place, name in enumerate(classes):
-        top = place * height
+    style = looks(labels)
+    for name, top in tops.items():
         for index, label in enumerate(labels):
             if (name, label) in ratios:
-                _draw_bar(ax, top + index, ratios[name, label], index)
+                ratio = ratios[name, label]
+                ax.barh(top + index, ratio - 1, left=1, height=0.84, zorder=2,
+                        **style[label].bar())
+                _write(ax, top + index, ratio, three_figures(ratio))
         if (name, LOWER_BOUND) in ratios:
             ax.plot([ratios[name, LOWER_BOUND]] * 2, [top - 0.5, top + len(labels) - 0.5],
                     color=INK, linewidth=1.2, solid_capstyle="butt", zorder=1.5)
-    ax.axvline(1, color=INK, linewidth=0.8)
-    counts = known.drop_duplicates("class").set_index("class")["coflows"]
-    ax.set_yticks([place * height + (len(labels) - 1) / 2 for place in range(len(classes))],
-                  [f"{name}\n{counts[name]:,} coflows" for name in classes])
-    _set_scale(ax, ratios.to_numpy())
-    ax.set_ylim((len(classes) - 1) * height + len(labels) - 0.1, -0.9)
-    dress(ax, "x")
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
-    _add_key(ax, labels)
+    _finish(ax, ratios.to_numpy(), "mean CCT, times shorter than the baseline's")
+    _add_key(ax, style, Line2D([], [], color=INK, linewidth=1.2, label="every coflow alone"))
     return ax
 
 
-def _draw_bar(ax: Axes, y: float, ratio: float, index: int) -> None:
+def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
+                  short: Quantity = "5MB", narrow: int = 50) -> Axes:
+    """Draw how many times longer than alone coflows take: by class, a bar per policy.
+
+    A bar ends at the mean of the slowdowns, the line from it at their 95th percentile.
+
+    Parameters
+    ----------
+    results : mapping of str to Result
+        By label, all of one workload, with coflows recorded.
+    ax : Axes, optional
+        Where to draw; on a new figure of a column's width if not given.
+    short, narrow
+        As for `netsim.classify_coflows`.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If coflows were not recorded, there is nothing to draw, or a threshold is not allowed.
+    """
+    require_matplotlib()
+    from matplotlib.lines import Line2D
+
+    tables = {label: by_class(result, short=short, narrow=narrow).set_index("class")
+              for label, result in results.items()}
+    tables = {label: table[np.isfinite(table["slowdown_mean"])] for label, table in tables.items()}
+    known = pd.concat(tables.values()) if tables else None
+    if known is None or known.empty:
+        raise InputError("there is nothing to draw: no coflow with bytes has completed")
+    counts = known.groupby(level=0)["coflows"].max().to_dict()
+    ax, tops = _class_rows(ax, counts, len(tables))
+    style = looks(tables)
+    for index, (label, table) in enumerate(tables.items()):
+        for name, row in table.iterrows():
+            y, mean, most = tops[str(name)] + index, row["slowdown_mean"], row["slowdown_p95"]
+            ax.barh(y, mean - 1, left=1, height=0.84, zorder=2, **style[label].bar())
+            ax.plot([mean, most], [y, y], color=INK, linewidth=0.9, zorder=2.5, marker="|",
+                    markersize=3.6, markevery=[1])
+            _write(ax, y, max(mean, most), three_figures(mean))
+    _finish(ax, known[["slowdown_mean", "slowdown_p95"]].to_numpy(),
+            "slowdown: CCT / CCT alone (figures: mean)")
+    _add_key(ax, style, Line2D([], [], color=INK, linewidth=0.9, label="to the 95th percentile"))
+    return ax
+
+
+def _class_rows(ax: Axes | None, counts: Mapping[Any, int], bars: int
+                ) -> tuple[Axes, dict[str, float]]:
+    """Return axes with a row per class that has coflows, and where the first bar of each stands."""
+    height = max(bars + _GAP, 2.2)  # of a label in two lines
+    classes = [name for name in (*CLASSES, ALL) if name in counts]
+    if ax is None:
+        ax = new_axes(height_in=0.75 + _BAR_IN * height * len(classes) + 0.06 * bars)
+    tops = {name: place * height for place, name in enumerate(classes)}
+    ax.set_yticks([top + (bars - 1) / 2 for top in tops.values()],
+                  [f"{name}\n{counts[name]:,} coflow{'s' * (counts[name] != 1)}"
+                   for name in classes])
+    ax.set_ylim(max(tops.values()) + bars - 0.1, -0.9)
+    return ax, tops
+
+
+def _write(ax: Axes, y: float, end: float, text: str) -> None:
+    """Write beside the end of a bar, on the side away from 1."""
     from matplotlib.patheffects import withStroke
 
-    ax.barh(y, ratio - 1, left=1, height=0.84,
-            zorder=2, **fill(colour(index), light=index >= len(COLOURS)))
     halo = [withStroke(linewidth=1.8, foreground="white")]  # over the mark
-    ax.annotate(f"{ratio:.3g}", (ratio, y), (2 if ratio >= 1 else -2, 0),
-                textcoords="offset points", va="center", ha="left" if ratio >= 1 else "right",
-                fontsize=6, color=INK, path_effects=halo)
+    ax.annotate(text, (end, y), (3 if end >= 1 else -3, 0), textcoords="offset points",
+                va="center", ha="left" if end >= 1 else "right", fontsize=6.5, color=INK,
+                path_effects=halo, zorder=3)
 
 
-def _set_scale(ax: Axes, ratios: NDArray[np.float64]) -> None:
+def _finish(ax: Axes, ends: NDArray[np.float64], name: str) -> None:
     """Set a logarithmic scale with 1 on it, and room for what is written beside the bars."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    low, high = min(ratios.min(), 1), max(ratios.max(), 1)
-    room = max(high / low, 1.5) ** 0.16
+    low, high = min(ends.min(), 1), max(ends.max(), 1)
+    room = max(high / low, 1.5) ** 0.22
+    ax.axvline(1, color=INK, linewidth=0.8)
     ax.set_xscale("log")
     ax.set_xlim(low / (room if low < 1 else 1.02), high * room)
-    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
-    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel("mean CCT, times shorter than the baseline's", fontsize=7.5, color=INK)
+    log_values(ax.xaxis)
+    name_axes(ax, name)
+    dress(ax, "x")
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
 
 
-def _add_key(ax: Axes, labels: list[str]) -> None:
-    from matplotlib.lines import Line2D
+def _add_key(ax: Axes, style: Mapping[str, Look], line: Line2D) -> None:
     from matplotlib.patches import Patch
 
-    entries: list[Any] = [
-        Patch(label=short(label), **fill(colour(index), light=index >= len(COLOURS)))
-        for index, label in enumerate(labels)]
-    entries.append(Line2D([], [], color=INK, linewidth=1.2, label="every coflow alone"))
-    ax.legend(handles=entries, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False,
-              fontsize=7, labelcolor=INK, handlelength=1.2, borderpad=0.1, columnspacing=1.5,
-              handletextpad=0.5)
+    entries: list[Any] = [Patch(label=short(label), **look.bar()) for label, look in style.items()]
+    add_legend(ax, [*entries, line])
 
 
 def link_strips(results: Mapping[str, Result], links: int = _LINKS) -> list[Axes]:
@@ -225,13 +225,17 @@ def link_strips(results: Mapping[str, Result], links: int = _LINKS) -> list[Axes
     begin = min(result.jobs["arrival_s"].min() for result in results.values())
     length = np.nanmax([makespan(result) for result in results.values()])
     edges = np.linspace(begin, begin + length, _BINS + 1)
-    figure = new_figure(0.5 + 0.95 * len(loads), 2 * WIDTH_IN)
+    figure = new_figure(0.5 + (1.5 if len(loads) == 1 else 0.95 * len(loads)))
     strips = list(figure.subplots(len(loads), sharex=True, squeeze=False)[:, 0])
     for ax, (label, rows) in zip(strips, loads.items(), strict=True):
         _draw_strip(ax, label, _over_time(rows, list(busiest), edges), edges)
-    strips[-1].set_xlabel(f"time (s); the {len(busiest)} links that carried most, of "
-                          f"{len(carried)}", fontsize=7.5, color=INK)
-    bar = figure.colorbar(strips[0].images[0], ax=strips, fraction=0.02, pad=0.01, aspect=45)
+        if len(busiest) <= _NAMED:
+            ax.set_yticks(np.arange(len(busiest)) + 0.5, list(busiest), fontsize=6.5)
+    which = f"all {len(busiest)} links" if len(busiest) == len(carried) else (
+        f"the {len(busiest)} links that carried most, of {len(carried)}")
+    strips[-1].set_xlabel(f"time (s); {which}", fontsize=7.5, color=INK)
+    bar = figure.colorbar(strips[0].images[0], ax=strips, fraction=0.03, pad=0.02,
+                          aspect=12 * len(strips))
     bar.set_label("utilisation", fontsize=7.5, color=INK)
     bar.ax.tick_params(labelsize=7, labelcolor=INK, color=GREY)
     bar.outline.set_edgecolor(GREY)

@@ -1,59 +1,152 @@
-"""The pictures of a comparison, by name."""
+"""The pictures of runs, comparisons and sweeps, by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from netsim.analysis.coflow_plots import cct_curves, improvement_bars, link_strips
+from netsim.analysis.coflow_plots import improvement_bars, link_strips, slowdown_bars
+from netsim.analysis.curves import cdf_curves, timeline
+from netsim.analysis.gantt import gantt
 from netsim.analysis.plots import total_jct_bars
+from netsim.analysis.sweep_plots import METRICS, mean_bars, sweep_lines
 from netsim.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from netsim.experiments.compare import Comparison
-
-__all__ = ["PICTURES", "Picture", "check_picture"]
+__all__ = ["ALIASES", "PICTURES", "Picture", "check_picture", "draw_picture"]
 
 
 class Picture(NamedTuple):
-    """What can be drawn of a comparison.
+    """What can be drawn.
 
     Attributes
     ----------
     draw : callable
-        Returns the Axes; the first of them where there are several.
-    needs : str
-        The record without which there is nothing to draw.
+        Takes what it is a picture of, and one of the keys of `of`. Returns the Axes; the first
+        of them where there are several.
+    of : mapping of str to str
+        What it can be of, the first if nothing is said, and the record without which there is
+        nothing to draw. The key is ``""`` where there is nothing to choose.
+    also : tuple of str
+        More records that are drawn where they are there.
     """
 
-    draw: Callable[[Comparison], Axes]
-    needs: str
+    draw: Callable[[Any, str], Axes]
+    of: Mapping[str, str]
+    also: tuple[str, ...] = ()
 
 
-#: Total JCTs; distributions of CCTs; improvement on the baseline by class; links over time.
-PICTURES = {
-    "jct": Picture(lambda compared: total_jct_bars(compared.table), "jobs"),
-    "cct": Picture(lambda compared: cct_curves(compared.results), "coflows"),
-    "classes": Picture(lambda compared: improvement_bars(compared.against()), "coflows"),
-    "links": Picture(lambda compared: link_strips(compared.results)[0], "links"),
+_TIMES = {"jct": "jobs", "cct": "coflows"}
+_MEANS = dict.fromkeys(METRICS, "jobs")
+
+#: By what there is a picture of, and by kind; the first of each is drawn if no kind is given.
+PICTURES: dict[str, dict[str, Picture]] = {
+    "run": {
+        "timeline": Picture(lambda run, _: timeline(_alone(run))[0], {"": "jobs"},
+                            ("coflows", "decisions")),
+        "gantt": Picture(lambda run, _: gantt(run), {"": "coflows"}),
+        "cdf": Picture(lambda run, of: cdf_curves(_alone(run), of), _TIMES),
+        "slowdown": Picture(lambda run, _: slowdown_bars(_alone(run)), {"": "coflows"}),
+        "utilisation": Picture(lambda run, _: link_strips(_alone(run))[0], {"": "links"}),
+    },
+    "comparison": {
+        "bars": Picture(lambda compared, _: total_jct_bars(compared.table), {"": "jobs"}),
+        "cdf": Picture(lambda compared, of: cdf_curves(compared.results, of), _TIMES),
+        "classes": Picture(lambda compared, _: improvement_bars(compared.against()),
+                           {"": "coflows"}),
+        "slowdown": Picture(lambda compared, _: slowdown_bars(compared.results), {"": "coflows"}),
+        "timeline": Picture(lambda compared, _: timeline(compared.results)[0], {"": "jobs"},
+                            ("coflows",)),
+        "utilisation": Picture(lambda compared, _: link_strips(compared.results)[0],
+                               {"": "links"}),
+    },
+    "sweep": {
+        "bars": Picture(lambda sweep, of: mean_bars(sweep.means([of]), of), _MEANS),
+        "sweep": Picture(lambda sweep, of: sweep_lines(sweep.means([of]), y=of), _MEANS),
+        "cdf": Picture(lambda sweep, of: cdf_curves(sweep.pooled(f"{of}_s"), of), _TIMES),
+    },
 }
 
+#: Other names of kinds, and what those are then of.
+ALIASES = {"jct": ("bars", None), "cct": ("cdf", "cct"), "links": ("utilisation", None)}
 
-def check_picture(kind: str, record: Collection[str]) -> None:
-    """Find out before a long run whether a picture can be drawn of what will be recorded.
+
+def check_picture(kind: str | None, what: str, of: str | None = None,
+                  record: Collection[str] | None = None) -> tuple[str, str]:
+    """Find out before a long run whether there is a picture, also of what will be recorded.
+
+    Parameters
+    ----------
+    kind : str or None
+        The picture; the first that there is if None.
+    what : {"run", "comparison", "sweep"}
+        What it is a picture of.
+    of : str, optional
+        See `Picture`.
+    record : collection of str, optional
+        What is recorded beside jobs; not checked if not given.
+
+    Returns
+    -------
+    tuple of str
+        The kind, and what it is of.
 
     Raises
     ------
     UnknownNameError
-        If there is no such picture.
+        If there is no such picture, or it cannot be of that.
     InputError
-        If what it needs is not recorded.
+        If it is a picture of something else, or what it needs is not recorded.
     """
-    if kind not in PICTURES:
-        raise UnknownNameError("picture", kind, PICTURES)
-    needs = PICTURES[kind].needs
-    if needs not in {*record, "jobs"}:
-        listed = ", ".join(f'"{name}"' for name in (*record, needs))
-        raise InputError(f"the picture {kind!r} needs {needs} recorded: record = [{listed}]")
+    known = PICTURES[what]
+    name, implied = ALIASES.get(kind, (kind, None)) if kind else (next(iter(known)), None)
+    if name not in known:
+        others = [f"a {other}" for other, pictures in PICTURES.items() if name in pictures]
+        if not others:
+            raise UnknownNameError("picture", kind, known)
+        raise InputError(f"the picture {kind!r} is of {' or '.join(others)}, not of a {what}; "
+                         f"choose from: {', '.join(sorted(known))}")
+    choices = known[name].of
+    if of is not None and "" in choices:
+        raise InputError(f"the picture {name!r} is of one thing only, not of {of!r}")
+    chosen = of or implied or next(iter(choices))
+    if chosen not in choices:
+        raise UnknownNameError("distribution" if choices is _TIMES else "metric", chosen, choices)
+    needs = choices[chosen]
+    if record is not None and needs not in {*record, "jobs"}:
+        listed = ", ".join(f'"{each}"' for each in (*record, needs))
+        raise InputError(f"the picture {kind or name!r} needs {needs} recorded: "
+                         f"record = [{listed}]")
+    return name, chosen
+
+
+def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None) -> Axes:
+    """Draw a run, a comparison or a sweep.
+
+    Parameters
+    ----------
+    thing : Result, Comparison or sweep
+    kind, what, of
+        As for `check_picture`.
+
+    Returns
+    -------
+    Axes
+        The first where there are several; its ``figure`` has all.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        As `check_picture` does, or if there is nothing to draw.
+    """
+    name, chosen = check_picture(kind, what, of)
+    return PICTURES[what][name].draw(thing, chosen)
+
+
+def _alone(run: Any) -> dict[str, Any]:
+    """Return a run by the name of its policy."""
+    return {run.run["allocator"]["name"]: run}

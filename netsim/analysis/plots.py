@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.analysis.comparison import LOWER_BOUND
 from netsim.analysis.style import (
@@ -16,9 +16,12 @@ from netsim.analysis.style import (
     colour,
     dress,
     fill,
+    log_values,
+    name_axes,
     new_axes,
     require_matplotlib,
     short,
+    three_figures,
 )
 from netsim.errors import InputError, OutputError
 
@@ -26,18 +29,34 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["check_plottable", "save_plot", "total_jct_bars"]
+__all__ = ["SUFFIXES", "check_plottable", "metric_bars", "save_plot", "total_jct_bars"]
 
 SUFFIXES = (".pdf", ".png", ".svg")
 
 _BAR_IN, _GAP = 0.15, 0.7
 
+#: TrueType fonts, which publishers ask for, in place of outlines; ids that do not change.
+_AS_TEXT: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "netsim"}
+
 
 class _Bar(NamedTuple):
     y: float
-    ratio: float
+    value: float
+    low: float
+    high: float
     colour: str
     hollow: bool
+
+
+class _Metric(NamedTuple):
+    """What bars show: a ratio, on a logarithmic scale from 1, or an amount from 0."""
+
+    key: str
+    name: str
+
+    @property
+    def base(self) -> int:
+        return 1 if self.key == "over_lower_bound" else 0
 
 
 def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | None = None
@@ -45,6 +64,8 @@ def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | 
     """Draw total JCT over the lower bound: a bar per allocator, on a logarithmic scale.
 
     A scheme with work conservation and without stands side by side, without in a lighter tone.
+    Where a table has the columns ``over_lower_bound_low`` and ``over_lower_bound_high``, the
+    interval between them is drawn too.
 
     Parameters
     ----------
@@ -65,24 +86,56 @@ def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | 
     InputError
         If there is nothing to draw.
     """
-    require_matplotlib()
     tables = dict(table) if isinstance(table, Mapping) else {"": table}
-    groups = list(_groups(tables))
+    return metric_bars(tables, "over_lower_bound", "total JCT / lower bound  (1 = every job alone)",
+                       ax)
+
+
+def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
+                ax: Axes | None = None) -> Axes:
+    """Draw a metric as `total_jct_bars` does; what is no ratio to the bound from 0.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        By what they are of; with the columns ``scheme``, ``work_conservation``, that of the
+        metric, and perhaps the ends of its interval.
+    metric : str
+        The column.
+    name : str
+        What to call it.
+    ax : Axes, optional
+        Where to draw; on a new figure of a column's width if not given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If there is nothing to draw.
+    """
+    require_matplotlib()
+    shown = _Metric(metric, name)
+    groups = list(_groups(tables, metric))
     if not groups:
         raise InputError("there is nothing to draw: no table has a row of an allocator")
     bars = [bar for _, group in groups for bar in group]
     if ax is None:
         ax = new_axes(height_in=1.0 + _BAR_IN * (bars[-1].y + 1))
+    _set_scale(ax, bars, shown)
     for bar in bars:
-        _draw(ax, bar)
+        _draw(ax, bar, shown)
     ax.set_yticks([sum(bar.y for bar in group) / len(group) for _, group in groups],
                   [short(scheme) for scheme, _ in groups])
-    _finish(ax, bars)
     _add_legend(ax, bars, list(tables))
     return ax
 
 
-def _groups(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, list[_Bar]]]:
+def _groups(tables: Mapping[str, pd.DataFrame], metric: str) -> Iterator[tuple[str, list[_Bar]]]:
     """Yield each scheme with its bars, in the order of the tables, from the top."""
     schemes = dict.fromkeys(scheme for table in tables.values() for scheme in table["scheme"]
                             if scheme != LOWER_BOUND)
@@ -90,40 +143,43 @@ def _groups(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, list[_Bar
     for scheme in schemes:
         group = []
         for index, table in enumerate(tables.values()):
-            for row in table[table["scheme"] == scheme].itertuples():
-                group.append(_Bar(y, row.over_lower_bound, colour(index),
-                                  row.work_conservation == "none"))
+            for _, row in table[table["scheme"] == scheme].iterrows():
+                low, high = (float(row.get(f"{metric}_{end}", math.nan)) for end in ("low", "high"))
+                group.append(_Bar(y, float(row[metric]), low, high, colour(index),
+                                  row["work_conservation"] == "none"))
                 y += 1
         yield scheme, group
         y += _GAP
 
 
-def _draw(ax: Axes, bar: _Bar) -> None:
-    if math.isfinite(bar.ratio):
-        ax.barh(bar.y, bar.ratio - 1, left=1, height=0.86, **fill(bar.colour, light=bar.hollow))
-    ax.annotate(_figures(bar.ratio), (bar.ratio if math.isfinite(bar.ratio) else 1, bar.y), (2, 0),
-                textcoords="offset points", va="center", fontsize=6.5, color=INK)
+def _draw(ax: Axes, bar: _Bar, metric: _Metric) -> None:
+    known = math.isfinite(bar.value)
+    end = bar.value if known else metric.base
+    if known:
+        ax.barh(bar.y, bar.value - metric.base, left=metric.base, height=0.86,
+                **fill(bar.colour, light=bar.hollow))
+    if known and math.isfinite(bar.low) and math.isfinite(bar.high):
+        ax.errorbar(bar.value, bar.y, xerr=[[bar.value - bar.low], [bar.high - bar.value]],
+                    fmt="none", ecolor=INK, elinewidth=0.9, capsize=2, capthick=0.9)
+        end = bar.high
+    ax.annotate(three_figures(bar.value) if known else "no job finished",
+                (end, bar.y), (3, 0), textcoords="offset points", va="center", fontsize=6.5,
+                color=INK)
 
 
-def _figures(ratio: float) -> str:
-    """Return three figures."""
-    if not math.isfinite(ratio):
-        return "no job finished"
-    return f"{ratio:,.{2 if ratio < 9.995 else 1 if ratio < 99.95 else 0}f}"
-
-
-def _finish(ax: Axes, bars: list[_Bar]) -> None:
+def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric) -> None:
     """Set the scale, the ticks and the frame."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    most = max((bar.ratio for bar in bars if math.isfinite(bar.ratio)), default=1)
-    ax.set_xscale("log")
-    ax.set_xlim(1, max(most, 1.5) ** 1.16)  # room for the last value
+    most = max((value for bar in bars for value in (bar.value, bar.high) if math.isfinite(value)),
+               default=metric.base)
+    if metric.base:
+        ax.set_xscale("log")
+        ax.set_xlim(1, max(most, 1.5) ** 1.16)  # room for the last value
+        log_values(ax.xaxis)
+    else:
+        ax.set_xlim(0, 1.16 * most if most > 0 else 1)
     ax.set_ylim(bars[-1].y + 0.8, -0.8)
-    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel("total JCT / lower bound  (1 = every job alone)", fontsize=7.5, color=INK)
+    in_seconds = metric.key.endswith("_s") and metric.name != metric.key
+    name_axes(ax, f"{metric.name} (s)" if in_seconds else metric.name)
     dress(ax, "x")
     ax.tick_params(axis="y", length=0)
 
@@ -169,18 +225,23 @@ def check_plottable(path: str | Path) -> None:
 def save_plot(ax: Axes, path: str | Path) -> Path:
     """Write the figure of `ax` to a file, whole or not at all.
 
+    Text stays text in ``.pdf`` and ``.svg``, and the same picture gives the same bytes.
+
     Raises
     ------
     OutputError
         If it cannot be written.
     """
     check_plottable(path)
+    from matplotlib import rc_context
+
     target = Path(path)
     temporary = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            ax.figure.canvas.figure.savefig(temporary, metadata=_dateless(target))
+            with rc_context(_AS_TEXT):
+                ax.figure.canvas.figure.savefig(temporary, metadata=_dateless(target))
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)

@@ -83,7 +83,7 @@ def report_page(sweep: Sweep, claims: pd.DataFrame | None = None) -> str:
     parts += ["<h2>Runs</h2>", _table(sweep.table[[*sweep.columns, "seed", "jobs_finished",
                                                    "jct_total_s", "over_lower_bound",
                                                    "makespan_s", "key"]]),
-              "<h2>Experiment</h2>", f"<pre>{_text(_toml(sweep.experiment))}</pre>",
+              "<h2>Experiment</h2>", f"<pre>{_text(_spec(sweep))}</pre>",
               "<h2>Provenance</h2>", _provenance(sweep)]
     return _PAGE.substitute(title=_text(title), body="\n".join(parts))
 
@@ -130,7 +130,7 @@ def _joined(table: pd.DataFrame) -> pd.DataFrame:
         ends = zip(table[name], table[f"{name}_low"], table[f"{name}_high"], strict=True)
         joined[name] = [f"{mean:.4g} [{low:.4g}, {high:.4g}]" if low < high else f"{mean:.4g}"
                         for mean, low, high in ends]
-    return joined[[name for name in table if not name.endswith(("_low", "_high"))]]
+    return joined[[name for name in table if not str(name).endswith(("_low", "_high"))]]
 
 
 def _table(table: pd.DataFrame) -> str:
@@ -170,8 +170,18 @@ def _svg(ax: Axes) -> str:
     return file.getvalue().partition("<!DOCTYPE")[2].partition(">")[2].strip()
 
 
-def _toml(experiment: Mapping[str, Any]) -> str:
-    return tomli_w.dumps(experiment)
+def _spec(sweep: Sweep) -> str:
+    """Return the sweep as an experiment file."""
+    values = {name: list(dict.fromkeys(sweep.table[name])) for name in sweep.columns}
+    seeds = list(dict.fromkeys(sweep.table["seed"]))
+    return tomli_w.dumps(_said({**sweep.experiment, "sweep": {"seeds": seeds, "vary": values}}))
+
+
+def _said(value: Any) -> Any:
+    """Return a value without what TOML has no word for: nothing."""
+    if isinstance(value, Mapping):
+        return {name: _said(each) for name, each in value.items() if each is not None}
+    return [_said(each) for each in value] if isinstance(value, list) else value
 
 
 def _provenance(sweep: Sweep) -> str:

@@ -20,9 +20,10 @@ __all__ = ["compare"]
               help="The allocator, by its label in the table, to hold the others against, also "
                    "by class of coflow; the first one by default.")
 @click.option("--plot", "plots", multiple=True, metavar="[KIND=]FILE",
-              help="Draw as a .png, .pdf or .svg; any number of times. KIND is jct (total JCTs, if "
-                   "not given), cct (distributions), classes (mean CCTs against the baseline, by "
-                   "class of coflow) or links (utilisation over time).")
+              help="Draw as a .png, .pdf or .svg; any number of times. KIND is bars (total JCTs, "
+                   "if not given), cdf (distribution of JCTs), cct (of CCTs), classes (mean CCTs "
+                   "against the baseline, by class of coflow), slowdown (by class), timeline "
+                   "(active jobs and coflows) or utilisation (of links over time).")
 def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
             quiet: bool, allocators: tuple[str, ...], baseline: str | None,
             plots: tuple[str, ...]) -> None:
@@ -41,7 +42,7 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
     loaded, folder = prepared(experiment, changes, out, single=False)
     pictures = [_picture(given) for given in plots]
     for kind, path in pictures:
-        check_picture(kind, loaded.record)
+        check_picture(kind, "comparison", record=loaded.record)
         check_plottable(path)
     comparison = compare_experiment(loaded, progress=not quiet)
     comparison.save(folder)
@@ -56,4 +57,4 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
 def _picture(given: str) -> tuple[str, str]:
     """Return the kind and the file of ``[KIND=]FILE``."""
     kind, equals, path = given.partition("=")
-    return (kind, path) if equals and kind.isidentifier() else ("jct", given)
+    return (kind, path) if equals and kind.isidentifier() else ("bars", given)

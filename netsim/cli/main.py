@@ -16,6 +16,8 @@ from netsim._version import __version__
 from netsim.cli.compare import compare
 from netsim.cli.init import init
 from netsim.cli.listing import listing
+from netsim.cli.plot import plot
+from netsim.cli.report import report
 from netsim.cli.reproduce import reproduce
 from netsim.cli.run import run
 from netsim.cli.sweep import sweep
@@ -68,5 +70,5 @@ def main() -> None:
         sys.path.append(os.getcwd())
 
 
-for command in (run, compare, sweep, reproduce, listing, init, topo, trace):
+for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace):
     main.add_command(command)

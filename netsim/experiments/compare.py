@@ -19,7 +19,7 @@ from netsim.allocators import (
     parse_allocator,
 )
 from netsim.analysis.comparison import check_baseline, improvement_on, table_of
-from netsim.errors import InputError, NetsimError, SpecError, UnknownNameError
+from netsim.errors import InputError, NetsimError, SpecError
 from netsim.experiments.files import load_experiment
 from netsim.experiments.progress import show_progress
 from netsim.experiments.result import Result, with_spec
@@ -105,14 +105,17 @@ class Comparison:
         return improvement_on(_label_in(chosen, self.results), self.results, short=short,
                               narrow=narrow)
 
-    def plot(self, kind: str = "jct") -> Axes:
+    def plot(self, kind: str = "bars", of: str | None = None) -> Axes:
         """Draw the comparison; see `netsim.analysis.pictures.PICTURES`.
 
         Parameters
         ----------
-        kind : {"jct", "cct", "classes", "links"}
-            Total JCTs over the lower bound; the distributions of CCTs; how many times shorter
-            mean CCTs are than the baseline's, by class; the utilisation of links over time.
+        kind : {"bars", "cdf", "classes", "slowdown", "timeline", "utilisation"}
+            Total JCTs over the lower bound; distributions of JCTs or CCTs; how many times
+            shorter mean CCTs are than the baseline's, by class; slowdowns by class; jobs and
+            coflows that are active over time; the utilisation of links over time.
+        of : {"jct", "cct"}, optional
+            What ``"cdf"`` is of; JCTs if not given.
 
         Returns
         -------
@@ -126,13 +129,11 @@ class Comparison:
         MissingExtraError
             If matplotlib is not installed.
         InputError
-            If there is nothing to draw.
+            If it is a picture of something else, or there is nothing to draw.
         """
-        from netsim.analysis.pictures import PICTURES
+        from netsim.analysis.pictures import draw_picture
 
-        if kind not in PICTURES:
-            raise UnknownNameError("picture", kind, PICTURES)
-        return PICTURES[kind].draw(self)
+        return draw_picture(self, kind, "comparison", of)
 
     def save(self, folder: str | Path) -> Path:
         """Write ``comparison.csv`` and a folder per run, all of it or nothing.

@@ -12,6 +12,7 @@ from netsim.experiments.recorded import Recorded
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["Result", "with_spec"]
 
@@ -60,6 +61,37 @@ class Result:
         ``stopped_at_s`` says when `until` stopped the run; None if all jobs finished.
         """
         return summarise(self)
+
+    def plot(self, kind: str = "timeline", of: str | None = None) -> Axes:
+        """Draw the run; see `netsim.analysis.pictures.PICTURES`.
+
+        Parameters
+        ----------
+        kind : {"timeline", "gantt", "cdf", "slowdown", "utilisation"}
+            Jobs and coflows that are active over time; a row per job with its coflows; the
+            distribution of JCTs or CCTs; slowdowns by class of coflow; the utilisation of
+            links over time.
+        of : {"jct", "cct"}, optional
+            What ``"cdf"`` is of; JCTs if not given.
+
+        Returns
+        -------
+        Axes
+            The first where there are several; its ``figure`` has all.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such picture.
+        MissingExtraError
+            If matplotlib is not installed.
+        InputError
+            If it is a picture of something else, what it needs was not recorded, or there is
+            nothing to draw.
+        """
+        from netsim.analysis.pictures import draw_picture
+
+        return draw_picture(self, kind, "run", of)
 
     def save(self, folder: str | Path) -> Path:
         """Write the run to a folder, all of it or nothing; see `netsim.experiments.store`.

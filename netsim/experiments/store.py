@@ -11,7 +11,7 @@ import secrets
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,12 @@ from netsim.experiments.csv_files import write_csv
 from netsim.experiments.recorded import Recorded, chunks_of, table_of
 from netsim.experiments.result import Result
 
-__all__ = ["check_writable", "load_result", "naming", "save_comparison", "save_result",
-           "whole_folder"]
+__all__ = ["check_writable", "folder_names", "load_result", "naming", "read_spec",
+           "save_comparison", "save_result", "whole_folder"]
 
 TABLES = ("jobs", "coflows", "flows", "links", "decisions")
+
+_LARGE = TABLES[2:]
 
 #: Files that only finished results have, of a run and of a comparison.
 MARKS = ("summary.json", "comparison.csv")
@@ -91,8 +93,8 @@ def save_comparison(tables: Mapping[str, pd.DataFrame], results: Mapping[str, Re
     with whole_folder(folder) as temporary:
         if spec is not None:
             _write_spec(spec, temporary)
-        for label, result in results.items():
-            path = _free(temporary, re.sub(r"[^\w.=+-]+", "-", label).strip("-.") or "run")
+        for name, result in zip(folder_names(results), results.values(), strict=True):
+            path = temporary / name
             path.mkdir()
             _write_result(result, path)
         for name, table in tables.items():
@@ -100,10 +102,23 @@ def save_comparison(tables: Mapping[str, pd.DataFrame], results: Mapping[str, Re
     return Path(folder)
 
 
-def _free(folder: Path, name: str) -> Path:
-    """Return a path in the folder that nothing is at yet."""
-    names = (name if k == 1 else f"{name}-{k}" for k in itertools.count(1))
-    return next(path for path in map(folder.joinpath, names) if not path.exists())
+def folder_names(labels: Iterable[str]) -> list[str]:
+    """Return the names of the folders of a comparison's runs, given their labels in order.
+
+    Examples
+    --------
+    >>> folder_names(["parrot", "lccf (work_conservation=none)", "lccf: work_conservation=none"])
+    ['parrot', 'lccf-work_conservation=none', 'lccf-work_conservation=none-2']
+    """
+    names: list[str] = []
+    # Not twice either where the file system does not tell capitals.
+    taken = {"spec.toml", "comparison.csv", "improvement.csv"}
+    for label in labels:
+        near = re.sub(r"[^\w.=+-]+", "-", label).strip("-.") or "run"
+        free = (near if k == 1 else f"{near}-{k}" for k in itertools.count(1))
+        names.append(next(name for name in free if name.casefold() not in taken))
+        taken.add(names[-1].casefold())
+    return names
 
 
 def _write_result(result: Result, folder: Path) -> None:
@@ -129,8 +144,19 @@ def _write_table(table: pd.DataFrame | Recorded, path: Path) -> None:
     write_csv(table.chunks() if isinstance(table, Recorded) else chunks_of(table), path)
 
 
-def load_result(folder: str | Path) -> Result:
+def load_result(folder: str | Path, *, tables: Collection[str] | None = None) -> Result:
     """Read back what `save_result` wrote.
+
+    Parameters
+    ----------
+    folder : path-like
+    tables : collection of str, optional
+        Which of ``"flows"``, ``"links"`` and ``"decisions"``, that may be large, to read where
+        they were recorded; all if not given. The others are then None.
+
+    Returns
+    -------
+    Result
 
     Raises
     ------
@@ -138,7 +164,7 @@ def load_result(folder: str | Path) -> Result:
         If the folder is not a result, or is damaged.
     """
     try:
-        return _load(Path(folder))
+        return _load(Path(folder), _LARGE if tables is None else tables)
     except FileNotFoundError as error:
         raise InputError(f"{folder}: not a result: it has no {Path(error.filename).name}"
                          ) from error
@@ -146,16 +172,21 @@ def load_result(folder: str | Path) -> Result:
         raise InputError(f"{folder}: not a readable result: {error}") from error
 
 
-def _load(folder: Path) -> Result:
+def _load(folder: Path, large: Collection[str]) -> Result:
     stored = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     columns = stored.pop("tables")
-    tables = {name: _read_table(folder / f"{name}.csv", columns[name]) if name in columns else None
+    tables = {name: _read_table(folder / f"{name}.csv", columns[name])
+              if name in columns and (name in large or name not in _LARGE) else None
               for name in TABLES}
-    path = folder / "spec.toml"
-    spec = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
     summary = summarise(Result(**tables, run=stored))  # type: ignore[arg-type]
     run = {key: value for key, value in stored.items() if key in OF_RUN or key not in summary}
-    return Result(**tables, run=run, spec=spec)  # type: ignore[arg-type]
+    return Result(**tables, run=run, spec=read_spec(folder))  # type: ignore[arg-type]
+
+
+def read_spec(folder: Path) -> dict[str, Any] | None:
+    """Return the experiment that the results in a folder are of, if they are of one."""
+    path = folder / "spec.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def _kind(column: pd.Series) -> str | list[str]:

@@ -18,6 +18,8 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.experiments.run_store import RunStore, Scratch
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from netsim.experiments.grid import Cell
     from netsim.experiments.result import Result
     from netsim.experiments.workers import Failure
@@ -53,6 +55,10 @@ class Sweep:
         A row per run that failed: `columns`, seed, error, key, spec (what was run), details.
     missing : int
         How many runs are not there, failed ones included.
+    experiment : mapping
+        What all runs have in common, as in a file.
+    code : str
+        What stands for the version of netsim that did them.
     """
 
     folder: Path
@@ -60,6 +66,8 @@ class Sweep:
     table: pd.DataFrame
     failures: pd.DataFrame
     missing: int
+    experiment: Mapping[str, Any]
+    code: str
     _scratch: Scratch | None = field(default=None, repr=False)
 
     @classmethod
@@ -85,7 +93,7 @@ class Sweep:
         table = pd.DataFrame([_row(columns, run, summary) for run, summary in found])
         failures = pd.DataFrame(columns=[*columns, "seed", "error", "key", "spec", "details"])
         return cls(Path(folder), columns, table, failures, len(index["runs"]) - len(found),
-                   scratch)
+                   index["experiment"], index["code"], scratch)
 
     def with_failures(self, failed: Sequence[tuple[Cell, Failure]]) -> Sweep:
         """Return the same with what has failed."""
@@ -133,7 +141,7 @@ class Sweep:
             value or column.
         """
         self._check()
-        of = of or self._compared
+        of = of or self.compared
         if of not in self.columns:
             raise UnknownNameError("varied key", of, self.columns)
         by = [name for name in self.columns if name != of]
@@ -141,7 +149,14 @@ class Sweep:
         return ratios_of(self.table, of, chosen, by, metric)
 
     @cached_property
-    def _compared(self) -> str:
+    def compared(self) -> str:
+        """What is compared unless told: the allocator if it was varied, else what was first.
+
+        Raises
+        ------
+        InputError
+            If nothing was varied but the seed.
+        """
         if not self.columns:
             raise InputError("nothing was varied but the seed: there is nothing to compare")
         return "allocator" if "allocator" in self.columns else self.columns[0]
@@ -195,7 +210,7 @@ class Sweep:
         dict
             Value of `by` to what has completed, in no order.
         """
-        of = by or self._compared
+        of = by or self.compared
         pools: dict[Any, list[NDArray[np.float64]]] = {}
         for row, result in self.results():
             frame = result.coflows if column == "cct_s" else result.jobs
@@ -203,6 +218,34 @@ class Sweep:
                 raise InputError("the coflows were not recorded; add \"coflows\" to `record`")
             pools.setdefault(row[of], []).append(frame[column].dropna().to_numpy())
         return {value: np.concatenate(parts) for value, parts in pools.items()}
+
+    def plot(self, kind: str = "bars", of: str | None = None) -> Axes:
+        """Draw the sweep; see `netsim.analysis.pictures.PICTURES`.
+
+        Parameters
+        ----------
+        kind : {"bars", "sweep", "cdf"}
+            A metric as bars, or as lines against what was varied besides the allocator, with
+            95 % intervals; or distributions of all seeds together.
+        of : str, optional
+            The metric, or ``"jct"`` or ``"cct"``.
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such picture or metric.
+        MissingExtraError
+            If matplotlib is not installed.
+        InputError
+            If there is nothing to draw.
+        """
+        from netsim.analysis.pictures import draw_picture
+
+        return draw_picture(self, kind, "sweep", of)
 
     # --- files -----------------------------------------------------------------------------
 

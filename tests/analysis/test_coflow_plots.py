@@ -1,19 +1,13 @@
 """Pictures of coflows and links: what is drawn, not how it looks."""
 
-import math
-import re
-
 import numpy as np
-import pandas as pd
 import pytest
 
 import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.analysis import style
-from netsim.analysis.coflow_plots import cct_curves, improvement_bars, link_strips
-from netsim.analysis.pictures import PICTURES, check_picture
-from netsim.analysis.plots import save_plot
-from netsim.errors import InputError, MissingExtraError, UnknownNameError
+from netsim.analysis.coflow_plots import improvement_bars, link_strips, slowdown_bars
+from netsim.errors import InputError, MissingExtraError
 
 pytest.importorskip("matplotlib")
 
@@ -38,54 +32,6 @@ def texts(items):
     return [item.get_text() for item in items]
 
 
-# --- curves --------------------------------------------------------------------------------
-
-
-def test_curves_rise_at_each_cct(compared):
-    ax = cct_curves(compared.results)
-    curves = {line.get_label(): line.get_xydata().tolist() for line in ax.get_lines()}
-    thirds = [0, 1 / 3, 2 / 3, 1]
-    for label, times in {"alone": (1, 2, 6), "maxmin": (3, 5, 9), "sebf": (1, 3, 9)}.items():
-        assert curves[label] == [pytest.approx(point) for point
-                                 in zip((times[0], *times), thirds, strict=True)]
-    assert ax.get_xscale() == "log"
-    assert texts(ax.get_legend().get_texts()) == ["alone", "maxmin", "sebf"]
-
-
-def test_curves_begin_above_coflows_that_took_no_time():
-    ax = cct_curves(netsim.compare(NET, one_port(0, 0, 2), ["maxmin"]).results)
-    for line in ax.get_lines():
-        assert line.get_xydata().tolist() == [[2, pytest.approx(2 / 3)], [2, 1]]
-
-
-def test_coflows_without_bytes_take_no_time_alone():
-    """Held by another they may take some."""
-    stages = [Stage("a", [(0, 1, 2 * MB)]), Stage("b", [(0, 1, 0)], finishes_before=["a"])]
-    result = netsim.simulate(NET, Workload([JobSpec(0, stages=stages, hosts=range(3))]))
-    held = type(result)(result.jobs, result.coflows[result.coflows["stage"] == "b"], None, None,
-                        None, result.run)
-    assert [line.get_label() for line in cct_curves({"held": held}).get_lines()] == ["held"]
-
-
-def test_many_coflows_make_a_curve_of_few_points():
-    """Of 5,000 coflows that each take 1 ms longer than the one before."""
-    result = netsim.simulate(NET, one_port(1))
-    coflows = pd.concat([result.coflows] * 5000, ignore_index=True)
-    coflows["cct_s"] = np.arange(1, 5001) / 1000
-    many = type(result)(result.jobs, coflows, None, None, None, result.run)
-    x, y = cct_curves({"many": many}).get_lines()[1].get_data()
-    assert len(x) < 1100
-    np.testing.assert_allclose(y[1:], x[1:] / 5, rtol=1e-12)
-    assert (x[1], x[-1]) == (0.001, 5)
-
-
-def test_lines_differ_where_colours_repeat(compared):
-    ax = cct_curves({f"run {number}": compared.results["sebf"] for number in range(14)})
-    looks = {(line.get_color(), str(line.get_linestyle()), line.get_linewidth(),
-              str(line._dash_pattern)) for line in ax.get_lines()}
-    assert len(looks) == 15
-
-
 # --- bars ----------------------------------------------------------------------------------
 
 
@@ -95,8 +41,8 @@ def test_bars_stand_from_one_and_marks_where_nothing_waits(compared):
     ends = [patch.get_x() + patch.get_width() for patch in ax.patches]
     assert {patch.get_x() for patch in ax.patches} == {1}
     assert ends == pytest.approx([2, 1, 17 / 13])
-    assert texts(ax.texts) == ["2", "1", "1.31"]
-    assert texts(ax.get_yticklabels()) == ["short narrow\n2 coflows", "long narrow\n1 coflows",
+    assert texts(ax.texts) == ["2.00", "1.00", "1.31"]
+    assert texts(ax.get_yticklabels()) == ["short narrow\n2 coflows", "long narrow\n1 coflow",
                                            "all\n3 coflows"]
     marks = [line.get_xdata()[0] for line in ax.get_lines()]
     assert marks == pytest.approx([8 / 3, 9 / 6, 17 / 9, 1])
@@ -163,51 +109,67 @@ def test_only_the_busiest_links_are_drawn(compared):
     assert strips[-1].get_xlabel() == "time (s); the 1 links that carried most, of 6"
 
 
-# --- all of them ---------------------------------------------------------------------------
+def test_few_links_have_names(compared):
+    """Each carries as much: the order is theirs."""
+    ax = link_strips(compared.results)[0]
+    assert texts(ax.get_yticklabels()) == ["egress-0", "ingress-1"]
+    assert ax.get_yticks().tolist() == [0.5, 1.5]
 
 
-@pytest.mark.parametrize("kind", PICTURES)
-def test_a_comparison_draws_and_writes_each(compared, kind, tmp_path):
-    check_picture(kind, RECORD)
-    ax = compared.plot(kind)
-    assert save_plot(ax, tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+def test_all_links_are_called_that():
+    every = Workload([JobSpec(0, stages=[Stage("c", [(0, 1, MB), (1, 0, MB)])], hosts=range(2))])
+    result = netsim.simulate(netsim.big_switch(2, MB), every, record=RECORD)
+    assert link_strips({"a": result})[-1].get_xlabel() == "time (s); all 4 links"
 
 
-def test_an_axes_may_be_given(compared):
-    for draw, what in ((cct_curves, compared.results), (improvement_bars, compared.against())):
-        ax = style.new_axes(2.0)
-        assert draw(what, ax) is ax
-
-
-def test_nothing_to_draw():
-    stopped = netsim.compare("parrot-fig2", "parrot-fig2", ["parrot", "lccf"], until=1)
-    computing = netsim.compare(NET, Workload([JobSpec(0, stages=[Stage("w", compute_s=1)])]),
-                               ["maxmin"], record=RECORD)
-    in_no_time = netsim.compare(NET, one_port(0), ["maxmin"])
-    for kind, nothing in (("cct", stopped), ("cct", in_no_time), ("cct", computing),
-                          ("classes", stopped), ("classes", computing), ("links", computing)):
-        with pytest.raises(InputError, match="nothing to draw"):
-            nothing.plot(kind)
+def test_strips_need_links():
     with pytest.raises(InputError, match="links were not recorded"):
-        stopped.plot("links")
+        link_strips({"a": netsim.simulate(NET, one_port(1))})
 
 
-def test_unknown_pictures_and_missing_records(compared):
-    message = re.escape("unknown picture 'class' (did you mean 'classes'?); choose from: cct, "
-                        "classes, jct, links")
-    with pytest.raises(UnknownNameError, match=message):
-        compared.plot("class")
-    with pytest.raises(UnknownNameError, match=message):
-        check_picture("class", RECORD)
-    message = re.escape("the picture 'links' needs links recorded: record = [\"jobs\", \"links\"]")
-    with pytest.raises(InputError, match=message):
-        check_picture("links", ["jobs"])
-    check_picture("jct", [])
+# --- slowdowns -----------------------------------------------------------------------------
+
+
+def test_slowdowns_by_class(compared):
+    """Of 3, 5 and 9 s for 1, 2 and 6 s alone; smallest first, of 1, 3 and 9 s."""
+    ax = slowdown_bars(compared.results)
+    ends = {(round(patch.get_y() + 0.42, 6)): patch.get_x() + patch.get_width()
+            for patch in ax.patches}
+    assert {patch.get_x() for patch in ax.patches} == {1}
+    assert [ends[y] for y in sorted(ends)] == pytest.approx([
+        (3 + 2.5) / 2, (1 + 1.5) / 2, 1.5, 1.5, (3 + 2.5 + 1.5) / 3, (1 + 1.5 + 1.5) / 3])
+    assert texts(ax.get_yticklabels()) == ["short narrow\n2 coflows", "long narrow\n1 coflow",
+                                           "all\n3 coflows"]
+    assert texts(ax.texts)[0] == "2.75"
+    assert ax.get_xscale() == "log"
+    assert texts(ax.get_legend().get_texts()) == ["maxmin", "sebf", "to the 95th percentile"]
+
+
+def test_lines_lead_to_the_95th_percentile(compared):
+    lines = [line.get_xdata() for line in slowdown_bars(compared.results).get_lines()]
+    means = [pair for pair in lines if len(pair) == 2 and list(pair) != [1, 1]]
+    assert means[0] == pytest.approx([2.75, 2.5 + 0.95 * 0.5])
+
+
+def test_thresholds_and_axes_may_be_given(compared):
+    ax = style.new_axes(2.0)
+    assert slowdown_bars(compared.results, ax, short="10MB") is ax
+    assert texts(ax.get_yticklabels()) == ["short narrow\n3 coflows", "all\n3 coflows"]
+    assert improvement_bars(compared.against(), ax) is ax
+
+
+def test_no_slowdowns_to_draw():
+    stopped = netsim.simulate("parrot-fig2", "parrot-fig2", until=1)
+    for nothing in ({}, {"a": stopped}, {"a": netsim.simulate(NET, one_port(0))}):
+        with pytest.raises(InputError, match="nothing to draw"):
+            slowdown_bars(nothing)
+    bare = netsim.simulate(NET, one_port(1), record=["jobs"])
+    with pytest.raises(InputError, match=r"coflows were not recorded.*record="):
+        slowdown_bars({"a": bare})
 
 
 def test_without_matplotlib(compared, monkeypatch):
     monkeypatch.setattr(style, "find_spec", lambda name: None)
-    for kind in PICTURES:
+    for draw in (slowdown_bars, link_strips, lambda _: improvement_bars(compared.against())):
         with pytest.raises(MissingExtraError, match=r"matplotlib is not installed.*\[plot\]"):
-            compared.plot(kind)
-    assert math.isfinite(compared.table["jct_total_s"][0])
+            draw(compared.results)

@@ -78,12 +78,14 @@ def test_a_picture_on_request(netsim, here) -> None:
 
 def test_several_pictures_by_kind(netsim, here) -> None:
     pytest.importorskip("matplotlib")
-    files = {"jct": "p/a.png", "cct": "b.svg", "classes": "c.pdf", "links": "x=1/d.png"}
+    files = {"jct": "p/a.png", "cct": "b.svg", "classes": "c.pdf", "links": "x=1/d.png",
+             "bars": "e.png", "cdf": "f.png", "slowdown": "g.png", "timeline": "h.png",
+             "utilisation": "i.png"}
     plots = [word for kind, file in files.items() for word in ("--plot", f"{kind}={file}")]
     done = netsim("compare", "fig2.toml", "--set", 'record=["coflows", "links"]', *plots,
                   "--plot", "p/x=1.png")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-5:] == [
+    assert done.stdout.splitlines()[-10:] == [
         f"picture: {file}" for file in (*files.values(), "p/x=1.png")]
     assert all((here / file).is_file() for file in (*files.values(), "p/x=1.png"))
 
@@ -104,8 +106,11 @@ def test_jobs_that_did_not_finish_are_said(netsim) -> None:
     (["--baseline", "lccf"], "unknown baseline 'lccf'; choose from: lccf (work_conservation=none), "
      "parrot\n"),
     (["--set", "compare.allocators=[]"], "compare.allocators: is empty"),
-    (["--plot", "ccts=a.png"], "unknown picture 'ccts' (did you mean 'cct'?); choose from: cct, "
-     "classes, jct, links\n"),
+    (["--plot", "cdfs=a.png"], "unknown picture 'cdfs' (did you mean 'cdf'?); choose from: bars, "
+     "cdf, classes, slowdown, timeline, utilisation\n"),
+    (["--plot", "gantt=a.png"], "the picture 'gantt' is of a run, not of a comparison; choose "
+     "from: bars, cdf, classes, slowdown, timeline, utilisation\n"),
+    (["--plot", "utilisation=a.png"], "the picture 'utilisation' needs links recorded: record = "),
     (["--plot", "links=a.png"], "the picture 'links' needs links recorded: record = [\"jobs\", "
      "\"coflows\", \"links\"]\n"),
     (["--plot", "cct=a.xyz"], "a.xyz: a picture's suffix must be one of .pdf, .png, .svg\n"),

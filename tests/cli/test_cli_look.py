@@ -95,7 +95,7 @@ def test_version(netsim) -> None:
 
 
 @pytest.mark.parametrize("command", [[], ["run"], ["compare"], ["list"], ["init"], ["trace"],
-                                     ["trace", "check"], ["trace", "convert"]])
+                                     ["trace", "check"], ["trace", "convert"], ["plot"]])
 def test_help_fits_the_screen(netsim, command) -> None:
     done = netsim(*command, "--help")
     assert done.exit_code == 0

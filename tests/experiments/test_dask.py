@@ -56,7 +56,7 @@ def test_a_worker_that_is_killed_in_the_middle_costs_nothing(cluster, tmp_path):
 
 
 def test_no_scheduler_there(tmp_path):
-    with pytest.raises(InputError, match="no Dask scheduler at 'tcp://127.0.0.1:9'"):
+    with pytest.raises(InputError, match=r"no Dask scheduler at 'tcp://127\.0\.0\.1:9'"):
         netsim.sweep_experiment("demo", GRID, scheduler="tcp://127.0.0.1:9",
                                 folder=tmp_path / "s")
     assert netsim.load_sweep(tmp_path / "s").missing == 6

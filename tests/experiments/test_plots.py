@@ -73,6 +73,18 @@ def test_several_tables_have_a_colour_each(table) -> None:
     assert len(set(COLOURS)) == len(COLOURS)
 
 
+def test_intervals_are_drawn_where_a_table_has_them(table) -> None:
+    table["over_lower_bound_low"] = [2.0, None, 45.0, 48.0, 1.0]
+    table["over_lower_bound_high"] = [3.5, None, 55.0, 60.0, 1.0]
+    ax = total_jct_bars(table.drop(index=2))
+    segments = [segment for container in ax.containers if hasattr(container, "has_xerr")
+                for each in container.lines[2] for segment in each.get_segments()]
+    assert [(low[0], high[0]) for low, high in segments] == [(2, 3.5), (48, 60)]
+    assert {text.get_text(): text.xy[0] for text in ax.texts} == {
+        "2.50": 3.5, "4.00": 4, "50.0": 60}
+    assert ax.get_xlim()[1] > 60
+
+
 def test_labels_are_short(table) -> None:
     table["scheme"] = ["parrot (theta_max=0.6)", "aalo-lbsf (work_conservation=shared_uniform)",
                        "lccf (work_conservation=capped)", "maxmin", "lower bound"]

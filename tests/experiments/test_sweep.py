@@ -246,7 +246,7 @@ def test_folders_of_something_else(small, tmp_path):
     folder = tmp_path / "s"
     netsim.sweep_experiment(small, GRID, folder=folder)
     other = netsim.load_experiment(small, ["workload.jobs=5"])
-    with pytest.raises(InputError, match="holds a sweep of another experiment; .*--no-resume"):
+    with pytest.raises(InputError, match=r"holds a sweep of another experiment; .*--no-resume"):
         netsim.sweep_experiment(other, GRID, folder=folder)
     index = json.loads((folder / "sweep.json").read_text())
     (folder / "sweep.json").write_text(json.dumps(index | {"code": "0.0.1 older"}))
@@ -258,7 +258,7 @@ def test_folders_of_something_else(small, tmp_path):
     (tmp_path / "full" / "thesis.tex").touch()
     with pytest.raises(OutputError, match="holds something else than a sweep"):
         netsim.sweep_experiment(small, GRID, folder=tmp_path / "full")
-    with pytest.raises(InputError, match="not a sweep: it has no sweep.json"):
+    with pytest.raises(InputError, match=r"not a sweep: it has no sweep\.json"):
         netsim.load_sweep(tmp_path / "full")
     (folder / "sweep.json").write_text("{")
     with pytest.raises(InputError, match="not a readable sweep"):
@@ -323,7 +323,7 @@ def test_a_process_that_is_killed_takes_only_its_own_run_with_it(small, policies
 class _Unreadable:
     """Cannot be read by the process that it is sent to."""
 
-    spec: dict = {}
+    spec = None
 
     def __reduce__(self):
         return int, ("no number",)

@@ -1,0 +1,38 @@
+"""``netsim plot``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+__all__ = ["plot"]
+
+
+@click.command()
+@click.argument("folder", type=click.Path())
+@click.option("--kind", metavar="KIND",
+              help="Of a run: timeline (by default), gantt, cdf, slowdown, utilisation. Of a "
+                   "comparison: bars (by default), cdf, classes, slowdown, timeline, utilisation. "
+                   "Of a sweep: bars (by default), sweep, cdf.")
+@click.option("--of", metavar="WHAT",
+              help="What a cdf is of: jct (by default) or cct. Of a sweep's bars and lines the "
+                   "metric: over_lower_bound (by default), jct_total_s, jct_p95_s, ...")
+@click.option("--out", "files", multiple=True, type=click.Path(), metavar="FILE",
+              help="A .pdf, .png or .svg; any number of times. FOLDER/KIND.pdf by default.")
+def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...]) -> None:
+    """Draw the results in FOLDER, of a run, a comparison or a sweep."""
+    from netsim.analysis.pictures import PICTURES, check_picture
+    from netsim.analysis.plots import check_plottable, save_plot
+    from netsim.experiments.folders import kind_of_folder, load_folder
+
+    what = kind_of_folder(folder)
+    name, chosen = check_picture(kind, what, of)
+    for path in (outs := files or (str(Path(folder) / f"{kind or name}.pdf"),)):
+        check_plottable(path)
+    picture = PICTURES[what][name]
+    results = load_folder(folder, tables=(picture.of[chosen], *picture.also))
+    ax = picture.draw(results, chosen)
+    for path in outs:
+        save_plot(ax, path)
+        click.echo(f"picture: {path}")

@@ -1,0 +1,27 @@
+"""``netsim report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+__all__ = ["report"]
+
+
+@click.command()
+@click.argument("folder", type=click.Path())
+@click.option("--out", type=click.Path(), metavar="FILE",
+              help="FOLDER/report.html by default.")
+def report(folder: str, out: str | None) -> None:
+    """Write the sweep or reproduction in FOLDER as one HTML page that needs no other file."""
+    import pandas as pd
+
+    from netsim.analysis.report import save_report
+    from netsim.experiments.sweep_result import load_sweep
+
+    sweep = load_sweep(folder)
+    claims = Path(folder) / "claims.csv"
+    page = save_report(sweep, out or Path(folder) / "report.html",
+                       pd.read_csv(claims) if claims.is_file() else None)
+    click.echo(f"report: {page}")

@@ -1,0 +1,139 @@
+"""All pictures, by name: of runs, comparisons and sweeps."""
+
+import math
+import re
+import time
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+import netsim
+from netsim import JobSpec, Stage, Workload
+from netsim.analysis import style
+from netsim.analysis.pictures import ALIASES, PICTURES, check_picture, draw_picture
+from netsim.analysis.plots import save_plot
+from netsim.errors import InputError, MissingExtraError, UnknownNameError
+
+matplotlib = pytest.importorskip("matplotlib")
+
+MB = 1e6
+NET = netsim.big_switch(3, MB)
+RECORD = ["jobs", "coflows", "links", "decisions"]
+
+ALL = [(what, kind, of) for what, pictures in PICTURES.items()
+       for kind, picture in pictures.items() for of in picture.of]
+
+
+def one_port(*sizes):
+    return Workload([JobSpec(job, stages=[Stage("c", [(0, 1, size * MB)])], hosts=range(3))
+                     for job, size in enumerate(sizes)])
+
+
+@pytest.fixture(scope="module")
+def things():
+    """One of each that there are pictures of."""
+    compared = netsim.compare(NET, one_port(1, 2, 6), ["maxmin", "sebf"], record=RECORD)
+    _, metrics = zip(*PICTURES["sweep"]["sweep"].of.items(), strict=True)
+    assert set(metrics) == {"jobs"}
+    means = pd.DataFrame({"n": [1, 2], "runs": [1, 1]} | {
+        key: [2.0, 3.0] for key in PICTURES["sweep"]["sweep"].of})
+    return {"run": compared.results["sebf"], "comparison": compared,
+            "sweep": SimpleNamespace(means=means)}
+
+
+@pytest.mark.parametrize(("what", "kind", "of"), ALL)
+def test_each_is_drawn_and_written(things, what, kind, of, tmp_path):
+    ax = draw_picture(things[what], kind, what, of or None)
+    assert save_plot(ax, tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert ax.figure.get_figwidth() == style.WIDTH_IN
+    sizes = {text.get_fontsize() for text in ax.figure.findobj(matplotlib.text.Text)
+             if text.get_text() and text.get_visible()}
+    assert min(sizes) >= 6.5
+
+
+def test_the_first_is_drawn_if_no_kind_is_given(things):
+    assert draw_picture(things["run"], None, "run").get_ylabel() == "active jobs"
+    assert things["run"].plot().get_ylabel() == "active jobs"
+    assert things["comparison"].plot().get_xlabel().startswith("total JCT")
+    assert things["run"].plot("cdf").get_xlabel() == "JCT"
+    assert things["run"].plot("cdf", of="cct").get_xlabel() == "CCT"
+    assert things["comparison"].plot("cdf").get_xlabel() == "JCT"
+
+
+@pytest.mark.parametrize(("alias", "kind", "of"), [
+    (alias, *meant) for alias, meant in ALIASES.items()])
+def test_other_names_of_kinds(things, alias, kind, of):
+    assert check_picture(alias, "comparison") == check_picture(kind, "comparison", of)
+    assert things["comparison"].plot(alias).get_xlabel() == (
+        things["comparison"].plot(kind, of).get_xlabel())
+
+
+def test_what_there_is_no_picture_of(things):
+    message = re.escape("unknown picture 'gant' (did you mean 'gantt'?); choose from: cdf, gantt, "
+                        "slowdown, timeline, utilisation")
+    with pytest.raises(UnknownNameError, match=message):
+        things["run"].plot("gant")
+    with pytest.raises(InputError, match=re.escape(
+            "the picture 'bars' is of a comparison or a sweep, not of a run; choose from: cdf, ")):
+        things["run"].plot("bars")
+    with pytest.raises(InputError, match=r"'sweep' is of a sweep, not of a comparison; choose"):
+        things["comparison"].plot("sweep")
+    with pytest.raises(InputError, match=r"'gantt' is of a run, not of a comparison; choose"):
+        things["comparison"].plot("gantt")
+    with pytest.raises(InputError, match=r"'gantt' is of one thing only, not of 'cct'"):
+        things["run"].plot("gantt", of="cct")
+    with pytest.raises(UnknownNameError, match=r"unknown distribution .*'fct'.*: cct, jct"):
+        things["run"].plot("cdf", of="fct")
+    with pytest.raises(UnknownNameError, match=r"unknown metric 'jct'.*: cct_mean_s, "):
+        draw_picture(things["sweep"], "bars", "sweep", "jct")
+
+
+def test_missing_records_are_known_before_the_run():
+    message = "the picture {!r} needs {} recorded: record = [\"jobs\", \"{}\"]"
+    for kind, of, needs in (("links", None, "links"), ("utilisation", None, "links"),
+                            ("cct", None, "coflows"), ("cdf", "cct", "coflows"),
+                            ("slowdown", None, "coflows")):
+        with pytest.raises(InputError, match=re.escape(message.format(kind, needs, needs))):
+            check_picture(kind, "comparison", of, ["jobs"])
+    for kind in ("bars", "jct", "cdf", "timeline", None):
+        check_picture(kind, "comparison", record=[])
+
+
+def test_nothing_to_draw():
+    stopped = netsim.compare("parrot-fig2", "parrot-fig2", ["parrot", "lccf"], until=1)
+    computing = netsim.compare(NET, Workload([JobSpec(0, stages=[Stage("w", compute_s=1)])]),
+                               ["maxmin"], record=RECORD)
+    in_no_time = netsim.compare(NET, one_port(0), ["maxmin"])
+    for kind, nothing in (("cct", stopped), ("cct", in_no_time), ("cct", computing),
+                          ("classes", stopped), ("classes", computing), ("links", computing),
+                          ("slowdown", stopped), ("cdf", stopped)):
+        with pytest.raises(InputError, match="nothing to draw"):
+            nothing.plot(kind)
+    with pytest.raises(InputError, match="links were not recorded"):
+        stopped.plot("utilisation")
+    with pytest.raises(InputError, match="links were not recorded"):
+        stopped.results["parrot"].plot("utilisation")
+
+
+def test_without_matplotlib(things, monkeypatch):
+    monkeypatch.setattr(style, "find_spec", lambda name: None)
+    for what, kind, of in ALL:
+        with pytest.raises(MissingExtraError, match=r"matplotlib is not installed.*\[plot\]"):
+            draw_picture(things[what], kind, what, of or None)
+    assert math.isfinite(things["comparison"].table["jct_total_s"][0])
+
+
+@pytest.mark.parametrize("suffix", [".pdf", ".svg", ".png"])
+def test_files_are_the_same_each_time_and_text_stays_text(things, suffix, tmp_path):
+    before = dict(matplotlib.rcParams)
+    first = save_plot(things["comparison"].plot("cdf"), tmp_path / f"a{suffix}").read_bytes()
+    time.sleep(1.1)  # no time of day is in them
+    assert save_plot(things["comparison"].plot("cdf"), tmp_path / f"b{suffix}"
+                     ).read_bytes() == first
+    assert dict(matplotlib.rcParams) == before
+    if suffix == ".svg":
+        assert ">share of jobs</text>" in first.decode()
+    if suffix == ".pdf":
+        assert b"/FontFile2" in first  # a TrueType font
+        assert b"/Type3" not in first

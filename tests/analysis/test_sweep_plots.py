@@ -1,0 +1,226 @@
+"""Pictures of sweeps: what is drawn, not how it looks."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from netsim.analysis import style
+from netsim.analysis.sweep_plots import mean_bars, sweep_lines
+from netsim.errors import InputError, MissingExtraError, UnknownNameError
+
+pytest.importorskip("matplotlib")
+
+PARROT, WITHOUT = "parrot", "parrot (work_conservation=none)"
+
+
+def means(_first=2.0, **varied):
+    """A table of means: 2, 3, 4, ... and intervals of half of 1 below and 1 above."""
+    keys = {key.replace("__", "."): values for key, values in varied.items()}
+    rows = []
+    for number, values in enumerate(itertools.product(*keys.values())):
+        mean = _first + number
+        rows.append(dict(zip(keys, values, strict=True)) | {
+            "runs": 3, "over_lower_bound": mean, "over_lower_bound_low": mean - 0.5,
+            "over_lower_bound_high": mean + 1, "jct_mean_s": 10 * mean,
+            "jct_mean_s_low": 10 * mean - 5, "jct_mean_s_high": 10 * mean + 10})
+    return pd.DataFrame(rows)
+
+
+def lines(ax):
+    return {line.get_label(): line.get_xydata().tolist() for line in ax.get_lines()
+            if not line.get_label().startswith("_")}
+
+
+def intervals(ax):
+    """Return (place, low, high) of each interval."""
+    return [(segment[0][0], segment[0][1], segment[1][1])
+            for container in ax.containers for bars in container.lines[2]
+            for segment in bars.get_segments() if len(segment)]
+
+
+def texts(items):
+    return [item.get_text() for item in items]
+
+
+# --- lines ---------------------------------------------------------------------------------
+
+
+def test_quantities_far_apart_stand_on_a_logarithmic_axis():
+    table = means(network__capacity=["100Gbps", "10Gbps", "40Gbps"], allocator=[PARROT, "lccf"])
+    ax = sweep_lines(table, "network.capacity")
+    assert lines(ax) == {"parrot": [[1.25e9, 4], [5e9, 6], [12.5e9, 2]],
+                         "lccf": [[1.25e9, 5], [5e9, 7], [12.5e9, 3]]}
+    assert ax.get_xscale() == "log"
+    assert ax.get_xticks().tolist() == [1.25e9, 5e9, 12.5e9]
+    assert texts(ax.get_xticklabels()) == ["10Gbps", "40Gbps", "100Gbps"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("network.capacity", "total JCT / lower bound")
+    assert intervals(ax)[:2] == [(1.25e9, 3.5, 5), (5e9, 5.5, 7)]
+    assert texts(ax.get_legend().get_texts()) == ["parrot", "lccf"]
+
+
+def test_numbers_near_each_other_stand_on_a_linear_axis():
+    ax = sweep_lines(means(allocator__theta_max=[0.5, 0.9, 0.6], allocator=["parrot"]))
+    assert lines(ax) == {"parrot": [[0.5, 2], [0.6, 4], [0.9, 3]]}
+    assert ax.get_xscale() == "linear"
+    assert texts(ax.get_xticklabels()) == ["0.5", "0.6", "0.9"]
+    assert ax.get_xlabel() == "allocator.theta_max"
+
+
+def test_zero_beside_numbers_far_apart():
+    table = means(observe_interval=[0, "1s", "1ms", "10ms"])
+    ax = sweep_lines(table)
+    data = ax.get_lines()[0].get_xydata().tolist()
+    assert data == [[0, 2], [1, 4], [2, 5], [3, 3]]
+    assert texts(ax.get_xticklabels()) == ["0", "1ms", "10ms", "1s"]
+    assert ax.get_lines()[0].get_linestyle() == "-"
+    linear = sweep_lines(table, scale="linear").get_lines()[0].get_xdata()
+    assert linear.tolist() == [0, 0.001, 0.01, 1]
+    with pytest.raises(InputError, match="observe_interval has no log scale: it has the value 0"):
+        sweep_lines(table, scale="log")
+
+
+def test_names_stand_side_by_side_and_are_not_joined():
+    table = means(network__name=["leaf-spine", "big-switch"], allocator=["a", "b"])
+    ax = sweep_lines(table, scale="categories")
+    assert lines(ax) == {"a": [[-0.1, 2], [0.9, 4]], "b": [[0.1, 3], [1.1, 5]]}
+    assert {line.get_linestyle() for line in ax.get_lines()[:1]} == {"None"}
+    assert texts(ax.get_xticklabels()) == ["leaf-spine", "big-switch"]
+    assert ax.get_xticks().tolist() == [0, 1]
+    with pytest.raises(InputError, match=r"network\.name has no log scale: not all .*: 'leaf-sp"):
+        sweep_lines(table, scale="log")
+
+
+@pytest.mark.parametrize(("values", "places"), [
+    (["10MB", "20MB"], [1e7, 2e7]), (["10Gbps", "20s"], [0, 1]), ([True, False], [0, 1]),
+    ([1, "x"], [0, 1]), ([2, 1], [1, 2]), (["2", "1"], [1, 2]), (["nan", "1"], [0, 1]),
+    ([5], [5])])
+def test_where_values_stand(values, places):
+    ax = sweep_lines(means(key=values))
+    assert ax.get_lines()[0].get_xdata().tolist() == places
+
+
+def test_there_is_a_line_for_all_other_keys():
+    table = means(allocator=[PARROT, WITHOUT], n=[1, 2], k=[4, 8])
+    ax = sweep_lines(table, "k")
+    assert lines(ax) == {
+        "parrot, n 1": [[4, 2], [8, 3]], "parrot, n 2": [[4, 4], [8, 5]],
+        "parrot\n(no WC),\nn 1": [[4, 6], [8, 7]], "parrot\n(no WC),\nn 2": [[4, 8], [8, 9]]}
+    with pytest.raises(InputError, match="several rows of the table are of k 4 and 'parrot': n va"):
+        sweep_lines(table, "k", by="allocator")
+    one = sweep_lines(table[table["n"] == 1], "k", by="allocator")
+    assert list(lines(one)) == ["parrot", "parrot (no WC)"]
+    assert next(iter(lines(sweep_lines(table, "k", by=["n", "allocator"])))) == "n 1, parrot"
+
+
+def test_any_metric_can_be_drawn():
+    ax = sweep_lines(means(n=[1, 2], allocator=["a", "b"]), y="jct_mean_s")
+    assert lines(ax)["a"] == [[1, 20], [2, 40]]
+    assert ax.get_ylabel() == "mean JCT (s)"
+    assert ax.get_ylim()[0] == 0
+    wide = means(0.5, n=list(range(1, 10)), allocator=["a", "b"])
+    ax = sweep_lines(wide, y="jct_mean_s")
+    assert ax.get_yscale() == "linear"  # an interval from 0 has no place on a logarithmic one
+    ax = sweep_lines(wide.drop(columns=["jct_mean_s_low", "jct_mean_s_high"]), y="jct_mean_s")
+    assert (ax.get_yscale(), ax.get_ylabel(), intervals(ax)) == ("log", "mean JCT", [])
+    assert texts(ax.get_yticklabels())[-1] == "2 min"
+
+
+def test_of_many_points_a_band_is_drawn():
+    ax = sweep_lines(means(n=list(range(1, 9)) + list(range(10, 16))), scale="linear")
+    assert intervals(ax) == []
+    vertices = ax.collections[0].get_paths()[0].vertices
+    assert (vertices[:, 1].min(), vertices[:, 1].max()) == (1.5, 16)
+    shown = texts(ax.get_xticklabels())
+    assert shown[0] == "1"
+    assert len(shown) < 14 or len(shown) == len(set(shown))
+
+
+def test_unknown_intervals_are_not_drawn():
+    table = means(n=[1, 2])
+    table.loc[0, ["over_lower_bound_low", "over_lower_bound_high"]] = np.nan
+    assert intervals(sweep_lines(table)) == [(2, 2.5, 4)]
+    table.loc[0, "over_lower_bound"] = np.nan
+    assert sweep_lines(table).get_lines()[0].get_xdata().tolist() == [2]
+
+
+def test_labels_that_do_not_fit():
+    names = [f"a-long-name-{number}" for number in range(8)]
+    ax = sweep_lines(means(allocator=names), "allocator")
+    assert texts(ax.get_xticklabels()) == names
+    assert {label.get_rotation() for label in ax.get_xticklabels()} == {30}
+    numbers = sweep_lines(means(n=[100_000 + number for number in range(40)]))
+    assert 1 < len(numbers.get_xticklabels()) < 20
+
+
+# --- bars ----------------------------------------------------------------------------------
+
+
+def bars(ax):
+    return [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in ax.patches]
+
+
+def whiskers(ax):
+    return [(segment[0][0], segment[1][0]) for container in ax.containers
+            if hasattr(container, "has_xerr") for each in container.lines[2]
+            for segment in each.get_segments()]
+
+
+def test_a_bar_and_an_interval_per_policy():
+    ax = mean_bars(means(allocator=[PARROT, WITHOUT, "lccf"]))
+    assert bars(ax) == [(1, 2), (1, 3), (1, 4)]
+    assert whiskers(ax) == [(1.5, 3), (2.5, 4), (3.5, 5)]
+    assert texts(ax.get_yticklabels()) == ["parrot", "lccf"]
+    assert texts(ax.texts) == ["2.00", "3.00", "4.00"]
+    assert [text.xy[0] for text in ax.texts] == [3, 4, 5]
+    assert ax.get_xscale() == "log"
+    assert texts(ax.get_legend().get_texts()) == ["with work conservation", "without"]
+
+
+def test_other_metrics_stand_from_zero():
+    ax = mean_bars(means(allocator=[PARROT, "lccf"]), "jct_mean_s")
+    assert bars(ax) == [(0, 20), (0, 30)]
+    assert (ax.get_xscale(), ax.get_xlim()[0], ax.get_xlabel()) == ("linear", 0, "mean JCT (s)")
+
+
+def test_what_else_varied_has_colours():
+    ax = mean_bars(means(network__capacity=["10Gbps", "40Gbps"], allocator=[PARROT, "lccf"]))
+    assert bars(ax) == [(1, 2), (1, 4), (1, 3), (1, 5)]
+    assert texts(ax.get_legend().get_texts()) == ["10Gbps", "40Gbps"]
+    assert texts(mean_bars(means(n=[1, 2])).get_yticklabels()) == ["n 1", "n 2"]
+
+
+# --- both ----------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_drawn():
+    table = means(n=[1, 2], allocator=["a", "b"])
+    for draw, wrong, message in (
+            (sweep_lines, {"x": "m"}, "unknown varied key 'm'; choose from: allocator, n"),
+            (sweep_lines, {"by": "m"}, "unknown varied key 'm'"),
+            (sweep_lines, {"y": "jct"}, r"unknown metric 'jct'.*: jct_mean_s, over_lower_bound"),
+            (mean_bars, {"y": "runs"}, "unknown metric 'runs'"),
+            (sweep_lines, {"scale": "logs"}, r"unknown scale 'logs' \(did you mean 'log'")):
+        with pytest.raises(UnknownNameError, match=message):
+            draw(table, **wrong)
+    for draw in (sweep_lines, mean_bars):
+        with pytest.raises(InputError, match="no column 'runs', but 'n', 'seed'"):
+            draw(pd.DataFrame({"n": [1], "seed": [0]}))
+        with pytest.raises(InputError, match="nothing to draw: no row has over_lower_bound"):
+            draw(table.assign(over_lower_bound=np.nan))
+    with pytest.raises(InputError, match="nothing but the allocator was varied: draw bars"):
+        sweep_lines(means(allocator=["a", "b"]))
+
+
+def test_an_axes_may_be_given():
+    for draw in (sweep_lines, mean_bars):
+        ax = style.new_axes(2.0)
+        assert draw(means(n=[1, 2]), ax=ax) is ax
+
+
+def test_without_matplotlib(monkeypatch):
+    monkeypatch.setattr(style, "find_spec", lambda name: None)
+    for draw in (sweep_lines, mean_bars):
+        with pytest.raises(MissingExtraError, match=r"matplotlib is not installed.*\[plot\]"):
+            draw(means(n=[1, 2]))

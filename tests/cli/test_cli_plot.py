@@ -1,0 +1,86 @@
+"""`netsim plot`."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def run(netsim):
+    pytest.importorskip("matplotlib")
+    netsim("run", "fig2.toml", "--set", "allocator=parrot", "--set",
+           'record=["coflows", "links"]', "--out", "r")
+    return "r"
+
+
+@pytest.fixture
+def comparison(netsim):
+    pytest.importorskip("matplotlib")
+    netsim("compare", "fig2.toml", "--out", "c")
+    return "c"
+
+
+@pytest.mark.parametrize("kind", ["timeline", "gantt", "cdf", "slowdown", "utilisation", "cct"])
+def test_pictures_of_a_run(netsim, here, run, kind) -> None:
+    done = netsim("plot", run, "--kind", kind)
+    assert (done.exit_code, done.stderr, done.stdout) == (0, "", f"picture: r/{kind}.pdf\n")
+    assert (here / "r" / f"{kind}.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("kind", ["bars", "cdf", "classes", "slowdown", "timeline", "jct"])
+def test_pictures_of_a_comparison(netsim, here, comparison, kind) -> None:
+    done = netsim("plot", comparison, "--kind", kind)
+    assert (done.exit_code, done.stderr, done.stdout) == (0, "", f"picture: c/{kind}.pdf\n")
+    assert netsim("plot", "c/parrot", "--kind", "gantt").exit_code == 0
+    assert (here / "c" / "parrot" / "gantt.pdf").is_file()
+
+
+def test_without_a_kind_and_in_several_formats(netsim, here, run, comparison) -> None:
+    assert netsim("plot", run).stdout == "picture: r/timeline.pdf\n"
+    assert netsim("plot", comparison).stdout == "picture: c/bars.pdf\n"
+    done = netsim("plot", comparison, "--kind", "cdf", "--of", "cct", "--out", "p/a.svg",
+                  "--out", "p/a.png", "--out", "a.pdf")
+    assert done.stdout.splitlines() == [f"picture: {file}" for file in
+                                        ("p/a.svg", "p/a.png", "a.pdf")]
+    assert ">CCT</text>" in (here / "p" / "a.svg").read_text()
+
+
+def test_pictures_are_replaced_with_their_results(netsim, here, comparison) -> None:
+    netsim("plot", comparison)
+    assert netsim("compare", "fig2.toml", "--out", comparison).exit_code == 0
+    assert not (here / "c" / "bars.pdf").exists()
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["r", "--kind", "sweep"], "the picture 'sweep' is of a sweep, not of a run; choose from: "),
+    (["r", "--kind", "bars"], "the picture 'bars' is of a comparison or a sweep, not of a run; "),
+    (["c", "--kind", "gantt"], "the picture 'gantt' is of a run, not of a comparison; choose "),
+    (["c", "--kind", "gant"], "unknown picture 'gant'; choose from: bars, cdf, classes, "),
+    (["c", "--of", "cct"], "the picture 'bars' is of one thing only, not of 'cct'\n"),
+    (["c", "--kind", "cdf", "--of", "x"], "unknown distribution 'x'; choose from: cct, jct"),
+    (["c", "--kind", "utilisation"], "links were not recorded; simulate with record=["),
+    (["c", "--out", "a.xyz"], "a.xyz: a picture's suffix must be one of .pdf, .png, .svg\n"),
+    (["c", "--out", "a.png", "--out", "fig2.toml/a.png"], "fig2.toml/a.png: cannot be written: "),
+    (["fig2.toml"], "fig2.toml: is a file, not a folder of results\n"),
+    (["nowhere"], "nowhere: no such folder\n"),
+    (["."], ".: holds no results: it has none of summary.json, comparison.csv\n"),
+])
+def test_bad_input(refused, run, comparison, arguments, message) -> None:
+    assert refused("plot", *arguments).startswith(message)
+
+
+def test_without_matplotlib(refused, run, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert refused("plot", run) == (
+        "matplotlib is not installed; install it with: pip install 'coflow-netsim[plot]'\n")
+
+
+def test_the_help_names_all_kinds(netsim) -> None:
+    from netsim.analysis.pictures import PICTURES
+
+    for command, kinds in (("plot", {*PICTURES["run"], *PICTURES["comparison"]}),
+                           ("compare", PICTURES["comparison"])):
+        words = netsim(command, "--help").stdout.replace(",", " ").replace(".", " ").split()
+        assert set(kinds) <= set(words)
