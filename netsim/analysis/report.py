@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["report_page", "save_report"]
 
+_MEANS = "Means over seeds, with 95 % confidence intervals"
+_CAPTIONS = {"bars": _MEANS, "sweep": _MEANS, "cdf": "JCTs, those of all seeds together"}
+
+#: More distributions than this in one figure nobody can tell apart.
+_MOST_CURVES = 6
+
 _PAGE = Template("""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -35,7 +41,8 @@ _PAGE = Template("""<!DOCTYPE html>
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;
        padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-table { border-collapse: collapse; font-size: .85rem; } div.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .85rem; white-space: nowrap; }
+div.wide { overflow-x: auto; }
 th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #ddd; }
 th { border-bottom: 2px solid #888; } td.text, th.text { text-align: left; }
 figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; width: 34rem; }
@@ -150,14 +157,16 @@ def _table(table: pd.DataFrame) -> str:
 
 
 def _figures(sweep: Sweep) -> Iterator[str]:
+    curves = len(sweep.table.drop_duplicates(list(sweep.columns)))
     for kind, picture in PICTURES["sweep"].items():
+        if kind == "cdf" and curves > _MOST_CURVES:
+            continue
         try:
             ax = picture.draw(sweep, next(iter(picture.of)))
         except InputError as error:  # such as lines against a parameter where none was varied
             yield f"<!-- {kind}: {_text(error)} -->"
             continue
-        yield (f"<figure>{_svg(ax)}<figcaption>{_text(kind)}: means and 95 % confidence intervals"
-               "</figcaption></figure>")
+        yield f"<figure>{_svg(ax)}<figcaption>{_CAPTIONS[kind]}</figcaption></figure>"
 
 
 def _svg(ax: Axes) -> str:

@@ -83,7 +83,8 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
     means : DataFrame
         A means table, see above. Intervals are drawn where it has them.
     x : str, optional
-        The varied key on the x axis; the first but for ``"allocator"`` if not given.
+        The varied key on the x axis; that with the most values, but for ``"allocator"``, if not
+        given.
     y : str
         The metric.
     by : str or sequence of str, optional
@@ -111,7 +112,7 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
     """
     require_matplotlib()
     keys = _keys(means)
-    x = _default_x(keys) if x is None else x
+    x = _default_x(means, keys) if x is None else x
     # The policy first: its name is what one looks for.
     others = sorted((key for key in keys if key != x), key=lambda key: key != "allocator")
     lines = others if by is None else [by] if isinstance(by, str) else list(by)
@@ -190,11 +191,12 @@ def _keys(means: pd.DataFrame) -> list[str]:
     return columns[:columns.index("runs")]
 
 
-def _default_x(keys: list[str]) -> str:
-    key = next((key for key in keys if key != "allocator"), None)
-    if key is None:
+def _default_x(means: pd.DataFrame, keys: list[str]) -> str:
+    """Return the key with the most values, the allocator aside; the first of several."""
+    others = [key for key in keys if key != "allocator"]
+    if not others:
         raise InputError("nothing but the allocator was varied: draw bars")
-    return key
+    return max(others, key=lambda key: means[key].nunique())
 
 
 def _known(means: pd.DataFrame, y: str) -> pd.DataFrame:

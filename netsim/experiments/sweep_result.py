@@ -194,29 +194,36 @@ class Sweep:
         for row in self.where(**values).table.to_dict("records"):
             yield {str(name): value for name, value in row.items()}, store.result(row["key"])
 
-    def pooled(self, column: str = "jct_s", by: str | None = None
-               ) -> dict[Any, NDArray[np.float64]]:
-        """Return the times of all jobs or coflows, of all seeds together.
+    def pooled(self, column: str = "jct_s", by: Sequence[str] | None = None
+               ) -> dict[str, NDArray[np.float64]]:
+        """Return the times of all jobs or coflows, those of all seeds together.
 
         Parameters
         ----------
         column : str
             Of ``result.jobs``, or ``"cct_s"`` of ``result.coflows``.
-        by : str, optional
-            What was varied and is to be told apart; as `ratios` chooses if not given.
+        by : sequence of str, optional
+            What is told apart; all that was varied if not given.
 
         Returns
         -------
         dict
-            Value of `by` to what has completed, in no order.
+            Values of `by`, as in ``"10Gbps, parrot"``, to the times of what has completed, in no
+            order.
+
+        Raises
+        ------
+        InputError
+            If the coflows were not recorded.
         """
-        of = by or self.compared
-        pools: dict[Any, list[NDArray[np.float64]]] = {}
+        columns = self.columns if by is None else by
+        pools: dict[str, list[NDArray[np.float64]]] = {}
         for row, result in self.results():
             frame = result.coflows if column == "cct_s" else result.jobs
             if frame is None:
                 raise InputError("the coflows were not recorded; add \"coflows\" to `record`")
-            pools.setdefault(row[of], []).append(frame[column].dropna().to_numpy())
+            label = ", ".join(str(row[name]) for name in columns) or "all"
+            pools.setdefault(label, []).append(frame[column].dropna().to_numpy())
         return {value: np.concatenate(parts) for value, parts in pools.items()}
 
     def plot(self, kind: str = "bars", of: str | None = None) -> Axes:

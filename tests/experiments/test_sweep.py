@@ -216,7 +216,7 @@ def test_what_is_read_back_is_the_same(small, tmp_path):
     row, result = next(again.results(seed=4, **{"network.capacity": "4Gbps"}))
     assert row["allocator"] == "parrot"
     assert result.summary()["jct_total_s"] == row["jct_total_s"]
-    pools = again.pooled("jct_s")
+    pools = again.pooled("jct_s", ["allocator"])
     assert {name: len(values) for name, values in pools.items()} == {"parrot": 16, "lccf": 16}
     with pytest.raises(UnknownNameError, match="unknown column 'speed'"):
         next(again.results(speed=1))

@@ -125,7 +125,7 @@ def _of_others(metric: str, other: str, speed: str, runs: Runs) -> Any:
 def _draw_distributions(sweep: Sweep) -> Axes:
     from netsim.analysis.curves import cdf_curves
 
-    return _panels(sweep, lambda part, ax: cdf_curves(part.pooled("jct_s", "allocator"), "jct",
+    return _panels(sweep, lambda part, ax: cdf_curves(part.pooled("jct_s", ["allocator"]), "jct",
                                                       ax))
 
 

@@ -1,0 +1,31 @@
+"""``netsim reproduce``, ``netsim report`` and ``netsim plot`` of sweeps."""
+
+import pandas as pd
+
+
+def test_the_list(netsim):
+    done = netsim("reproduce", "--list")
+    assert done.exit_code == 0
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        f"parrot-fig{number}" for number in range(5, 11)]
+
+
+def test_a_reproduction_prints_its_claims_and_draws_its_figure(netsim, here):
+    done = netsim("reproduce", "parrot-fig8", "--seeds", "1", "--out", "r")
+    assert done.exit_code == 0
+    assert "A theta_max of 0.6 over one of 0.9, 10 Gbps" in done.stdout
+    assert "measured: mean [least, most] of 1 seeds" in done.stdout
+    assert (here / "r" / "parrot-fig8.pdf").stat().st_size > 1000
+    assert len(pd.read_csv(here / "r" / "runs.csv")) == 18
+    assert netsim("report", "r").stdout == "report: r/report.html\n"
+    assert "A theta_max of 0.6" in (here / "r" / "report.html").read_text()
+    assert netsim("plot", "r", "--kind", "sweep", "--of", "jct_p95_s", "--out",
+                  "x.svg").exit_code == 0
+    assert "allocator.theta_max" in (here / "x.svg").read_text()
+
+
+def test_bad_input(refused):
+    assert "unknown reproduction 'parrot-fig55' (did you mean 'parrot-fig5'?)" in refused(
+        "reproduce", "parrot-fig55")
+    assert "--seeds must be a number" in refused("reproduce", "parrot-fig8", "--seeds", "many")
+    assert "not a sweep: it has no sweep.json" in refused("report", ".")

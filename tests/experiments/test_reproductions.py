@@ -1,0 +1,89 @@
+"""Reproductions: what is claimed is held against runs, and says so honestly."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from netsim.errors import InputError, UnknownNameError
+from netsim.experiments.reproductions import REPRODUCTIONS, Claim, find_reproduction
+from netsim.experiments.reproductions.claims import Runs, table_of_claims
+
+
+def table():
+    """Total JCTs of two policies at two speeds, three seeds."""
+    rows = [(speed, policy, seed, total) for speed, policy, totals in (
+        ("10Gbps", "a", (1, 2, 3)), ("10Gbps", "b", (2, 2, 2)), ("40Gbps", "a", (1, 1, 1)),
+        ("40Gbps", "b", (4, 4, 4))) for seed, total in enumerate(totals)]
+    return pd.DataFrame(rows, columns=["network.capacity", "allocator", "seed", "jct_total_s"])
+
+
+def claim(**changes):
+    return Claim(**{"text": "a over b", "paper": "< 1", "holds": lambda ratio: ratio < 1,
+                    "measure": lambda runs: runs.ratio({"allocator": "a", "capacity": "10Gbps"},
+                                                       {"allocator": "b", "capacity": "10Gbps"}),
+                    **changes})
+
+
+def test_a_claim_is_measured_seed_by_seed():
+    """1/2, 2/2 and 3/2: a mean of 1, below 1 for one seed of three."""
+    row = table_of_claims([claim()], table()).iloc[0]
+    assert (row["mean"], row["least"], row["most"], row["seeds"]) == (1, 0.5, 1.5, 3)
+    assert row["measured"] == "1 [0.5, 1.5]"
+    assert row["verdict"] == "holds partly"
+    assert table_of_claims([claim(percent=True)], table())["measured"][0] == "100.0% [50.0%, 150.0%]"
+
+
+@pytest.mark.parametrize(("holds", "partly", "verdict"), [
+    (lambda ratio: ratio < 2, None, "holds"),
+    (lambda ratio: ratio < 0.4, None, "does not hold"),
+    (lambda ratio: ratio < 0.4, lambda ratio: ratio < 2, "holds partly"),
+    (lambda ratio: ratio < 0.4, lambda ratio: ratio < 1.2, "does not hold"),
+])
+def test_verdicts(holds, partly, verdict):
+    assert table_of_claims([claim(holds=holds, partly=partly)], table())["verdict"][0] == verdict
+
+
+def test_runs_that_are_missing_give_no_verdict():
+    row = table_of_claims([claim()], table().iloc[1:]).iloc[0]
+    assert (row["verdict"], row["measured"]) == ("not measured", "-")
+    none = table_of_claims([claim()], table().iloc[:0]).iloc[0]
+    assert none["verdict"] == "not measured"
+
+
+def test_runs_must_be_told_apart():
+    with pytest.raises(InputError, match="are several runs of one seed"):
+        Runs(table()).of(allocator="a")
+
+
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+def test_each_can_be_measured_and_drawn(name, tmp_path):
+    """On a few jobs, so that nothing is said of what comes out."""
+    whole = find_reproduction(name)
+    few = replace(whole, keys={**whole.keys, "workload": {**whole.keys["workload"], "jobs": 12}})
+    done = few.run(seeds=1, folder=tmp_path / name)
+    assert done.sweep.missing == 0
+    assert len(done.claims) == len(whole.claims)
+    assert "not measured" not in set(done.claims["verdict"])
+    assert np.isfinite(done.claims["mean"]).all()
+    ax = done.draw()
+    assert ax.figure.axes
+    assert pd.read_csv(tmp_path / name / "claims.csv")["claim"].tolist() == (
+        done.claims["claim"].tolist())
+
+
+def test_a_trace_takes_the_place_of_the_drawn_one():
+    sample = Path(__file__).parents[2] / "workloads" / "tiresias-sample.csv"
+    keys = find_reproduction("parrot-fig9").draft(sample).keys["workload"]
+    assert keys == {"file": str(sample), "iterations": 10, "arrival_scale": 0.05,
+                    "length": "250MB", "poisson_jobs": 100, "poisson_mean": "500ms"}
+    none = find_reproduction("parrot-fig9")
+    with pytest.raises(InputError, match="parrot-fig9 takes no trace"):
+        replace(none, trace=None).draft(sample)
+
+
+def test_an_unknown_one():
+    with pytest.raises(UnknownNameError, match="unknown reproduction 'parrot-fig4'"):
+        find_reproduction("parrot-fig4")
