@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from netsim.analysis.links import coflows_at_bottleneck, link_utilisation, share_at_bottleneck
     from netsim.errors import (
         AllocationError,
+        FetchError,
         InputError,
         MissingExtraError,
         NetsimError,
@@ -74,9 +75,9 @@ _HOME = {
     "netsim.analysis.bounds": ("LowerBounds", "lower_bounds"),
     "netsim.analysis.coflows": ("by_class", "classify_coflows"),
     "netsim.analysis.links": ("coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck"),
-    "netsim.errors": ("AllocationError", "InputError", "MissingExtraError", "NetsimError",
-                      "NetsimWarning", "OutputError", "SpecError", "StalledError", "TraceError",
-                      "UnitError", "UnknownNameError"),
+    "netsim.errors": ("AllocationError", "FetchError", "InputError", "MissingExtraError",
+                      "NetsimError", "NetsimWarning", "OutputError", "SpecError", "StalledError",
+                      "TraceError", "UnitError", "UnknownNameError"),
     "netsim.experiments.compare": ("Comparison", "compare"),
     "netsim.experiments.files": ("load_experiment",),
     "netsim.experiments.result": ("Result",),
