@@ -13,6 +13,8 @@ from netsim.experiments.recorded import Recorded
 if TYPE_CHECKING:
     import pandas as pd
 
+    from netsim.model import Workload
+
 __all__ = ["Result", "with_spec"]
 
 
@@ -61,8 +63,17 @@ class Result:
         """
         return summarise(self)
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, *, timeline: Workload | None = None) -> Path:
         """Write the run to a folder, all of it or nothing; see `netsim.experiments.store`.
+
+        Of an experiment's result, the tables that the experiment asks for.
+
+        Parameters
+        ----------
+        folder : path-like
+            New, empty, or an earlier result.
+        timeline : Workload, optional
+            What was simulated: write ``trace.json`` as well, as `netsim.write_timeline` does.
 
         Raises
         ------
@@ -71,7 +82,7 @@ class Result:
         """
         from netsim.experiments.store import save_result
 
-        return save_result(self, folder)
+        return save_result(self, folder, timeline=timeline)
 
     def __repr__(self) -> str:
         done = int(self.jobs["finish_s"].notna().sum())

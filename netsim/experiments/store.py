@@ -22,10 +22,12 @@ import tomli_w
 
 from netsim._version import __version__
 from netsim.analysis.metrics import OF_RUN, summarise
+from netsim.analysis.timeline import stream_timeline
 from netsim.errors import InputError, OutputError
 from netsim.experiments.csv_files import write_csv
 from netsim.experiments.recorded import Recorded, chunks_of, table_of
 from netsim.experiments.result import Result
+from netsim.model import Workload
 
 __all__ = ["check_writable", "load_result", "save_comparison", "save_result", "whole_folder"]
 
@@ -34,23 +36,28 @@ TABLES = ("jobs", "coflows", "flows", "links", "decisions")
 #: Files that only finished results have, of a run and of a comparison.
 MARKS = ("summary.json", "comparison.csv")
 
+#: The timeline of a run.
+TRACE = "trace.json"
+
 #: What a folder of results may hold besides results: these and pictures.
-_OURS = re.compile(r"spec\.toml|summary\.json|(comparison|improvement)\.csv|"
+_OURS = re.compile(r"spec\.toml|(summary|trace)\.json|(comparison|improvement)\.csv|"
                    rf"({'|'.join(TABLES)})\.csv|.*\.(png|pdf|svg)")
 
 
-def save_result(result: Result, folder: str | Path) -> Path:
+def save_result(result: Result, folder: str | Path, *, timeline: Workload | None = None) -> Path:
     """Write a result to a folder, in place of the result that is there.
 
     The folder then holds ``summary.json`` (the summary, what identifies the run, and the
     columns of the tables), ``spec.toml`` if the result is of an experiment, and one ``.csv``
-    per table. Floats read back exactly.
+    per table; of an experiment's result, those that it asks for. Floats read back exactly.
 
     Parameters
     ----------
     result : Result
     folder : path-like
         New, empty, or an earlier result.
+    timeline : Workload, optional
+        What was simulated: write ``trace.json`` as well; see `netsim.write_timeline`.
 
     Returns
     -------
@@ -63,7 +70,9 @@ def save_result(result: Result, folder: str | Path) -> Path:
         If the folder cannot be written, or holds something else. Nothing is left behind.
     """
     with whole_folder(folder) as temporary:
-        _write_result(result, temporary)
+        _write_result(_asked_for(result), temporary)
+        if timeline is not None:
+            stream_timeline(result, temporary / TRACE, timeline)
     return Path(folder)
 
 
@@ -93,10 +102,16 @@ def save_comparison(tables: Mapping[str, pd.DataFrame], results: Mapping[str, Re
         for label, result in results.items():
             path = _free(temporary, re.sub(r"[^\w.=+-]+", "-", label).strip("-.") or "run")
             path.mkdir()
-            _write_result(result, path)
+            _write_result(_asked_for(result), path)
         for name, table in tables.items():
             _write_table(table, temporary / f"{name}.csv")
     return Path(folder)
+
+
+def _asked_for(result: Result) -> Result:
+    """Return a result without the tables that its experiment does not ask for."""
+    asked = ("jobs", *(result.spec or {}).get("record", TABLES))
+    return Result(**(vars(result) | {name: None for name in TABLES if name not in asked}))
 
 
 def _free(folder: Path, name: str) -> Path:
