@@ -75,7 +75,7 @@ def link_rates(result: Result, most_links: int, most: int) -> LinkRates:
     place[shown] = np.arange(len(shown))
     changes, until = _changes(result, place, len(shown), most)
     return LinkRates([names[link] for link in shown], int(np.count_nonzero(carried)),
-                     changes[np.argsort(changes["at"], kind="stable")], until)
+                     changes[np.lexsort((changes["link"], changes["at"]))], until)
 
 
 def _chunks(result: Result) -> Iterator[pd.DataFrame]:

@@ -172,11 +172,12 @@ class _Timeline:
         jobs = job_spans(result, _workload(result, workload), most_events)
         links = link_rates(result, most_links, most_events)
         decisions = _first_decisions(result, most_events)
-        room = most_events - _FIXED - len(links.names)
-        kept, cut = _fits([
-            (jobs.spans["start"], 1 + 2 * jobs.spans["opens"]),
-            (nanoseconds(decisions["time_s"]), np.ones(len(decisions), np.int64)),
-            (links.changes["at"], np.ones(len(links.changes), np.int64))], room, links.until)
+        kinds = [(jobs.spans["start"], 1 + 2 * jobs.spans["opens"]),
+                 (nanoseconds(decisions["time_s"]), np.ones(len(decisions), np.int64)),
+                 (links.changes["at"], np.ones(len(links.changes), np.int64))]
+        kept, cut = _fits(kinds, most_events - _FIXED, links.until)
+        if cut is not None:  # then counters are to be ended
+            kept, cut = _fits(kinds, most_events - _FIXED - len(links.names), links.until)
         made = cls(result, JobSpans(jobs.spans[kept[0]], jobs.coflows, jobs.computations),
                    LinkRates(links.names, links.used, links.changes[kept[2]], links.until),
                    decisions[kept[1]], cut)

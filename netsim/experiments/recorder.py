@@ -52,7 +52,7 @@ class Recorder:
     beside : sequence of str
         More of `RECORDS`, which must not change how the run goes. Links that are asked for only
         here are not followed to the end of each flow: a row has their mean rate from one event
-        to the next.
+        to the next. Nor are decisions where an answer stands.
 
     Attributes
     ----------
@@ -84,6 +84,7 @@ class Recorder:
         self._rows = {name: Rows(DTYPES[name]) for name in RECORDS
                       if name in (*record, *beside) and name != "jobs"}
         self._follows_rates = "links" in record
+        self._follows_standing = not {"decisions", "links"}.isdisjoint(record)
         self._keeps_flows = "flows" in self._rows
         self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
         self._numbers = numbers
@@ -107,8 +108,13 @@ class Recorder:
 
     @property
     def follows_decisions(self) -> bool:
-        """Whether every decision is to be one of its own, even where one would stand."""
+        """Whether every decision is to be one of its own, even where jobs would take turns."""
         return not {"decisions", "links"}.isdisjoint(self._rows)
+
+    @property
+    def follows_standing(self) -> bool:
+        """Whether it is to be, even where an answer would stand."""
+        return self._follows_standing
 
     @property
     def follows_rates(self) -> bool:
