@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_EVENTS", "MOST_LINKS", "stream_timeline", "timeline", "write_timeline"]
 
 #: Events that a viewer still opens at once; and links of which one still makes something.
-MOST_EVENTS, MOST_LINKS = 200_000, 32
+MOST_EVENTS, MOST_LINKS = 200_000, 16
 
 #: Processes are the groups of tracks; threads, which have other numbers, are tracks.
 _JOBS, _POLICY, _LINKS, _DECISIONS, _FIRST_LANE = 1, 2, 3, 4, 5

@@ -18,6 +18,7 @@ def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str |
         quiet: bool, timeline: bool) -> None:
     """Run an experiment: a TOML file, or the name of a ready-made one."""
     from netsim.cli.tables import print_result
+    from netsim.experiments.result import asked_for
     from netsim.experiments.run import run_experiment
 
     loaded, folder = prepared(experiment, overrides(settings, seed), out, single=True)
@@ -26,4 +27,4 @@ def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str |
     if quiet:
         click.echo(folder)
     else:
-        print_result(result, folder)
+        print_result(asked_for(result), folder)

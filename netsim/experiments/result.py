@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from netsim.model import Workload
 
-__all__ = ["Result", "with_spec"]
+__all__ = ["Result", "asked_for", "with_spec"]
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,17 @@ class _Table:
 
 
 # Not in the class's body, where a dataclass would take them for defaults.
-for _name in ("coflows", "flows", "links", "decisions"):
+_TABLES = ("coflows", "flows", "links", "decisions")
+for _name in _TABLES:
     setattr(Result, _name, _Table(_name))
 
 
 def with_spec(result: Result, spec: Mapping[str, Any]) -> Result:
     """Return a result with another spec; unlike `dataclasses.replace`, it makes no data frames."""
     return Result(**(vars(result) | {"spec": spec}))
+
+
+def asked_for(result: Result) -> Result:
+    """Return a result without the tables that its experiment does not ask for, if it has one."""
+    asked = (result.spec or {}).get("record", _TABLES)
+    return Result(**(vars(result) | {name: None for name in _TABLES if name not in asked}))

@@ -26,7 +26,7 @@ from netsim.analysis.timeline import stream_timeline
 from netsim.errors import InputError, OutputError
 from netsim.experiments.csv_files import write_csv
 from netsim.experiments.recorded import Recorded, chunks_of, table_of
-from netsim.experiments.result import Result
+from netsim.experiments.result import Result, asked_for
 from netsim.model import Workload
 
 __all__ = ["check_writable", "load_result", "save_comparison", "save_result", "whole_folder"]
@@ -70,7 +70,7 @@ def save_result(result: Result, folder: str | Path, *, timeline: Workload | None
         If the folder cannot be written, or holds something else. Nothing is left behind.
     """
     with whole_folder(folder) as temporary:
-        _write_result(_asked_for(result), temporary)
+        _write_result(asked_for(result), temporary)
         if timeline is not None:
             stream_timeline(result, temporary / TRACE, timeline)
     return Path(folder)
@@ -102,16 +102,10 @@ def save_comparison(tables: Mapping[str, pd.DataFrame], results: Mapping[str, Re
         for label, result in results.items():
             path = _free(temporary, re.sub(r"[^\w.=+-]+", "-", label).strip("-.") or "run")
             path.mkdir()
-            _write_result(_asked_for(result), path)
+            _write_result(asked_for(result), path)
         for name, table in tables.items():
             _write_table(table, temporary / f"{name}.csv")
     return Path(folder)
-
-
-def _asked_for(result: Result) -> Result:
-    """Return a result without the tables that its experiment does not ask for."""
-    asked = ("jobs", *(result.spec or {}).get("record", TABLES))
-    return Result(**(vars(result) | {name: None for name in TABLES if name not in asked}))
 
 
 def _free(folder: Path, name: str) -> Path:
