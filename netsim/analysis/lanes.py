@@ -45,7 +45,7 @@ class JobSpans:
     coflows : DataFrame
         All that have completed.
     computations : list of Computation
-        All that are known.
+        Those of which there are spans, and some more.
     """
 
     spans: NDArray[np.void]
@@ -73,7 +73,11 @@ def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
     coflows = columns_of(result, "coflows", _COLUMNS)
     if coflows is None:
         raise InputError("coflows were not recorded; simulate with timeline=True")
-    computed = [] if workload is None else list(computations(result, workload))
+    # Of more coflows than may be shown, only what begins before the last of them counts.
+    valid = coflows["valid_s"].to_numpy()
+    latest = np.partition(valid, most)[most] if len(valid) > most else np.inf
+    computed = [] if workload is None else [
+        each for each in computations(result, workload) if each.start_s <= latest]
     spans = np.zeros(len(coflows) + len(computed), SPAN)
     sent, rest = spans[:len(coflows)], spans[len(coflows):]
     ids = result.jobs["job"].to_numpy()

@@ -167,7 +167,7 @@ class _Run:
     def __init__(self, network: Topology, workload: Workload, allocator: Allocator,
                  observe_interval: Quantity, seed: int, record: Sequence[str],
                  events: Sequence[CapacityEvent | Mapping[str, Any]], check: bool,
-                 beside: Sequence[str]) -> None:
+                 beside: Sequence[str] = ()) -> None:
         self.network, self.workload, self.allocator = network, workload, allocator
         self.seed = seed
         self.interval = parse_seconds(observe_interval, "observe_interval")

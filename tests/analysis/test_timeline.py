@@ -21,6 +21,7 @@ from netsim.analysis.computing import computations
 from netsim.analysis.nanoseconds import microseconds
 from netsim.errors import InputError, NetsimWarning, OutputError
 from netsim.experiments.result import Result
+from netsim.jobs.process import JobProcess
 
 NET = netsim.big_switch(16, "1Gbps")
 EVENTS = [{"at": "100ms", "link": "egress-3", "capacity": "100Mbps"},
@@ -140,7 +141,7 @@ def test_everything_is_in_its_place(allocator, interval) -> None:
 def test_counters_are_what_links_carried(allocator, record) -> None:
     """Never more than the capacity at the time, and bytes in all, to a nanosecond's worth."""
     result = run(allocator, record=record)
-    made = netsim.timeline(result, mixed())
+    made = netsim.timeline(result, mixed(), most_links=100)
     assert result.links is not None
     changes = 0
     for link, rows in result.links.groupby("link", observed=True):
@@ -226,6 +227,57 @@ def test_computation_fills_the_time_before_coflows(allocator, interval) -> None:
         for iteration in range(1, jobs.jobs[[j.id for j in jobs].index(job)].iterations):
             gap = found[job, iteration, first].start_s - sent[job, iteration - 1, last]["finish_s"]
             assert -1e-9 <= gap <= slack
+
+
+def dags(seed: int) -> Workload:
+    """Return jobs with stages of all kinds, that wait for each other as it comes."""
+    rng = np.random.default_rng(seed)
+
+    def flows() -> list[tuple[int, int, float]] | None:
+        kind = rng.integers(4)
+        return None if not kind else [
+            (int(rng.integers(8)), int(rng.integers(8, 16)), float(rng.integers(1e4, 1e6)))
+            for _ in range(3 * (kind > 1))]
+
+    def job(k: int) -> JobSpec:
+        stages = []
+        for count in range(rng.integers(2, 8)):
+            earlier = [stage.name for stage in stages]
+            after = [name for name in earlier if rng.random() < 0.4]
+            stages.append(Stage(
+                f"s{count}", flows(), 1e-3 * rng.integers(4), after,
+                [name for name in earlier if name not in after and rng.random() < 0.2],
+                release_s=float(rng.choice([0, 0.02]))))
+        return JobSpec(k, 1e-3 * rng.integers(50), int(rng.integers(1, 4)), stages,
+                       compute_s=float(rng.choice([0, 1e-3])), hosts=range(16))
+
+    return Workload([job(k) for k in range(6)], seed=seed)
+
+
+@pytest.mark.parametrize("interval", [0, "5ms"])
+def test_computation_is_what_jobs_did(interval, monkeypatch) -> None:
+    """All of it, but of lines, which have no process: when each began and ended."""
+    did: dict[tuple[int, int, str], tuple[float, float]] = {}
+    start = JobProcess._start
+
+    def noted(self: JobProcess, stage: int) -> None:
+        spec = self.graph.stages[stage]
+        begin = max(self.arrival_s + spec.release_s, self._env.now)
+        if spec.compute_s:
+            did[self.index, self.iteration, spec.name] = begin, begin + spec.compute_s
+        start(self, stage)
+
+    monkeypatch.setattr(JobProcess, "_start", noted)
+    count = 0
+    for seed in range(10):
+        did.clear()
+        result = run("sebf", dags(seed), observe_interval=interval)
+        found = {(each.job, each.iteration, each.stage): (each.start_s, each.end_s)
+                 for each in computations(result, dags(seed))}
+        assert {key: found.get(key) for key in did} == {
+            key: pytest.approx(times, abs=1e-12) for key, times in did.items()}
+        count += len(did)
+    assert count > 300
 
 
 def test_another_workload_is_refused() -> None:
@@ -339,7 +391,7 @@ def test_counters_that_alone_are_too_many(long) -> None:
         event for event in kind(whole, "C") if event["ts"] < end]
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 100])
+@pytest.mark.parametrize("chunk", [57, 1000])
 def test_in_parts_it_is_the_same(long, chunk, monkeypatch) -> None:
     result, jobs = long
     whole = netsim.timeline(result, jobs)
