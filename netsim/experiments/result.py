@@ -38,7 +38,8 @@ class Result:
     flows, links, decisions : DataFrame or None
         Where recorded: a row per flow; per link and interval of constant rates in which it
         carried bytes, with its capacity then, in bytes per second; per decision, with what
-        the policy inferred.
+        the policy inferred. Recorded for a timeline alone, they are coarser: see `timeline` of
+        `netsim.simulate`.
     run : mapping
         What identifies the run: allocator, network, workload, seed, version, platform;
         ``stopped_at_s``, when `until` stopped it (None if all jobs finished); its cost:

@@ -92,8 +92,9 @@ def simulate(network: Topology | str | Path,
     record : sequence of str
         Which tables to keep: jobs (always), coflows, flows, links, decisions.
     timeline : bool
-        Keep coflows, links and decisions too, for `netsim.write_timeline`. The run is the same to
-        the last bit: links that `record` does not name have mean rates from one event to the next.
+        Keep coflows, links and decisions too, for `netsim.write_timeline`, where `record` does
+        not name them. The run is the same to the last bit. To that end such links have mean rates
+        from one event to the next, and decisions are not told apart while an allocation stands.
     events : sequence of CapacityEvent or mapping
         Changes of link capacities: ``{"at": "5s", "link": "egress-3", "capacity": 0}``.
     check : bool
