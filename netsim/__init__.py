@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from netsim.analysis.bounds import LowerBounds, lower_bounds
     from netsim.analysis.coflows import by_class, classify_coflows
     from netsim.analysis.links import coflows_at_bottleneck, link_utilisation, share_at_bottleneck
+    from netsim.analysis.timeline import timeline, write_timeline
     from netsim.errors import (
         AllocationError,
+        FetchError,
         InputError,
         MissingExtraError,
         NetsimError,
@@ -77,9 +79,10 @@ _HOME = {
     "netsim.analysis.bounds": ("LowerBounds", "lower_bounds"),
     "netsim.analysis.coflows": ("by_class", "classify_coflows"),
     "netsim.analysis.links": ("coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck"),
-    "netsim.errors": ("AllocationError", "InputError", "MissingExtraError", "NetsimError",
-                      "NetsimWarning", "OutputError", "SpecError", "StalledError", "TraceError",
-                      "UnitError", "UnknownNameError"),
+    "netsim.analysis.timeline": ("timeline", "write_timeline"),
+    "netsim.errors": ("AllocationError", "FetchError", "InputError", "MissingExtraError",
+                      "NetsimError", "NetsimWarning", "OutputError", "SpecError", "StalledError",
+                      "TraceError", "UnitError", "UnknownNameError"),
     "netsim.experiments.compare": ("Comparison", "compare"),
     "netsim.experiments.files": ("load_experiment",),
     "netsim.experiments.folders": ("load_comparison",),

@@ -12,6 +12,7 @@ from typing import Any
 
 __all__ = [
     "AllocationError",
+    "FetchError",
     "InputError",
     "MissingExtraError",
     "NetsimError",
@@ -143,6 +144,10 @@ class MissingExtraError(NetsimError, ImportError):
 
 class OutputError(NetsimError, OSError):
     """A result that cannot be written."""
+
+
+class FetchError(NetsimError, OSError):
+    """A public trace that cannot be had from its source, or is not what it was there."""
 
 
 class NetsimWarning(_Placed, UserWarning):

@@ -14,6 +14,7 @@ import click
 
 from netsim._version import __version__
 from netsim.cli.compare import compare
+from netsim.cli.data import data
 from netsim.cli.init import init
 from netsim.cli.listing import listing
 from netsim.cli.plot import plot
@@ -70,5 +71,5 @@ def main() -> None:
         sys.path.append(os.getcwd())
 
 
-for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace):
+for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace, data):
     main.add_command(command)

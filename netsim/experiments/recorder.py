@@ -49,6 +49,10 @@ class Recorder:
         Gives coflows their ids.
     capacity : ndarray of float, shape (links,)
         Bytes per second that each link has at first.
+    beside : sequence of str
+        More of `RECORDS`, which must not change how the run goes. Links that are asked for only
+        here are not followed to the end of each flow: a row has their mean rate from one event
+        to the next. Nor are decisions where an answer stands.
 
     Attributes
     ----------
@@ -67,7 +71,7 @@ class Recorder:
     """
 
     def __init__(self, record: Sequence[str], jobs: int, numbers: CoflowNumbers,
-                 capacity: NDArray[np.float64]) -> None:
+                 capacity: NDArray[np.float64], beside: Sequence[str] = ()) -> None:
         for name in check_sequence(record, str, "record", "names"):
             if name not in RECORDS:
                 raise UnknownNameError("record", name, RECORDS)
@@ -78,7 +82,9 @@ class Recorder:
         self.start_s = np.full(jobs, np.nan)
         self.finish_s = np.full(jobs, np.nan)
         self._rows = {name: Rows(DTYPES[name]) for name in RECORDS
-                      if name in record and name != "jobs"}
+                      if name in (*record, *beside) and name != "jobs"}
+        self._follows_rates = "links" in record
+        self._follows_standing = not {"decisions", "links"}.isdisjoint(record)
         self._keeps_flows = "flows" in self._rows
         self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
         self._numbers = numbers
@@ -102,13 +108,18 @@ class Recorder:
 
     @property
     def follows_decisions(self) -> bool:
-        """Whether every decision is to be one of its own, even where one would stand."""
+        """Whether every decision is to be one of its own, even where jobs would take turns."""
         return not {"decisions", "links"}.isdisjoint(self._rows)
+
+    @property
+    def follows_standing(self) -> bool:
+        """Whether it is to be, even where an answer would stand."""
+        return self._follows_standing
 
     @property
     def follows_rates(self) -> bool:
         """Whether it needs intervals of constant rates."""
-        return "links" in self._rows
+        return self._follows_rates
 
     # --- what is noted at once: tuples, for a run may have millions of them ---------------
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["Result", "with_spec"]
+    from netsim.model import Workload
+
+__all__ = ["Result", "asked_for", "with_spec"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Result:
     flows, links, decisions : DataFrame or None
         Where recorded: a row per flow; per link and interval of constant rates in which it
         carried bytes, with its capacity then, in bytes per second; per decision, with what
-        the policy inferred.
+        the policy inferred. Recorded for a timeline alone, they are coarser: see `timeline` of
+        `netsim.simulate`.
     run : mapping
         What identifies the run: allocator, network, workload, seed, version, platform;
         ``stopped_at_s``, when `until` stopped it (None if all jobs finished); its cost:
@@ -93,8 +96,17 @@ class Result:
 
         return draw_picture(self, kind, "run", of)
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, *, timeline: Workload | None = None) -> Path:
         """Write the run to a folder, all of it or nothing; see `netsim.experiments.store`.
+
+        Of an experiment's result, the tables that the experiment asks for.
+
+        Parameters
+        ----------
+        folder : path-like
+            New, empty, or an earlier result.
+        timeline : Workload, optional
+            What was simulated: write ``trace.json`` as well, as `netsim.write_timeline` does.
 
         Raises
         ------
@@ -103,7 +115,7 @@ class Result:
         """
         from netsim.experiments.store import save_result
 
-        return save_result(self, folder)
+        return save_result(self, folder, timeline=timeline)
 
     def __repr__(self) -> str:
         done = int(self.jobs["finish_s"].notna().sum())
@@ -128,10 +140,17 @@ class _Table:
 
 
 # Not in the class's body, where a dataclass would take them for defaults.
-for _name in ("coflows", "flows", "links", "decisions"):
+_TABLES = ("coflows", "flows", "links", "decisions")
+for _name in _TABLES:
     setattr(Result, _name, _Table(_name))
 
 
 def with_spec(result: Result, spec: Mapping[str, Any]) -> Result:
     """Return a result with another spec; unlike `dataclasses.replace`, it makes no data frames."""
     return Result(**(vars(result) | {"spec": spec}))
+
+
+def asked_for(result: Result) -> Result:
+    """Return a result without the tables that its experiment does not ask for, if it has one."""
+    asked = (result.spec or {}).get("record", _TABLES)
+    return Result(**(vars(result) | {name: None for name in _TABLES if name not in asked}))

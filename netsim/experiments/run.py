@@ -13,7 +13,7 @@ from netsim.experiments.spec import Experiment
 __all__ = ["run", "run_experiment"]
 
 
-def run_experiment(experiment: Experiment | str | Path, *,
+def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = False,
                    progress: bool | Callable[[int, int], None] = False) -> Result:
     """Run an experiment under its allocator; `netsim.run`.
 
@@ -21,6 +21,8 @@ def run_experiment(experiment: Experiment | str | Path, *,
     ----------
     experiment : Experiment, str or path
         An experiment, or what `load_experiment` reads.
+    timeline : bool
+        As for `netsim.simulate`. What the experiment does not ask for is not saved either.
     progress : bool or callable
         As for `netsim.simulate`.
 
@@ -38,7 +40,8 @@ def run_experiment(experiment: Experiment | str | Path, *,
         experiment = load_experiment(experiment)
     alone = experiment.single()
     result = simulate(alone.network.built, alone.workload.built,
-                      allocator=alone.allocator.given, progress=progress, **alone.settings)
+                      allocator=alone.allocator.given, timeline=timeline, progress=progress,
+                      **alone.settings)
     return with_spec(result, alone.resolved())
 
 

@@ -38,6 +38,9 @@ __all__ = ["CapacityEvent", "as_network", "as_workload", "simulate"]
 
 _REPORT_EVERY = 4096
 
+#: What a timeline shows beside the jobs.
+TIMELINE = ("coflows", "links", "decisions")
+
 #: After all else at its instant, the fabric's decision included.
 _LAST = 3
 
@@ -65,7 +68,7 @@ def simulate(network: Topology | str | Path,
              workload: Workload | Sequence[JobSpec] | str | Path, *,
              allocator: str | Mapping[str, Any] | Allocator | type[Allocator] = "maxmin",
              observe_interval: Quantity = 0, seed: int = 0, until: Quantity | None = None,
-             record: Sequence[str] = ("jobs", "coflows"),
+             record: Sequence[str] = ("jobs", "coflows"), timeline: bool = False,
              events: Sequence[CapacityEvent | Mapping[str, Any]] = (), check: bool = True,
              progress: bool | Callable[[int, int], None] = False) -> Result:
     """Simulate a workload on a network.
@@ -88,6 +91,10 @@ def simulate(network: Topology | str | Path,
         Stop then, finished or not.
     record : sequence of str
         Which tables to keep: jobs (always), coflows, flows, links, decisions.
+    timeline : bool
+        Keep coflows, links and decisions too, for `netsim.write_timeline`, where `record` does
+        not name them. The run is the same to the last bit. To that end such links have mean rates
+        from one event to the next, and decisions are not told apart while an allocation stands.
     events : sequence of CapacityEvent or mapping
         Changes of link capacities: ``{"at": "5s", "link": "egress-3", "capacity": 0}``.
     check : bool
@@ -117,7 +124,7 @@ def simulate(network: Topology | str | Path,
     np.float64(3.0)
     """
     run = _Run(as_network(network), as_workload(workload, seed), make_allocator(allocator),
-               observe_interval, seed, record, events, check)
+               observe_interval, seed, record, events, check, TIMELINE if timeline else ())
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
     started = time.perf_counter()
     with show_progress(progress, run.numbers.total) as report:
@@ -160,7 +167,8 @@ class _Run:
 
     def __init__(self, network: Topology, workload: Workload, allocator: Allocator,
                  observe_interval: Quantity, seed: int, record: Sequence[str],
-                 events: Sequence[CapacityEvent | Mapping[str, Any]], check: bool) -> None:
+                 events: Sequence[CapacityEvent | Mapping[str, Any]], check: bool,
+                 beside: Sequence[str] = ()) -> None:
         self.network, self.workload, self.allocator = network, workload, allocator
         self.seed = seed
         self.interval = parse_seconds(observe_interval, "observe_interval")
@@ -171,7 +179,7 @@ class _Run:
                                "CapacityEvent or mappings")
         changes = [_resolve(event, network) for event in given]
         self.numbers = CoflowNumbers(workload)
-        self.recorder = Recorder(record, len(workload), self.numbers, network.capacity)
+        self.recorder = Recorder(record, len(workload), self.numbers, network.capacity, beside)
         self.steps = 0
         self.stopped_at_s: float | None = None
         self.env = simpy.Environment(0.0)

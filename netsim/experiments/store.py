@@ -22,10 +22,12 @@ import tomli_w
 
 from netsim._version import __version__
 from netsim.analysis.metrics import OF_RUN, summarise
+from netsim.analysis.timeline import stream_timeline
 from netsim.errors import InputError, OutputError
 from netsim.experiments.csv_files import write_csv
 from netsim.experiments.recorded import Recorded, chunks_of, table_of
-from netsim.experiments.result import Result
+from netsim.experiments.result import Result, asked_for
+from netsim.model import Workload
 
 __all__ = ["check_writable", "folder_names", "load_result", "naming", "read_spec",
            "save_comparison", "save_result", "whole_folder"]
@@ -37,23 +39,28 @@ _LARGE = TABLES[2:]
 #: Files that only finished results have, of a run and of a comparison.
 MARKS = ("summary.json", "comparison.csv")
 
+#: The timeline of a run.
+TRACE = "trace.json"
+
 #: What a folder of results may hold besides results: these and pictures.
-_OURS = re.compile(r"spec\.toml|summary\.json|(comparison|improvement)\.csv|"
+_OURS = re.compile(r"spec\.toml|(summary|trace)\.json|(comparison|improvement)\.csv|"
                    rf"({'|'.join(TABLES)})\.csv|.*\.(png|pdf|svg)")
 
 
-def save_result(result: Result, folder: str | Path) -> Path:
+def save_result(result: Result, folder: str | Path, *, timeline: Workload | None = None) -> Path:
     """Write a result to a folder, in place of the result that is there.
 
     The folder then holds ``summary.json`` (the summary, what identifies the run, and the
     columns of the tables), ``spec.toml`` if the result is of an experiment, and one ``.csv``
-    per table. Floats read back exactly.
+    per table; of an experiment's result, those that it asks for. Floats read back exactly.
 
     Parameters
     ----------
     result : Result
     folder : path-like
         New, empty, or an earlier result.
+    timeline : Workload, optional
+        What was simulated: write ``trace.json`` as well; see `netsim.write_timeline`.
 
     Returns
     -------
@@ -66,7 +73,9 @@ def save_result(result: Result, folder: str | Path) -> Path:
         If the folder cannot be written, or holds something else. Nothing is left behind.
     """
     with whole_folder(folder) as temporary:
-        _write_result(result, temporary)
+        _write_result(asked_for(result), temporary)
+        if timeline is not None:
+            stream_timeline(result, temporary / TRACE, timeline)
     return Path(folder)
 
 
@@ -96,7 +105,7 @@ def save_comparison(tables: Mapping[str, pd.DataFrame], results: Mapping[str, Re
         for name, result in zip(folder_names(results), results.values(), strict=True):
             path = temporary / name
             path.mkdir()
-            _write_result(result, path)
+            _write_result(asked_for(result), path)
         for name, table in tables.items():
             _write_table(table, temporary / f"{name}.csv")
     return Path(folder)

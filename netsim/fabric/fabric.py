@@ -90,6 +90,7 @@ class Fabric:
         self._observer = observer
         self._follows_rates = observer is not None and observer.follows_rates
         self._follows_decisions = observer is not None and observer.follows_decisions
+        self._follows_standing = observer is not None and observer.follows_standing
         self._submitted: list[Transfer] = []
         self._source = source
         self._more_to_come = source is not None
@@ -320,7 +321,7 @@ class Fabric:
         self._runs_ahead = allocation.rates is None and allocation.shares is None
         # Who watches decisions sees one at each event.
         self._stands = (allocation.stands and self._asks_at == math.inf
-                        and not (self._grid.interval or self._follows_decisions))
+                        and not (self._grid.interval or self._follows_standing))
         if self._service is not None:
             self._referee.shaped("service", self._service.order, len(view))
         elif self._runs_ahead and (wrong := weigh(self.table, allocation, view.flows)):
@@ -370,6 +371,7 @@ class Fabric:
                     self._moved_to, until, carried)
                 self.decisions += instants
                 self._expect()
+            self._tell_moved(now, carried)
             return
         if self.table.next_arrival > now:
             until = min(until, self.table.next_arrival)
@@ -379,5 +381,8 @@ class Fabric:
             self._moved_to, self._next, crossing = self.table.serve_until(
                 self._service, now, until, carried)
             self._revisit_at = min(self._asks_at, self._grid.due(crossing))
-        if self._observer is not None and self._moved_to > now:
-            self._observer.moved(now, self._moved_to, carried)
+        self._tell_moved(now, carried)
+
+    def _tell_moved(self, start: float, carried: NDArray[np.float64]) -> None:
+        if self._observer is not None and self._moved_to > start:
+            self._observer.moved(start, self._moved_to, carried)

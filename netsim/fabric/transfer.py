@@ -66,7 +66,10 @@ class Observer(Protocol):
     follows_rates : bool
         Whether `moved` must not span the end of a flow, so that rates are constant within.
     follows_decisions : bool
-        Whether it is to be told of every decision and movement, also where an answer stands.
+        Whether it is to be told of every decision and movement, also where jobs take turns.
+    follows_standing : bool
+        Whether also where an answer stands, as if the policy were asked anew. Then sums of bytes
+        are rounded otherwise.
     """
 
     @property
@@ -74,6 +77,9 @@ class Observer(Protocol):
 
     @property
     def follows_decisions(self) -> bool: ...
+
+    @property
+    def follows_standing(self) -> bool: ...
 
     def decided(self, now: float, fabric: Fabric, allocation: Allocation) -> None:
         """Take note of a decision."""

@@ -21,7 +21,7 @@ from netsim.model import JobSpec, Stage
 from netsim.network import Topology
 from netsim.streams import stream
 
-__all__ = ["JobPlan", "check_fits", "draw_stages", "ecmp_key", "place_randomly"]
+__all__ = ["JobPlan", "check_fits", "draw_stages", "ecmp_key", "place_randomly", "timed_stages"]
 
 
 class JobPlan:
@@ -55,11 +55,7 @@ class JobPlan:
         return self._draw(iteration) if self._fixed is None else self._fixed
 
     def _draw(self, *iteration: int) -> StageGraph:
-        spec, stages = self.spec, draw_stages(self.spec, self._seed, *iteration)
-        if spec.compute_s:
-            stages = tuple(stage if stage.after
-                           else replace(stage, compute_s=stage.compute_s + spec.compute_s)
-                           for stage in stages)
+        stages = timed_stages(self.spec, self._seed, *iteration)
         return StageGraph(stages, tuple(map(self._demand, stages)), Dag.of(stages))
 
     def _demand(self, stage: Stage) -> Demand | None:
@@ -117,6 +113,16 @@ def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
         raise InputError(f"{what} must be one stage or more, without a coflow_id, "
                          f"not {reprlib.repr(stages)}")
     return stages
+
+
+def timed_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
+    """Return what `draw_stages` does, with the job's own computation before the first stages."""
+    stages = draw_stages(spec, seed, *iteration)
+    if not spec.compute_s:
+        return stages
+    return tuple(stage if stage.after
+                 else replace(stage, compute_s=stage.compute_s + spec.compute_s)
+                 for stage in stages)
 
 
 def check_fits(spec: JobSpec, network: Topology) -> None:

@@ -10,22 +10,26 @@ from netsim.traces.instances import read_instances
 from netsim.traces.library import ready_made
 from netsim.traces.poisson import poisson_resample
 from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.traces.public import PUBLIC_TRACES, PublicTrace, fetch
 from netsim.traces.synthetic import synthetic, synthetic_rows
 from netsim.traces.tiresias import Construction, TiresiasRow, read_tiresias, write_tiresias
 from netsim.traces.writers import write_coflow_benchmark, write_instance
 
 __all__ = [
     "FORMATS",
+    "PUBLIC_TRACES",
     "WRITERS",
     "CoflowRow",
     "Construction",
     "Format",
     "Problem",
+    "PublicTrace",
     "TiresiasRow",
     "TraceProblemsError",
     "TraceReport",
     "check_trace",
     "convert",
+    "fetch",
     "poisson_resample",
     "read_coflow_benchmark",
     "read_instances",

@@ -96,6 +96,37 @@ def test_the_spec_of_a_result_runs_to_the_same_bytes(netsim, here) -> None:
         assert (here / "one" / name).read_bytes() == (here / "two" / name).read_bytes()
 
 
+@pytest.mark.parametrize("record", ['["coflows"]', '["decisions"]', "[]"])
+def test_a_timeline_is_beside_the_results_and_changes_none(netsim, here, record) -> None:
+    """But for what the run has cost."""
+    settings = ("run", "fig2.toml", "--set", "allocator=parrot", "--set", f"record={record}")
+    netsim(*settings, "--out", "plain")
+    done = netsim(*settings, "--out", "r", "--timeline")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert ("CCT        not recorded" in done.stdout) == ("coflows" not in record)
+    plain, files = ({path.name: path.read_bytes() for path in (here / name).iterdir()}
+                    for name in ("plain", "r"))
+    made = json.loads(files.pop("trace.json"))
+    assert [event["name"] for event in made["traceEvents"] if event["ph"] == "X"] == [
+        "c0", "c0", "c1", "c1"]
+    assert {event["ph"] for event in made["traceEvents"]} == {"M", "X", "C", "i"}
+    without_cost = dict.fromkeys(("simpy_events", "wall_s"))
+    one, other = (json.loads(each.pop("summary.json")) | without_cost for each in (plain, files))
+    assert one == other
+    assert files == plain
+    netsim(*settings, "--out", "r")
+    assert not (here / "r" / "trace.json").exists()
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_timeline_that_ends_early_is_warned_of(netsim, here, monkeypatch) -> None:
+    monkeypatch.setattr("netsim.analysis.timeline._FIXED", 200_000 - 20)
+    done = netsim("run", "fig2.toml", "--out", "r", "--quiet", "--timeline")
+    assert (done.exit_code, done.stdout) == (0, "r\n")
+    assert re.fullmatch(r"warning: the timeline ends at [\d.]+ s, for it would have too many "
+                        r"events; it has . of 4 coflows and . of 4 decisions\n", done.stderr)
+
+
 def test_no_ccts_where_coflows_are_not_recorded(netsim) -> None:
     assert "CCT        not recorded\n" in netsim("run", "fig2.toml", "--set",
                                                  "record=[]").stdout
@@ -188,6 +219,15 @@ def test_a_disk_that_fills_up_leaves_nothing(refused, monkeypatch) -> None:
 ])
 def test_allocators_that_are_wrong_are_named(refused, policies, policy, message) -> None:
     assert message in refused("run", "fig2.toml", "--set", f"allocator={policies}:{policy}")
+
+
+def test_a_timeline_that_cannot_be_written_leaves_nothing(refused, monkeypatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "stream_timeline", full)
+    assert re.match(r"runs/fig2-\w+: cannot be written: No space left on device",
+                    refused("run", "fig2.toml", "--timeline"))
 
 
 def test_ctrl_c_leaves_nothing(netsim, here, policies) -> None:

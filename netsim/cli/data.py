@@ -1,0 +1,41 @@
+"""``netsim data``."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["data"]
+
+
+@click.group()
+def data() -> None:
+    """List and fetch public traces, which are not part of netsim."""
+
+
+@data.command("list")
+def listing() -> None:
+    """List the public traces, with source, licence and digest."""
+    from netsim.traces.public import PUBLIC_TRACES
+
+    width = max(map(len, PUBLIC_TRACES))
+    for name, trace in PUBLIC_TRACES.items():
+        click.echo(f"{name:<{width}}  {trace.file}, {trace.summary}")
+        for label, value in (("source", trace.url), ("licence", trace.licence),
+                             ("sha256", trace.sha256)):
+            click.echo(f"{'':<{width}}  {label:<7}  {value}")
+
+
+@data.command()
+@click.argument("name")
+@click.option("--to", "folder", type=click.Path(), metavar="FOLDER",
+              help="Where the file goes; the user's cache by default.")
+@click.option("--from", "source", metavar="URL",
+              help="A mirror: a folder on the web that has the file, by the same name.")
+def fetch(name: str, folder: str | None, source: str | None) -> None:
+    """Download a public trace, unless it is there already, and print its path.
+
+    A file is taken only if it has the digest that netsim data list says. Needs the extra data.
+    """
+    from netsim.traces.public import fetch as fetched
+
+    click.echo(fetched(name, folder, source=source))
