@@ -33,7 +33,8 @@ def test_a_claim_is_measured_seed_by_seed():
     assert (row["mean"], row["least"], row["most"], row["seeds"]) == (1, 0.5, 1.5, 3)
     assert row["measured"] == "1 [0.5, 1.5]"
     assert row["verdict"] == "holds partly"
-    assert table_of_claims([claim(percent=True)], table())["measured"][0] == "100.0% [50.0%, 150.0%]"
+    shares = table_of_claims([claim(percent=True)], table())
+    assert shares["measured"][0] == "100.0% [50.0%, 150.0%]"
 
 
 @pytest.mark.parametrize(("holds", "partly", "verdict"), [
