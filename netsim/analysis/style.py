@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
@@ -44,6 +45,9 @@ _DECADES = (*(10.0**power for power in range(-9, 2)), 60.0, 600.0, 3600.0, 36000
             864000.0, 8640000.0)
 _BETWEEN = (*(digit * 10.0**power for power in range(-9, 1) for digit in (2, 5)), 20.0, 30.0,
             120.0, 300.0, 1200.0, 1800.0, 7200.0, 18000.0, 172800.0, 432000.0)
+
+#: Of an axis as wide as a column, what the label of a tick takes.
+_LABEL = 0.1
 
 
 def require_matplotlib() -> None:
@@ -221,11 +225,21 @@ def log_seconds(axis: Axis) -> None:
     low, high = sorted(axis.get_view_interval())
     within = [tick for tick in _DECADES if low <= tick <= high]
     if len(within) < 3:
-        within = sorted(tick for tick in (*_DECADES, *_BETWEEN) if low <= tick <= high)
+        within = _apart(sorted(tick for tick in (*_DECADES, *_BETWEEN) if low <= tick <= high),
+                        math.log(high / low) * _LABEL)
     if len(within) < 2:
         within = [tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high]
     axis.set_minor_locator(NullLocator())
     axis.set_ticks(within, [duration(tick) for tick in within])
+
+
+def _apart(ticks: Sequence[float], least: float) -> list[float]:
+    """Return those whose logarithms are as far from the last one's as labels need."""
+    kept: list[float] = []
+    for tick in ticks:
+        if not kept or math.log(tick / kept[-1]) >= least:
+            kept.append(tick)
+    return kept
 
 
 def log_values(axis: Axis) -> None:
