@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
 
-__all__ = ["ROUNDED", "heap_of", "lowest_of", "next_of", "sooner"]
+__all__ = ["ROUNDED", "heap_of", "lowest_of", "next_of", "release_all", "sooner"]
 
 #: Relative: what rounding may do to a level.
 ROUNDED = 1e-11
@@ -90,6 +90,14 @@ def _sift(levels, live, at, count):
         levels[at], live[at] = levels[below], live[below]
         at = below
     levels[at], live[at] = level, link
+
+
+@in_place
+def release_all(weights, yets, lefts, level):
+    """Take the flows of a full link off all others: the compiler takes several at a time."""
+    for m in range(len(weights)):
+        yets[m] -= weights[m]
+        lefts[m] -= weights[m] * level
 
 
 @in_place

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
-from netsim.fabric.kernels.filling import ROUNDED, heap_of, lowest_of, next_of
+from netsim.fabric.kernels.filling import ROUNDED, heap_of, lowest_of, next_of, release_all
 
 __all__ = ["fill", "see_room"]
 
@@ -81,15 +81,20 @@ def _freeze(order, search, slots, link, filling, members, left):
             return -1.0
         lowest = max(lowest, now)
         speed += yet[s] * lowest
-        if others.shape[1] == 1:
+        slot = slots[s]
+        if slot.begin >= 0:
+            stop_at = slot.begin + slot.stop - slot.first
+            release_all(share[slot.first:slot.stop], yet[slot.begin:stop_at],
+                        free[slot.begin:stop_at], lowest)
+        elif others.shape[1] == 1:
             # Those frozen already need no test: of their other slot, which is full, no more is
             # read. Unsigned: a place that may be negative costs a check each time.
-            for m in range(np.uint64(slots[s].first), np.uint64(slots[s].stop)):
+            for m in range(np.uint64(slot.first), np.uint64(slot.stop)):
                 other = others[m, 0]
                 yet[other] -= share[m]
                 free[other] -= share[m] * lowest
         else:
-            _release(slots[s], share, others, yet, free, level, lowest)
+            _release(slot, share, others, yet, free, level, lowest)
         level[s] = lowest
     if not search:
         for s in order:

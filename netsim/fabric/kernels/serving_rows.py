@@ -10,10 +10,15 @@ from netsim.fabric.records import DUST, ROUNDINGS
 __all__ = ["copy_rows", "resume", "strike", "write_back"]
 
 #: A link of a group: it has ``load`` bytes to send, which were ``known`` when last added up, at
-#: ``used`` bytes per second, ``held`` of them within its queue's share. ``open`` of its flows
-#: ``members[first:stop]`` have not ended.
+#: ``used`` bytes per second, ``held`` of them within its queue's share. ``open`` of its flows have
+#: not ended. Its ``members[first:stop]`` are these, or, where their other slots lie close together,
+#: all slots from ``begin`` on, whether it has a flow in common with them or not; else that is -1.
 _SLOT = np.dtype([("load", "f8"), ("known", "f8"), ("used", "f8"), ("held", "f8"),
-                  ("first", "i4"), ("stop", "i4"), ("open", "i4")], align=True)
+                  ("first", "i4"), ("stop", "i4"), ("open", "i4"), ("begin", "i4")], align=True)
+
+#: Slots lie close together if there are at most so many times as many as flows. Slot by slot the
+#: compiler takes several at a time.
+_CLOSE = 4
 
 #: A coflow, in service order. Where its flows, slots and runs begin, and their numbers; its
 #: ``row``, or -1; the bytes that it has left, how fast it sends them, how fast within its queue's
@@ -56,8 +61,8 @@ def copy_rows(coflows, flows, hops, loads, rule):
         was not, 0 if it has no room; what is yet to be frozen of what flows want, and left for it,
         while it fills; each group's slots in the order in which they were full last.
     members : tuple of ndarray
-        Of the flows on each slot, one slot after the other: 1, or 0 for those that have ended;
-        the other slots that each crosses.
+        Of the flows on each slot, one slot after the other: how many have not ended at this
+        place; the other slots that they cross.
     places : tuple of ndarray of int, shape (coflows,)
         The key of each coflow in the order, and where its row is.
     """
@@ -159,34 +164,64 @@ def _runs(groups, path, nowhere):
 
 @compiled
 def _members(slots, path, fillings):
-    """Return the flows' places on their slots; by place that they count, and their other slots."""
+    """Return the places of the flows on their slots, how many are at each, and other slots."""
     count, longest = path.shape
     nowhere = len(slots) - 1
-    # Unsigned: a place in an array that may be negative costs a check each time.
-    place = np.zeros(nowhere + 2, np.uint32)
-    for i in range(count):
-        for h in range(longest):
-            place[path[i, h] + 1] += 1
-    place = np.cumsum(place).astype(np.uint32)
-    for s in range(nowhere):
-        slots[s].first, slots[s].stop = place[s], place[s + 1]
-        slots[s].open = slots[s].stop - slots[s].first
-    share = np.empty(count * longest)
-    others = np.empty((count * longest, max(longest - 1, 1)), np.uint32)
+    others = np.empty((_lay_out(slots, path), max(longest - 1, 1)), np.uint32)
     if longest == 1:
         others[:] = nowhere
-    spot = np.empty((count, longest), np.uint32)
+    for s in range(nowhere):
+        if slots[s].begin >= 0:
+            others[slots[s].first:slots[s].stop, 0] = np.arange(
+                slots[s].begin, slots[s].begin + slots[s].stop - slots[s].first)
+    share = np.zeros(len(others))
+    spot = np.zeros((count, longest), np.uint32)
+    place = slots["first"].copy()
     for i in range(count):
         for h in range(longest):
-            m = place[path[i, h]]
-            place[path[i, h]] = m + np.uint32(1)
+            s = path[i, h]
+            if s == nowhere:
+                continue
+            if slots[s].begin >= 0:
+                m = slots[s].first + path[i, 1 - h] - slots[s].begin
+            else:
+                m = place[s]
+                place[s] += 1
+                for g in range(longest - 1):
+                    others[m, g] = path[i, g + (g >= h)]
             spot[i, h] = m
-            share[m] = 1.0
-            for g in range(longest - 1):
-                others[m, g] = path[i, g + (g >= h)]
+            share[m] += 1.0
     for wants, _, _, _, _, _ in fillings:
         _want_alone(wants, path)
     return spot, (share, others)
+
+
+@compiled
+def _lay_out(slots, path):
+    """Find out where each slot's members are to stand; return how many there are in all."""
+    count, longest = path.shape
+    low = np.full(len(slots), len(slots), np.uint32)
+    high = np.zeros(len(slots), np.uint32)
+    for i in range(count):
+        for h in range(longest):
+            s = path[i, h]
+            slots[s].open += 1
+            if longest == 2:
+                low[s] = min(low[s], path[i, 1 - h])
+                high[s] = max(high[s], path[i, 1 - h])
+    places = 0
+    for s in range(len(slots) - 1):
+        slot = slots[s]
+        slot.first = places
+        slot.begin = -1
+        width = np.int64(high[s]) - np.int64(low[s]) + 1
+        if longest == 2 and 0 < width <= _CLOSE * slot.open:
+            slot.begin = low[s]
+            places += width
+        else:
+            places += slot.open
+        slot.stop = places
+    return places
 
 
 @in_place
@@ -247,7 +282,7 @@ def strike(groups, slots, senders, path, spot, fillings, members, i):
         if s == len(slots) - 1:
             continue
         slots[s].open -= 1
-        members[0][spot[i, h]] = 0.0
+        members[0][spot[i, h]] -= 1.0
         for wants, room, _, _, _, _ in fillings:
             free = True
             for g in range(longest):
