@@ -17,6 +17,13 @@ import numpy as np
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.serving_fill import fill, see_room
 from netsim.fabric.kernels.serving_rows import copy_rows, strike, write_back
+from netsim.fabric.kernels.serving_stretch import (
+    begin,
+    ends,
+    let_pass_over,
+    settle,
+    soonest_of,
+)
 from netsim.fabric.kernels.serving_time import (
     advance,
     crossing_in,
@@ -86,31 +93,54 @@ def serve_while_crowded(copy, gone, coflows, flows, capacity, rule, now, until, 
     thinned : bool
         Whether it has stopped for that, and there is more to do on a new copy.
     """
-    groups, slots, runs, link, senders, path, spot, fillings, members, (_, rows) = copy
+    groups, slots, runs, link, senders, path, spot, fillings, members, past, (_, rows) = copy
     left, rate, floor, place, index = senders
+    _, first, rest, _, _, _ = rule
+    holds = first == QUEUES
     turn = _turn(rows, rule)
+    begin(groups, runs, left, floor)
     completed = False
     while 5 * gone <= len(left) and not completed:
-        _serve(turn, groups, slots, runs, link, senders, path, fillings, members, capacity, rule)
-        dt = soonest(left, rate, runs)
+        _serve(turn, groups, slots, runs, link, senders, path, fillings, members, past, capacity,
+               rule)
+        if rest == GREEDY:
+            dt = soonest(left, rate, runs)
+        else:
+            dt = soonest_of(groups, runs, left, floor, path, fillings, past, holds)
         crossing = crossing_in(groups)
         mark_started(coflows, groups, now)
         if now + dt >= until or crossing <= dt:
+            if rest != GREEDY:
+                _settle_all(groups, runs, senders, path, fillings, past, first, rest)
             write_back(coflows, flows, runs, senders, rows, now)
             return now, now + dt, now + crossing, False
         now += dt
         let_pass(groups, slots, link, dt, carried)
+        if rest != GREEDY:
+            let_pass_over(groups, runs, left, floor, path, fillings, past, holds, dt)
         for r in range(len(runs)):
-            if runs[r].busy and advance(left, rate, floor, runs[r], dt):
-                for i in range(runs[r].first, runs[r].stop):
+            run = runs[r]
+            if run.busy and (advance(left, rate, floor, run, dt) if rest == GREEDY else
+                             ends(run, groups[run.group], left, floor, path, past, holds)):
+                for i in range(run.first, run.stop):
                     if left[i] <= floor[i]:
                         gone += 1
                         strike(groups, slots, senders, path, spot, fillings, members, i)
                         completed |= end(coflows[rows[place[i]]], flows[index[i]], now)
+    for k in range(len(groups)):
+        settle(groups[k], runs, left, floor, path, past, holds)
     for r in range(len(runs)):
         runs[r].busy = 0
     write_back(coflows, flows, runs, senders, rows, now)
     return now, now, np.inf, not completed
+
+
+@in_place
+def _settle_all(groups, runs, senders, path, fillings, past, first, rest):
+    """Bring bytes and rates of all flows up to date."""
+    for k in range(len(groups)):
+        settle(groups[k], runs, senders[0], senders[2], path, past, first == QUEUES)
+        _set_rates(groups[k], runs, senders, path, fillings, first, rest)
 
 
 @compiled
@@ -128,7 +158,8 @@ def _turn(rows, rule):
 
 
 @compiled
-def _serve(turn, groups, slots, runs, link, senders, path, fillings, members, capacity, rule):
+def _serve(turn, groups, slots, runs, link, senders, path, fillings, members, past, capacity,
+           rule):
     """Give every flow its rate."""
     _, first, rest, _, parts, _ = rule
     dust = DUST * capacity
@@ -140,7 +171,7 @@ def _serve(turn, groups, slots, runs, link, senders, path, fillings, members, ca
         slots[s].used = slots[s].held
     if first == MADD:
         for k in turn:
-            _madd(groups[k], slots, link, senders, path, dust, left)
+            _madd(groups[k], slots, runs, link, senders, path, past, dust, left)
     elif first == QUEUES:
         left[:] = 0.0
         n = 0
@@ -154,9 +185,11 @@ def _serve(turn, groups, slots, runs, link, senders, path, fillings, members, ca
             group.gains = fill(group, slots, link, dust, fillings[1], members, left)
         elif rest == GREEDY:
             see_room(group, link, dust, slots, fillings[1], members, left)
-        if not stays or group.gains:
+        if rest != GREEDY:
+            if not stays or group.gains:
+                _set_pace(group, runs, fillings, first)
+        else:
             _set_rates(group, runs, senders, path, fillings, first, rest)
-        if rest == GREEDY:
             _greedy(group, slots, runs, link, senders, path, fillings[1], dust, left)
 
 
@@ -180,11 +213,13 @@ def _serve_queue(n, turn, groups, slots, link, dust, filling, members, capacity,
         group.anew = anew
         if anew:
             group.thinner = 0
+            group.renewed = 1
             group.speed = 0.0
             for s in range(group.slot, group.slot + group.slots):
                 slots[s].used = 0.0
             fill(group, slots, link, dust, filling, members, share)
             group.held = group.speed
+            group.held_top = group.top
             for s in range(group.slot, group.slot + group.slots):
                 slots[s].held = slots[s].used
         else:
@@ -196,7 +231,7 @@ def _serve_queue(n, turn, groups, slots, link, dust, filling, members, capacity,
 
 
 @in_place
-def _madd(group, slots, link, senders, path, dust, left):
+def _madd(group, slots, runs, link, senders, path, past, dust, left):
     """Let a coflow end all its flows at once on what is left, or none where a link is full."""
     gamma = 0.0
     stale = False
@@ -207,6 +242,7 @@ def _madd(group, slots, link, senders, path, dust, left):
                 return
             stale |= slot.load <= slot.known / 2
     if stale:
+        settle(group, runs, senders[0], senders[2], path, past, False)
         _add_up(group, slots, senders[0], path)
     for s in range(group.slot, group.slot + group.slots):
         if slots[s].open > 0:
@@ -231,6 +267,20 @@ def _add_up(group, slots, remaining, path):
             slots[path[i, h]].load += remaining[i]
     for s in range(group.slot, group.slot + group.slots):
         slots[s].known = slots[s].load
+
+
+@in_place
+def _set_pace(group, runs, fillings, first):
+    """Note how fast the flows of each run are at most; see `serving_stretch`."""
+    (held, held_room, held_level, _, _, _), (wants, room, level, _, _, _) = fillings
+    for r in range(group.run, group.run + group.runs):
+        run = runs[r]
+        run.most = 0.0
+        if first == QUEUES and held_room[run.slot] and held[run.slot] > 0.0:
+            run.most += min(held_level[run.slot], group.held_top)
+        if room[run.slot] and wants[run.slot] > 0.0:
+            run.most += min(level[run.slot], group.top)
+        run.busy = run.least < np.inf and (run.most > 0.0 or group.gamma > 0.0)
 
 
 @in_place

@@ -36,9 +36,9 @@ def fill(group, slots, link, dust, filling, members, left):
     if lives == 0:
         return False
     live = live[:lives]
-    speed = _freeze(live, False, slots, link, filling, members, left)
+    speed = _freeze(live, False, group, slots, link, filling, members, left)
     if speed < 0.0:
-        speed = _freeze(live.copy(), True, slots, link, filling, members, left)
+        speed = _freeze(live.copy(), True, group, slots, link, filling, members, left)
         live = live[np.argsort(level[live])]
     group.speed += speed
     for k in range(lives):
@@ -51,7 +51,7 @@ def fill(group, slots, link, dust, filling, members, left):
 
 
 @compiled
-def _freeze(order, search, slots, link, filling, members, left):
+def _freeze(order, search, group, slots, link, filling, members, left):
     """Freeze slots, in about this order or searching; return the sum of flows' rates.
 
     -1 if the order proves wrong.
@@ -100,6 +100,7 @@ def _freeze(order, search, slots, link, filling, members, left):
         for s in order:
             if level[s] == np.inf and free[s] < -ROUNDED * left[link[s]]:
                 return -1.0
+    group.top = lowest
     return speed
 
 

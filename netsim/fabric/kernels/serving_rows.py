@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels.serving_stretch import memory
 from netsim.fabric.records import DUST, ROUNDINGS
 
 __all__ = ["copy_rows", "resume", "strike", "write_back"]
@@ -24,16 +25,25 @@ _CLOSE = 4
 #: ``row``, or -1; the bytes that it has left, how fast it sends them, how fast within its queue's
 #: share, how few it may have left before it is to stop; its ``gamma`` where it is served by MADD,
 #: else 0; whether it is ``thinner`` than when it got its queue's share. In the last step, whether
-#: it got that ``anew``, and whether it ``gains`` of the rest.
+#: it got that ``anew``, and whether it ``gains`` of the rest. The highest levels within its
+#: queue's share and of the rest, ``held_top`` and ``top``. How many ``steps`` of it are remembered,
+#: how many seconds these are on its ``clock``, how many ``shares`` of its queue it has had
+#: meanwhile, and whether what it has now is a ``renewed`` one and not among these.
 _GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
                    ("run", "i8"), ("runs", "i8"), ("left", "f8"), ("speed", "f8"),
                    ("held", "f8"), ("limit", "f8"), ("gamma", "f8"), ("row", "i8"),
-                   ("queue", "i8"), ("thinner", "i4"), ("anew", "i4"), ("gains", "i4")],
-                  align=True)
+                   ("queue", "i8"), ("thinner", "i4"), ("anew", "i4"), ("gains", "i4"),
+                   ("held_top", "f8"), ("top", "f8"), ("clock", "f8"), ("steps", "i4"),
+                   ("shares", "i4"), ("renewed", "i4")], align=True)
 
 #: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have one last
-#: ``slot``; ``busy`` if some of them may have a rate.
-_RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4")], align=True)
+#: ``slot``; ``busy`` if some of them may have a rate. Its ``group``; how many of the group's steps
+#: they have ``caught`` up with, ``since`` when on its clock, in which ``share``; what each has left
+#: at least, the ``most`` that it gets besides MADD's, and the most bytes at which one of them has
+#: ended, its ``floor``.
+_RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4"),
+                 ("group", "i4"), ("caught", "i4"), ("share", "i8"), ("since", "f8"),
+                 ("least", "f8"), ("most", "f8"), ("floor", "f8")], align=True)
 
 
 @compiled
@@ -63,6 +73,8 @@ def copy_rows(coflows, flows, hops, loads, rule):
     members : tuple of ndarray
         Of the flows on each slot, one slot after the other: how many have not ended at this
         place; the other slots that they cross.
+    past : tuple
+        See `serving_stretch.memory`.
     places : tuple of ndarray of int, shape (coflows,)
         The key of each coflow in the order, and where its row is.
     """
@@ -102,7 +114,8 @@ def copy_rows(coflows, flows, hops, loads, rule):
     runs = _runs(groups, path, nowhere)
     senders = (left, np.zeros(count), floor, place, index)
     places = (coflows["key"][order], order.copy())
-    return groups, slots, runs, link, senders, path, spot, fillings, members, places
+    past = memory(groups, slots)
+    return groups, slots, runs, link, senders, path, spot, fillings, members, past, places
 
 
 @compiled
@@ -156,6 +169,7 @@ def _runs(groups, path, nowhere):
                 before = path[i, h]
                 runs[found].first = i
                 runs[found].slot = before
+                runs[found].group = k
                 found += 1
             runs[found - 1].stop = i + 1
         group.runs = found - group.run
@@ -243,7 +257,7 @@ def resume(copy, coflows, flows, rule):
         How many of its flows have ended.
     """
     _, _, _, queue, _, limit = rule
-    groups, slots, runs, _, senders, path, spot, fillings, members, (keys, rows) = copy
+    groups, slots, runs, _, senders, path, spot, fillings, members, _, (keys, rows) = copy
     left, _, _, place, index = senders
     now_at = np.searchsorted(coflows["key"].copy(), keys)
     for k in range(len(keys)):
