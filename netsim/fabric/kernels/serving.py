@@ -164,6 +164,7 @@ def _serve(turn, groups, slots, runs, link, senders, path, fillings, members, pa
     _, first, rest, _, parts, _ = rule
     dust = DUST * capacity
     left = capacity.copy()
+    desk = _desk(groups)
     for k in turn:
         groups[k].speed = groups[k].held
         groups[k].gamma = 0.0
@@ -177,12 +178,12 @@ def _serve(turn, groups, slots, runs, link, senders, path, fillings, members, pa
         n = 0
         while n < len(turn):
             n = _serve_queue(n, turn, groups, slots, link, dust, fillings[0], members, capacity,
-                             parts, left)
+                             parts, left, desk)
     for k in turn:
         group = groups[k]
         stays = first == QUEUES and rest != GREEDY and not (group.anew or group.gains)
         if rest == MAXMIN:
-            group.gains = fill(group, slots, link, dust, fillings[1], members, left)
+            group.gains = fill(group, slots, link, dust, fillings[1], members, left, desk)
         elif rest == GREEDY:
             see_room(group, link, dust, slots, fillings[1], members, left)
         if rest != GREEDY:
@@ -194,7 +195,16 @@ def _serve(turn, groups, slots, runs, link, senders, path, fillings, members, pa
 
 
 @compiled
-def _serve_queue(n, turn, groups, slots, link, dust, filling, members, capacity, parts, left):
+def _desk(groups):
+    """Return room for the slots of a group that is filled: their order, places, heap, levels."""
+    most = groups["slots"].max()
+    return (np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
+            np.empty(most))
+
+
+@compiled
+def _serve_queue(n, turn, groups, slots, link, dust, filling, members, capacity, parts, left,
+                 desk):
     """Fill the queue whose first coflow is the n-th within its share, and pool what it leaves.
 
     What a coflow gets there changes only once a flow of its own, or of one before it, has ended.
@@ -217,7 +227,7 @@ def _serve_queue(n, turn, groups, slots, link, dust, filling, members, capacity,
             group.speed = 0.0
             for s in range(group.slot, group.slot + group.slots):
                 slots[s].used = 0.0
-            fill(group, slots, link, dust, filling, members, share)
+            fill(group, slots, link, dust, filling, members, share, desk)
             group.held = group.speed
             group.held_top = group.top
             for s in range(group.slot, group.slot + group.slots):

@@ -81,21 +81,16 @@ def copy_rows(coflows, flows, hops, loads, rule):
     order = rule[0]
     groups = _groups(coflows, rule)
     count = groups[-1].flow + groups[-1].flows
-    nowhere = groups[-1].slot + groups[-1].slots
-    link = np.zeros(nowhere + 1, np.uint32)
     left, floor = np.empty(count), np.empty(count)
     place = np.empty(count, np.int32)
     index = np.empty(count, np.int64)
     longest = 1
     for c in order:
         longest = max(longest, coflows[c].crosses)
-    path = np.empty((count, longest), np.uint32)
+    path = np.full((count, longest), len(loads), np.uint32)
     i = 0
     for k in range(len(order)):
         row = coflows[order[k]]
-        group = groups[k]
-        for s in range(row.loads):
-            link[group.slot + s] = loads[row.load + s].link
         for f in range(row.flow, row.flow + row.flows):
             flow = flows[f]
             if flow.remaining <= 0.0:
@@ -104,10 +99,12 @@ def copy_rows(coflows, flows, hops, loads, rule):
             floor[i] = DUST * flow.size
             place[i] = k
             index[i] = f
-            group.left += flow.remaining
-            for h in range(longest):
-                path[i, h] = group.slot + hops[flow.hop + h].slot if h < flow.hops else nowhere
+            groups[k].left += flow.remaining
+            for h in range(flow.hops):
+                path[i, h] = row.load + hops[flow.hop + h].slot
             i += 1
+    link = _number(coflows, loads, order, groups, path)
+    nowhere = len(link) - 1
     slots = np.zeros(nowhere + 1, _SLOT)
     fillings = (_filling(nowhere), _filling(nowhere))
     spot, members = _members(slots, path, fillings)
@@ -120,11 +117,10 @@ def copy_rows(coflows, flows, hops, loads, rule):
 
 @compiled
 def _groups(coflows, rule):
-    """Return the groups in service order, without flows' bytes and runs."""
+    """Return the groups in service order, without flows' bytes, slots and runs."""
     order, _, _, queue, _, limit = rule
     groups = np.zeros(len(order), _GROUP)
     flows = 0
-    slots = 0
     for k in range(len(order)):
         row = coflows[order[k]]
         group = groups[k]
@@ -133,13 +129,35 @@ def _groups(coflows, rule):
         # A few roundings late, so that what is left says by then that it has been reached.
         group.limit = row.total * (1.0 - ROUNDINGS) - limit[order[k]]
         group.flow = flows
-        group.slot = slots
         group.flows = row.open
-        group.slots = row.loads
         group.thinner = 1
         flows += row.open
-        slots += row.loads
     return groups
+
+
+@compiled
+def _number(coflows, loads, order, groups, path):
+    """Number the slots that flows cross, in paths of loads; return their links."""
+    number = np.zeros(len(loads) + 1, np.uint32)
+    for i in range(len(path)):
+        for h in range(path.shape[1]):
+            number[path[i, h]] = 1
+    link = np.zeros(len(loads) + 1, np.uint32)
+    found = 0
+    for k in range(len(order)):
+        row = coflows[order[k]]
+        groups[k].slot = found
+        for s in range(row.load, row.load + row.loads):
+            if number[s]:
+                link[found] = loads[s].link
+                number[s] = found
+                found += 1
+        groups[k].slots = found - groups[k].slot
+    number[len(loads)] = found
+    for i in range(len(path)):
+        for h in range(path.shape[1]):
+            path[i, h] = number[path[i, h]]
+    return link[:found + 1].copy()
 
 
 @compiled
