@@ -16,7 +16,7 @@ __all__ = ["fill", "see_room"]
 
 
 @in_place
-def fill(group, slots, link, dust, filling, members, left, desk):
+def fill(group, slots, link, used, dust, filling, members, left, desk):
     """Let the flows of a group share what is left max-min fairly; return whether any does.
 
     The order in which slots were full last time is tried first: it is right if levels never fall
@@ -43,7 +43,7 @@ def fill(group, slots, link, dust, filling, members, left, desk):
         s = live[k]
         turn[spot[k]] = s
         rest = 0.0 if level[s] < np.inf else max(free[s], 0.0)
-        slots[s].used += left[link[s]] - rest
+        used[s] += left[link[s]] - rest
         left[link[s]] = rest
     return True
 

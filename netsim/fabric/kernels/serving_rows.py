@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
-from netsim.fabric.kernels.serving_stretch import memory
+from netsim.fabric.kernels.serving_stretch import begin, memory
 from netsim.fabric.records import DUST, ROUNDINGS
 
 __all__ = ["copy_rows", "resume", "strike", "write_back"]
 
-#: A link of a group: it has ``load`` bytes to send, which were ``known`` when last added up, at
-#: ``used`` bytes per second, ``held`` of them within its queue's share. ``open`` of its flows have
-#: not ended. Its ``members[first:stop]`` are these, or, where their other slots lie close together,
-#: all slots from ``begin`` on, whether it has a flow in common with them or not; else that is -1.
-_SLOT = np.dtype([("load", "f8"), ("known", "f8"), ("used", "f8"), ("held", "f8"),
-                  ("first", "i4"), ("stop", "i4"), ("open", "i4"), ("begin", "i4")], align=True)
+#: A link of a group. ``open`` of its flows have not ended, with ``known`` bytes when these were last
+#: added up. Its ``members[first:stop]`` are these flows, or, where their other slots lie close
+#: together, all slots from ``begin`` on, whether it has a flow in common with them or not; else
+#: that is -1.
+_SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"),
+                  ("begin", "i4")], align=True)
 
 #: Slots lie close together if there are at most so many times as many as flows. Slot by slot the
 #: compiler takes several at a time.
@@ -37,13 +37,13 @@ _GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i
                    ("shares", "i4"), ("renewed", "i4")], align=True)
 
 #: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have one last
-#: ``slot``; ``busy`` if some of them may have a rate. Its ``group``; how many of the group's steps
-#: they have ``caught`` up with, ``since`` when on its clock, in which ``share``; what each has left
-#: at least, the ``most`` that it gets besides MADD's, and the most bytes at which one of them has
-#: ended, its ``floor``.
+#: ``slot``; ``busy`` if some of them may have a rate, ``idle`` if none has had one since the rows
+#: were read, and these say so. Its ``group``; how many of the group's steps they have ``caught`` up
+#: with, ``since`` when on its clock, in which ``share``; what each has left at least, the ``most``
+#: that it gets besides MADD's, and the most bytes at which one of them has ended, its ``floor``.
 _RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4"),
-                 ("group", "i4"), ("caught", "i4"), ("share", "i8"), ("since", "f8"),
-                 ("least", "f8"), ("most", "f8"), ("floor", "f8")], align=True)
+                 ("group", "i4"), ("caught", "i4"), ("share", "i4"), ("idle", "i4"),
+                 ("since", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")], align=True)
 
 
 @compiled
@@ -60,6 +60,9 @@ def copy_rows(coflows, flows, hops, loads, rule):
     groups, slots, runs : ndarray of _GROUP, _SLOT, _RUN
         The last slot is no link: it fills up the paths of flows that cross fewer than others.
     link : ndarray of int, shape (slots,)
+    traffic : tuple of ndarray of float, shape (slots,)
+        Of each slot: the bytes that it has to send, how fast it sends them, and how much of that
+        is within its queue's share.
     senders : tuple of ndarray
         Per flow: bytes left, rate, bytes at which it has ended, place of its coflow in the
         order, position in `flows`.
@@ -112,7 +115,10 @@ def copy_rows(coflows, flows, hops, loads, rule):
     senders = (left, np.zeros(count), floor, place, index)
     places = (coflows["key"][order], order.copy())
     past = memory(groups, slots)
-    return groups, slots, runs, link, senders, path, spot, fillings, members, past, places
+    traffic = (np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1))
+    begin(groups, runs, left, floor)
+    return (groups, slots, runs, link, traffic, senders, path, spot, fillings, members, past,
+            places)
 
 
 @compiled
@@ -275,8 +281,9 @@ def resume(copy, coflows, flows, rule):
         How many of its flows have ended.
     """
     _, _, _, queue, _, limit = rule
-    groups, slots, runs, _, senders, path, spot, fillings, members, _, (keys, rows) = copy
-    left, _, _, place, index = senders
+    (groups, slots, runs, _, traffic, senders, path, spot, fillings, members, _,
+     (keys, rows)) = copy
+    left, _, floor, _, index = senders
     now_at = np.searchsorted(coflows["key"].copy(), keys)
     for k in range(len(keys)):
         there = now_at[k] < len(coflows) and coflows[now_at[k]].key == keys[k]
@@ -288,19 +295,24 @@ def resume(copy, coflows, flows, rule):
         if there:
             group.queue = queue[group.row]
             group.limit = coflows[group.row].total * (1.0 - ROUNDINGS) - limit[group.row]
-    for s in range(len(slots)):
-        slots[s].used = slots[s].held = slots[s].load = slots[s].known = 0.0
-    for r in range(len(runs)):
-        runs[r].busy = 0
+    slots["known"][:] = 0.0
+    for each in traffic:
+        each[:] = 0.0
     gone = 0
-    for i in range(len(left)):
-        flow = flows[index[i]]
-        if left[i] > 0.0 and flow.remaining <= 0.0:
-            strike(groups, slots, senders, path, spot, fillings, members, i)
-        elif left[i] > 0.0:
-            left[i] = flow.remaining
-            groups[place[i]].left += flow.remaining
-        gone += left[i] == 0.0
+    for r in range(len(runs)):
+        run = runs[r]
+        run.busy = 0
+        run.idle = 1
+        for i in range(run.first, run.stop):
+            flow = flows[index[i]]
+            if left[i] > 0.0 and flow.remaining <= 0.0:
+                strike(groups, slots, senders, path, spot, fillings, members, i)
+            elif left[i] > 0.0:
+                left[i] = flow.remaining
+                groups[run.group].left += flow.remaining
+                run.idle &= flow.rate == 0.0 and flow.finish == np.inf
+            gone += left[i] == 0.0
+    begin(groups, runs, left, floor)
     return gone
 
 
@@ -337,11 +349,18 @@ def write_back(coflows, flows, runs, senders, rows, now):
             row.finish = row.last
             row.fresh = 0
     for r in range(len(runs)):
-        for i in range(runs[r].first, runs[r].stop):
+        run = runs[r]
+        if run.least == np.inf:
+            continue
+        row = coflows[rows[place[run.first]]]
+        for i in range(run.first, run.stop):
             if left[i] > 0.0:
-                flow, row = flows[index[i]], coflows[rows[place[i]]]
-                flow.remaining = left[i]
-                flow.rate = rate[i] if runs[r].busy else 0.0
-                flow.finish = now + left[i] / flow.rate if flow.rate > 0.0 else np.inf
                 row.base += left[i]
-                row.finish = max(row.finish, flow.finish)
+                if not run.idle:
+                    flow = flows[index[i]]
+                    flow.remaining = left[i]
+                    flow.rate = rate[i] if run.busy else 0.0
+                    flow.finish = now + left[i] / flow.rate if flow.rate > 0.0 else np.inf
+                    row.finish = max(row.finish, flow.finish)
+        if run.idle:
+            row.finish = np.inf
