@@ -95,7 +95,14 @@ def _freeze(order, levels, group, slots, filling, members):
     lowest = 0.0
     first = 0
     stop = len(order)
-    while first < stop:
+    nowhere = len(yet) - 1
+    yet[nowhere] = 0.0
+    # On how many slots flows still grow, two each; those of one link are taken off `nowhere` as
+    # well. Longer paths are not counted.
+    grows = np.inf if others.shape[1] > 1 else 0.0
+    for s in order:
+        grows += yet[s]
+    while first < stop and grows > yet[nowhere]:
         if len(levels):
             s, stop = lowest_of(order, levels, stop, yet, free)
         else:
@@ -107,6 +114,7 @@ def _freeze(order, levels, group, slots, filling, members):
             return -1.0
         lowest = max(lowest, now)
         speed += yet[s] * lowest
+        grows -= 2.0 * yet[s]
         slot = slots[s]
         if slot.begin >= 0:
             end = slot.begin + slot.stop - slot.first

@@ -10,8 +10,8 @@ from netsim.fabric.records import DUST, ROUNDINGS
 
 __all__ = ["copy_rows", "resume", "strike", "write_back"]
 
-#: A link of a group. ``open`` of its flows have not ended, with ``known`` bytes when these were last
-#: added up. Its ``members[first:stop]`` are these flows, or, where their other slots lie close
+#: A link of a group. ``open`` of its flows have not ended, with ``known`` bytes when these were
+#: last added up. Its ``members[first:stop]`` are these flows, or, where their other slots lie close
 #: together, all slots from ``begin`` on, whether it has a flow in common with them or not; else
 #: that is -1.
 _SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"),
