@@ -110,6 +110,21 @@ def test_with_many_flows(options):
         agree(network, workload, options)
 
 
+@pytest.mark.parametrize("options", [SERVICES[0], {"name": "fifo"}, SERVICES[5], SERVICES[7]],
+                         ids=text)
+@pytest.mark.parametrize("hosts", [20, 120], ids=["close", "far-apart"])
+def test_long_between_coflow_events(options, hosts):
+    """Many flows end before the first coflow does, more than a kernel remembers instants."""
+    rng = np.random.default_rng(11)
+    jobs = []
+    for k in range(3):
+        flows = netsim.Flows(rng.integers(0, hosts, 200), rng.integers(0, hosts, 200),
+                             rng.uniform(1, 40, 200))
+        jobs.append(netsim.JobSpec(k, stages=[netsim.Stage("shuffle", flows)],
+                                   hosts=range(hosts)))
+    agree(netsim.big_switch(hosts, 1.0), netsim.Workload(jobs), options)
+
+
 def test_two_links_of_a_flow_change_one_before_it_and_one_behind_it():
     """Flows 0 and 5 end at 1 s. What flow 5 leaves of port 1 is nothing to flow 1, before it."""
     flows = [(1, 0, 1.0), (1, 1, 3.0), (1, 0, 2.0), (1, 0, 3.0), (0, 0, 4.0), (0, 1, 1.0)]

@@ -13,7 +13,7 @@ from typing import Any
 import numba
 from numba import njit
 
-__all__ = ["compiled", "in_place"]
+__all__ = ["compiled", "in_place", "summing"]
 
 # Numba's own types do not name all that it takes.
 _CONFIG: Any = numba.config
@@ -36,7 +36,12 @@ def in_place(kernel: Callable[..., Any]) -> Any:
     return _compiled(kernel, _nrt=False)
 
 
-def _compiled(kernel: Callable[..., Any], **options: bool) -> Any:
+def summing(kernel: Callable[..., Any]) -> Any:
+    """As `in_place`, for a kernel that may add up in any order, so several at a time."""
+    return _compiled(kernel, _nrt=False, fastmath={"reassoc", "nsz", "contract"})
+
+
+def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
     # What only other kernels call needs no way in from Python, which takes long to compile.
     private = kernel.__name__.startswith("_")
     with _cached_with_its_callees():

@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
 
-__all__ = ["ROUNDED", "heap_of", "lowest_of", "next_of", "sooner"]
+__all__ = ["ROUNDED", "heap_of", "heap_up", "lowest_of", "next_of", "release_all", "sooner"]
 
 #: Relative: what rounding may do to a level.
 ROUNDED = 1e-11
@@ -48,7 +48,10 @@ def next_of(order, first, yet, left):
 
 @in_place
 def lowest_of(heap, levels, stop, yet, left):
-    """Take the link with the lowest level off a heap; return it, -1 if none grows, and its end."""
+    """Take the link with the lowest level off a heap; return it, -1 if none grows, and its end.
+
+    Behind its end stand those that are off it, the last one first.
+    """
     while stop > 0:
         link = heap[0]
         if yet[link] > 0.0:
@@ -61,6 +64,7 @@ def lowest_of(heap, levels, stop, yet, left):
         stop -= 1
         levels[0], heap[0] = levels[stop], heap[stop]
         _sift(levels, heap, 0, stop)
+        heap[stop] = link
         if yet[link] > 0.0:
             return link, stop
     return -1, stop
@@ -70,9 +74,15 @@ def lowest_of(heap, levels, stop, yet, left):
 def heap_of(links, yet, left):
     """Return links as a heap by their levels, and the levels."""
     levels = left[links] / yet[links]
+    heap_up(links, levels)
+    return links, levels
+
+
+@in_place
+def heap_up(links, levels):
+    """Make a heap of links by their levels."""
     for at in range(len(links) // 2 - 1, -1, -1):
         _sift(levels, links, at, len(links))
-    return links, levels
 
 
 @in_place
@@ -90,6 +100,14 @@ def _sift(levels, live, at, count):
         levels[at], live[at] = levels[below], live[below]
         at = below
     levels[at], live[at] = level, link
+
+
+@in_place
+def release_all(weights, yets, lefts, level):
+    """Take the flows of a full link off all others: the compiler takes several at a time."""
+    for m in range(len(weights)):
+        yets[m] -= weights[m]
+        lefts[m] -= weights[m] * level
 
 
 @in_place

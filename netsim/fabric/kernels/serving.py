@@ -17,6 +17,12 @@ import numpy as np
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.serving_fill import fill, see_room
 from netsim.fabric.kernels.serving_rows import copy_rows, strike, write_back
+from netsim.fabric.kernels.serving_stretch import (
+    ends,
+    let_pass_over,
+    settle,
+    soonest_of,
+)
 from netsim.fabric.kernels.serving_time import (
     advance,
     crossing_in,
@@ -86,31 +92,54 @@ def serve_while_crowded(copy, gone, coflows, flows, capacity, rule, now, until, 
     thinned : bool
         Whether it has stopped for that, and there is more to do on a new copy.
     """
-    groups, slots, runs, link, senders, path, spot, fillings, members, (_, rows) = copy
+    (groups, slots, runs, link, traffic, senders, path, spot, fillings, members, past,
+     (_, rows)) = copy
     left, rate, floor, place, index = senders
+    _, first, rest, _, _, _ = rule
+    holds = first == QUEUES
     turn = _turn(rows, rule)
     completed = False
     while 5 * gone <= len(left) and not completed:
-        _serve(turn, groups, slots, runs, link, senders, path, fillings, members, capacity, rule)
-        dt = soonest(left, rate, runs)
+        _serve(turn, groups, slots, runs, link, traffic, senders, path, fillings, members, past,
+               capacity, rule)
+        if rest == GREEDY:
+            dt = soonest(left, rate, runs)
+        else:
+            dt = soonest_of(groups, runs, left, floor, path, fillings, past, holds)
         crossing = crossing_in(groups)
         mark_started(coflows, groups, now)
         if now + dt >= until or crossing <= dt:
+            if rest != GREEDY:
+                _settle_all(groups, runs, senders, path, fillings, past, first, rest)
             write_back(coflows, flows, runs, senders, rows, now)
             return now, now + dt, now + crossing, False
         now += dt
-        let_pass(groups, slots, link, dt, carried)
+        let_pass(groups, link, traffic, dt, carried)
+        if rest != GREEDY:
+            let_pass_over(groups, runs, left, floor, path, fillings, past, holds, dt)
         for r in range(len(runs)):
-            if runs[r].busy and advance(left, rate, floor, runs[r], dt):
-                for i in range(runs[r].first, runs[r].stop):
+            run = runs[r]
+            if run.busy and (advance(left, rate, floor, run, dt) if rest == GREEDY else
+                             ends(run, groups[run.group], left, floor, path, past, holds)):
+                for i in range(run.first, run.stop):
                     if left[i] <= floor[i]:
                         gone += 1
                         strike(groups, slots, senders, path, spot, fillings, members, i)
                         completed |= end(coflows[rows[place[i]]], flows[index[i]], now)
+    for k in range(len(groups)):
+        settle(groups[k], runs, left, floor, path, past, holds)
     for r in range(len(runs)):
         runs[r].busy = 0
     write_back(coflows, flows, runs, senders, rows, now)
     return now, now, np.inf, not completed
+
+
+@in_place
+def _settle_all(groups, runs, senders, path, fillings, past, first, rest):
+    """Bring bytes and rates of all flows up to date."""
+    for k in range(len(groups)):
+        settle(groups[k], runs, senders[0], senders[2], path, past, first == QUEUES)
+        _set_rates(groups[k], runs, senders, path, fillings, first, rest)
 
 
 @compiled
@@ -128,40 +157,53 @@ def _turn(rows, rule):
 
 
 @compiled
-def _serve(turn, groups, slots, runs, link, senders, path, fillings, members, capacity, rule):
+def _serve(turn, groups, slots, runs, link, traffic, senders, path, fillings, members, past,
+           capacity, rule):
     """Give every flow its rate."""
     _, first, rest, _, parts, _ = rule
     dust = DUST * capacity
     left = capacity.copy()
+    desk = _desk(groups)
     for k in turn:
         groups[k].speed = groups[k].held
         groups[k].gamma = 0.0
-    for s in range(len(slots)):
-        slots[s].used = slots[s].held
+    _, used, held = traffic
+    used[:] = held
     if first == MADD:
         for k in turn:
-            _madd(groups[k], slots, link, senders, path, dust, left)
+            _madd(groups[k], slots, runs, link, traffic, senders, path, past, dust, left)
     elif first == QUEUES:
         left[:] = 0.0
         n = 0
         while n < len(turn):
-            n = _serve_queue(n, turn, groups, slots, link, dust, fillings[0], members, capacity,
-                             parts, left)
+            n = _serve_queue(n, turn, groups, slots, link, traffic, dust, fillings[0], members,
+                             capacity, parts, left, desk)
     for k in turn:
         group = groups[k]
         stays = first == QUEUES and rest != GREEDY and not (group.anew or group.gains)
         if rest == MAXMIN:
-            group.gains = fill(group, slots, link, dust, fillings[1], members, left)
+            group.gains = fill(group, slots, link, used, dust, fillings[1], members, left, desk)
         elif rest == GREEDY:
             see_room(group, link, dust, slots, fillings[1], members, left)
-        if not stays or group.gains:
+        if rest != GREEDY:
+            if not stays or group.gains:
+                _set_pace(group, runs, fillings, first)
+        else:
             _set_rates(group, runs, senders, path, fillings, first, rest)
-        if rest == GREEDY:
-            _greedy(group, slots, runs, link, senders, path, fillings[1], dust, left)
+            _greedy(group, used, runs, link, senders, path, fillings[1], dust, left)
 
 
 @compiled
-def _serve_queue(n, turn, groups, slots, link, dust, filling, members, capacity, parts, left):
+def _desk(groups):
+    """Return room for the slots of a group that is filled: their order, places, heap, levels."""
+    most = groups["slots"].max()
+    return (np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
+            np.empty(most))
+
+
+@compiled
+def _serve_queue(n, turn, groups, slots, link, traffic, dust, filling, members, capacity, parts,
+                 left, desk):
     """Fill the queue whose first coflow is the n-th within its share, and pool what it leaves.
 
     What a coflow gets there changes only once a flow of its own, or of one before it, has ended.
@@ -171,6 +213,7 @@ def _serve_queue(n, turn, groups, slots, link, dust, filling, members, capacity,
     n : int
         The first coflow of the next queue.
     """
+    _, used, held = traffic
     queue = groups[turn[n]].queue
     share = parts[queue] * capacity
     anew = False
@@ -180,24 +223,27 @@ def _serve_queue(n, turn, groups, slots, link, dust, filling, members, capacity,
         group.anew = anew
         if anew:
             group.thinner = 0
+            group.renewed = 1
             group.speed = 0.0
             for s in range(group.slot, group.slot + group.slots):
-                slots[s].used = 0.0
-            fill(group, slots, link, dust, filling, members, share)
+                used[s] = 0.0
+            fill(group, slots, link, used, dust, filling, members, share, desk)
             group.held = group.speed
+            group.held_top = group.top
             for s in range(group.slot, group.slot + group.slots):
-                slots[s].held = slots[s].used
+                held[s] = used[s]
         else:
             for s in range(group.slot, group.slot + group.slots):
-                share[link[s]] -= slots[s].held
+                share[link[s]] -= held[s]
         n += 1
     left += np.maximum(share, 0.0)
     return n
 
 
 @in_place
-def _madd(group, slots, link, senders, path, dust, left):
+def _madd(group, slots, runs, link, traffic, senders, path, past, dust, left):
     """Let a coflow end all its flows at once on what is left, or none where a link is full."""
+    load, used, _ = traffic
     gamma = 0.0
     stale = False
     for s in range(group.slot, group.slot + group.slots):
@@ -205,32 +251,48 @@ def _madd(group, slots, link, senders, path, dust, left):
         if slot.open > 0:
             if left[link[s]] <= dust[link[s]]:
                 return
-            stale |= slot.load <= slot.known / 2
+            stale |= load[s] <= slot.known / 2
     if stale:
-        _add_up(group, slots, senders[0], path)
+        settle(group, runs, senders[0], senders[2], path, past, False)
+        _add_up(group, slots, load, senders[0], path)
     for s in range(group.slot, group.slot + group.slots):
         if slots[s].open > 0:
-            gamma = max(gamma, slots[s].load / left[link[s]])
+            gamma = max(gamma, load[s] / left[link[s]])
     if gamma == 0.0:
         return
     group.gamma = gamma
     group.speed = group.left / gamma
     for s in range(group.slot, group.slot + group.slots):
         if slots[s].open > 0:
-            slots[s].used = slots[s].load / gamma
-            left[link[s]] -= slots[s].used
+            used[s] = load[s] / gamma
+            left[link[s]] -= used[s]
 
 
 @in_place
-def _add_up(group, slots, remaining, path):
+def _add_up(group, slots, load, remaining, path):
     """Add up the bytes that a coflow has left on each of its links."""
     for s in range(group.slot, group.slot + group.slots):
-        slots[s].load = 0.0
+        load[s] = 0.0
     for i in range(group.flow, group.flow + group.flows):
         for h in range(path.shape[1]):
-            slots[path[i, h]].load += remaining[i]
+            load[path[i, h]] += remaining[i]
     for s in range(group.slot, group.slot + group.slots):
-        slots[s].known = slots[s].load
+        slots[s].known = load[s]
+
+
+@in_place
+def _set_pace(group, runs, fillings, first):
+    """Note how fast the flows of each run are at most; see `serving_stretch`."""
+    (held, held_room, held_level, _, _, _), (wants, room, level, _, _, _) = fillings
+    for r in range(group.run, group.run + group.runs):
+        run = runs[r]
+        run.most = 0.0
+        if first == QUEUES and held_room[run.slot] and held[run.slot] > 0.0:
+            run.most += min(held_level[run.slot], group.held_top)
+        if room[run.slot] and wants[run.slot] > 0.0:
+            run.most += min(level[run.slot], group.top)
+        run.busy = run.least < np.inf and (run.most > 0.0 or group.gamma > 0.0)
+        run.idle &= not run.busy
 
 
 @in_place
@@ -243,6 +305,7 @@ def _set_rates(group, runs, senders, path, fillings, first, rest):
         holds = first == QUEUES and held_room[run.slot] and held[run.slot] > 0.0
         gets = room[run.slot] and wants[run.slot] > 0.0
         run.busy = holds or gets or group.gamma > 0.0
+        run.idle &= not run.busy
         if not run.busy:
             continue
         lefts, rates = left[run.first:run.stop], rate[run.first:run.stop]
@@ -274,11 +337,11 @@ def _add_levels(rates, lefts, paths, level, slot):
 
 
 @in_place
-def _greedy(group, slots, runs, link, senders, path, filling, dust, left):
+def _greedy(group, used, runs, link, senders, path, filling, dust, left):
     """Give each flow of a coflow, in list order, all that the links on its path have left."""
     wants, room, _, _, _, _ = filling
     remaining, rate = senders[0], senders[1]
-    nowhere = len(slots) - 1
+    nowhere = len(used) - 1
     for r in range(group.run, group.run + group.runs):
         last = runs[r].slot
         if not room[last] or wants[last] == 0.0:
@@ -297,5 +360,5 @@ def _greedy(group, slots, runs, link, senders, path, filling, dust, left):
                 group.speed += most
                 for h in range(path.shape[1]):
                     if path[i, h] < nowhere:
-                        slots[path[i, h]].used += most
+                        used[path[i, h]] += most
                         left[link[path[i, h]]] -= most

@@ -5,30 +5,45 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels.serving_stretch import begin, memory
 from netsim.fabric.records import DUST, ROUNDINGS
 
 __all__ = ["copy_rows", "resume", "strike", "write_back"]
 
-#: A link of a group: it has ``load`` bytes to send, which were ``known`` when last added up, at
-#: ``used`` bytes per second, ``held`` of them within its queue's share. ``open`` of its flows
-#: ``members[first:stop]`` have not ended.
-_SLOT = np.dtype([("load", "f8"), ("known", "f8"), ("used", "f8"), ("held", "f8"),
-                  ("first", "i4"), ("stop", "i4"), ("open", "i4")], align=True)
+#: A link of a group. ``open`` of its flows have not ended, with ``known`` bytes when these were
+#: last added up. Its ``members[first:stop]`` are these flows, or, where their other slots lie close
+#: together, all slots from ``begin`` on, whether it has a flow in common with them or not; else
+#: that is -1.
+_SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"),
+                  ("begin", "i4")], align=True)
+
+#: Slots lie close together if there are at most so many times as many as flows. Slot by slot the
+#: compiler takes several at a time.
+_CLOSE = 4
 
 #: A coflow, in service order. Where its flows, slots and runs begin, and their numbers; its
 #: ``row``, or -1; the bytes that it has left, how fast it sends them, how fast within its queue's
 #: share, how few it may have left before it is to stop; its ``gamma`` where it is served by MADD,
 #: else 0; whether it is ``thinner`` than when it got its queue's share. In the last step, whether
-#: it got that ``anew``, and whether it ``gains`` of the rest.
+#: it got that ``anew``, and whether it ``gains`` of the rest. The highest levels within its
+#: queue's share and of the rest, ``held_top`` and ``top``. How many ``steps`` of it are remembered,
+#: how many seconds these are on its ``clock``, how many ``shares`` of its queue it has had
+#: meanwhile, and whether what it has now is a ``renewed`` one and not among these.
 _GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
                    ("run", "i8"), ("runs", "i8"), ("left", "f8"), ("speed", "f8"),
                    ("held", "f8"), ("limit", "f8"), ("gamma", "f8"), ("row", "i8"),
-                   ("queue", "i8"), ("thinner", "i4"), ("anew", "i4"), ("gains", "i4")],
-                  align=True)
+                   ("queue", "i8"), ("thinner", "i4"), ("anew", "i4"), ("gains", "i4"),
+                   ("held_top", "f8"), ("top", "f8"), ("clock", "f8"), ("steps", "i4"),
+                   ("shares", "i4"), ("renewed", "i4")], align=True)
 
 #: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have one last
-#: ``slot``; ``busy`` if some of them may have a rate.
-_RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4")], align=True)
+#: ``slot``; ``busy`` if some of them may have a rate, ``idle`` if none has had one since the rows
+#: were read, and these say so. Its ``group``; how many of the group's steps they have ``caught`` up
+#: with, ``since`` when on its clock, in which ``share``; what each has left at least, the ``most``
+#: that it gets besides MADD's, and the most bytes at which one of them has ended, its ``floor``.
+_RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4"),
+                 ("group", "i4"), ("caught", "i4"), ("share", "i4"), ("idle", "i4"),
+                 ("since", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")], align=True)
 
 
 @compiled
@@ -45,6 +60,9 @@ def copy_rows(coflows, flows, hops, loads, rule):
     groups, slots, runs : ndarray of _GROUP, _SLOT, _RUN
         The last slot is no link: it fills up the paths of flows that cross fewer than others.
     link : ndarray of int, shape (slots,)
+    traffic : tuple of ndarray of float, shape (slots,)
+        Of each slot: the bytes that it has to send, how fast it sends them, and how much of that
+        is within its queue's share.
     senders : tuple of ndarray
         Per flow: bytes left, rate, bytes at which it has ended, place of its coflow in the
         order, position in `flows`.
@@ -56,29 +74,26 @@ def copy_rows(coflows, flows, hops, loads, rule):
         was not, 0 if it has no room; what is yet to be frozen of what flows want, and left for it,
         while it fills; each group's slots in the order in which they were full last.
     members : tuple of ndarray
-        Of the flows on each slot, one slot after the other: 1, or 0 for those that have ended;
-        the other slots that each crosses.
+        Of the flows on each slot, one slot after the other: how many have not ended at this
+        place; the other slots that they cross.
+    past : tuple
+        See `serving_stretch.memory`.
     places : tuple of ndarray of int, shape (coflows,)
         The key of each coflow in the order, and where its row is.
     """
     order = rule[0]
     groups = _groups(coflows, rule)
     count = groups[-1].flow + groups[-1].flows
-    nowhere = groups[-1].slot + groups[-1].slots
-    link = np.zeros(nowhere + 1, np.uint32)
     left, floor = np.empty(count), np.empty(count)
     place = np.empty(count, np.int32)
     index = np.empty(count, np.int64)
     longest = 1
     for c in order:
         longest = max(longest, coflows[c].crosses)
-    path = np.empty((count, longest), np.uint32)
+    path = np.full((count, longest), len(loads), np.uint32)
     i = 0
     for k in range(len(order)):
         row = coflows[order[k]]
-        group = groups[k]
-        for s in range(row.loads):
-            link[group.slot + s] = loads[row.load + s].link
         for f in range(row.flow, row.flow + row.flows):
             flow = flows[f]
             if flow.remaining <= 0.0:
@@ -87,26 +102,31 @@ def copy_rows(coflows, flows, hops, loads, rule):
             floor[i] = DUST * flow.size
             place[i] = k
             index[i] = f
-            group.left += flow.remaining
-            for h in range(longest):
-                path[i, h] = group.slot + hops[flow.hop + h].slot if h < flow.hops else nowhere
+            groups[k].left += flow.remaining
+            for h in range(flow.hops):
+                path[i, h] = row.load + hops[flow.hop + h].slot
             i += 1
+    link = _number(coflows, loads, order, groups, path)
+    nowhere = len(link) - 1
     slots = np.zeros(nowhere + 1, _SLOT)
     fillings = (_filling(nowhere), _filling(nowhere))
     spot, members = _members(slots, path, fillings)
     runs = _runs(groups, path, nowhere)
     senders = (left, np.zeros(count), floor, place, index)
     places = (coflows["key"][order], order.copy())
-    return groups, slots, runs, link, senders, path, spot, fillings, members, places
+    past = memory(groups, slots)
+    traffic = (np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1))
+    begin(groups, runs, left, floor)
+    return (groups, slots, runs, link, traffic, senders, path, spot, fillings, members, past,
+            places)
 
 
 @compiled
 def _groups(coflows, rule):
-    """Return the groups in service order, without flows' bytes and runs."""
+    """Return the groups in service order, without flows' bytes, slots and runs."""
     order, _, _, queue, _, limit = rule
     groups = np.zeros(len(order), _GROUP)
     flows = 0
-    slots = 0
     for k in range(len(order)):
         row = coflows[order[k]]
         group = groups[k]
@@ -115,13 +135,35 @@ def _groups(coflows, rule):
         # A few roundings late, so that what is left says by then that it has been reached.
         group.limit = row.total * (1.0 - ROUNDINGS) - limit[order[k]]
         group.flow = flows
-        group.slot = slots
         group.flows = row.open
-        group.slots = row.loads
         group.thinner = 1
         flows += row.open
-        slots += row.loads
     return groups
+
+
+@compiled
+def _number(coflows, loads, order, groups, path):
+    """Number the slots that flows cross, in paths of loads; return their links."""
+    number = np.zeros(len(loads) + 1, np.uint32)
+    for i in range(len(path)):
+        for h in range(path.shape[1]):
+            number[path[i, h]] = 1
+    link = np.zeros(len(loads) + 1, np.uint32)
+    found = 0
+    for k in range(len(order)):
+        row = coflows[order[k]]
+        groups[k].slot = found
+        for s in range(row.load, row.load + row.loads):
+            if number[s]:
+                link[found] = loads[s].link
+                number[s] = found
+                found += 1
+        groups[k].slots = found - groups[k].slot
+    number[len(loads)] = found
+    for i in range(len(path)):
+        for h in range(path.shape[1]):
+            path[i, h] = number[path[i, h]]
+    return link[:found + 1].copy()
 
 
 @compiled
@@ -151,6 +193,7 @@ def _runs(groups, path, nowhere):
                 before = path[i, h]
                 runs[found].first = i
                 runs[found].slot = before
+                runs[found].group = k
                 found += 1
             runs[found - 1].stop = i + 1
         group.runs = found - group.run
@@ -159,34 +202,64 @@ def _runs(groups, path, nowhere):
 
 @compiled
 def _members(slots, path, fillings):
-    """Return the flows' places on their slots; by place that they count, and their other slots."""
+    """Return the places of the flows on their slots, how many are at each, and other slots."""
     count, longest = path.shape
     nowhere = len(slots) - 1
-    # Unsigned: a place in an array that may be negative costs a check each time.
-    place = np.zeros(nowhere + 2, np.uint32)
-    for i in range(count):
-        for h in range(longest):
-            place[path[i, h] + 1] += 1
-    place = np.cumsum(place).astype(np.uint32)
-    for s in range(nowhere):
-        slots[s].first, slots[s].stop = place[s], place[s + 1]
-        slots[s].open = slots[s].stop - slots[s].first
-    share = np.empty(count * longest)
-    others = np.empty((count * longest, max(longest - 1, 1)), np.uint32)
+    others = np.empty((_lay_out(slots, path), max(longest - 1, 1)), np.uint32)
     if longest == 1:
         others[:] = nowhere
-    spot = np.empty((count, longest), np.uint32)
+    for s in range(nowhere):
+        if slots[s].begin >= 0:
+            others[slots[s].first:slots[s].stop, 0] = np.arange(
+                slots[s].begin, slots[s].begin + slots[s].stop - slots[s].first)
+    share = np.zeros(len(others))
+    spot = np.zeros((count, longest), np.uint32)
+    place = slots["first"].copy()
     for i in range(count):
         for h in range(longest):
-            m = place[path[i, h]]
-            place[path[i, h]] = m + np.uint32(1)
+            s = path[i, h]
+            if s == nowhere:
+                continue
+            if slots[s].begin >= 0:
+                m = slots[s].first + path[i, 1 - h] - slots[s].begin
+            else:
+                m = place[s]
+                place[s] += 1
+                for g in range(longest - 1):
+                    others[m, g] = path[i, g + (g >= h)]
             spot[i, h] = m
-            share[m] = 1.0
-            for g in range(longest - 1):
-                others[m, g] = path[i, g + (g >= h)]
+            share[m] += 1.0
     for wants, _, _, _, _, _ in fillings:
         _want_alone(wants, path)
     return spot, (share, others)
+
+
+@compiled
+def _lay_out(slots, path):
+    """Find out where each slot's members are to stand; return how many there are in all."""
+    count, longest = path.shape
+    low = np.full(len(slots), len(slots), np.uint32)
+    high = np.zeros(len(slots), np.uint32)
+    for i in range(count):
+        for h in range(longest):
+            s = path[i, h]
+            slots[s].open += 1
+            if longest == 2:
+                low[s] = min(low[s], path[i, 1 - h])
+                high[s] = max(high[s], path[i, 1 - h])
+    places = 0
+    for s in range(len(slots) - 1):
+        slot = slots[s]
+        slot.first = places
+        slot.begin = -1
+        width = np.int64(high[s]) - np.int64(low[s]) + 1
+        if longest == 2 and 0 < width <= _CLOSE * slot.open:
+            slot.begin = low[s]
+            places += width
+        else:
+            places += slot.open
+        slot.stop = places
+    return places
 
 
 @in_place
@@ -208,8 +281,9 @@ def resume(copy, coflows, flows, rule):
         How many of its flows have ended.
     """
     _, _, _, queue, _, limit = rule
-    groups, slots, runs, _, senders, path, spot, fillings, members, (keys, rows) = copy
-    left, _, _, place, index = senders
+    (groups, slots, runs, _, traffic, senders, path, spot, fillings, members, _,
+     (keys, rows)) = copy
+    left, _, floor, _, index = senders
     now_at = np.searchsorted(coflows["key"].copy(), keys)
     for k in range(len(keys)):
         there = now_at[k] < len(coflows) and coflows[now_at[k]].key == keys[k]
@@ -221,19 +295,24 @@ def resume(copy, coflows, flows, rule):
         if there:
             group.queue = queue[group.row]
             group.limit = coflows[group.row].total * (1.0 - ROUNDINGS) - limit[group.row]
-    for s in range(len(slots)):
-        slots[s].used = slots[s].held = slots[s].load = slots[s].known = 0.0
-    for r in range(len(runs)):
-        runs[r].busy = 0
+    slots["known"][:] = 0.0
+    for each in traffic:
+        each[:] = 0.0
     gone = 0
-    for i in range(len(left)):
-        flow = flows[index[i]]
-        if left[i] > 0.0 and flow.remaining <= 0.0:
-            strike(groups, slots, senders, path, spot, fillings, members, i)
-        elif left[i] > 0.0:
-            left[i] = flow.remaining
-            groups[place[i]].left += flow.remaining
-        gone += left[i] == 0.0
+    for r in range(len(runs)):
+        run = runs[r]
+        run.busy = 0
+        run.idle = 1
+        for i in range(run.first, run.stop):
+            flow = flows[index[i]]
+            if left[i] > 0.0 and flow.remaining <= 0.0:
+                strike(groups, slots, senders, path, spot, fillings, members, i)
+            elif left[i] > 0.0:
+                left[i] = flow.remaining
+                groups[run.group].left += flow.remaining
+                run.idle &= flow.rate == 0.0 and flow.finish == np.inf
+            gone += left[i] == 0.0
+    begin(groups, runs, left, floor)
     return gone
 
 
@@ -247,7 +326,7 @@ def strike(groups, slots, senders, path, spot, fillings, members, i):
         if s == len(slots) - 1:
             continue
         slots[s].open -= 1
-        members[0][spot[i, h]] = 0.0
+        members[0][spot[i, h]] -= 1.0
         for wants, room, _, _, _, _ in fillings:
             free = True
             for g in range(longest):
@@ -270,11 +349,18 @@ def write_back(coflows, flows, runs, senders, rows, now):
             row.finish = row.last
             row.fresh = 0
     for r in range(len(runs)):
-        for i in range(runs[r].first, runs[r].stop):
+        run = runs[r]
+        if run.least == np.inf:
+            continue
+        row = coflows[rows[place[run.first]]]
+        for i in range(run.first, run.stop):
             if left[i] > 0.0:
-                flow, row = flows[index[i]], coflows[rows[place[i]]]
-                flow.remaining = left[i]
-                flow.rate = rate[i] if runs[r].busy else 0.0
-                flow.finish = now + left[i] / flow.rate if flow.rate > 0.0 else np.inf
                 row.base += left[i]
-                row.finish = max(row.finish, flow.finish)
+                if not run.idle:
+                    flow = flows[index[i]]
+                    flow.remaining = left[i]
+                    flow.rate = rate[i] if run.busy else 0.0
+                    flow.finish = now + left[i] / flow.rate if flow.rate > 0.0 else np.inf
+                    row.finish = max(row.finish, flow.finish)
+        if run.idle:
+            row.finish = np.inf

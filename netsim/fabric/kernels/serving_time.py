@@ -34,14 +34,16 @@ def crossing_in(groups):
 
 
 @in_place
-def let_pass(groups, slots, link, dt, carried):
+def let_pass(groups, link, traffic, dt, carried):
     """Let `dt` seconds pass for groups and slots."""
+    load, used, _ = traffic
     for k in range(len(groups)):
         groups[k].left -= groups[k].speed * dt
-    for s in range(len(slots) - 1):
-        slots[s].load -= slots[s].used * dt
-        if len(carried):
-            carried[link[s]] += slots[s].used * dt
+    for s in range(len(load)):
+        load[s] -= used[s] * dt
+    if len(carried):
+        for s in range(len(used) - 1):
+            carried[link[s]] += used[s] * dt
 
 
 @in_place

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
-from netsim.fabric.kernels.filling import ROUNDED, heap_of, lowest_of, next_of
+from netsim.fabric.kernels.filling import ROUNDED, heap_of, lowest_of, next_of, release_all
 from netsim.fabric.kernels.sharing_table import take_sums
 
 __all__ = ["fill_up"]
@@ -231,7 +231,7 @@ def _freeze(order, levels, parts, count, capacity):
         row.grows -= yet[link]
         at.grew = yet[link]
         if len(common) and _CROWDED * at.length > at.stop - at.begin:
-            _release_all(common[link, at.begin:at.stop], yet[at.begin:at.stop],
+            release_all(common[link, at.begin:at.stop], yet[at.begin:at.stop],
                          left[at.begin:at.stop], level)
             if len(count):
                 _count_off(parts.pairs[link, at.begin:at.stop], count[at.begin:at.stop],
@@ -281,14 +281,6 @@ def _keep(parts, highest):
 def _copy(values, to):
     for k in range(len(values)):
         to[k] = values[k]
-
-
-@in_place
-def _release_all(weights, yets, lefts, lowest):
-    """Take the flows of a full link off all others: the compiler takes several at a time."""
-    for m in range(len(weights)):
-        yets[m] -= weights[m]
-        lefts[m] -= weights[m] * lowest
 
 
 @in_place

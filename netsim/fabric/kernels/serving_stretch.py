@@ -1,0 +1,240 @@
+"""Flows that cannot have ended yet are passed over; see `serving`.
+
+Every rate may change at every instant, but hardly any flow is about to end. Of each run it is
+known how much each of its flows has left at least, and how fast they are at most. While that says
+that none of them is next, only the levels of slots are remembered, instant by instant. What a
+run's flows have sent meanwhile is summed up when one of them may be next, or when there is no
+more room to remember.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import compiled, in_place, summing
+
+__all__ = ["begin", "ends", "let_pass_over", "memory", "settle", "soonest_of"]
+
+#: How many instants are remembered. As so many values are an odd number of cache lines, the same
+#: instant of slots that follow each other does not fall on the same few places of the cache.
+_INSTANTS = 72
+
+
+@compiled
+def memory(groups, slots):
+    """Return room for what is remembered.
+
+    Returns
+    -------
+    seconds, keeps : ndarray of float, shape (groups, instants)
+        How long until the next instant, and which part of its bytes MADD leaves to each flow.
+    since : ndarray of float, shape (groups, instants)
+        From when on the group has had each of its shares of a queue.
+    levels : pair of ndarray of float, shape (slots, instants)
+        The level of each slot in each of two fillings: for each share of a queue, of which there
+        is a new one now and then, and for each instant.
+    weights : ndarray of float, shape (instants,)
+        To work with.
+    """
+    shape = (len(groups), _INSTANTS)
+    levels = np.empty((len(slots), _INSTANTS)), np.empty((len(slots), _INSTANTS))
+    for each in levels:
+        each[-1] = np.inf
+    return np.empty(shape), np.empty(shape), np.empty(shape), levels, np.empty(_INSTANTS)
+
+
+@in_place
+def begin(groups, runs, left, floor):
+    """Remember nothing; note what flows have left at least."""
+    for k in range(len(groups)):
+        groups[k].steps = groups[k].shares = 0
+        groups[k].clock = 0.0
+        groups[k].renewed = 1
+    for r in range(len(runs)):
+        run = runs[r]
+        _forget(run)
+        run.least = np.inf
+        run.floor = 0.0
+        for i in range(run.first, run.stop):
+            if left[i] > 0.0:
+                run.least = min(run.least, left[i])
+                run.floor = max(run.floor, floor[i])
+
+
+@in_place
+def soonest_of(groups, runs, left, floor, path, fillings, past, holds):
+    """Return in how many seconds the next flow ends; inf if none moves.
+
+    That run first which may be next, so that few others need a closer look.
+    """
+    dt = np.inf
+    next_run = -1
+    for k in range(len(groups)):
+        part = 1.0 / groups[k].gamma if groups[k].gamma > 0.0 else 0.0
+        for r in range(groups[k].run, groups[k].run + groups[k].runs):
+            run = runs[r]
+            if run.busy and run.least < dt * (run.least * part + run.most):
+                dt = run.least / (run.least * part + run.most)
+                next_run = r
+    if next_run < 0:
+        return dt
+    run = runs[next_run]
+    dt = _look(run, groups[run.group], left, floor, path, fillings, past, holds, np.inf)
+    for k in range(len(groups)):
+        part = 1.0 / groups[k].gamma if groups[k].gamma > 0.0 else 0.0
+        for r in range(groups[k].run, groups[k].run + groups[k].runs):
+            run = runs[r]
+            if run.busy and run.least < dt * (run.least * part + run.most) and r != next_run:
+                dt = _look(run, groups[k], left, floor, path, fillings, past, holds, dt)
+    return dt
+
+
+@in_place
+def _look(run, group, left, floor, path, fillings, past, holds, dt):
+    """Return in how many seconds the next flow of a run ends, or `dt` if that is sooner."""
+    _catch_up(run, group, left, floor, path, past, holds)
+    held_level, level = fillings[0][2], fillings[1][2]
+    part = 1.0 / group.gamma if group.gamma > 0.0 else 0.0
+    run.least = np.inf
+    for i in range(run.first, run.stop):
+        if floor[i] >= 0.0:
+            lowest, held = np.inf, np.inf if holds else 0.0
+            for h in range(path.shape[1]):
+                lowest = min(lowest, level[path[i, h]])
+                held = min(held, held_level[path[i, h]])
+            run.least = min(run.least, left[i])
+            rate = left[i] * part + held + lowest
+            if left[i] < dt * rate:
+                dt = left[i] / rate
+    return dt
+
+
+@in_place
+def let_pass_over(groups, runs, left, floor, path, fillings, past, holds, dt):
+    """Let `dt` seconds pass: remember levels, and what flows have left at least."""
+    seconds, keeps, since, levels, _ = past
+    for k in range(len(groups)):
+        group = groups[k]
+        if group.speed <= 0.0:
+            continue
+        keep = 1.0 - dt / group.gamma if group.gamma > 0.0 else 1.0
+        seconds[k, group.steps] = dt
+        keeps[k, group.steps] = keep
+        _remember(group, fillings[1][2], levels[1], group.steps)
+        if holds and (group.renewed or not group.shares):
+            since[k, group.shares] = group.clock
+            _remember(group, fillings[0][2], levels[0], group.shares)
+            group.shares += 1
+            group.renewed = 0
+        for r in range(group.run, group.run + group.runs):
+            run = runs[r]
+            if run.busy:
+                run.least = run.least * keep - run.most * dt
+            elif run.caught == group.steps:
+                run.caught = group.steps + 1
+                run.share = max(group.shares - 1, 0)
+                run.since = group.clock + dt
+        group.steps += 1
+        group.clock += dt
+        if group.steps == _INSTANTS:
+            settle(group, runs, left, floor, path, past, holds)
+
+
+@in_place
+def _remember(group, level, levels, at):
+    for s in range(group.slot, group.slot + group.slots):
+        levels[s, at] = level[s]
+
+
+@in_place
+def ends(run, group, left, floor, path, past, holds):
+    """Whether flows of a run may have ended; what they have left is up to date then."""
+    # Twice: what is known of them is rounded otherwise than what they have left.
+    if run.least > 2.0 * run.floor:
+        return False
+    _catch_up(run, group, left, floor, path, past, holds)
+    return True
+
+
+@in_place
+def settle(group, runs, left, floor, path, past, holds):
+    """Bring what the flows of a group have left up to date, and remember nothing more."""
+    for r in range(group.run, group.run + group.runs):
+        _catch_up(runs[r], group, left, floor, path, past, holds)
+        _forget(runs[r])
+    group.steps = group.shares = 0
+    group.clock = 0.0
+
+
+@in_place
+def _forget(run):
+    run.caught = run.share = 0
+    run.since = 0.0
+
+
+@in_place
+def _catch_up(run, group, left, floor, path, past, holds):
+    """Bring what the flows of a run have left up to date."""
+    if run.caught == group.steps:
+        return
+    _, _, _, levels, weights = past
+    lefts, floors = left[run.first:run.stop], floor[run.first:run.stop]
+    paths = path[run.first:run.stop]
+    keep = _weigh(run, group, past)
+    if keep < 1.0:
+        for i in range(len(lefts)):
+            lefts[i] *= keep
+    _send(lefts, floors, paths, levels[1], run.caught, weights[:group.steps - run.caught])
+    if holds:
+        _weigh_shares(run, group, past)
+        _send(lefts, floors, paths, levels[0], run.share, weights[:group.shares - run.share])
+        run.share = group.shares - 1
+    run.caught = group.steps
+    run.since = group.clock
+    run.least = np.inf
+    for i in range(len(lefts)):
+        if floors[i] >= 0.0:
+            run.least = min(run.least, lefts[i])
+
+
+@in_place
+def _weigh(run, group, past):
+    """Find what the rates of each instant count for, and which part of its bytes MADD leaves."""
+    seconds, keeps, _, _, weights = past
+    keep = 1.0
+    for t in range(group.steps - 1, run.caught - 1, -1):
+        weights[t - run.caught] = seconds[run.group, t] * keep
+        keep *= keeps[run.group, t]
+    return keep
+
+
+@in_place
+def _weigh_shares(run, group, past):
+    """Find for how long each share of a queue counts."""
+    _, _, since, _, weights = past
+    until = group.clock
+    for t in range(group.shares - 1, run.share - 1, -1):
+        start = max(since[run.group, t], run.since)
+        weights[t - run.share] = until - start
+        until = start
+
+
+@summing
+def _send(lefts, floors, paths, levels, first, weights):
+    """Let flows send at the lowest level on their paths, each so long as it counts for."""
+    stop = first + len(weights)
+    for i in range(len(lefts)):
+        if floors[i] < 0.0:
+            continue
+        sent = 0.0
+        if paths.shape[1] == 2:
+            one, other = levels[paths[i, 0], first:stop], levels[paths[i, 1], first:stop]
+            for t in range(len(weights)):
+                sent += weights[t] * min(one[t], other[t])
+        else:
+            for t in range(len(weights)):
+                lowest = np.inf
+                for h in range(paths.shape[1]):
+                    lowest = min(lowest, levels[paths[i, h], first + t])
+                sent += weights[t] * lowest
+        lefts[i] -= sent
