@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from netsim._version import __version__
 from netsim.analysis.pictures import PICTURES
 from netsim.errors import InputError, OutputError
 
@@ -194,8 +193,8 @@ def _said(value: Any) -> Any:
 
 
 def _provenance(sweep: Sweep) -> str:
-    said = {"netsim": __version__, "code of the runs": sweep.code,
-            "runs kept in": sweep.folder.name, "seeds": ", ".join(map(
+    version, _, digest = sweep.code.partition(" ")
+    said = {"netsim": version, "digest of its code": digest, "runs kept in": sweep.folder.name, "seeds": ", ".join(map(
                 str, dict.fromkeys(sweep.table["seed"])))}
     items = "".join(f"<li>{_text(name)}: {_text(value)}</li>" for name, value in said.items())
     return f"<ul>{items}</ul>"

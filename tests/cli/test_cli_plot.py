@@ -65,7 +65,7 @@ def test_pictures_are_replaced_with_their_results(netsim, here, comparison) -> N
     (["c", "--out", "a.png", "--out", "fig2.toml/a.png"], "fig2.toml/a.png: cannot be written: "),
     (["fig2.toml"], "fig2.toml: is a file, not a folder of results\n"),
     (["nowhere"], "nowhere: no such folder\n"),
-    (["."], ".: holds no results: it has none of summary.json, comparison.csv\n"),
+    (["."], ".: holds no results: it has none of summary.json, comparison.csv, sweep.json\n"),
 ])
 def test_bad_input(refused, run, comparison, arguments, message) -> None:
     assert refused("plot", *arguments).startswith(message)
