@@ -194,7 +194,8 @@ def _said(value: Any) -> Any:
 
 def _provenance(sweep: Sweep) -> str:
     version, _, digest = sweep.code.partition(" ")
-    said = {"netsim": version, "digest of its code": digest, "runs kept in": sweep.folder.name, "seeds": ", ".join(map(
-                str, dict.fromkeys(sweep.table["seed"])))}
+    seeds = ", ".join(map(str, dict.fromkeys(sweep.table["seed"])))
+    said = {"netsim": version, "digest of its code": digest, "runs kept in": sweep.folder.name,
+            "seeds": seeds}
     items = "".join(f"<li>{_text(name)}: {_text(value)}</li>" for name, value in said.items())
     return f"<ul>{items}</ul>"
