@@ -220,6 +220,8 @@ class JobSpec:
         Where each rank runs; placed by the simulation if None.
     name : str
         A label, such as the model's name.
+    estimate_s : float, optional
+        What it is expected to take, in seconds, as far as a scheduler knows.
     """
 
     id: int
@@ -233,6 +235,7 @@ class JobSpec:
     redraw: bool = False
     hosts: Sequence[int] | None = None
     name: str = ""
+    estimate_s: float | None = None
 
     def __post_init__(self) -> None:
         owner = f"job {self.id}"
@@ -245,6 +248,9 @@ class JobSpec:
         for name, parse in (("arrival_s", parse_seconds), ("nbytes", parse_bytes),
                             ("compute_s", parse_seconds)):
             object.__setattr__(self, name, parse(getattr(self, name), f"{owner}: {name}"))
+        if self.estimate_s is not None:
+            object.__setattr__(self, "estimate_s", parse_seconds(
+                self.estimate_s, f"{owner}: estimate_s", strict=True))
         self._check_stages(owner)
         check_whole(self.ranks, f"{owner}: ranks", 0 if self.stages else 1)
         needed = max((s.flows.ranks for s in self.stages if s.flows is not None), default=0)

@@ -1,0 +1,256 @@
+"""How long iterations of ring-all-reduce jobs take that share NICs: SJF-BCO, Eq. 6-9.
+
+A job is *multi* if it uses two or more servers. Over the jobs that run, n_s is the number of multi
+jobs on server s, and p = max n_s over a job's servers (0 if it is not multi). With
+k = max(k_min, xi1 p) and f = k + alpha (k - 1), it exchanges at B = nic / f, or within its server;
+an iteration of w workers with m bytes of gradients takes
+
+    tau = 2 m (w-1)/w / B + m (w-1)/w / reduce + xi2 servers + compute.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.cluster.cluster import Cluster
+from netsim.errors import InputError
+from netsim.model import JobSpec
+from netsim.units import parse_rate, parse_seconds
+
+__all__ = ["Contention", "Iterations", "RunningJobs"]
+
+#: Of what an iteration takes: rounding must not cost one in a slot.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Contention:
+    """The contention model of SJF-BCO: ``"rar-contention"``.
+
+    Parameters
+    ----------
+    alpha : float
+        What contention costs beside sharing; at least 0.
+    xi1 : float
+        How often the jobs on a server send at once; in (0, 1].
+    xi2 : float
+        Overhead per iteration and server, in seconds; also given as ``"1ms"``, as other
+        quantities are.
+    k_min : float
+        The least contention of a job that uses several servers; at least 0.
+    reduce : float
+        Bytes per second that a GPU adds up; no time if inf.
+    slot : float
+        Length of a slot, in seconds.
+    time : {"slotted", "continuous"}
+        Whether a job makes whole iterations in each slot and ends with one, or goes on without.
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed.
+    """
+
+    alpha: float = 0.0
+    xi1: float = 1.0
+    xi2: float = 0.0
+    k_min: float = 1.0
+    reduce: float = math.inf
+    slot: float = 1.0
+    time: str = "slotted"
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.alpha, int | float) and 0 <= self.alpha < math.inf):
+            raise InputError(f"alpha must be a number of at least 0, not {self.alpha!r}")
+        if not (isinstance(self.xi1, int | float) and 0 < self.xi1 <= 1):
+            raise InputError(f"xi1 must be in (0, 1], not {self.xi1!r}")
+        if not (isinstance(self.k_min, int | float) and 0 <= self.k_min < math.inf):
+            raise InputError(f"k_min must be a number of at least 0, not {self.k_min!r}")
+        if self.time not in ("continuous", "slotted"):
+            raise InputError(f"time must be 'slotted' or 'continuous', not {self.time!r}")
+        k = max(self.k_min, self.xi1)
+        if k + self.alpha * (k - 1) <= 0:
+            raise InputError(f"k_min = {self.k_min:g} and xi1 = {self.xi1:g} leave a job alone "
+                             f"k = {k:g}, which alpha = {self.alpha:g} makes k + alpha (k - 1) "
+                             "<= 0; raise k_min")
+        object.__setattr__(self, "xi2", parse_seconds(self.xi2, "xi2"))
+        object.__setattr__(self, "slot", parse_seconds(self.slot, "slot", strict=True))
+        if self.reduce != math.inf:
+            object.__setattr__(self, "reduce", parse_rate(self.reduce, "reduce"))
+
+    def of(self, cluster: Cluster, jobs: Sequence[JobSpec]) -> Iterations:
+        """Return how long iterations of some jobs take on a cluster."""
+        return Iterations(self, cluster, jobs)
+
+
+class Iterations:
+    """What iterations of some jobs take, by where they run and who else does.
+
+    Parameters
+    ----------
+    model : Contention
+    cluster : Cluster
+    jobs : sequence of JobSpec
+        Rings: ``ranks`` GPUs, ``nbytes`` of gradients, ``compute_s`` per iteration.
+
+    Attributes
+    ----------
+    model : Contention
+    least, most : ndarray of float, shape (jobs,)
+        Bounds on the seconds of an iteration, wherever a job runs.
+
+    Raises
+    ------
+    InputError
+        If GPUs of one server exchange more slowly than those of two.
+    """
+
+    def __init__(self, model: Contention, cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
+        if cluster.intra < cluster.nic:
+            raise InputError(f"intra must be at least nic, for a job is no slower on one server: "
+                             f"{cluster.intra:g} and {cluster.nic:g} bytes/s")
+        self.model = model
+        ranks = np.array([job.ranks for job in jobs], dtype=np.float64)
+        share = np.array([job.nbytes for job in jobs]) * (ranks - 1) / ranks
+        self._exchanged = 2 * share
+        self._own = share / model.reduce + np.array([job.compute_s for job in jobs])
+        self._intra, self._nic = cluster.intra, cluster.nic
+        self.least = self._exchanged / cluster.intra + self._own + model.xi2
+        spread = (self._exchanged / self._bandwidth(float(cluster.gpus.max())) + self._own
+                  + model.xi2 * ranks)
+        self.most = np.where(ranks == 1, self.least, spread)
+
+    def _bandwidth(self, p: float) -> float:
+        model = self.model
+        if p == 0:
+            return self._intra
+        k = max(model.k_min, model.xi1 * p)
+        return self._nic / (k + model.alpha * (k - 1))
+
+    def seconds(self, job: int, servers: int, p: int) -> float:
+        """Return tau: the seconds of an iteration of a job on so many servers.
+
+        Parameters
+        ----------
+        job : int
+            Its place among the jobs.
+        servers : int
+        p : int
+            The most multi jobs on one of its servers, itself included; 0 if it is not multi.
+        """
+        return float(self._exchanged[job] / self._bandwidth(p) + self._own[job]
+                     + self.model.xi2 * servers)
+
+    def per_slot(self, seconds: float) -> int:
+        """Return how many iterations of so many seconds fit into a slot."""
+        return math.floor(self.model.slot / seconds + _ROUNDING) if seconds > 0 else 2 ** 62
+
+
+class RunningJobs:
+    """Placed jobs as they run under the contention model, from exit to exit.
+
+    Parameters
+    ----------
+    iterations : Iterations
+    cluster : Cluster
+    jobs : sequence of JobSpec
+
+    Attributes
+    ----------
+    now : float
+        Seconds; in slotted time the whole slots that they are.
+    """
+
+    def __init__(self, iterations: Iterations, cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
+        self._iterations = iterations
+        self._slotted = iterations.model.time == "slotted"
+        self._jobs = jobs
+        self._servers: dict[int, list[int]] = {}
+        self._left: dict[int, float] = {}
+        self._pace: dict[int, float] = {}
+        self._multi_on = [0] * cluster.servers
+        self._stale = False
+        self._slot = 0
+        self._s = 0.0
+
+    def __len__(self) -> int:
+        """Return how many jobs run."""
+        return len(self._left)
+
+    @property
+    def now(self) -> float:
+        return self._slot * self._iterations.model.slot if self._slotted else self._s
+
+    def start(self, job: int, servers: Iterable[int]) -> None:
+        """Let a job run from now on, on some servers, each named once."""
+        where = list(servers)
+        self._servers[job] = where
+        self._left[job] = self._jobs[job].iterations
+        self._count(where, 1)
+        if len(where) == 1:
+            self._set_pace(job)
+
+    def _count(self, servers: list[int], sign: int) -> None:
+        if len(servers) > 1:
+            for server in servers:
+                self._multi_on[server] += sign
+            self._stale = True
+
+    def _set_pace(self, job: int) -> None:
+        """Note how many iterations a job makes in a slot, or what one takes in seconds."""
+        where = self._servers[job]
+        p = max(self._multi_on[server] for server in where) if len(where) > 1 else 0
+        seconds = self._iterations.seconds(job, len(where), p)
+        self._pace[job] = self._iterations.per_slot(seconds) if self._slotted else seconds
+
+    def seconds(self, job: int) -> float:
+        """Return what an iteration of a running job takes now."""
+        where = self._servers[job]
+        p = max(self._multi_on[server] for server in where) if len(where) > 1 else 0
+        return self._iterations.seconds(job, len(where), p)
+
+    def to_next_exit(self) -> list[int]:
+        """Go on to when the next job has made all its iterations; return who has then.
+
+        Raises
+        ------
+        InputError
+            In slotted time, if no job makes a whole iteration in a slot.
+        """
+        if self._stale:
+            for job, where in self._servers.items():
+                if len(where) > 1:
+                    self._set_pace(job)
+            self._stale = False
+        done = self._by_slots() if self._slotted else self._by_seconds()
+        for job in done:
+            self._count(self._servers.pop(job), -1)
+            del self._left[job], self._pace[job]
+        return done
+
+    def _by_slots(self) -> list[int]:
+        pace, left = self._pace, self._left
+        slots = min((-(-left[job] // pace[job]) for job in left if pace[job]), default=0)
+        if not slots:
+            job = min(left)
+            raise InputError(
+                f"no running job makes a whole iteration in a slot of "
+                f"{self._iterations.model.slot:g} s; one of job {self._jobs[job].id} takes "
+                f"{self.seconds(job):g} s: make slots longer, or time = \"continuous\"")
+        for job in left:
+            left[job] -= pace[job] * slots
+        self._slot += int(slots)
+        return sorted(job for job in left if left[job] <= 0)
+
+    def _by_seconds(self) -> list[int]:
+        pace, left = self._pace, self._left
+        dt = min(left[job] * pace[job] for job in left)
+        done = sorted(job for job in left if left[job] * pace[job] <= dt * (1 + _ROUNDING))
+        for job in left:
+            left[job] -= dt / pace[job]
+        self._s += dt
+        return done
