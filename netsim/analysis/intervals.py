@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from netsim.errors import InputError, UnknownNameError
 
-__all__ = ["LEVEL", "mean_interval", "means_of", "ratios_of"]
+__all__ = ["LEVEL", "mean_interval", "means_of", "of_whole_runs", "ratios_of"]
 
 #: How often an interval holds the true mean.
 LEVEL = 0.95
@@ -118,13 +118,27 @@ def ratios_of(table: pd.DataFrame, of: str, baseline: object, by: Sequence[str],
     _check(table, (*by, of, metric))
     if baseline not in set(table[of]):
         raise UnknownNameError("baseline", baseline, map(str, table[of].unique()))
-    whole = table[metric].where(table["jobs_finished"] == table["jobs"])
     keys = [*by, "seed"]
-    known = table[[*keys, of]].assign(value=whole)
+    known = table[[*keys, of]].assign(value=of_whole_runs(table, metric))
     base = known[known[of] == baseline].drop(columns=of).rename(columns={"value": "base"})
     pairs = known.merge(base, on=keys, how="inner", sort=False)
     pairs["ratio"] = pairs["value"] / pairs["base"]
     return means_of(pairs, [*by, of], ["ratio"]).rename(columns={"runs": "pairs"})
+
+
+def of_whole_runs(table: pd.DataFrame, metric: str) -> pd.Series:
+    """Return a metric, NaN where it sums up a run that was stopped before all jobs had finished.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row per run, with the columns ``jobs`` and ``jobs_finished``.
+    metric : str
+        A column; times, and ``over_lower_bound``, are of what has finished.
+    """
+    if not (metric.endswith("_s") or metric == "over_lower_bound"):
+        return table[metric]
+    return table[metric].where(table["jobs_finished"] == table["jobs"])
 
 
 def _groups(table: pd.DataFrame, by: Sequence[str]) -> list[tuple[tuple[object, ...],

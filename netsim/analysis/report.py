@@ -73,15 +73,16 @@ def report_page(sweep: Sweep, claims: pd.DataFrame | None = None) -> str:
     MissingExtraError
         If matplotlib is not installed.
     """
-    title = f"Sweep {sweep.folder.name}"
+    title = f"Sweep {sweep.folder.resolve().name}"
     parts = [_lead(sweep)]
     if claims is not None:
         parts += ["<h2>Claims</h2>", _table(claims[["claim", "paper", "measured", "verdict"]])]
     parts += ["<h2>Means over seeds</h2>", _table(_joined(sweep.means()))]
-    if sweep.columns:
+    if (ratios := sweep.ratios_if_any()) is not None:
         parts += ["<h2>Ratios, pair by pair</h2>",
-                  f"<p>Total JCT over that of {_text(_first(sweep))} on the same workload.</p>",
-                  _table(_joined(sweep.ratios()))]
+                  f"<p>Total JCT over that of {_text(ratios['baseline'].iloc[0])} on the same "
+                  "workload.</p>", _table(_joined(ratios.drop(columns="baseline")))]
+    if sweep.columns:
         parts += ["<h2>Figures</h2>", *_figures(sweep)]
     if len(sweep.failures):
         parts += ["<h2>Failed runs</h2>", _table(sweep.failures[[*sweep.columns, "seed",
@@ -125,10 +126,6 @@ def _lead(sweep: Sweep) -> str:
     return f"<p>{len(sweep.table):,} runs over {over}{missing}.</p>"
 
 
-def _first(sweep: Sweep) -> object:
-    return sweep.table[sweep.compared].iloc[0]
-
-
 def _joined(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table of means with each interval in one cell with its mean."""
     joined = table.copy()
@@ -159,6 +156,8 @@ def _figures(sweep: Sweep) -> Iterator[str]:
     curves = len(sweep.table.drop_duplicates(list(sweep.columns)))
     for kind, picture in PICTURES["sweep"].items():
         if kind == "cdf" and curves > _MOST_CURVES:
+            yield (f"<p>Distributions are left out: {curves} curves in one figure nobody can tell "
+                   "apart. <code>netsim plot --kind cdf</code> draws them.</p>")
             continue
         try:
             ax = picture.draw(sweep, next(iter(picture.of)))
@@ -179,10 +178,10 @@ def _svg(ax: Axes) -> str:
 
 
 def _spec(sweep: Sweep) -> str:
-    """Return the sweep as an experiment file."""
-    values = {name: list(dict.fromkeys(sweep.table[name])) for name in sweep.columns}
-    seeds = list(dict.fromkeys(sweep.table["seed"]))
-    return tomli_w.dumps(_said({**sweep.experiment, "sweep": {"seeds": seeds, "vary": values}}))
+    """Return the experiment and what was varied, as a file has them; allocators by their labels."""
+    vary = {name: values for name, values in sweep.grid.items() if name != "seed"}
+    return tomli_w.dumps(_said({**sweep.experiment,
+                                "sweep": {"seeds": sweep.grid["seed"], "vary": vary}}))
 
 
 def _said(value: Any) -> Any:
@@ -194,8 +193,8 @@ def _said(value: Any) -> Any:
 
 def _provenance(sweep: Sweep) -> str:
     version, _, digest = sweep.code.partition(" ")
-    seeds = ", ".join(map(str, dict.fromkeys(sweep.table["seed"])))
-    said = {"netsim": version, "digest of its code": digest, "runs kept in": sweep.folder.name,
-            "seeds": seeds}
+    seeds = ", ".join(map(str, sweep.grid["seed"]))
+    said = {"netsim": version, "digest of its code": digest, "seeds": seeds,
+            "runs kept in": sweep.folder.resolve().name}
     items = "".join(f"<li>{_text(name)}: {_text(value)}</li>" for name, value in said.items())
     return f"<ul>{items}</ul>"

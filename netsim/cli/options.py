@@ -11,7 +11,11 @@ import click
 if TYPE_CHECKING:
     from netsim.experiments.spec import Experiment
 
-__all__ = ["experiment_options", "overrides", "prepared", "seeds_of"]
+__all__ = ["EXIT_FAILED", "experiment_options", "overrides", "prepared", "seeds_of"]
+
+
+#: Some runs of several have failed.
+EXIT_FAILED = 1
 
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from netsim.cli.options import EXIT_FAILED, seeds_of
+
 __all__ = ["reproduce"]
 
 
@@ -22,14 +24,14 @@ __all__ = ["reproduce"]
               help="Keep the runs that are there, or remove them and start afresh.")
 @click.option("--out", type=click.Path(), metavar="FOLDER",
               help="reproductions/<name> by default.")
-def reproduce(name: str | None, listed: bool, seeds: str, trace: str | None, workers: int,
-              resume: bool, out: str | None) -> None:
+@click.pass_context
+def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, trace: str | None,
+              workers: int, resume: bool, out: str | None) -> None:
     """Run what a figure of a paper shows: its claims, what comes out, and the figure.
 
-    A second call does only what is missing.
+    A second call does only what is missing. The exit code is 1 if a run failed.
     """
     from netsim.analysis.plots import check_plottable, save_plot
-    from netsim.cli.options import seeds_of
     from netsim.cli.sweep_tables import print_claims, print_failures
     from netsim.experiments.reproductions import REPRODUCTIONS, find_reproduction
 
@@ -44,8 +46,10 @@ def reproduce(name: str | None, listed: bool, seeds: str, trace: str | None, wor
     done = found.run(seeds=seeds_of(seeds), trace=trace, workers=workers, folder=folder,
                      resume=resume, progress=True)
     print_failures(done.sweep)
-    print_claims(done.claims)
-    ax = done.draw()
-    for path in (figure, figure.with_suffix(".png")):
-        save_plot(ax, path)
-    click.echo(f"results: {folder}\npicture: {figure}")
+    if len(done.sweep.table):
+        print_claims(done.claims)
+        ax = done.draw()
+        for path in (figure, figure.with_suffix(".png")):
+            save_plot(ax, path)
+        click.echo(f"results: {folder}\npicture: {figure}")
+    ctx.exit(EXIT_FAILED if len(done.sweep.failures) else 0)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import click
 
-from netsim.cli.options import overrides, seeds_of
+from netsim.cli.options import EXIT_FAILED, overrides, seeds_of
 
 __all__ = ["sweep"]
-
-_EXIT_FAILED = 1
-
 
 @click.command()
 @click.argument("experiment")
@@ -65,7 +61,7 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: s
     else:
         print_sweep(found)
     print_failures(found)
-    ctx.exit(_EXIT_FAILED if len(found.failures) else 0)
+    ctx.exit(EXIT_FAILED if len(found.failures) else 0)
 
 
 def _check_backend(backend: str, scheduler: str | None) -> None:
@@ -95,5 +91,18 @@ def _grid(varied: tuple[str, ...]) -> dict[str, list[Any]] | None:
 
 def _split(values: str) -> list[str]:
     """Return what stands between commas, but for those in brackets, braces and quotes."""
-    parts = re.findall(r"""(?:\[[^]]*\]|\{[^}]*\}|"[^"]*"|'[^']*'|[^,])+""", values)
-    return [part.strip() for part in parts if part.strip()]
+    from netsim.errors import SpecError
+
+    parts, depth, quote = [""], 0, ""
+    for letter in values:
+        if quote or letter in "\"'":
+            quote = "" if letter == quote else quote or letter
+        else:
+            depth += (letter in "[{") - (letter in "]}")
+        if letter == "," and not (depth or quote):
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if not all(map(str.strip, parts)):
+        raise SpecError([f"{values!r} has a value that is empty"])
+    return [part.strip() for part in parts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import click
@@ -23,38 +24,46 @@ def print_sweep(sweep: Sweep) -> None:
         columns = {name.replace(".", "\n"): [str(value) for value in means[name]]
                    for name in sweep.columns}
         columns["runs"] = [str(count) for count in means["runs"]]
-        columns["total\nJCT (s)"] = [f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
-                                     for value in means["jct_total_s"]]
+        columns["total\nJCT (s)"] = [_figures(value) for value in means["jct_total_s"]]
         columns["over\nbound"] = _with_interval(means, "over_lower_bound")
-        if sweep.columns:
-            ratios = sweep.ratios()
+        if (ratios := sweep.ratios_if_any()) is not None:
             placed = means.merge(ratios, on=list(sweep.columns), how="left", sort=False)
-            columns[f"over\n{ratios_of(sweep)}"] = _with_interval(placed, "ratio")
+            columns[f"over\n{ratios['baseline'].iloc[0]}"] = _with_interval(placed, "ratio")
         print_table(columns, len(sweep.columns))
         click.echo("means over seeds, with 95 % confidence intervals; ratios pair by pair")
+        _say_what_is_left_out(sweep)
     click.echo(f"results: {sweep.folder}")
 
 
-def ratios_of(sweep: Sweep) -> str:
-    """Return what ratios are to."""
-    of = "allocator" if "allocator" in sweep.columns else sweep.columns[0]
-    return str(sweep.table[of].iloc[0])
+def _say_what_is_left_out(sweep: Sweep) -> None:
+    stopped = (sweep.table["jobs_finished"] < sweep.table["jobs"]).sum()
+    if stopped:
+        click.echo(f"{stopped} of {len(sweep.table)} runs were stopped before all jobs had "
+                   "finished: there are no means with them")
 
 
 def _with_interval(table: pd.DataFrame, name: str) -> list[str]:
-    return [f"{mean:.3f} [{low:.3f}, {high:.3f}]" if low < high else f"{mean:.3f}"
+    return ["-" if math.isnan(mean) else
+            f"{mean:.3f} [{low:.3f}, {high:.3f}]" if low < high else f"{mean:.3f}"
             for mean, low, high in zip(table[name], table[f"{name}_low"], table[f"{name}_high"],
                                        strict=True)]
 
 
+def _figures(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
+
+
 def print_failures(sweep: Sweep) -> None:
-    """Say on standard error which runs failed, why, and where their specs are."""
+    """Say on standard error which runs failed, and why, and where more is said."""
     for row in sweep.failures.to_dict("records"):
         which = ", ".join(f"{name} {row[name]}" for name in (*sweep.columns, "seed"))
-        click.echo(f"failed: {which}: {row['error']}", err=True)
+        click.echo(f"failed: {which}: {' '.join(row['error'].split())}", err=True)
     if len(sweep.failures):
-        click.echo(f"{len(sweep.failures)} of {sweep.missing + len(sweep.table)} runs failed; "
-                   f"their specs: {sweep.folder / 'failures.csv'}", err=True)
+        click.echo(f"{len(sweep.failures)} of {sweep.missing + len(sweep.table)} runs failed; more "
+                   f"in {sweep.folder / 'failures.csv'}, their experiments in "
+                   f"{sweep.folder / 'failed'}", err=True)
 
 
 def print_claims(claims: pd.DataFrame) -> None:

@@ -277,6 +277,11 @@ def label_of(policy: Policy) -> str:
         usual = {option: parameter.default for option, parameter in parameters.items()}
     changed = [f"{option}={value}" for option, value in described.items()
                if option in usual and repr(value) != repr(usual[option])]
+    # What an allocator that is no dataclass was given, it does not tell.
+    table = parse_allocator(policy) if isinstance(policy, str) else policy
+    if isinstance(table, Mapping):
+        changed += [f"{option}={value}" for option, value in table.items()
+                    if option != "name" and option not in described]
     return f"{name} ({', '.join(changed)})" if changed else str(name)
 
 

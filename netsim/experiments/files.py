@@ -79,9 +79,9 @@ class Draft:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Draft:
-        """Return the keys of an experiment; a workload's seed that is the experiment's is its."""
+        """Return the keys of an experiment."""
         keys = experiment.model_dump(exclude_none=True)
-        if keys["workload"]["seed"] == keys["seed"]:
+        if experiment.seeds_workload:
             del keys["workload"]["seed"]
         return cls(keys)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import itertools
@@ -39,30 +40,72 @@ _FIXED = {"seed": "give seeds (--seeds)", "workload.seed": "give seeds (--seeds)
 
 @dataclass(frozen=True)
 class OfSpec:
-    """A run that an experiment describes; can be sent to another process or machine."""
+    """A run that an experiment describes; can be sent to another process or machine.
+
+    Attributes
+    ----------
+    spec : mapping
+        The resolved experiment.
+    code : str
+        What stands for the code that it is to be run by.
+    """
 
     spec: Mapping[str, Any]
+    code: str
 
     def run(self) -> Result:
-        """Run it."""
-        return run_experiment(Experiment(**self.spec))
+        """Run it.
+
+        Raises
+        ------
+        InputError
+            If the code here is another.
+        """
+        experiment = Experiment(**self.spec)
+        _check_code(self.code, experiment.allocator.given["name"])
+        return run_experiment(experiment)
 
 
 @dataclass(frozen=True)
 class OfCall:
-    """A run that a call of `netsim.simulate` describes; likewise."""
+    """A run that a call of `netsim.simulate` describes; likewise.
+
+    Attributes
+    ----------
+    settings : mapping
+    code : str
+    files : mapping of str to str
+        The settings that name a file, and what was in it.
+    """
 
     settings: Mapping[str, Any]
-
-    def run(self) -> Result:
-        """Run it."""
-        return simulate(**self.settings)
+    code: str
+    files: Mapping[str, str]
 
     @property
-    def spec(self) -> Mapping[str, Any]:
-        """What the call says, for people."""
-        return {name: value if isinstance(value, str | int | float | list | tuple | None)
-                else repr(value) for name, value in self.settings.items()}
+    def spec(self) -> None:
+        """There is no experiment file that says the same."""
+        return
+
+    def run(self) -> Result:
+        """Run it.
+
+        Raises
+        ------
+        InputError
+            If the code here is another, or a file has changed.
+        """
+        _check_code(self.code, _code_of(make_allocator(self.settings["allocator"])))
+        for name, digest in self.files.items():
+            if _digest(Path(self.settings[name])) != digest:
+                raise InputError(f"{self.settings[name]} has changed since the sweep began")
+        return simulate(**self.settings)
+
+
+def _check_code(code: str, allocator: str) -> None:
+    if code_version(allocator) != code:
+        raise InputError(f"this process has other code than the sweep was prepared by: "
+                         f"{code_version(allocator)}, not {code}")
 
 
 @dataclass(frozen=True)
@@ -102,7 +145,9 @@ def cells_of_draft(draft: Draft, grid: SweepTable) -> list[Cell]:
     cells: list[Cell] = []
     for values in itertools.product(*grid.vary.values()):
         variant = draft.copy()
-        for key, value in zip(grid.vary, values, strict=True):
+        # A table before what is in it: another allocator comes with its own options.
+        for key, value in sorted(zip(grid.vary, values, strict=True),
+                                 key=lambda item: (_column(item[0]).count("."), item[0])):
             variant.put(key, value, f"{key}={_shown(value)}")
         cells += _seeded(variant, grid, values)
     _check_apart(cells)
@@ -124,12 +169,12 @@ def _seeded(variant: Draft, grid: SweepTable, values: Sequence[Any]) -> Iterator
     resolved = first.resolved()
     varied = {_column(key): _label(key, value, first)
               for key, value in zip(grid.vary, values, strict=True)}
+    code = code_version(first.allocator.given["name"])
     for seed in seeds:
         spec = resolved | {"seed": seed}
         if not own_seed:
             spec["workload"] = spec["workload"] | {"seed": seed}
-        key = spec_hash(spec | {"code": code_version(first.allocator.given["name"])}, digits=16)
-        yield Cell(varied, seed, key, OfSpec(spec))
+        yield Cell(varied, seed, spec_hash(spec | {"code": code}, digits=16), OfSpec(spec, code))
 
 
 def _column(key: str) -> str:
@@ -174,11 +219,16 @@ def cells_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any
         settings = dict(fixed) | {name: value for name, (_, value)
                                   in zip(vary, choice, strict=True)}
         allocator = _check_call(settings, seeds[0])
-        identity = identity_of(settings | {"allocator": describe(allocator)})
-        code = code_version(f"{type(allocator).__module__}:{type(allocator).__qualname__}")
+        policy: dict[str, Any] = describe(allocator)
+        if not dataclasses.is_dataclass(allocator):
+            policy["given"] = settings["allocator"]  # nobody knows its options
+        identity = identity_of(settings | {"allocator": policy})
+        code = code_version(_code_of(allocator))
+        files = {name: _digest(Path(settings[name])) for name in ("network", "workload")
+                 if isinstance(settings[name], str | Path) and Path(settings[name]).is_file()}
         for seed in seeds:
             key = spec_hash({"call": identity, "seed": seed, "code": code}, digits=16)
-            cells.append(Cell(varied, seed, key, OfCall(settings | {"seed": seed})))
+            cells.append(Cell(varied, seed, key, OfCall(settings | {"seed": seed}, code, files)))
     _check_apart(cells)
     return cells
 
@@ -192,6 +242,10 @@ def _check_call(settings: Mapping[str, Any], seed: int) -> Allocator:
         if settings.get(name) is not None:
             parse_seconds(settings[name], name)
     return make_allocator(settings["allocator"])
+
+
+def _code_of(allocator: Allocator) -> str:
+    return f"{type(allocator).__module__}:{type(allocator).__qualname__}"
 
 
 def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,12 +287,16 @@ def _identity(value: object) -> Any:
 
 
 def _check_apart(cells: Sequence[Cell]) -> None:
-    """Refuse a grid of which two runs are the same."""
-    seen: dict[str, Cell] = {}
+    """Refuse a grid of which two runs are the same, or cannot be told apart in the table."""
+    keys: dict[str, Cell] = {}
+    rows: dict[str, Cell] = {}
     for cell in cells:
-        twin = seen.setdefault(cell.key, cell)
+        twin = keys.setdefault(cell.key, cell)
         if twin is not cell:
             raise InputError(f"two runs of the sweep are the same: {_said(twin)} and {_said(cell)}")
+        if rows.setdefault(_said(cell), cell) is not cell:
+            raise InputError(f"two runs of the sweep would both be called {_said(cell)}; give "
+                             "labels by a mapping, or make the allocator a dataclass")
 
 
 def _said(cell: Cell) -> str:

@@ -5,17 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, OutputError
 from netsim.experiments.result import Result
 from netsim.experiments.store import load_result, naming, save_result
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Files", "RunStore", "Scratch", "packed"]
 
@@ -24,12 +31,25 @@ Files = dict[str, bytes]
 
 _INDEX, _SUMS = "sweep.json", "SHA256SUMS"
 
+#: What is said of all runs; of those of another grid it would be wrong.
+_TABLES = ("runs.csv", "means.csv", "ratios.csv", "failures.csv", "claims.csv", "report.html")
+
+#: The folder of a run, and of one that is being written.
+_RUN = re.compile(r"[0-9a-f]{16}")
+_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.[0-9a-f]{8}")
+
 
 def packed(result: Result) -> Files:
     """Return the files that `Result.save` writes."""
     with tempfile.TemporaryDirectory(prefix="netsim-") as folder:
         save_result(result, Path(folder) / "run")
         return {path.name: path.read_bytes() for path in sorted((Path(folder) / "run").iterdir())}
+
+
+def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return where two experiments differ."""
+    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    return "; ".join(f"{name} was {one.get(name)!r}, and is {other.get(name)!r}" for name in names)
 
 
 class Scratch:
@@ -60,8 +80,9 @@ class RunStore:
         self.folder = Path(folder)
         self._runs = self.folder / "runs"
 
-    def begin(self, index: Mapping[str, Any], resume: bool) -> None:
-        """Make the folder, or go on with what is there.
+    @contextmanager
+    def begun(self, index: Mapping[str, Any], resume: bool) -> Iterator[None]:
+        """Make the folder, or go on with what is there; nobody else works on it meanwhile.
 
         Parameters
         ----------
@@ -74,34 +95,64 @@ class RunStore:
         Raises
         ------
         InputError
-            If there are runs of another experiment, or of another version of the code.
+            If there are runs of another experiment, or of another version of the code, or another
+            process works on the folder.
         OutputError
             If it cannot be written, or holds something else.
         """
         with naming(self.folder):
-            if self.folder.is_dir() and any(self.folder.iterdir()):
-                self._check_same(index, resume)
+            self._check_same(index, resume)
             self._runs.mkdir(parents=True, exist_ok=True)
-            for path in self._runs.glob(".*"):  # of runs that were killed while they were written
+            with self._alone():
+                self._check_same(index, resume)
+                self._clear(resume)
+                self.write(_INDEX, json.dumps(index, indent=1) + "\n")
+                yield
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the folder of runs; the system lets go of it when the process ends, however."""
+        if fcntl is None:  # on Windows
+            yield
+            return
+        held = os.open(self._runs, os.O_RDONLY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(held)
+            raise InputError(f"{self.folder}: another sweep is working on it; wait for its end, or "
+                             "give another folder") from None
+        try:
+            yield
+        finally:
+            os.close(held)
+
+    def _clear(self, resume: bool) -> None:
+        """Remove what is unfinished, what is said of all runs, and the runs unless they count."""
+        for path in [path for path in self._runs.iterdir() if path.is_dir()]:
+            if _UNFINISHED.fullmatch(path.name) or (not resume and _RUN.fullmatch(path.name)):
                 shutil.rmtree(path)
-            if not resume:
-                for path in self._runs.iterdir():
-                    shutil.rmtree(path)
-        self.write("sweep.json", json.dumps(index, indent=1) + "\n")
+        for name in _TABLES:
+            (self.folder / name).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / "failed", ignore_errors=True)
 
     def _check_same(self, index: Mapping[str, Any], resume: bool) -> None:
         if not (self.folder / _INDEX).is_file():
-            raise OutputError(f"{self.folder}: holds something else than a sweep; give a new "
-                              "folder, or empty this one")
+            there = self.folder.iterdir() if self.folder.exists() else ()
+            if others := {path.name for path in there} - {self._runs.name}:
+                raise OutputError(f"{self.folder}: holds something else than a sweep, "
+                                  f"{min(others)!r}; give a new folder, or empty this one")
+            return
         if not resume:
             return
-        there = self.read_index()
-        for key, what in (("experiment", "another experiment"),
-                          ("code", f"another version of netsim's code, {there['code']}, and this "
-                                   f"is {index['code']}")):
-            if there[key] != index[key]:
-                raise InputError(f"{self.folder}: holds a sweep of {what}; give another folder, or "
-                                 "start afresh (--no-resume), which removes its runs")
+        held = self.read_index()
+        afresh = "give another folder, or start afresh (--no-resume), which removes its runs"
+        if held["experiment"] != index["experiment"]:
+            raise InputError(f"{self.folder}: holds a sweep of another experiment: "
+                             f"{_difference(held['experiment'], index['experiment'])}; {afresh}")
+        if held["code"] != index["code"]:
+            raise InputError(f"{self.folder}: holds a sweep by another version of netsim's code, "
+                             f"{held['code']}, and this is {index['code']}; {afresh}")
 
     def read_index(self) -> dict[str, Any]:
         """Return what `begin` was given last.
@@ -113,14 +164,16 @@ class RunStore:
         """
         try:
             index: dict[str, Any] = json.loads((self.folder / _INDEX).read_text(encoding="utf-8"))
-            missing = {"experiment", "code", "columns", "runs"} - set(index)
+            if not isinstance(index["experiment"], dict) or not isinstance(index["code"], str):
+                raise ValueError("experiment must be a table, and code a string")
+            for run in index["runs"]:
+                for name in ("key", "seed", *index["columns"]):
+                    run[name]
         except FileNotFoundError:
             raise InputError(f"{self.folder}: not a sweep: it has no {_INDEX}") from None
-        except (OSError, ValueError, TypeError) as error:
-            raise InputError(f"{self.folder}: not a readable sweep: {error}") from error
-        if missing:
-            raise InputError(f"{self.folder}: not a readable sweep: {_INDEX} has no "
-                             f"{', '.join(sorted(missing))}")
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            raise InputError(f"{self.folder}: not a readable sweep: {_INDEX}: "
+                             f"{type(error).__name__}: {error}") from error
         return index
 
     def write(self, name: str, text: str) -> None:
@@ -131,11 +184,13 @@ class RunStore:
         OutputError
             If it cannot be written.
         """
-        temporary = self.folder / f".{secrets.token_hex(4)}.{name}"
+        target = self.folder / name
+        temporary = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
         with naming(self.folder):
             try:
+                target.parent.mkdir(exist_ok=True)
                 temporary.write_text(text, encoding="utf-8")
-                os.replace(temporary, self.folder / name)
+                os.replace(temporary, target)
             finally:
                 temporary.unlink(missing_ok=True)
 
@@ -156,7 +211,7 @@ class RunStore:
                 sums = [f"{hashlib.sha256(contents).hexdigest()}  {name}\n"
                         for name, contents in files.items()]
                 (temporary / _SUMS).write_text("".join(sums), encoding="utf-8")
-                shutil.rmtree(self._runs / key, ignore_errors=True)  # damaged, if it is there
+                shutil.rmtree(self._runs / key, ignore_errors=True)  # it is damaged, or not there
                 temporary.rename(self._runs / key)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)

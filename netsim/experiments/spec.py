@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from netsim._version import __version__
 from netsim.errors import InputError, SpecError, UnknownNameError
@@ -79,12 +86,15 @@ class Experiment(Table):
     events: list[EventTable] = Field(default_factory=list)
     compare: CompareTable = CompareTable()
     sweep: SweepTable = SweepTable()
+    _seeds_workload: bool = PrivateAttr(default=False)
 
     def __init__(self, /, **keys: Any) -> None:
         try:
             super().__init__(**keys)
         except ValidationError as error:
             raise SpecError(problems_of(error, type(self))) from None
+        workload = keys.get("workload")
+        self._seeds_workload = isinstance(workload, Mapping) and "seed" not in workload
 
     @model_validator(mode="before")
     @classmethod
@@ -129,6 +139,11 @@ class Experiment(Table):
         if problems:
             raise Problems(problems)
         return events
+
+    @property
+    def seeds_workload(self) -> bool:
+        """Whether the workload has no seed of its own, and so that of the experiment."""
+        return self._seeds_workload
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from netsim.experiments.grid import (
 from netsim.experiments.progress import show_runs
 from netsim.experiments.run_store import RunStore, Scratch
 from netsim.experiments.spec import Experiment, spec_hash
-from netsim.experiments.sweep_result import Sweep
+from netsim.experiments.sweep_result import Sweep, save_failures
 from netsim.experiments.tables import SweepTable
-from netsim.experiments.workers import Failure, Outcome, on_dask, one_by_one, pooled
+from netsim.experiments.workers import Failure, Outcome, Task, on_dask, one_by_one, pooled
 from netsim.model import JobSpec, Workload
 from netsim.network import Topology
 
@@ -193,9 +193,10 @@ def prepare(experiment: Experiment | str | Path | Draft,
     draft = draft.copy()
     table = draft.keys.get("sweep", {})
     if vary is not None:
-        table = table | {"vary": {key: list(values) for key, values in vary.items()}}
+        table = table | {"vary": {_spelled(key): list(values) for key, values in vary.items()}}
     if seeds is not None:
         table = table | {"seeds": seeds if isinstance(seeds, int) else list(seeds)}
+        seeds_of(table["seeds"])
     draft.keys["sweep"] = dict(table)
     grid = draft.build().sweep
     del draft.keys["sweep"]
@@ -203,6 +204,10 @@ def prepare(experiment: Experiment | str | Path | Draft,
         raise SpecError(["sweep: there is nothing to vary: give values for a key (--vary "
                          "network.capacity=10Gbps,40Gbps) or more than one seed (--seeds 10)"])
     return draft, grid
+
+
+def _spelled(key: str) -> str:
+    return ".".join(part.strip() for part in key.split("."))
 
 
 def _identity(draft: Draft) -> dict[str, Any]:
@@ -230,7 +235,7 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
     columns : sequence of str
         What is varied.
     identity : mapping
-        What they have in common, see `RunStore.begin`.
+        What they have in common, see `RunStore.begun`.
     folder, workers, resume, scheduler, progress
         As for `sweep`.
 
@@ -242,12 +247,22 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
     check_whole(workers, "workers", 1)
     scratch = Scratch() if folder is None else None
     store = RunStore(scratch.path if scratch is not None else Path(folder or ""))
-    experiment = json.loads(json.dumps(identity, sort_keys=True, default=str))
-    store.begin({"experiment": experiment, "code": code_version(), "columns": list(columns),
-                 "runs": [{"key": cell.key, "seed": cell.seed, **cell.varied}
-                          for cell in cells]}, resume)
-    summaries = {cell.key: store.summary(cell.key) for cell in cells}
-    missing = [cell for cell in cells if summaries[cell.key] is None]
+    index = {"experiment": json.loads(json.dumps(identity, sort_keys=True, default=str)),
+             "code": code_version(), "columns": list(columns),
+             "runs": [{"key": cell.key, "seed": cell.seed, **cell.varied} for cell in cells]}
+    with store.begun(index, resume):
+        failures = _do_missing(cells, store, workers, scheduler, progress)
+        save_failures(store, failures)
+        found = Sweep.load(store.folder, scratch)
+        found.save_tables()
+    return found
+
+
+def _do_missing(cells: Sequence[Cell], store: RunStore, workers: int, scheduler: str | None,
+                progress: bool | Callable[[int, int, int], None]
+                ) -> list[tuple[Cell, Failure]]:
+    """Do the runs that are not there; return those that have failed, in order."""
+    missing = [cell for cell in cells if store.summary(cell.key) is None]
     failures: dict[str, tuple[Cell, Failure]] = {}
     with show_runs(progress, len(cells), len(cells) - len(missing)) as report:
         for place, outcome in _outcomes(missing, workers, scheduler):
@@ -257,15 +272,12 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
             else:
                 store.put(cell.key, outcome)
             report(isinstance(outcome, Failure))
-    found = Sweep.load(store.folder, scratch)
-    found = found.with_failures([failures[cell.key] for cell in cells if cell.key in failures])
-    found.save_tables()
-    return found
+    return [failures[cell.key] for cell in missing if cell.key in failures]
 
 
 def _outcomes(cells: Sequence[Cell], workers: int, scheduler: str | None
               ) -> Iterator[tuple[int, Outcome]]:
-    tasks = [cell.task for cell in cells]
+    tasks: list[Task] = [cell.task for cell in cells]
     if not tasks:
         return iter(())
     if scheduler is not None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import tomli_w
 from numpy.typing import NDArray
 
-from netsim.analysis.intervals import means_of, ratios_of
+from netsim.analysis.intervals import means_of, of_whole_runs, ratios_of
 from netsim.errors import InputError, UnknownNameError
 from netsim.experiments.run_store import RunStore, Scratch
 
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from netsim.experiments.result import Result
     from netsim.experiments.workers import Failure
 
-__all__ = ["METRICS", "Sweep", "load_sweep"]
+__all__ = ["Sweep", "load_sweep", "save_failures"]
 
 #: What means are taken of unless told.
-METRICS = ("jct_total_s", "over_lower_bound", "jct_mean_s", "jct_p95_s", "cct_mean_s",
-           "makespan_s")
+_MEANS_OF = ("jct_total_s", "over_lower_bound", "jct_mean_s", "jct_p95_s", "cct_mean_s",
+             "makespan_s")
 
 #: What a stored summary has besides metrics.
 _OF_RUN = ("allocator", "counts", "network", "observe_interval", "overdue", "platform", "python",
@@ -52,11 +53,14 @@ class Sweep:
         A row per run, in order of the grid: `columns`, seed, the numbers of `Result.summary`,
         over_lower_bound (total JCT over the lower bound), key.
     failures : DataFrame
-        A row per run that failed: `columns`, seed, error, key, spec (what was run), details.
+        A row per run that failed: `columns`, seed, error, key, details. The experiment of each, if
+        there is a file that says it, is in ``failed/<key>.toml``.
     missing : int
         How many runs are not there, failed ones included.
     experiment : mapping
         What all runs have in common, as in a file.
+    grid : mapping of str to list
+        The values of each of `columns`, and the seeds.
     code : str
         What stands for the version of netsim that did them.
     """
@@ -67,6 +71,7 @@ class Sweep:
     failures: pd.DataFrame
     missing: int
     experiment: Mapping[str, Any]
+    grid: Mapping[str, list[Any]]
     code: str
     _scratch: Scratch | None = field(default=None, repr=False)
 
@@ -91,26 +96,24 @@ class Sweep:
         found = [(run, summary) for run in index["runs"]
                  if (summary := store.summary(run["key"])) is not None]
         table = pd.DataFrame([_row(columns, run, summary) for run, summary in found])
-        failures = pd.DataFrame(columns=[*columns, "seed", "error", "key", "spec", "details"])
-        return cls(Path(folder), columns, table, failures, len(index["runs"]) - len(found),
-                   index["experiment"], index["code"], scratch)
-
-    def with_failures(self, failed: Sequence[tuple[Cell, Failure]]) -> Sweep:
-        """Return the same with what has failed."""
-        rows = [{**cell.varied, "seed": cell.seed, "error": failure.error, "key": cell.key,
-                 "spec": cell.task.spec, "details": failure.details}
-                for cell, failure in failed]
-        return replace(self, failures=pd.DataFrame(rows, columns=self.failures.columns))
+        grid = {name: list(dict.fromkeys(run[name] for run in index["runs"]))
+                for name in (*columns, "seed")}
+        return cls(Path(folder), columns, table, _failures(store, index),
+                   len(index["runs"]) - len(found), index["experiment"], grid, index["code"],
+                   scratch)
 
     # --- numbers ---------------------------------------------------------------------------
 
     def means(self, metrics: Sequence[str] | None = None) -> pd.DataFrame:
         """Return means over seeds with 95 % intervals; see `netsim.analysis.intervals.means_of`.
 
+        Those of times are NaN where a run was stopped before all its jobs had finished.
+
         Parameters
         ----------
         metrics : sequence of str, optional
-            Columns of the table; `METRICS` if not given.
+            Columns of the table; jct_total_s, over_lower_bound, jct_mean_s, jct_p95_s,
+            cct_mean_s and makespan_s if not given.
 
         Raises
         ------
@@ -118,10 +121,12 @@ class Sweep:
             If there are no runs, or no such columns.
         """
         self._check()
-        known = [name for name in METRICS if name in self.table]
-        return means_of(self.table, self.columns, known if metrics is None else metrics)
+        known = [name for name in _MEANS_OF if name in self.table]
+        chosen = known if metrics is None else list(metrics)
+        whole = {name: of_whole_runs(self.table, name) for name in chosen if name in self.table}
+        return means_of(self.table.assign(**whole), self.columns, chosen)
 
-    def ratios(self, of: str | None = None, baseline: object = None,
+    def ratios(self, of: str | None = None, baseline: Any = None,
                metric: str = "jct_total_s") -> pd.DataFrame:
         """Return ratios to a baseline, pair by pair; see `netsim.analysis.intervals.ratios_of`.
 
@@ -130,7 +135,7 @@ class Sweep:
         of : str, optional
             What was varied and is to be compared; ``"allocator"`` if that was, else the first.
         baseline : optional
-            A value of it; the first if not given.
+            A value of it; the first of the grid if not given.
         metric : str
             A column of the table.
 
@@ -145,8 +150,24 @@ class Sweep:
         if of not in self.columns:
             raise UnknownNameError("varied key", of, self.columns)
         by = [name for name in self.columns if name != of]
-        chosen = self.table[of].iloc[0] if baseline is None else baseline
-        return ratios_of(self.table, of, chosen, by, metric)
+        chosen = self._first(of) if baseline is None else baseline
+        ratios = ratios_of(self.table, of, chosen, by, metric)
+        ratios.insert(len(by) + 1, "baseline", chosen)
+        return ratios
+
+    def ratios_if_any(self) -> pd.DataFrame | None:
+        """Return `ratios` as they are if nothing is said; None if there is nothing to compare."""
+        try:
+            return self.ratios()
+        except InputError:
+            return None
+
+    def _first(self, of: str) -> Any:
+        """Return the first value of the grid, of which some run must be there."""
+        first = self.grid[of][0]
+        if first not in set(self.table[of]):
+            raise InputError(f"no run of {first} is there to compare with; name another baseline")
+        return first
 
     @cached_property
     def compared(self) -> str:
@@ -257,7 +278,7 @@ class Sweep:
     # --- files -----------------------------------------------------------------------------
 
     def save_tables(self) -> None:
-        """Write ``runs.csv``, ``means.csv``, ``ratios.csv`` and ``failures.csv`` to the folder.
+        """Write ``runs.csv``, ``means.csv`` and ``ratios.csv`` to the folder.
 
         The same sweep gives the same bytes.
         """
@@ -266,16 +287,11 @@ class Sweep:
             tables["runs"] = self.table.drop(columns=[name for name in _UNSTEADY
                                                       if name in self.table])
             tables["means"] = self.means()
-            tables["ratios"] = self.ratios() if self.columns else None
-        tables["failures"] = self.failures if len(self.failures) else None
+            tables["ratios"] = self.ratios_if_any()
         store = RunStore(self.folder)
         for name, table in tables.items():
-            if table is None:
-                (self.folder / f"{name}.csv").unlink(missing_ok=True)
-                continue
-            text = io.StringIO()
-            table.to_csv(text, index=False, lineterminator="\n")
-            store.write(f"{name}.csv", text.getvalue())
+            if table is not None:
+                store.write(f"{name}.csv", _csv(table))
 
     def __repr__(self) -> str:
         varied = " x ".join(self.columns) or "seeds"
@@ -291,6 +307,44 @@ def _row(columns: Sequence[str], run: Mapping[str, Any], summary: Mapping[str, A
     return ({name: run[name] for name in columns} | {"seed": run["seed"]} | metrics
             | {"over_lower_bound": metrics["jct_total_s"] / bound if bound else np.nan}
             | {"key": run["key"]})
+
+
+def _csv(table: pd.DataFrame) -> str:
+    text = io.StringIO()
+    table.to_csv(text, index=False, lineterminator="\n")
+    return text.getvalue()
+
+
+def save_failures(store: RunStore, failed: Sequence[tuple[Cell, Failure]]) -> None:
+    """Write ``failures.csv``, if there is anything to write, and experiments to ``failed``.
+
+    Raises
+    ------
+    OutputError
+        If they cannot be written.
+    """
+    if not failed:
+        return
+    rows = [{**cell.varied, "seed": cell.seed, "error": failure.error, "key": cell.key,
+             "details": failure.details} for cell, failure in failed]
+    store.write("failures.csv", _csv(pd.DataFrame(rows)))
+    for cell, failure in failed:
+        if cell.task.spec is not None:
+            text = "".join(f"# {line}\n" for line in failure.error.splitlines())
+            store.write(f"failed/{cell.key}.toml", text + tomli_w.dumps(cell.task.spec))
+
+
+def _failures(store: RunStore, index: Mapping[str, Any]) -> pd.DataFrame:
+    """Read back what `save_failures` wrote, of runs of the index."""
+    columns = [*index["columns"], "seed", "error", "key", "details"]
+    path = store.folder / "failures.csv"
+    if not path.is_file():
+        return pd.DataFrame(columns=columns)
+    said = pd.read_csv(path, dtype=str, keep_default_na=False).set_index("key")
+    rows = [{**run, "error": said.loc[run["key"], "error"],
+             "details": said.loc[run["key"], "details"]}
+            for run in index["runs"] if run["key"] in said.index]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def load_sweep(folder: str | Path) -> Sweep:

@@ -10,7 +10,7 @@ import time
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -41,10 +41,6 @@ _AHEAD = 2
 class Task(Protocol):
     """What a worker is sent."""
 
-    @property
-    def spec(self) -> Mapping[str, Any]:
-        """What is run, for people."""
-
     def run(self) -> Result:
         """Run it."""
 
@@ -56,7 +52,7 @@ class Failure:
     Attributes
     ----------
     error : str
-        One line.
+        What was raised.
     details : str
         Where it was raised, if that was not by netsim on purpose.
     """
@@ -80,9 +76,14 @@ def _outcome(task: Task) -> Outcome:
             warnings.simplefilter("ignore", NetsimWarning)  # said when the sweep was prepared
             return packed(task.run())
     except NetsimError as error:
-        return Failure(f"{type(error).__name__}: {error}")
-    except Exception as error:  # whatever a policy of the user's own raises
-        return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
+        return Failure(_said(error))
+    except (Exception, SystemExit) as error:  # whatever a policy of the user's own raises
+        return Failure(_said(error), traceback.format_exc())
+
+
+def _said(error: BaseException) -> str:
+    """Return what an error says, also if it cannot."""
+    return "".join(traceback.format_exception_only(error)).strip().removeprefix("netsim.errors.")
 
 
 def one_by_one(tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
@@ -104,6 +105,8 @@ def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]
     suspects: deque[tuple[int, Task]] = deque()
     while waiting or suspects:
         alone = bool(suspects)
+        if alone:
+            _check_startable()
         with _processes(1 if alone else workers) as executor:
             lost = yield from _drain(suspects if alone else waiting, executor,
                                      1 if alone else _AHEAD * workers, 1 if alone else None)
@@ -111,6 +114,22 @@ def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]
             place, _ = lost.pop(0)
             yield place, Failure("its process was killed, perhaps for want of memory")
         suspects.extend(lost)
+
+
+def _check_startable() -> None:
+    """Find out whether a process can be started at all.
+
+    Raises
+    ------
+    InputError
+        If not: it imports the script that asks for it, which must not do all its work again.
+    """
+    with _processes(1) as executor:
+        try:
+            executor.submit(int).result()
+        except BrokenExecutor as error:
+            raise InputError('processes cannot be started from this script: put what it does '
+                             'under `if __name__ == "__main__":`, or use workers=1') from error
 
 
 @contextmanager
@@ -193,13 +212,15 @@ def _drain(waiting: deque[tuple[int, Task]], executor: Executor, window: int, si
         What was being done when the executor broke.
     """
     pending: dict[Future[Any], list[tuple[int, Task]]] = {}
+    alone: deque[tuple[int, Task]] = deque()
     taken = runs = 0.0
-    while waiting or pending:
+    while waiting or alone or pending:
         try:
-            while waiting and len(pending) < window:
+            while (waiting or alone) and len(pending) < window:
                 count = size or (1 if not runs else int(
                     min(max(_CHUNK_S * runs / max(taken, 1e-9), 1), _MOST_IN_CHUNK)))
-                chunk = [waiting.popleft() for _ in range(min(count, len(waiting)))]
+                chunk = ([alone.popleft()] if alone else
+                         [waiting.popleft() for _ in range(min(count, len(waiting)))])
                 pending[executor.submit(_compute, [task for _, task in chunk])] = chunk
         except BrokenExecutor:
             waiting.extendleft(reversed(chunk))
@@ -208,8 +229,11 @@ def _drain(waiting: deque[tuple[int, Task]], executor: Executor, window: int, si
         done, _ = wait(pending, return_when=FIRST_COMPLETED)
         for future in done:
             if isinstance(_error_of(future), BrokenExecutor):
-                return [each for chunk in pending.values() for each in chunk]
+                return [each for chunk in pending.values() for each in chunk] + list(alone)
             chunk = pending.pop(future)
+            if _error_of(future) is not None and len(chunk) > 1:  # one of them took its worker down
+                alone.extend(chunk)
+                continue
             outcomes, seconds = _result_of(future, len(chunk))
             taken, runs = taken + seconds, runs + len(chunk)
             yield from zip((place for place, _ in chunk), outcomes, strict=True)
@@ -225,6 +249,6 @@ def _error_of(future: Future[Any]) -> BaseException | None:
 
 def _result_of(future: Future[Any], count: int) -> tuple[list[Outcome], float]:
     if (error := _error_of(future)) is not None:
-        return [Failure(f"{type(error).__name__}: {error}")] * count, 0.0
+        return [Failure(_said(error))] * count, 0.0
     result: tuple[list[Outcome], float] = future.result()
     return result

@@ -74,7 +74,7 @@ def test_claims_and_failures_and_names_are_shown_as_they_are(found):
     claims = pd.DataFrame([{"claim": "a < b", "paper": "1", "measured": "2 [1, 3]",
                             "verdict": "holds"}])
     failures = pd.DataFrame([{"network.capacity": "1Gbps", "allocator": "<mine>", "seed": 4,
-                              "error": "no & never"}])
+                              "error": "no & never", "key": "k", "details": ""}])
     page = report_page(replace(found, failures=failures), claims)
     assert ["a < b", "1", "2 [1, 3]", "holds"] in _Cells(page).rows
     assert ["1Gbps", "<mine>", "4", "no & never"] in _Cells(page).rows

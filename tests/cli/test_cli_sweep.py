@@ -3,6 +3,8 @@
 import pandas as pd
 import pytest
 
+from netsim.cli.sweep import _split
+
 VARY = ("--vary", "allocator.name=parrot,lccf:work_conservation=none",
         "--vary", "observe_interval=1ms,100ms")
 
@@ -53,6 +55,13 @@ def test_values_may_hold_commas(netsim, here):
         "aalo (thresholds=['1MB', '1GB'])", "parrot (theta_max=0.6)"]
 
 
+@pytest.mark.parametrize(("values", "parts"), [
+    ("1ms,10ms", ["1ms", "10ms"]), ("[[1, 2], [3]],[4]", ["[[1, 2], [3]]", "[4]"]),
+    ('{a = {b = 1}, c = 2}, "x,y"', ["{a = {b = 1}, c = 2}", '"x,y"']), ("'[,',2", ["'[,'", "2"])])
+def test_commas(values, parts):
+    assert _split(values) == parts
+
+
 def test_a_run_that_fails_is_told_of_and_the_exit_code_says_so(netsim, here, monkeypatch):
     (here / "raises_in_sweeps.py").write_text(RAISES)
     monkeypatch.syspath_prepend(here)
@@ -61,15 +70,26 @@ def test_a_run_that_fails_is_told_of_and_the_exit_code_says_so(netsim, here, mon
     assert done.exit_code == 1
     assert done.stderr == (
         "failed: allocator raises_in_sweeps:Raises, seed 0: RuntimeError: out of luck\n"
-        "1 of 2 runs failed; their specs: s/failures.csv\n")
+        "1 of 2 runs failed; more in s/failures.csv, their experiments in s/failed\n")
     assert "parrot" in done.stdout
-    assert "raises_in_sweeps:Raises" in pd.read_csv(here / "s" / "failures.csv")["spec"][0]
+    key = pd.read_csv(here / "s" / "failures.csv")["key"][0]
+    with pytest.raises(RuntimeError, match="out of luck"):
+        netsim("run", f"s/failed/{key}.toml")
+    page = netsim("report", "s")
+    assert page.exit_code == 0
+    assert "out of luck" in (here / "s" / "report.html").read_text()
+
+
+def test_runs_that_were_stopped_are_told_of(netsim, here):
+    done = netsim("sweep", "fig2.toml", "--set", "until=14s", *VARY, "--out", "s")
+    assert "4 of 4 runs were stopped before all jobs had finished: there" in done.stdout
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (("--vary", "network.capacity"), "'network.capacity' is nothing to vary; write it as key"),
     (("--vary", "network.capacity="), "is nothing to vary"),
     (("--vary", "allocator=parrot", "--vary", "allocator=lccf"), "is varied already"),
+    (("--vary", "allocator=parrot,,lccf"), "'parrot,,lccf' has a value that is empty"),
     (("--vary", "allocater=parrot"), "unknown key 'allocater'"),
     (("--seeds", "x"), "--seeds must be a number, or a list such as 3,5,8, not 'x'"),
     ((), "there is nothing to vary"),

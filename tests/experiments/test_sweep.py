@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,9 @@ import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.errors import InputError, OutputError, SpecError, UnitError, UnknownNameError
 from netsim.experiments.files import Draft
-from netsim.experiments.grid import cells_of_draft
+from netsim.experiments.grid import cells_of_calls, cells_of_draft
 from netsim.experiments.sweep import prepare
-from netsim.experiments.workers import Failure, pooled
+from netsim.experiments.workers import Failure, one_by_one, pooled
 
 ROOT = Path(netsim.__file__).parent.parent
 
@@ -81,6 +82,47 @@ def test_a_workload_with_a_seed_of_its_own_keeps_it(small):
     assert found.table["bytes"].nunique() == 1
 
 
+def test_an_allocator_is_put_in_place_before_its_options(small):
+    """Whatever the order in which they are varied: what is run is what the columns say."""
+    cells = cells_of_draft(*prepare(small, {
+        "allocator.theta_max": [0.6, 0.7], "allocator": ["parrot"],
+        "network. capacity": ["1Gbps"]}, 1))
+    assert [(dict(cell.varied), cell.task.spec["allocator"]["theta_max"]) for cell in cells] == [
+        ({"allocator.theta_max": theta, "allocator": "parrot",
+          "network.capacity": "1Gbps"}, theta) for theta in (0.6, 0.7)]
+
+
+def test_an_experiment_with_a_seeded_workload_is_swept_as_its_file(small):
+    keys = {"network": {"name": "parrot-fig2"}, "workload": {"name": "parrot-60", "seed": 0}}
+    for workload, seeds in ((keys["workload"], {0}), ({"name": "parrot-60"}, {0, 1})):
+        experiment = netsim.Experiment(
+            **keys | {"workload": workload, "network": {"name": "big-switch-128-10g"}})
+        cells = cells_of_draft(*prepare(experiment, {"allocator": ["parrot"]}, 2))
+        assert {cell.task.spec["workload"]["seed"] for cell in cells} == seeds
+
+
+def test_runs_that_were_stopped_have_no_means(small):
+    small.write_text('until = "0.2s"\n' + small.read_text())
+    found = netsim.sweep_experiment(small, GRID, seeds=2)
+    assert (found.table["jobs_finished"] < 4).any()
+    means, ratios = found.means(["jct_total_s", "decisions"]), found.ratios()
+    stopped = found.table.assign(short=found.table["jobs_finished"] < 4).groupby(
+        ["network.capacity", "allocator"], sort=False)["short"].any()
+    assert means["jct_total_s"].isna().tolist() == stopped.tolist()
+    assert means["decisions"].notna().all()
+    assert ratios["ratio"].isna().any()
+
+
+def test_the_first_of_the_grid_is_the_baseline_or_nothing_is(small, policies):
+    grid = {"allocator": [f"{policies}:Raises", "maxmin", "lccf"]}
+    found = netsim.sweep_experiment(small, grid, seeds=2)
+    with pytest.raises(InputError, match=f"no run of {policies}:Raises is there to compare with"):
+        found.ratios()
+    assert found.ratios_if_any() is None
+    assert not (found.folder / "ratios.csv").exists()
+    assert found.ratios(baseline="maxmin")["baseline"].unique().tolist() == ["maxmin"]
+
+
 def test_the_grid_may_stand_in_the_file(small):
     small.write_text(small.read_text() + textwrap.dedent("""
         [sweep]
@@ -119,7 +161,8 @@ def test_runs_that_are_the_same(small):
 
 
 @pytest.mark.parametrize(("seeds", "message"), [
-    (0, "sweep.seeds"), ([1, -1], "sweep.seeds"), ([], "seeds must be"), ([1, 1], "twice")])
+    (0, "seeds must be a number of at least 1"), ([1, -1], "seeds: each must be a whole number"),
+    ([], "seeds must be"), ([1, 1], "twice")])
 def test_wrong_seeds(small, seeds, message):
     with pytest.raises(InputError, match=message):
         netsim.sweep_experiment(small, GRID, seeds=seeds)
@@ -246,7 +289,8 @@ def test_folders_of_something_else(small, tmp_path):
     folder = tmp_path / "s"
     netsim.sweep_experiment(small, GRID, folder=folder)
     other = netsim.load_experiment(small, ["workload.jobs=5"])
-    with pytest.raises(InputError, match=r"holds a sweep of another experiment; .*--no-resume"):
+    with pytest.raises(InputError, match=r"holds a sweep of another experiment: workload was .*, "
+                                         r"and is .*'jobs': 5.*--no-resume"):
         netsim.sweep_experiment(other, GRID, folder=folder)
     index = json.loads((folder / "sweep.json").read_text())
     (folder / "sweep.json").write_text(json.dumps(index | {"code": "0.0.1 older"}))
@@ -260,9 +304,59 @@ def test_folders_of_something_else(small, tmp_path):
         netsim.sweep_experiment(small, GRID, folder=tmp_path / "full")
     with pytest.raises(InputError, match=r"not a sweep: it has no sweep\.json"):
         netsim.load_sweep(tmp_path / "full")
-    (folder / "sweep.json").write_text("{")
-    with pytest.raises(InputError, match="not a readable sweep"):
-        netsim.load_sweep(folder)
+    for text in ("{", '"text"', "{}", json.dumps(index | {"columns": 3}),
+                 json.dumps(index | {"runs": [{"seed": 0}]})):
+        (folder / "sweep.json").write_text(text)
+        with pytest.raises(InputError, match="not a readable sweep"):
+            netsim.load_sweep(folder)
+
+
+def test_tables_of_another_grid_do_not_outlive_it(small, tmp_path):
+    folder = tmp_path / "s"
+    netsim.sweep_experiment(small, GRID, seeds=2, folder=folder)
+    (folder / "claims.csv").touch()
+
+    def stop(*_):
+        assert not list(folder.glob("*.csv"))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        netsim.sweep_experiment(small, GRID, seeds=[8], folder=folder, progress=stop)
+    assert not list(folder.glob("*.csv"))
+
+
+def test_one_sweep_at_a_time_works_on_a_folder(small, tmp_path):
+    def another(*_):
+        with pytest.raises(InputError, match="another sweep is working on it"):
+            netsim.sweep_experiment(small, GRID, folder=tmp_path / "s")
+
+    assert netsim.sweep_experiment(small, GRID, folder=tmp_path / "s", progress=another
+                                   ).missing == 0
+
+
+def test_other_files_in_the_folder_of_runs_are_left_alone(small, tmp_path):
+    netsim.sweep_experiment(small, GRID, folder=tmp_path / "s")
+    (tmp_path / "s" / "runs" / ".DS_Store").touch()
+    netsim.sweep_experiment(small, GRID, folder=tmp_path / "s", resume=False)
+    assert (tmp_path / "s" / "runs" / ".DS_Store").exists()
+
+
+def test_a_file_that_changes_during_a_sweep_is_a_failure(tmp_path):
+    path = tmp_path / "jobs.json"
+    text = (ROOT / "workloads" / "parrot-fig2.json").read_text()
+    path.write_text(text)
+    cells = cells_of_calls({"network": "parrot-fig2", "workload": str(path)},
+                           {"allocator": {"a": "parrot", "b": "lccf"}}, [0])
+    path.write_text(text + " ")
+    outcomes = dict(one_by_one([cell.task for cell in cells]))
+    assert [outcomes[place].error for place in (0, 1)] == [
+        f"InputError: {path} has changed since the sweep began"] * 2
+
+
+def test_a_process_with_other_code_does_not_do_a_run(small):
+    task = cells_of_draft(*prepare(small, GRID, 1))[0].task
+    (_, outcome), = one_by_one([replace(task, code="0.0.1 older")])
+    assert "this process has other code than the sweep was prepared by" in outcome.error
 
 
 def test_one_process_or_two_same_bytes(small, tmp_path):
@@ -286,6 +380,24 @@ class Raises(netsim.Allocator):
 class Dies(netsim.Allocator):
     def allocate(self, view):
         os.kill(os.getpid(), 9)
+
+class Exits(netsim.Allocator):
+    def allocate(self, view):
+        raise SystemExit(7)
+
+class Mute(netsim.Allocator):
+    def allocate(self, view):
+        raise Unspeakable
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+class Slowed(netsim.Allocator):  # no dataclass: what it was given it does not tell
+    def __init__(self, part=1.0):
+        self.part = part
+    def allocate(self, view):
+        return netsim.Allocation(shares=view.greedy(range(len(view)))  * self.part)
 """
 
 
@@ -305,10 +417,15 @@ def test_a_run_that_fails_does_not_stop_the_others(small, tmp_path, policies, wo
     assert found.failures[["allocator", "seed", "error"]].to_numpy().tolist() == [
         [f"{policies}:Raises", seed, "ZeroDivisionError: no such luck"] for seed in (3, 4)]
     failed = found.failures.iloc[0]
-    assert failed["spec"]["allocator"] == {"name": f"{policies}:Raises"}
     assert "in allocate" in failed["details"]
-    assert (tmp_path / "s" / "failures.csv").is_file()
+    spec = netsim.load_experiment(tmp_path / "s" / "failed" / f"{failed['key']}.toml")
+    assert spec.allocator.given == {"name": f"{policies}:Raises"}
     assert found.missing == 2
+    assert netsim.load_sweep(tmp_path / "s").failures.equals(found.failures)
+    again = netsim.sweep_experiment(small, {"allocator": ["parrot"]}, seeds=2,
+                                    folder=tmp_path / "s")
+    assert len(again.failures) == 0
+    assert not (tmp_path / "s" / "failed").exists()
 
 
 def test_a_process_that_is_killed_takes_only_its_own_run_with_it(small, policies):
@@ -318,6 +435,37 @@ def test_a_process_that_is_killed_takes_only_its_own_run_with_it(small, policies
         [f"{policies}:Dies", 3], [f"{policies}:Dies", 4]]
     assert found.failures["error"].str.contains("was killed").all()
     assert len(found.table) == 6
+
+
+def test_policies_that_leave_or_cannot_say_why(small, policies):
+    grid = {"allocator": ["parrot", f"{policies}:Exits", f"{policies}:Mute"]}
+    found = netsim.sweep_experiment(small, grid)
+    assert found.table["allocator"].tolist() == ["parrot"]
+    assert found.failures["error"].tolist() == [
+        "SystemExit: 7", f"{policies}.Unspeakable: <exception str() failed>"]
+
+
+def test_options_of_a_policy_that_does_not_tell_them(small, policies, tmp_path):
+    """They are in its label, and in the key of a call."""
+    import bad_policies_of_sweeps as own
+
+    grid = {"allocator": [f"{policies}:Slowed", f"{policies}:Slowed:part=0.5"]}
+    found = netsim.sweep_experiment(small, grid)
+    assert found.table["allocator"].tolist() == [f"{policies}:Slowed",
+                                                 f"{policies}:Slowed (part=0.5)"]
+    totals = [netsim.sweep("parrot-fig2", "parrot-fig2", folder=tmp_path / "s", allocator={
+        "mine": own.Slowed(part), "other": "maxmin"}).table["jct_total_s"][0] for part in (1, 0.5)]
+    assert totals[1] == pytest.approx(2 * totals[0])
+    with pytest.raises(InputError, match="two runs of the sweep would both be called"):
+        cells_of_calls({"network": "parrot-fig2", "workload": "parrot-fig2"},
+                       {"allocator": _Twice({"a": own.Slowed(1), "b": own.Slowed(2)})}, [0])
+
+
+class _Twice(dict):
+    """A mapping of which all labels are one."""
+
+    def items(self):
+        return [("same", value) for value in self.values()]
 
 
 class _Unreadable:
@@ -340,6 +488,17 @@ if __name__ == "__main__":
     netsim.sweep_experiment({path!r}, {grid!r}, seeds=5, workers=2, folder={folder!r},
                             progress=lambda *told: print(*told, flush=True))
 """
+
+
+def test_a_script_that_is_not_guarded_is_told_so(small, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.replace('if __name__ == "__main__":', "if True:").format(
+        path=str(small), grid=GRID, folder=str(tmp_path / "s")))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120,
+                          env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False)
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1].startswith(
+        "netsim.errors.InputError: processes cannot be started from this script: put what it does")
 
 
 def test_killed_at_any_moment_it_loses_the_runs_in_flight_only(small, tmp_path):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from netsim.analysis.intervals import of_whole_runs
 from netsim.errors import InputError
 
 __all__ = ["DOES_NOT_HOLD", "HOLDS", "HOLDS_PARTLY", "NOT_MEASURED", "Claim", "Runs",
@@ -31,7 +32,7 @@ class Runs:
         self._table = table
 
     def of(self, metric: str = "jct_total_s", **where: Any) -> pd.Series:
-        """Return a metric of the runs with some values: one for each seed.
+        """Return a metric of the runs with some values: one for each seed, NaN if it was stopped.
 
         Parameters
         ----------
@@ -46,10 +47,12 @@ class Runs:
             If these are several runs of one seed.
         """
         rows = self._table
+        if not len(rows):
+            return pd.Series(dtype=float)
         for name, value in where.items():
             column = next(each for each in rows.columns if each.rpartition(".")[2] == name)
             rows = rows[rows[column] == value]
-        values = rows.set_index("seed")[metric]
+        values = of_whole_runs(rows, metric).set_axis(rows["seed"])
         if values.index.has_duplicates:
             raise InputError(f"{where} are several runs of one seed")
         return values
@@ -90,8 +93,8 @@ class Claim:
     def verdict(self, values: Iterable[float]) -> str:
         """Return what to say of it.
 
-        It holds if it does for every seed. It holds partly if it does for some, or its sense does
-        for every seed.
+        It holds if it does for every seed. It holds partly if it does on average, or if its sense
+        does for every seed.
         """
         known = list(values)
         if not known or not np.isfinite(known).all():
@@ -99,7 +102,8 @@ class Claim:
         if all(map(self.holds, known)):
             return HOLDS
         in_sense = self.partly is not None and all(map(self.partly, known))
-        return HOLDS_PARTLY if in_sense or any(map(self.holds, known)) else DOES_NOT_HOLD
+        partly = in_sense or self.holds(float(np.mean(known)))
+        return HOLDS_PARTLY if partly else DOES_NOT_HOLD
 
     def row(self, runs: Runs) -> dict[str, Any]:
         """Return its row of the table."""

@@ -92,7 +92,7 @@ def _fig5_claims() -> Iterator[Claim]:
             yield Claim(f"Parrot is below {_NAMES[other]} ({conservation or 'greedy'}) by as much "
                         "as the paper says, within 5 points, 10 Gbps", f"{paper:.1%}",
                         _less("parrot", other, conservation=conservation, capacity="10Gbps"),
-                        _near(paper, 0.05), _positive, percent=True)
+                        _near(paper, 0.05), percent=True)
     for other in ("aalo-lbsf", "lccf"):
         yield Claim(f"The gain on {_NAMES[other]} at 10 Gbps exceeds that at 40 Gbps", "> 0",
                     partial(_gain_lost, other), _positive, percent=True)
