@@ -213,26 +213,56 @@ class RunningJobs:
         p = max(self._multi_on[server] for server in where) if len(where) > 1 else 0
         return self._iterations.seconds(job, len(where), p)
 
-    def to_next_exit(self) -> list[int]:
-        """Go on to when the next job has made all its iterations; return who has then.
+    def next_exit(self) -> float:
+        """Return when the next job will have made all its iterations, if none starts before.
 
         Raises
         ------
         InputError
             In slotted time, if no job makes a whole iteration in a slot.
         """
+        self._see_contention()
+        if self._slotted:
+            return (self._slot + self._slots_left()) * self._iterations.model.slot
+        return self._s + self._seconds_left()
+
+    def to_next_exit(self) -> list[int]:
+        """Go on to when the next job has made all its iterations; return who has then.
+
+        Raises
+        ------
+        InputError
+            As `next_exit` does.
+        """
+        self._see_contention()
+        if self._slotted:
+            self._pass_slots(self._slots_left())
+        else:
+            self._pass_seconds(self._seconds_left())
+        return self._leave()
+
+    def advance(self, to: float) -> list[int]:
+        """Go on to an instant that is not behind the next exit; return who exits then.
+
+        In slotted time, to the end of the slot that it is in.
+        """
+        self._see_contention()
+        if self._slotted:
+            slot = math.ceil(to / self._iterations.model.slot * (1 - _ROUNDING))
+            self._pass_slots(max(slot - self._slot, 0))
+        else:
+            self._pass_seconds(max(to - self._s, 0.0))
+            self._s = max(to, self._s)
+        return self._leave()
+
+    def _see_contention(self) -> None:
         if self._stale:
             for job, where in self._servers.items():
                 if len(where) > 1:
                     self._set_pace(job)
             self._stale = False
-        done = self._by_slots() if self._slotted else self._by_seconds()
-        for job in done:
-            self._count(self._servers.pop(job), -1)
-            del self._left[job], self._pace[job]
-        return done
 
-    def _by_slots(self) -> list[int]:
+    def _slots_left(self) -> int:
         pace, left = self._pace, self._left
         slots = min((-(-left[job] // pace[job]) for job in left if pace[job]), default=0)
         if not slots:
@@ -241,16 +271,27 @@ class RunningJobs:
                 f"no running job makes a whole iteration in a slot of "
                 f"{self._iterations.model.slot:g} s; one of job {self._jobs[job].id} takes "
                 f"{self.seconds(job):g} s: make slots longer, or time = \"continuous\"")
-        for job in left:
-            left[job] -= pace[job] * slots
-        self._slot += int(slots)
-        return sorted(job for job in left if left[job] <= 0)
+        return int(slots)
 
-    def _by_seconds(self) -> list[int]:
-        pace, left = self._pace, self._left
-        dt = min(left[job] * pace[job] for job in left)
-        done = sorted(job for job in left if left[job] * pace[job] <= dt * (1 + _ROUNDING))
-        for job in left:
-            left[job] -= dt / pace[job]
+    def _pass_slots(self, slots: int) -> None:
+        for job in self._left:
+            self._left[job] -= self._pace[job] * slots
+        self._slot += slots
+
+    def _seconds_left(self) -> float:
+        return min(self._left[job] * self._pace[job] for job in self._left)
+
+    def _pass_seconds(self, dt: float) -> None:
+        # Who would end a rounding later ends now, with the others that do.
+        for job, pace in self._pace.items():
+            left = self._left[job] * pace
+            self._left[job] = 0.0 if left <= dt * (1 + _ROUNDING) else (left - dt) / pace
         self._s += dt
+
+    def _leave(self) -> list[int]:
+        """Let those go that have made all their iterations; return them."""
+        done = sorted(job for job, left in self._left.items() if left <= 0)
+        for job in done:
+            self._count(self._servers.pop(job), -1)
+            del self._left[job], self._pace[job]
         return done

@@ -82,7 +82,7 @@ def check_plan(plan, case, cluster, expected, slotted=True):
     names = [job["job"] for job in case["jobs"]]
     for job in expected["jobs"]:
         place = names.index(job["job"])
-        unit = "slot" if slotted else "seconds"
+        unit = "slot" if slotted else "second"
         times = (plan.start_s[place], plan.end_s[place])
         wanted = (job[f"start_{unit}"], job[f"end_{unit}"])
         assert times == (wanted if slotted else pytest.approx(wanted, rel=1e-9)), job["job"]

@@ -1,0 +1,176 @@
+"""The engine: jobs arrive, get GPUs as a scheduler says, run, and give them back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from netsim.cluster.cluster import Cluster
+from netsim.cluster.contention import Contention, RunningJobs
+from netsim.cluster.scheduling import ClusterView, Scheduler
+from netsim.errors import AllocationError, InputError, StalledError
+from netsim.model import JobSpec
+
+__all__ = ["Analytic", "Engine", "Execution"]
+
+Ints = NDArray[np.int64]
+
+#: After all arrivals and exits of an instant.
+_LAST = 2
+
+
+class Execution(Protocol):
+    """How placed jobs run."""
+
+    def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
+        """Let a job run from now on; call `ended` with it when it has made all its iterations."""
+
+
+class Analytic:
+    """Jobs run as the contention model says.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    cluster : Cluster
+    jobs : sequence of JobSpec
+    model : Contention
+    """
+
+    def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
+                 model: Contention) -> None:
+        self._env, self._cluster = env, cluster
+        self._running = RunningJobs(model.of(cluster, jobs), cluster, jobs)
+        self._ended: Callable[[int], None] = lambda job: None
+        self._alarm = 0
+
+    def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
+        """See `Execution.start`; in slotted time at the beginning of a slot."""
+        self._ended = ended
+        if self._running.now < self._env.now and len(self._running):
+            self._leave(self._running.advance(self._env.now))
+        elif not len(self._running):
+            self._running.advance(self._env.now)
+        self._running.start(job, np.unique(self._cluster.server_of[gpus]).tolist())
+        self._alarm += 1
+        self._env.timeout(0).callbacks.append(partial(self._look, self._alarm))
+
+    def _look(self, alarm: int, _: simpy.Event) -> None:
+        """Wake up at the next exit, unless somebody else starts before."""
+        if alarm == self._alarm and len(self._running):
+            wait = max(self._running.next_exit() - self._env.now, 0.0)
+            self._env.timeout(wait).callbacks.append(partial(self._exit, alarm))
+
+    def _exit(self, alarm: int, event: simpy.Event) -> None:
+        if alarm == self._alarm:
+            self._alarm += 1
+            self._leave(self._running.to_next_exit())
+            self._look(self._alarm, event)
+
+    def _leave(self, done: Sequence[int]) -> None:
+        for job in done:
+            self._ended(job)
+
+
+class Engine:
+    """Jobs from arrival to exit.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    cluster : Cluster
+    jobs : sequence of JobSpec
+        In order of (arrival, id).
+    scheduler : Scheduler
+    execution : Execution
+
+    Attributes
+    ----------
+    gpus : dict of int to ndarray of int
+        Those of each job that has started.
+    start_s, end_s : ndarray of float, shape (jobs,)
+        NaN before.
+    """
+
+    def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
+                 scheduler: Scheduler, execution: Execution) -> None:
+        for job in jobs:
+            if job.ranks > cluster.total:
+                raise InputError(f"job {job.id} needs {job.ranks} GPUs; cluster {cluster.name!r} "
+                                 f"has {cluster.total}")
+        self._env, self._cluster, self._jobs = env, cluster, jobs
+        self._scheduler, self._execution = scheduler, execution
+        self._waiting: list[int] = []
+        self._running: dict[int, Ints] = {}
+        self._free = np.ones(cluster.total, np.bool_)
+        self._asked = False
+        self.gpus: dict[int, Ints] = {}
+        self.start_s = np.full(len(jobs), np.nan)
+        self.end_s = np.full(len(jobs), np.nan)
+        for place, job in enumerate(jobs):
+            env.timeout(job.arrival_s).callbacks.append(partial(self._arrive, place))
+
+    @property
+    def done(self) -> bool:
+        """Whether all jobs have ended."""
+        return not np.isnan(self.end_s).any()
+
+    def _arrive(self, job: int, _: simpy.Event) -> None:
+        self._waiting.append(job)
+        self._ask()
+
+    def _end(self, job: int) -> None:
+        self._free[self._running.pop(job)] = True
+        self.end_s[job] = self._env.now
+        self._ask()
+
+    def _ask(self) -> None:
+        """Have the scheduler asked once, after all that happens at this instant."""
+        if not self._asked:
+            self._asked = True
+            event = simpy.Event(self._env)
+            event._ok, event._value = True, None
+            event.callbacks.append(lambda _: self._decide())
+            self._env.schedule(event, _LAST)  # type: ignore[arg-type]
+
+    def _decide(self) -> None:
+        self._asked = False
+        free = self._free.copy()
+        free.setflags(write=False)
+        view = ClusterView(self._cluster, self._jobs, self._env.now, tuple(sorted(self._waiting)),
+                           dict(self._running), free)
+        for job, gpus in self._scheduler.decide(view):
+            self._check(job, gpus)
+            self._waiting.remove(job)
+            self._free[gpus] = False
+            self._running[job] = self.gpus[job] = gpus
+            self.start_s[job] = self._env.now
+            self._execution.start(job, gpus, self._end)
+
+    def _check(self, job: int, gpus: Ints) -> None:
+        """Refuse to start a job that does not wait, or on other GPUs than it can have."""
+        name = type(self._scheduler).__name__
+        if job not in self._waiting:
+            raise AllocationError(f"scheduler {name} starts the job in place {job}, which does "
+                                  "not wait")
+        spec = self._jobs[job]
+        if len(np.unique(gpus)) != spec.ranks or len(gpus) != spec.ranks:
+            raise AllocationError(f"scheduler {name} gives job {spec.id} the GPUs "
+                                  f"{gpus.tolist()}; it needs {spec.ranks}")
+        if not self._free[gpus].all():
+            taken = gpus[~self._free[gpus]].tolist()
+            raise AllocationError(f"scheduler {name} gives job {spec.id} GPUs that others have: "
+                                  f"{taken}")
+
+    def stalled(self) -> StalledError:
+        """Return the error that says who waits though nothing will happen any more."""
+        waiting = ", ".join(f"job {self._jobs[job].id} ({self._jobs[job].ranks} GPUs)"
+                            for job in sorted(self._waiting)[:5])
+        return StalledError(f"stalled at t = {self._env.now:g} s: scheduler "
+                            f"{type(self._scheduler).__name__} starts nobody, and nothing else "
+                            f"will happen; {len(self._waiting)} wait: {waiting}")

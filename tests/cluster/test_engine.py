@@ -1,0 +1,143 @@
+"""The engine: plans come out as planned, and nobody holds a GPU that another has."""
+
+import numpy as np
+import pytest
+import simpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netsim import JobSpec
+from netsim.cluster import Cluster, Contention
+from netsim.cluster.engine import Analytic, Engine
+from netsim.cluster.planners import FF, LS, RAND, SjfBco
+from netsim.cluster.scheduling import PlanFollower, Queue
+from netsim.errors import AllocationError, InputError
+
+
+def ring(place, ranks, iterations=100, compute_s=0.02, **others):
+    return JobSpec(place, pattern="ring-all-reduce", ranks=ranks, iterations=iterations,
+                   nbytes=10e6, compute_s=compute_s, **others)
+
+
+def run(cluster, jobs, scheduler, model):
+    """Run to the end; return the engine."""
+    env = simpy.Environment()
+    engine = Engine(env, cluster, jobs, scheduler, Analytic(env, cluster, jobs, model))
+    while not engine.done:
+        env.step()
+    return engine
+
+
+def check_capacity(engine, cluster):
+    """No GPU is held by two jobs at once; every job has all its GPUs from start to end."""
+    for gpu in range(cluster.total):
+        held = sorted((engine.start_s[job], engine.end_s[job])
+                      for job, gpus in engine.gpus.items() if gpu in gpus)
+        for (_, end), (start, _) in zip(held, held[1:], strict=False):
+            assert start >= end
+    assert (engine.end_s > engine.start_s).all()
+
+
+models = st.builds(Contention, alpha=st.sampled_from([0.0, 0.5]), xi1=st.sampled_from([1.0, 0.5]),
+                   xi2=st.just(0.001), time=st.sampled_from(["slotted", "continuous"]))
+workloads = st.lists(st.tuples(st.integers(1, 6), st.integers(50, 300), st.integers(10, 40)),
+                     min_size=1, max_size=8)
+clusters = st.lists(st.integers(1, 4), min_size=2, max_size=4).filter(lambda gpus: sum(gpus) >= 6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters, workloads, models, st.sampled_from(["idle", "queue"]),
+       st.sampled_from([SjfBco, FF, LS, RAND]))
+def test_plans_come_out_as_planned(gpus, listed, model, availability, kind):
+    """Starts and ends are those of the plan, exactly in slots and to 1e-9 in seconds.
+
+    And within the bounds of the specification's Section 7: each job between its iterations at
+    their fastest and at their slowest (in slots, the last of which counts whole), what GPUs are
+    promised within the limit, the makespan at least all work over all GPUs.
+    """
+    cluster = Cluster(gpus=gpus)
+    jobs = [ring(place, ranks, iterations, ms / 1000)
+            for place, (ranks, iterations, ms) in enumerate(listed)]
+    scheduler = kind(availability=availability)
+    plan = scheduler.plan(cluster, jobs, model)
+    engine = run(cluster, jobs, PlanFollower(plan), model)
+    assert engine.start_s == pytest.approx(plan.start_s, rel=1e-9)
+    assert engine.end_s == pytest.approx(plan.end_s, rel=1e-9)
+    check_capacity(engine, cluster)
+    iterations = model.of(cluster, jobs)
+    count = np.array([job.iterations for job in jobs])
+    took = plan.end_s - plan.start_s
+    assert (took >= count * iterations.least * (1 - 1e-9)).all()
+    if model.time == "continuous":
+        assert (took <= count * iterations.most * (1 + 1e-9)).all()
+        work = (np.array([job.ranks for job in jobs]) * count * iterations.least).sum()
+        assert plan.makespan_s >= work / cluster.total * (1 - 1e-9)
+    assert plan.load.max() <= plan.limit + 1e-9
+
+
+def test_a_queue_is_served_in_order_and_a_job_that_does_not_fit_holds_it_up():
+    """One server of 2 GPUs, 1 s each: the pair waits for the first, the third for the pair."""
+    cluster = Cluster(gpus=[2])
+    jobs = [ring(0, 1, 50), ring(1, 2, 50, 0.02 - 10e6 / 300e9), ring(2, 1, 50)]
+    model = Contention(time="continuous")
+    by_arrival = run(cluster, jobs, Queue(), model)
+    assert by_arrival.start_s == pytest.approx([0, 1, 2])
+    by_size = run(cluster, jobs, Queue(by_size=True), model)
+    assert by_size.start_s == pytest.approx([0, 1, 0])
+
+
+def test_jobs_that_arrive_while_others_run():
+    """The second shares two servers from 0.5 s on: 25 iterations alone, then half as fast."""
+    cluster = Cluster(gpus=[2, 2], nic=1e9, intra=1e9)
+    spread = [np.array([0, 2]), np.array([1, 3])]
+    jobs = [ring(0, 2, 50, 0.01), ring(1, 2, 50, 0.01, arrival_s=0.5)]
+
+    class Spread:
+        def decide(self, view):
+            return [(job, spread[job]) for job in view.waiting]
+
+    engine = run(cluster, jobs, Spread(), Contention(time="continuous"))
+    # Alone 10 ms + 10 MB / 1 GB/s = 20 ms; two on each server 30 ms. 25 left: 0.75 s; the second
+    # has 25 left then, too: 0.5 s alone.
+    assert engine.end_s == pytest.approx([1.25, 1.75])
+
+
+@pytest.mark.parametrize(("answer", "message"), [
+    ([(0, np.array([0]))], "gives job 0 the GPUs .0.; it needs 2"),
+    ([(0, np.array([0, 0]))], "gives job 0 the GPUs .0, 0.; it needs 2"),
+    ([(1, np.array([0]))], "starts the job in place 1, which does not wait"),
+    ([(0, np.array([0, 1])), (0, np.array([0, 1]))], "starts the job in place 0, which does not"),
+])
+def test_schedulers_that_break_the_rules(answer, message):
+    class Wrong:
+        def decide(self, view):
+            return answer
+
+    with pytest.raises(AllocationError, match=f"scheduler Wrong {message}"):
+        run(Cluster(gpus=[2]), [ring(0, 2)], Wrong(), Contention())
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match="job 0 needs 3 GPUs; cluster 'cluster' has 2"):
+        run(Cluster(gpus=[2]), [ring(0, 3)], Queue(), Contention())
+    with pytest.raises(InputError, match="job 0 needs 3 GPUs"):
+        FF().plan(Cluster(gpus=[2]), [ring(0, 3)], Contention())
+    with pytest.raises(InputError, match="no plan ends before the horizon of 2 slots: raise hor"):
+        FF(horizon=2).plan(Cluster(gpus=[2]), [ring(0, 2, 1000)], Contention())
+    with pytest.raises(InputError, match="no running job makes a whole iteration in a slot of 1 s"):
+        FF().plan(Cluster(gpus=[2]), [ring(0, 2, 10, 3.0)], Contention())
+    with pytest.raises(InputError, match="intra must be at least nic"):
+        FF().plan(Cluster(gpus=[2], intra=1e6), [ring(0, 2)], Contention())
+    with pytest.raises(InputError, match="arrives at 5 s; this scheduler plans jobs that are all"):
+        FF().plan(Cluster(gpus=[2]), [ring(0, 2, arrival_s=5)], Contention())
+    for wrong, message in (({"alpha": -1}, "alpha"), ({"xi1": 0}, "xi1"), ({"xi1": 2}, "xi1"),
+                           ({"time": "ticks"}, "time"), ({"slot": 0}, "slot"),
+                           ({"k_min": 0, "xi1": 0.1, "alpha": 1}, "raise k_min")):
+        with pytest.raises(InputError, match=message):
+            Contention(**wrong)
+    for wrong, message in (({"gpus": [4, 0]}, "gpus: those of server 1"),
+                           ({"servers": 3, "gpus": [1, 2]}, "one number of servers, not 3"),
+                           ({}, "needs servers"), ({"gpus": []}, "needs a server"),
+                           ({"servers": 0}, "servers must be a whole number of at least 1")):
+        with pytest.raises(InputError, match=message):
+            Cluster(**wrong)
