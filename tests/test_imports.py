@@ -13,7 +13,7 @@ PACKAGE = Path(netsim.__file__).parent
 
 #: What each part may import of netsim, besides itself. Later parts may import earlier ones.
 LAYERS = ["errors", "_version", "streams", "units", "checks", "model", "network", "fabric",
-          "allocators", "jobs", "experiments", "testing", "cli", "__main__"]
+          "allocators", "jobs", "cluster", "experiments", "testing", "cli", "__main__"]
 ONLY = {"traces": {"errors", "units", "model", "streams"},
         "analysis": {"errors", "units", "model", "network", "traces", "fabric", "jobs",
                      "experiments"},
