@@ -32,6 +32,7 @@ ALLOCATORS: dict[str, str] = {
     "ncf": "netsim.allocators.ordered:NCF",
     "parrot": "netsim.allocators.parrot:Parrot",
     "reserved": "netsim.allocators.reserved:Reserved",
+    "ring-contention": "netsim.allocators.contention:RingContention",
     "scf": "netsim.allocators.ordered:SCF",
     "sebf": "netsim.allocators.ordered:SEBF",
     "sincronia": "netsim.allocators.sincronia:Sincronia",

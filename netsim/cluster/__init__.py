@@ -2,5 +2,6 @@
 
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
+from netsim.cluster.ring import RingLayout, ring_stages
 
-__all__ = ["Cluster", "Contention"]
+__all__ = ["Cluster", "Contention", "RingLayout", "ring_stages"]

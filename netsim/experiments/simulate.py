@@ -187,8 +187,11 @@ class _Run:
         for _, link, capacity in changes:
             self.most_capacity[link] = max(self.most_capacity[link], capacity)
         finished = self.recorder.of_lines_finished
-        self.singles = SingleCoflows(workload.jobs, self._place, network, self.most_capacity,
-                                     finished, self._at)
+        # Who is told which jobs run needs processes that say when they begin and end.
+        single = {k for k, job in enumerate(workload)
+                  if is_single(job) and not allocator.sees_running}
+        self.singles = SingleCoflows(workload.jobs, sorted(single), self._place, network,
+                                     self.most_capacity, finished, self._at)
         for index in self.singles.members:
             self.recorder.line_begun(index, workload.jobs[index].stages, (0,))
         self.fabric = Fabric(
@@ -199,7 +202,7 @@ class _Run:
             self._at(at, partial(self._change, link, capacity))
         self.jobs = [JobProcess(self.env, self.fabric, index, job.arrival_s, self._plan,
                                 self.recorder)
-                     for index, job in enumerate(workload) if not is_single(job)]
+                     for index, job in enumerate(workload) if index not in single]
 
     def _at(self, at: float, act: Callable[[], None]) -> None:
         """See that something is done at an instant, in seconds, or now if that has passed."""

@@ -17,6 +17,7 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.grid import Grid
 from netsim.fabric.policy import Allocation, Allocator, Event
 from netsim.fabric.referee import Referee
+from netsim.fabric.running import Running
 from netsim.fabric.service import Service
 from netsim.fabric.transfer import Observer, Source, Transfer
 from netsim.fabric.turns import Turns
@@ -31,6 +32,7 @@ _NOTHING = np.empty(0)
 # Plain integers: or-ing enum members costs more than SimPy's step.
 _COFLOW_VALID, _COFLOW_DONE = int(Event.COFLOW_VALID), int(Event.COFLOW_DONE)
 _FLOW_DONE, _CAPACITY, _REVISIT = int(Event.FLOW_DONE), int(Event.CAPACITY), int(Event.REVISIT)
+_JOB = int(Event.JOB)
 
 
 class Fabric:
@@ -65,6 +67,8 @@ class Fabric:
         How often the allocator has been asked, or its answer stood.
     decided_s : float
         When it was last asked, in seconds.
+    running : Running
+        Jobs tell it when they begin and end, for allocators that are to know.
     """
 
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
@@ -76,7 +80,9 @@ class Fabric:
         self.table = FlowTable(network.capacity, job_arrivals)
         self.decisions = 0
         self.decided_s = env.now
-        self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT
+        self._told = allocator.sees_running
+        self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT | _JOB
+        self.running = Running((lambda: self._happen(_JOB)) if self._told else None)
         self._runs_ahead = False
         self._stands = False
         self._service: Service | None = None
@@ -294,7 +300,8 @@ class Fabric:
         if self._stands:
             self._run_ahead()
             return
-        view = FabricView(self.table, now, self.allocator.knows, Event(happened))
+        view = FabricView(self.table, now, self.allocator.knows, Event(happened),
+                          self.running if self._told else None)
         allocation = self.allocator.allocate(view)
         self._referee.check(allocation, view)
         if self._observer is not None:  # before flows end ahead of the clock

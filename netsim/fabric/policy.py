@@ -25,13 +25,18 @@ Knowledge = Literal["sent", "sizes", "jobs"]
 
 
 class Event(enum.IntFlag):
-    """What can happen between two decisions."""
+    """What can happen between two decisions.
+
+    ``JOB``, a job begins or ends, is for those alone that are told; see `Allocator.sees_running`.
+    ``ANY`` is all that happens to coflows and links.
+    """
 
     COFLOW_VALID = enum.auto()
     COFLOW_DONE = enum.auto()
     FLOW_DONE = enum.auto()
     CAPACITY = enum.auto()
     REVISIT = enum.auto()
+    JOB = enum.auto()
     COFLOW = COFLOW_VALID | COFLOW_DONE | CAPACITY | REVISIT
     ANY = COFLOW | FLOW_DONE
 
@@ -142,6 +147,15 @@ class Allocator:
     def order_free(self) -> bool:
         """Whether the order in which a coflow lists its flows does not matter; True unless said."""
         return True
+
+    @property
+    def sees_running(self) -> bool:
+        """Whether it is told which jobs run, and where; False unless said.
+
+        Then `FabricView.running` says so, and it is asked whenever a job begins or ends. Such a
+        policy costs more: no job is left to the fabric to go through.
+        """
+        return False
 
     @property
     def work_conserving(self) -> bool:

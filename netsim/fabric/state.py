@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.errors import AllocationError
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels import blocks, ordered
 from netsim.fabric.policy import Event, Knowledge
+from netsim.fabric.running import JobHosts, Running
 
 __all__ = ["FabricState", "Floats", "Ints"]
 
@@ -41,6 +43,8 @@ class FabricState:
         What the policy may see. Sizes that it may not see are NaN.
     events : Event
         What has happened since the last decision.
+    running : Running, optional
+        Which jobs run, and where; None if the policy is not told.
 
     Attributes
     ----------
@@ -49,10 +53,11 @@ class FabricState:
     """
 
     def __init__(self, table: FlowTable, now: float, knows: Knowledge = "sizes",
-                 events: Event = Event.ANY) -> None:
+                 events: Event = Event.ANY, running: Running | None = None) -> None:
         table.settle()
         self._table = table
         self._knows = knows
+        self._running = running
         self._rows = table.coflows
         self.now = now
         self.events = events
@@ -66,6 +71,19 @@ class FabricState:
     def jobs(self) -> int:
         """The number of jobs that have an active coflow."""
         return self._table.active_jobs
+
+    def running(self) -> JobHosts:
+        """Return which jobs run, sending or computing, and on which hosts.
+
+        Raises
+        ------
+        AllocationError
+            Unless the policy declares ``sees_running``.
+        """
+        if self._running is None:
+            raise AllocationError("running tells which jobs run, but the policy does not declare "
+                                  "that it sees_running")
+        return self._running.pairs()
 
     def __len__(self) -> int:
         """Return the number of active coflows."""

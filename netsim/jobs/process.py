@@ -36,7 +36,8 @@ class JobProcess:
     """Runs a job: iteration after iteration, stage after stage.
 
     A job whose stages follow each other is left to the fabric, which goes through them by itself:
-    then only its lower bound is known here.
+    then only its lower bound is known here. Not so where the allocator is told which jobs run: the
+    fabric does not know when a job ends.
 
     Parameters
     ----------
@@ -87,10 +88,12 @@ class JobProcess:
         self.lower_bound_s = self.plan.lower_bound()
         if self._fabric.allocator.knows == "jobs":
             self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s()
-        if not self.plan.spec.redraw and (graph := self.plan.graph(0)).is_line():
+        if self._fabric.allocator.sees_running:
+            self._fabric.running.begin(self.index, self.plan.hosts[:self.plan.spec.ranks])
+        elif not self.plan.spec.redraw and (graph := self.plan.graph(0)).is_line():
             self._run_as_line(graph)
-        else:
-            self._iterate()
+            return
+        self._iterate()
 
     def _run_as_line(self, graph: StageGraph) -> None:
         """Leave it to the fabric: nothing of this process is needed any more."""
@@ -180,5 +183,7 @@ class JobProcess:
             self._iterate()
             return
         self.done = True
+        if self._fabric.allocator.sees_running:
+            self._fabric.running.end(self.index)
         self._recorder.job_finished(self)
         del self.plan, self.graph

@@ -16,7 +16,7 @@ from netsim.jobs.plan import ecmp_key
 from netsim.model import Flows, JobSpec
 from netsim.network import Topology
 
-__all__ = ["SingleCoflows"]
+__all__ = ["SingleCoflows", "is_single"]
 
 #: Coflows and flows that are built at once, at most; a coflow of more flows is built alone.
 _MOST_COFLOWS, _MOST_FLOWS = 4096, 100_000
@@ -48,6 +48,8 @@ class SingleCoflows:
     ----------
     jobs : sequence of JobSpec
         All of the workload, numbered by (arrival, id).
+    members : sequence of int
+        Which of them; each `is_single`.
     place : callable
         Returns the host of each rank of a job.
     network : Topology
@@ -64,7 +66,7 @@ class SingleCoflows:
         The numbers of these jobs.
     """
 
-    def __init__(self, jobs: Sequence[JobSpec],
+    def __init__(self, jobs: Sequence[JobSpec], members: Sequence[int],
                  place: Callable[[JobSpec], NDArray[np.int64]], network: Topology,
                  most_capacity: NDArray[np.float64],
                  tell: Callable[[NDArray[Any], NDArray[Any]], None],
@@ -75,7 +77,7 @@ class SingleCoflows:
         self._most = most_capacity
         self._tell = tell
         self._at = at
-        self.members = np.array([k for k, job in enumerate(jobs) if is_single(job)], np.int64)
+        self.members = np.array(members, np.int64)
         self._lower_bound_s = np.full(len(jobs), np.nan)
         self._valid = np.array([_valid_s(jobs[k]) for k in self.members])
         self._batches = self._split(np.lexsort((self.members, self._valid)))

@@ -30,7 +30,7 @@ _PORT = 250_000.0
 
 #: Arguments that may be left out one group at a time, and the rest still make sense.
 _APART = (("sent",), ("now",), ("weight",), ("deadline_s",), ("capacity",),
-          ("attained", "completed"), ("ahead_s",))
+          ("attained", "completed"), ("ahead_s",), ("running",))
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,12 @@ class Case:
     attained: tuple[float, ...]
     completed: tuple[int, ...]
     ahead_s: tuple[float, ...]
+    running: tuple[tuple[int, ...], ...]
 
-    def view(self, knows: Knowledge = "sizes") -> FabricView:
+    def view(self, knows: Knowledge = "sizes", sees_running: bool = True) -> FabricView:
         """Build the view."""
         return make_view(**{each.name: getattr(self, each.name) for each in fields(self)},
-                         knows=knows)
+                         knows=knows, sees_running=sees_running)
 
     def bytes_sent(self) -> tuple[tuple[float, ...], ...]:
         """Return the bytes that each flow has sent, where `sent` may hold fractions."""
@@ -94,7 +95,7 @@ class Case:
         usual, count = self._usual(), len(self.coflows)
         times = {"valid_s": usual["valid_s"], "arrival_s": usual["arrival_s"], "now": 0.0}
         yield times | {name: (0.0,) * count for name in ("arrival_s", "attained", "ahead_s")} | {
-            "jobs": tuple(range(count)), "completed": (0,) * count}
+            "jobs": tuple(range(count)), "completed": (0,) * count, "running": ((),) * count}
         yield times | {"jobs": tuple(sorted(self.jobs))}
         for names in _APART:
             yield {name: usual[name] for name in names}
@@ -106,7 +107,7 @@ class Case:
                 "now": max(self.valid_s), "weight": (1.0,) * count,
                 "deadline_s": (math.inf,) * count, "capacity": {},
                 "arrival_s": (0.0,) * jobs, "attained": (0.0,) * jobs,
-                "completed": (0,) * jobs, "ahead_s": (0.0,) * jobs}
+                "completed": (0,) * jobs, "ahead_s": (0.0,) * jobs, "running": ((),) * jobs}
 
     def __str__(self) -> str:
         lines = [f"make_view({_network_text(self.network)}",
@@ -178,7 +179,9 @@ def draw_case(pick: Pick, network: Topology, max_coflows: int, max_width: int) -
         deadline_s=tuple(_draw_deadline(pick, valid, now) for valid, _ in keys),
         capacity=_draw_degraded(pick, network), arrival_s=arrival, completed=completed,
         attained=tuple(_draw_nbytes(pick) if z else 0.0 for z in completed),
-        ahead_s=tuple(0.25 * pick(0, 20) for _ in range(jobs)))
+        ahead_s=tuple(0.25 * pick(0, 20) for _ in range(jobs)),
+        running=tuple(tuple(pick(0, network.hosts - 1) for _ in range(pick(0, 3)))
+                      for _ in range(jobs)))
 
 
 def _draw_flows(pick: Pick, network: Topology, max_width: int) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ _SECONDS, _BYTES = 2.0**6, 2.0**12
 
 
 def _changes_the_view(trial: Trial) -> str | None:
-    view = trial.case.view(trial.allocator.knows)
+    view = trial.case.view(trial.allocator.knows, trial.allocator.sees_running)
     before = _snapshot(view)
     trial.ask(view)
     after = _snapshot(view)
@@ -37,6 +37,8 @@ def _snapshot(view: FabricView) -> dict[str, bytes]:
     names = [name for name, value in inspect.getmembers_static(FabricView)
              if isinstance(value, property | cached_property) and not name.startswith("_")]
     shown = {name: getattr(view, name) for name in names}
+    if view._running is not None:
+        shown["running"] = view.running()
     # Only now: looking at gamma and at attained service brings rows up to date.
     table = view._table
     rows = {f"table.{name}": getattr(table, name)

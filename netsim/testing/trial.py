@@ -86,7 +86,7 @@ class Trial:
             If the allocation does not fit the view.
         """
         other = replace(self, case=case)
-        view = case.view(self.allocator.knows)
+        view = case.view(self.allocator.knows, self.allocator.sees_running)
         allocation = other.ask(view)
         fault = _misfit(view, allocation)
         if fault:

@@ -21,7 +21,8 @@ def rename_hosts(case: Case, names: Sequence[int]) -> Case:
         case, network=with_capacity(case.network, capacity),
         coflows=tuple(tuple((names[src], names[dst], nbytes) for src, dst, nbytes in flows)
                       for flows in case.coflows),
-        capacity={link[old]: value for old, value in case.capacity.items()})
+        capacity={link[old]: value for old, value in case.capacity.items()},
+        running=tuple(tuple(names[host] for host in hosts) for hosts in case.running))
 
 
 def reorder_flows(case: Case, orders: Sequence[Sequence[int]]) -> tuple[Case, list[int]]:
@@ -58,7 +59,8 @@ def renumber_jobs(case: Case, numbers: Sequence[int]) -> Case:
     return replace(case, jobs=tuple(numbers[job] for job in case.jobs), arrival_s=tuple(arrival),
                    attained=spread(case.attained, [4096.0] * count),
                    completed=spread(case.completed, [1] * count),
-                   ahead_s=spread(case.ahead_s, [0.5] * count))
+                   ahead_s=spread(case.ahead_s, [0.5] * count),
+                   running=spread(case.running, [()] * count))
 
 
 def scale_time(case: Case, factor: float) -> Case:

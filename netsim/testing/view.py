@@ -12,6 +12,7 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.demand import Demand
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.policy import Knowledge
+from netsim.fabric.running import Running
 from netsim.fabric.view import FabricView
 from netsim.model import Flows
 from netsim.network import Topology
@@ -34,7 +35,8 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
               arrival_s: Sequence[float] | None = None, attained: Sequence[float] | None = None,
               completed: Sequence[int] | None = None, ahead_s: Sequence[float] | None = None,
               longest_s: Sequence[float] | None = None,
-              knows: Knowledge = "sizes") -> FabricView:
+              running: Sequence[Sequence[int]] | None = None,
+              knows: Knowledge = "sizes", sees_running: bool = True) -> FabricView:
     """Build by hand the view that an allocator would see.
 
     As on the fabric, flows without bytes, flows that have sent all and free loopback flows
@@ -65,8 +67,13 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
         Per job: when it arrived, bytes and number of its completed coflows, seconds alone of
         the coflows that it has yet to emit and of the longest that it has emitted. 0 if not
         given, but the longest is then that of its active coflows.
+    running : sequence of sequences of int, optional
+        Per job, hosts on which it runs besides those of the flows of its active coflows. None,
+        so that who sends nothing does not run, if not given.
     knows : {"sent", "sizes", "jobs"}
         What the allocator may see.
+    sees_running : bool
+        Whether it is told which jobs run; see `netsim.Allocator.sees_running`.
 
     Returns
     -------
@@ -101,7 +108,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
              in enumerate(zip(coflows, _of("sent", sent, count), strict=True))]
 
     per_job = {"arrival_s": arrival_s, "attained": attained, "completed": completed,
-               "ahead_s": ahead_s, "longest_s": longest_s}
+               "ahead_s": ahead_s, "longest_s": longest_s, "running": running}
     table = _table(network, owner, demands, per_job)
     for c, demand in enumerate(demands):
         table.add(demand, owner[c], float(valid[c]))
@@ -109,7 +116,8 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     _let_send(table, demands, parts)
     for link, quantity in (capacity or {}).items():
         table.set_capacity(network.link(link), parse_rate(quantity, f"capacity of {link!r}"))
-    return FabricView(table, now, knows)
+    where = _running(network, len(table.jobs), owner, coflows, running)
+    return FabricView(table, now, knows, running=where if sees_running else None)
 
 
 def _of(name: str, values: Sequence | None, count: int, default: float = 0.0) -> Sequence:
@@ -132,7 +140,7 @@ def _check_order(valid: Sequence[float], owner: Sequence[int]) -> None:
 
 
 def _table(network: Topology, owner: Sequence[int], demands: Sequence[Demand],
-           per_job: Mapping[str, Sequence[float] | None]) -> FlowTable:
+           per_job: Mapping[str, Sequence | None]) -> FlowTable:
     """Return a table without coflows, with the rows of all jobs."""
     given = {name: values for name, values in per_job.items() if values is not None}
     count = max([max(owner) + 1, *(len(values) for values in given.values())])
@@ -142,10 +150,28 @@ def _table(network: Topology, owner: Sequence[int], demands: Sequence[Demand],
     for name, values in given.items():
         if len(values) != count:
             raise InputError(f"{name} has {len(values)} values for {count} jobs")
-        table.jobs[_PER_JOB[name]] = values
+        if name in _PER_JOB:
+            table.jobs[_PER_JOB[name]] = values
     if np.any(np.diff(table.jobs["arrival"]) < 0):
         raise InputError("jobs are numbered by arrival: arrival_s must not decrease")
     return table
+
+
+def _running(network: Topology, jobs: int, owner: Sequence[int],
+             coflows: Sequence[Sequence[tuple[int, int, float]]],
+             given: Sequence[Sequence[int]] | None) -> Running:
+    """Return who runs where: jobs on the hosts given, and on those of their flows."""
+    hosts = [set(map(int, each)) for each in given or [()] * jobs]
+    for job, flows in zip(owner, coflows, strict=True):
+        hosts[job].update(host for src, dst, _ in flows for host in (src, dst))
+    running = Running()
+    for job, where in enumerate(hosts):
+        if where and not 0 <= min(where) <= max(where) < network.hosts:
+            raise InputError(f"job {job} runs on the hosts {sorted(where)}; network "
+                             f"{network.name!r} has the hosts 0 to {network.hosts - 1}")
+        if where:
+            running.begin(job, sorted(where))
+    return running
 
 
 def _parts_sent(coflow: int, flows: Sequence[tuple[int, int, float]], sent: Sent

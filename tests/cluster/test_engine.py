@@ -1,5 +1,7 @@
 """The engine: plans come out as planned, and nobody holds a GPU that another has."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import simpy
@@ -33,7 +35,7 @@ def check_capacity(engine, cluster):
     for gpu in range(cluster.total):
         held = sorted((engine.start_s[job], engine.end_s[job])
                       for job, gpus in engine.gpus.items() if gpu in gpus)
-        for (_, end), (start, _) in zip(held, held[1:], strict=False):
+        for (_, end), (start, _) in pairwise(held):
             assert start >= end
     assert (engine.end_s > engine.start_s).all()
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import Phase, find, given, settings
 
 import netsim
-from netsim.errors import InputError, MissingExtraError, UnknownNameError
+from netsim.errors import AllocationError, InputError, MissingExtraError, UnknownNameError
 from netsim.testing import check_allocator, make_view, networks, views, workloads
 
 NET = netsim.big_switch(4, 100.0)
@@ -54,6 +54,38 @@ def test_what_a_policy_may_not_know_is_nan():
     assert np.isnan(make_view(NET, [[(0, 1, 400.0)]], ahead_s=[1]).job_ahead_s).all()
 
 
+def test_who_runs_where():
+    """Those that send, on the hosts of their flows, and others where it is said."""
+    coflows = [[(0, 1, 9.0), (1, 2, 0.0)], [(3, 1, 9.0)]]
+    assert [part.tolist() for part in make_view(NET, coflows).running()] == [
+        [0, 0, 0, 1, 1], [0, 1, 2, 1, 3]]
+    view = make_view(NET, coflows, jobs=[0, 2], running=[[], [2, 2], [0], []])
+    assert [part.tolist() for part in view.running()] == [
+        [0, 0, 0, 1, 2, 2, 2], [0, 1, 2, 2, 0, 1, 3]]
+    with pytest.raises(AllocationError, match="does not declare that it sees_running"):
+        make_view(NET, coflows, sees_running=False).running()
+
+
+class Tied(netsim.Allocator):
+    """Gives less where more jobs run; says, or not, that it knows."""
+
+    def __init__(self, sees):
+        self.sees = sees
+
+    @property
+    def sees_running(self):
+        return self.sees
+
+    def allocate(self, view):
+        return netsim.Allocation(view.maxmin() / (1 + len(view.running().job)))
+
+
+def test_only_who_declares_it_is_told_who_runs():
+    check_allocator(Tied(True), examples=20)
+    with pytest.raises(AllocationError, match="does not declare that it sees_running"):
+        check_allocator(Tied(False), examples=1)
+
+
 def test_a_fraction_and_its_bytes_are_the_same_view():
     """In step (one number per coflow) or flow by flow: no policy sees a difference."""
     coflows = [[(0, 1, 400.0), (0, 2, 200.0)], [(3, 1, 100.0)]]
@@ -78,6 +110,8 @@ def test_a_fraction_and_its_bytes_are_the_same_view():
     ({"valid_s": [2, 1]}, "in order of"),
     ({"valid_s": [0, 2], "now": 1}, "now is 1, before a coflow becomes valid at 2"),
     ({"arrival_s": [2, 1]}, "must not decrease"),
+    ({"running": [[0]]}, "running has 1 values for 2 jobs"),
+    ({"running": [[], [4]]}, r"job 1 runs on the hosts \[0, 2, 4\]; network .* the hosts 0 to 3"),
     ({"completed": [1]}, "completed has 1 values for 2 jobs"),
     ({"capacity": {"egress-9": 1}}, "no link 'egress-9'"),
     ({"capacity": {"egress-0": -1}}, "capacity of 'egress-0' must be at least 0"),

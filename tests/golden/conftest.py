@@ -17,13 +17,15 @@ def cases(kind: str, pattern: str = "*.json") -> list[Path]:
 def pytest_generate_tests(metafunc):
     """Run a test that takes ``<kind>_case`` once per file; skip it where there is none.
 
-    Of ``bounded_case``, per file of the coflow policies that has lower bounds.
+    Of ``<kind>_<part>_case``, per file of the kind whose name begins with the part; of
+    ``bounded_case``, per file of the coflow policies that has lower bounds.
     """
     for name in metafunc.fixturenames:
         if name == "bounded_case":
             files = [path for path in cases("coflow") if '"bounds"' in path.read_text()]
             metafunc.parametrize(name, files, ids=lambda path: path.stem)
         elif name.endswith("_case"):
-            kind = name.removesuffix("_case")
-            files = cases(kind) + (cases(kind, "*.npz") if kind == "maxmin" else [])
+            kind, _, part = name.removesuffix("_case").partition("_")
+            arrays = cases(kind, "*.npz") if kind == "maxmin" else []
+            files = cases(kind, f"{part}*.json") + arrays
             metafunc.parametrize(name, files, ids=lambda path: path.stem)

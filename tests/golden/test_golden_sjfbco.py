@@ -3,7 +3,6 @@
 import json
 import math
 
-import numpy as np
 import pytest
 
 from netsim import JobSpec
@@ -11,19 +10,12 @@ from netsim.cluster import Cluster, Contention
 from netsim.cluster.contention import RunningJobs
 from netsim.cluster.picking import FirstFit, LeastLoaded
 from netsim.cluster.planners import FF, LS, RAND, SjfBco
-from tests.golden.conftest import cases
-
-FILES = {path.stem: json.loads(path.read_text()) for path in cases("sjfbco")}
-TAU = [each for name, file in FILES.items() if name.startswith("tau") for each in file["cases"]]
-TIMELINES = [each for name, file in FILES.items() if name.startswith("timeline")
-             for each in file["cases"]]
-SCHEDULES = [each for name, file in FILES.items() if name.startswith("schedule")
-             for each in file["cases"]]
-RANDOM = [each for file in FILES.values() for each in file.get("random_policy_cases", [])]
 
 
-def by_name(cases):
-    return pytest.mark.parametrize("case", cases, ids=lambda case: case["name"])
+def cases_of(path, key="cases"):
+    cases = json.loads(path.read_text())[key]
+    assert cases
+    return cases
 
 
 def cluster_of(case):
@@ -46,8 +38,12 @@ def jobs_of(listed):
             for place, job in enumerate(listed)]
 
 
-@by_name(TAU)
-def test_iterations(case):
+def test_iterations(sjfbco_tau_case):
+    for case in cases_of(sjfbco_tau_case):
+        check_iterations(case)
+
+
+def check_iterations(case):
     cluster, model, jobs = cluster_of(case), model_of(case), jobs_of(case["running_jobs"])
     iterations = model.of(cluster, jobs)
     running = RunningJobs(iterations, cluster, jobs)
@@ -60,9 +56,13 @@ def test_iterations(case):
         assert iterations.most[place] == pytest.approx(expected["tau_upper_bound_s"], rel=1e-9)
 
 
-@by_name(TIMELINES)
 @pytest.mark.parametrize("time", ["slotted", "continuous"])
-def test_exits(case, time):
+def test_exits(sjfbco_timeline_case, time):
+    for case in cases_of(sjfbco_timeline_case):
+        check_exits(case, time)
+
+
+def check_exits(case, time):
     cluster, jobs = cluster_of(case), jobs_of(case["jobs"])
     running = RunningJobs(model_of(case, time).of(cluster, jobs), cluster, jobs)
     for place, job in enumerate(case["jobs"]):
@@ -97,8 +97,12 @@ def check_plan(plan, case, cluster, expected, slotted=True):
             [load for server in expected["accumulated_time_slots"] for load in server])
 
 
-@by_name(SCHEDULES)
-def test_one_run(case):
+def test_one_run(sjfbco_schedule_case):
+    for case in cases_of(sjfbco_schedule_case):
+        check_runs(case)
+
+
+def check_runs(case):
     cluster, jobs = cluster_of(case), jobs_of(case["jobs"])
     assert case["runs_at_fixed_limit"]
     for run in case["runs_at_fixed_limit"]:
@@ -111,8 +115,12 @@ def test_one_run(case):
             check_plan(plan, case, cluster, run["expected"], run["time"] == "slotted")
 
 
-@by_name(SCHEDULES)
-def test_searches(case):
+def test_searches(sjfbco_schedule_case):
+    for case in cases_of(sjfbco_schedule_case):
+        check_searches(case)
+
+
+def check_searches(case):
     cluster, jobs = cluster_of(case), jobs_of(case["jobs"])
     assert case["runs_with_search"]
     for run in case["runs_with_search"]:
@@ -146,11 +154,10 @@ def check_trace(scheduler, planner, run):
             assert min(found, run["horizon_slots"]) == step["best_makespan_slots_or_horizon"]
 
 
-@by_name(RANDOM)
 @pytest.mark.parametrize("seed", range(5))
-def test_random_placement(case, seed):
-    cluster, jobs = cluster_of(case), jobs_of(case["jobs"])
-    scheduler = RAND(horizon=case["limit_slots"], order=case["job_order"])
-    plan = scheduler.plan(cluster, jobs, model_of(case, case["time"]), seed)
-    check_plan(plan, case, cluster, case["expected"])
-    assert np.isfinite(plan.end_s).all()
+def test_random_placement(sjfbco_schedule_case, seed):
+    for case in cases_of(sjfbco_schedule_case, "random_policy_cases"):
+        cluster, jobs = cluster_of(case), jobs_of(case["jobs"])
+        scheduler = RAND(horizon=case["limit_slots"], order=case["job_order"])
+        plan = scheduler.plan(cluster, jobs, model_of(case, case["time"]), seed)
+        check_plan(plan, case, cluster, case["expected"])

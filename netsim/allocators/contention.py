@@ -1,0 +1,124 @@
+"""Contention among ring-all-reduce jobs: the analytic model of SJF-BCO as an allocator.
+
+Section 8 of the specification of SJF-BCO; equations are those of the paper.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from netsim.allocators.options import check_choice
+from netsim.errors import InputError
+from netsim.fabric.policy import Allocation, Allocator, Knowledge
+from netsim.fabric.state import Floats, Ints
+from netsim.fabric.view import FabricView
+
+__all__ = ["RingContention"]
+
+
+@dataclass(frozen=True)
+class RingContention(Allocator):
+    """Jobs slow each other down as the contention model of SJF-BCO says (its Eq. 6 to 8).
+
+    With n jobs on a server, k = max(k_min, xi1 n) and f(alpha, k) = k + alpha (k - 1), no job
+    there gets more than 1/f of the server's port. All flows of a job get one rate, the least that
+    its links allow. Not work-conserving: what contention takes, nobody gets.
+
+    Parameters
+    ----------
+    alpha : float
+        What contention costs beyond equal shares; at least 0, where it costs nothing.
+    xi1 : float
+        The part of the jobs on a server that are taken to contend; in (0, 1]. 1 where the fabric
+        simulates who sends when, as it does: less would count idleness twice.
+    k_min : float
+        The least contention; at least 0. f must be positive.
+    count : {"sending", "running"}
+        Which jobs count on a server: those with unfinished flows from or to it; or all that run
+        on it and on another one, computing or sending, as in Eq. 6.
+
+    Notes
+    -----
+    A link is a port where all flows that cross it begin, or end, at one server. On any other link
+    flows are counted instead of jobs. In a ring a job has one flow on a port and direction, hence
+    with xi1 = 1 all rates fit (see `docs/systems/sjf-bco.md`). With less they may not, nor do
+    those of jobs that are no rings: then each job's rate is divided, once, by the worst overload
+    among its links, after which they fit.
+    """
+
+    alpha: float = 0.0
+    xi1: float = 1.0
+    k_min: float = 1.0
+    count: str = "sending"
+
+    knows: ClassVar[Knowledge] = "sent"
+
+    def __post_init__(self) -> None:
+        check_choice("count", self.count, ("running", "sending"))
+        for name, allowed, fits in (("alpha", "at least 0", lambda alpha: alpha >= 0),
+                                    ("xi1", "in (0, 1]", lambda xi1: 0 < xi1 <= 1),
+                                    ("k_min", "at least 0", lambda k_min: k_min >= 0)):
+            value = getattr(self, name)
+            if (isinstance(value, bool) or not isinstance(value, int | float)
+                    or not (math.isfinite(value) and fits(value))):
+                raise InputError(f"{name} must be finite and {allowed}, not {value!r}")
+        if not self.slowdown(np.ones(1))[0] > 0:
+            raise InputError(f"k_min must be such that f = k + alpha (k - 1) is positive for one "
+                             f"job alone, where k = max(k_min, xi1): at alpha = {self.alpha!r} and "
+                             f"xi1 = {self.xi1!r} more than {self.alpha / (1 + self.alpha):g}, "
+                             f"not {self.k_min!r}")
+
+    @property
+    def sees_running(self) -> bool:
+        """Whether running jobs are counted."""
+        return self.count == "running"
+
+    def slowdown(self, jobs: Floats) -> Floats:
+        """Return f(alpha, max(k_min, xi1 n)) for n jobs (Eq. 7 and 8); shape as given."""
+        k = np.maximum(self.k_min, self.xi1 * jobs)
+        return k + self.alpha * (k - 1)
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Return the same rate for all flows of a job; see `Allocator.allocate`."""
+        ptr, links = view.paths
+        capacity = view.capacity
+        flow = np.repeat(np.arange(view.flows), np.diff(ptr))
+        job = view.job[view.coflow][flow]
+        # Nobody crosses the other links; there f may not even be positive.
+        used = np.unique(links)
+        limit = np.full(len(capacity), np.inf)
+        limit[used] = capacity[used] / self.slowdown(self._contenders(view)[used])
+        rate = np.full(int(job.max()) + 1, np.inf)
+        np.minimum.at(rate, job, limit[links])
+        load = np.bincount(links, rate[job], len(capacity))
+        over = np.divide(load, capacity, out=np.zeros(len(capacity)), where=capacity > 0)
+        excess = np.ones(len(rate))
+        np.maximum.at(excess, job, over[links])
+        return Allocation((rate / excess)[view.job[view.coflow]])
+
+    def _contenders(self, view: FabricView) -> Floats:
+        """Return how many contend for each link: jobs for a port, flows for others. Shape (L,)."""
+        ptr, links = view.paths
+        flows = np.bincount(links, minlength=len(view.capacity))
+        jobs = self._jobs_on(view)
+        found = flows.astype(np.float64)
+        ports = np.zeros(len(found))
+        for hop, host in ((links[ptr[:-1]], view.src), (links[ptr[1:] - 1], view.dst)):
+            port = np.bincount(hop, minlength=len(flows)) == flows
+            np.maximum.at(ports, hop, np.where(port[hop], jobs[host], 0))
+        return np.where(ports > 0, ports, found)
+
+    def _jobs_on(self, view: FabricView) -> Ints:
+        """Return how many jobs count on each host (n_s). Shape (hosts,)."""
+        job = view.job[view.coflow]
+        pairs = [np.column_stack((job, view.src)), np.column_stack((job, view.dst))]
+        if self.sees_running:
+            running = view.running()
+            several = np.bincount(running.job)[running.job] > 1
+            # Who sends counts in any case, even from one server to itself.
+            pairs.append(np.column_stack(running)[several])
+        return np.bincount(np.unique(np.concatenate(pairs), axis=0)[:, 1])

@@ -1,0 +1,96 @@
+"""Which jobs run, and where: from when they begin until they end, sending or computing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError
+
+__all__ = ["JobHosts", "Running"]
+
+
+class JobHosts(NamedTuple):
+    """Jobs and their hosts: one entry per job and host, in order of (job, host); read-only.
+
+    Attributes
+    ----------
+    job : ndarray of int, shape (pairs,)
+        Jobs are numbered by (arrival, id).
+    host : ndarray of int, shape (pairs,)
+    """
+
+    job: NDArray[np.int64]
+    host: NDArray[np.int64]
+
+
+class Running:
+    """The jobs that have begun and not ended, with their hosts.
+
+    Parameters
+    ----------
+    changed : callable, optional
+        Called after a job has begun or ended.
+    """
+
+    def __init__(self, changed: Callable[[], None] | None = None) -> None:
+        self._changed = changed or (lambda: None)
+        self._hosts: dict[int, NDArray[np.int64]] = {}
+        self._pairs: JobHosts | None = None
+
+    def __contains__(self, job: int) -> bool:
+        return job in self._hosts
+
+    def begin(self, job: int, hosts: ArrayLike) -> None:
+        """Let a job run from now on.
+
+        Parameters
+        ----------
+        job : int
+            The job, numbered by (arrival, id).
+        hosts : array_like of int
+            Where; a host that is named twice counts once.
+
+        Raises
+        ------
+        InputError
+            If it runs already.
+        """
+        if job in self._hosts:
+            raise InputError(f"job number {job} has begun already, on the hosts "
+                             f"{self._hosts[job].tolist()}; a job runs once at a time")
+        self._hosts[job] = np.unique(np.asarray(hosts, dtype=np.int64))
+        self._change()
+
+    def end(self, job: int) -> None:
+        """Let a job run no longer.
+
+        Raises
+        ------
+        InputError
+            If it does not run.
+        """
+        if job not in self._hosts:
+            raise InputError(f"job number {job} does not run; those that do are "
+                             f"{sorted(self._hosts)}")
+        del self._hosts[job]
+        self._change()
+
+    def _change(self) -> None:
+        self._pairs = None
+        self._changed()
+
+    def pairs(self) -> JobHosts:
+        """Return who runs where."""
+        if self._pairs is None:
+            jobs = sorted(self._hosts)
+            counts = [len(self._hosts[job]) for job in jobs]
+            hosts = [self._hosts[job] for job in jobs] or [np.empty(0, np.int64)]
+            self._pairs = JobHosts(np.repeat(np.array(jobs, np.int64), counts),
+                                   np.concatenate(hosts))
+            for array in self._pairs:
+                array.flags.writeable = False
+        return self._pairs
