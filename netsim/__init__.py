@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from netsim.analysis.coflows import by_class, classify_coflows
     from netsim.analysis.links import coflows_at_bottleneck, link_utilisation, share_at_bottleneck
     from netsim.analysis.timeline import timeline, write_timeline
+    from netsim.cluster import Cluster
     from netsim.errors import (
         AllocationError,
         FetchError,
@@ -80,6 +81,7 @@ _HOME = {
     "netsim.analysis.coflows": ("by_class", "classify_coflows"),
     "netsim.analysis.links": ("coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck"),
     "netsim.analysis.timeline": ("timeline", "write_timeline"),
+    "netsim.cluster": ("Cluster",),
     "netsim.errors": ("AllocationError", "FetchError", "InputError", "MissingExtraError",
                       "NetsimError", "NetsimWarning", "OutputError", "SpecError", "StalledError",
                       "TraceError", "UnitError", "UnknownNameError"),

@@ -18,7 +18,8 @@ ONLY = {"traces": {"errors", "units", "model", "streams"},
         "analysis": {"errors", "units", "model", "network", "traces", "fabric", "jobs",
                      "experiments"},
         "allocators": {"errors", "units", "checks", "fabric"}}
-SIMPY = {"cluster/engine.py", "experiments/simulate.py", "fabric/alarm.py", "fabric/fabric.py",
+SIMPY = {"cluster/engine.py", "experiments/simulate.py",
+         "experiments/simulate_cluster.py", "fabric/alarm.py", "fabric/fabric.py",
          "fabric/transfer.py", "jobs/process.py"}
 
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"

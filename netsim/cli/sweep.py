@@ -51,7 +51,7 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: s
     try:
         found = sweep_experiment(
             draft, _grid(varied), seeds=None if seeds is None else seeds_of(seeds),
-            workers=workers, folder=folder, resume=resume, scheduler=scheduler,
+            workers=workers, folder=folder, resume=resume, dask=scheduler,
             progress=not quiet)
     except KeyboardInterrupt:
         click.echo(f"{folder}: runs that had ended are kept; the same command goes on", err=True)

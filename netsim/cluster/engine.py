@@ -95,6 +95,8 @@ class Engine:
         Those of each job that has started.
     start_s, end_s : ndarray of float, shape (jobs,)
         NaN before.
+    ended : int
+        How many have.
     """
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
@@ -109,16 +111,12 @@ class Engine:
         self._running: dict[int, Ints] = {}
         self._free = np.ones(cluster.total, np.bool_)
         self._asked = False
+        self.ended = 0
         self.gpus: dict[int, Ints] = {}
         self.start_s = np.full(len(jobs), np.nan)
         self.end_s = np.full(len(jobs), np.nan)
         for place, job in enumerate(jobs):
             env.timeout(job.arrival_s).callbacks.append(partial(self._arrive, place))
-
-    @property
-    def done(self) -> bool:
-        """Whether all jobs have ended."""
-        return not np.isnan(self.end_s).any()
 
     def _arrive(self, job: int, _: simpy.Event) -> None:
         self._waiting.append(job)
@@ -127,6 +125,7 @@ class Engine:
     def _end(self, job: int) -> None:
         self._free[self._running.pop(job)] = True
         self.end_s[job] = self._env.now
+        self.ended += 1
         self._ask()
 
     def _ask(self) -> None:

@@ -18,6 +18,7 @@ import netsim
 from netsim._version import __version__
 from netsim.allocators import describe, make_allocator, parse_allocator
 from netsim.checks import check_options, check_whole
+from netsim.cluster import Cluster
 from netsim.errors import InputError, SpecError
 from netsim.experiments.compare import label_of
 from netsim.experiments.files import Draft
@@ -236,7 +237,8 @@ def cells_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any
 def _check_call(settings: Mapping[str, Any], seed: int) -> Allocator:
     """Find out before any run what is wrong with a call; return its allocator."""
     check_options(simulate, settings, "a sweep")
-    as_network(settings["network"])
+    if not isinstance(settings["network"], Cluster):
+        as_network(settings["network"])
     as_workload(settings["workload"], seed)
     for name in ("observe_interval", "until"):
         if settings.get(name) is not None:

@@ -30,7 +30,9 @@ class Result:
     jobs : DataFrame
         One row per job: job, name, arrival_s, start_s (first byte), finish_s, jct_s,
         iterations, ranks, coflows, bytes, lower_bound_s. Times of a job that had not
-        finished when the run was stopped are NaN.
+        finished when the run was stopped are NaN. On a `netsim.Cluster` also queue_s (from arrival
+        to its start, which start_s then is), gpus, servers (how many of each) and placement
+        (``"0:2 3:1"``: two GPUs of server 0, one of server 3).
     coflows : DataFrame or None
         One row per completed coflow: coflow, job, iteration, stage, valid_s, start_s,
         finish_s, cct_s, bytes, longest_bytes (of its longest flow), width (flows with bytes),
@@ -48,6 +50,9 @@ class Result:
         coflows were overdue when it was stopped: overdue.
     spec : mapping or None
         The experiment file that it came from, resolved.
+    gpus : DataFrame or None
+        Of a run on a `netsim.Cluster`, one row per job and GPU that it had: job, server, gpu (of
+        the server), start_s, end_s.
     """
 
     jobs: pd.DataFrame
@@ -57,6 +62,7 @@ class Result:
     decisions: pd.DataFrame | None
     run: Mapping[str, Any]
     spec: Mapping[str, Any] | None = field(default=None)
+    gpus: pd.DataFrame | None = None
 
     def summary(self) -> dict[str, Any]:
         """Return total, mean and percentile JCT and CCT, makespan, bytes, and the run's cost.

@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
 from netsim.checks import check_sequence, check_whole
+from netsim.cluster import Cluster
 from netsim.errors import InputError, StalledError
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
 from netsim.experiments.recorder import Recorder
 from netsim.experiments.result import Result
+from netsim.experiments.simulate_cluster import simulate_cluster
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.policy import Allocator
 from netsim.jobs.plan import JobPlan, check_fits, place_randomly
@@ -64,19 +66,20 @@ class CapacityEvent:
     capacity: Quantity
 
 
-def simulate(network: Topology | str | Path,
+def simulate(network: Topology | Cluster | str | Path,
              workload: Workload | Sequence[JobSpec] | str | Path, *,
              allocator: str | Mapping[str, Any] | Allocator | type[Allocator] = "maxmin",
              observe_interval: Quantity = 0, seed: int = 0, until: Quantity | None = None,
              record: Sequence[str] = ("jobs", "coflows"), timeline: bool = False,
              events: Sequence[CapacityEvent | Mapping[str, Any]] = (), check: bool = True,
+             scheduler: Any = None, execution: Any = None,
              progress: bool | Callable[[int, int], None] = False) -> Result:
-    """Simulate a workload on a network.
+    """Simulate a workload on a network, or on the servers of a cluster.
 
     Parameters
     ----------
-    network : Topology, str or path
-        A network, or what `read_network` reads.
+    network : Topology, Cluster, str or path
+        A network, or what `read_network` reads; or servers with GPUs.
     workload : Workload, sequence of JobSpec, str or path
         A workload, its jobs, or what `read_workload` reads.
     allocator : str, mapping, Allocator or class
@@ -123,6 +126,17 @@ def simulate(network: Topology | str | Path,
     >>> netsim.simulate(net, netsim.Workload([job])).jobs["jct_s"][0]
     np.float64(3.0)
     """
+    if isinstance(network, Cluster):
+        if until is not None or timeline or len(events):
+            raise InputError("on a cluster there is no until, timeline or events")
+        return simulate_cluster(
+            network, as_workload(workload, seed), scheduler=scheduler or "fifo",
+            execution=execution or "rar-contention", allocator=allocator,
+            observe_interval=observe_interval, seed=seed, record=record, check=check,
+            progress=progress)
+    if scheduler is not None or execution is not None:
+        raise InputError("scheduler and execution are for jobs on a netsim.Cluster; on a network "
+                         "all jobs run when they arrive, as coflows")
     run = _Run(as_network(network), as_workload(workload, seed), make_allocator(allocator),
                observe_interval, seed, record, events, check, TIMELINE if timeline else ())
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)

@@ -32,9 +32,9 @@ from netsim.model import Workload
 __all__ = ["check_writable", "folder_names", "load_result", "naming", "read_spec",
            "save_comparison", "save_result", "whole_folder"]
 
-TABLES = ("jobs", "coflows", "flows", "links", "decisions")
+TABLES = ("jobs", "coflows", "flows", "links", "decisions", "gpus")
 
-_LARGE = TABLES[2:]
+_LARGE = TABLES[2:5]
 
 #: Files that only finished results have, of a run and of a comparison.
 MARKS = ("summary.json", "comparison.csv")

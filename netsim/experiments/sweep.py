@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.checks import check_whole
+from netsim.cluster import Cluster
 from netsim.errors import InputError, SpecError
 from netsim.experiments.compare import Policy, label_of
 from netsim.experiments.files import Draft
@@ -30,6 +31,9 @@ from netsim.network import Topology
 
 __all__ = ["default_sweep_folder", "prepare", "run_cells", "sweep", "sweep_experiment"]
 
+#: Those that may be a table with a name.
+_TABLES = ("allocator", "scheduler", "execution")
+
 #: Keywords of `netsim.simulate` that are lists by nature: they are not varied.
 _LISTS = ("record", "events")
 
@@ -37,7 +41,7 @@ _LISTS = ("record", "events")
 def sweep(network: Any, workload: Any, *,
           allocator: Policy | Sequence[Policy] | Mapping[str, Policy] = "maxmin",
           seed: int | Iterable[int] = 0, workers: int = 1, folder: str | Path | None = None,
-          resume: bool = True, scheduler: str | None = None,
+          resume: bool = True, dask: str | None = None,
           progress: bool | Callable[[int, int, int], None] = False, **settings: Any) -> Sweep:
     """Simulate every combination of what is given as a list, for every seed.
 
@@ -55,7 +59,7 @@ def sweep(network: Any, workload: Any, *,
         Where finished runs are kept, and found again; in memory only if not given.
     resume : bool
         Whether runs that are there count. If not, they are removed.
-    scheduler : str, optional
+    dask : str, optional
         Address of a Dask scheduler whose workers do the runs, instead of `workers` processes.
     progress : bool or callable
         Show progress on a terminal; or call with the runs done, failed, and in total.
@@ -98,14 +102,14 @@ def sweep(network: Any, workload: Any, *,
     seeds = seeds_of([seed] if isinstance(seed, int) else seed)
     cells = cells_of_calls(fixed, vary, seeds)
     return run_cells(cells, tuple(vary), identity_of(fixed), folder=folder, workers=workers,
-                     resume=resume, scheduler=scheduler, progress=progress)
+                     resume=resume, dask=dask, progress=progress)
 
 
 def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
     """Return the values that a keyword is to have, by label; None if it has one."""
-    one = isinstance(value, str | Workload | Topology) or not isinstance(value, Iterable)
-    if name in _LISTS or one or (name == "allocator" and isinstance(value, Mapping)
-                                 and "name" in value):
+    one = isinstance(value, str | Workload | Topology | Cluster) or not isinstance(value, Iterable)
+    if name in _LISTS or one or (
+            name in _TABLES and isinstance(value, Mapping) and "name" in value):
         return None
     if isinstance(value, Mapping):
         values = dict(value)
@@ -125,16 +129,23 @@ def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
 def _label(name: str, value: Any) -> Any:
     if name == "allocator":
         return label_of(value)
-    if isinstance(value, Workload | Topology):
+    if isinstance(value, Workload | Topology | Cluster):
         return value.name
+    if isinstance(value, Mapping) and "name" in value:
+        return _named(value)
     return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def _named(table: Mapping[str, Any]) -> str:
+    options = ", ".join(f"{name}={value}" for name, value in table.items() if name != "name")
+    return f"{table['name']} ({options})" if options else str(table["name"])
 
 
 def sweep_experiment(experiment: Experiment | str | Path | Draft,
                      vary: Mapping[str, Sequence[Any]] | None = None, *,
                      seeds: int | Sequence[int] | None = None, workers: int = 1,
                      folder: str | Path | None = None, resume: bool = True,
-                     scheduler: str | None = None,
+                     dask: str | None = None,
                      progress: bool | Callable[[int, int, int], None] = False) -> Sweep:
     """Run an experiment for every combination of some settings, and for every seed.
 
@@ -149,7 +160,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     seeds : int or sequence of int, optional
         How many, from the experiment's own on; or which. The file's if not given. The same seed
         gives the same workload to every combination, unless the workload has a seed of its own.
-    workers, folder, resume, scheduler, progress
+    workers, folder, resume, dask, progress
         As for `sweep`.
 
     Returns
@@ -175,7 +186,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     draft, grid = prepare(experiment, vary, seeds)
     cells = cells_of_draft(draft, grid)
     return run_cells(cells, tuple(cells[0].varied), _identity(draft), folder=folder,
-                     workers=workers, resume=resume, scheduler=scheduler, progress=progress)
+                     workers=workers, resume=resume, dask=dask, progress=progress)
 
 
 def prepare(experiment: Experiment | str | Path | Draft,
@@ -225,7 +236,7 @@ def default_sweep_folder(draft: Draft) -> Path:
 
 
 def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[str, Any], *,
-              folder: str | Path | None, workers: int, resume: bool, scheduler: str | None,
+              folder: str | Path | None, workers: int, resume: bool, dask: str | None,
               progress: bool | Callable[[int, int, int], None]) -> Sweep:
     """Do the runs that are not there yet; return all.
 
@@ -236,7 +247,7 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
         What is varied.
     identity : mapping
         What they have in common, see `RunStore.begun`.
-    folder, workers, resume, scheduler, progress
+    folder, workers, resume, dask, progress
         As for `sweep`.
 
     Raises
@@ -251,21 +262,21 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
              "code": code_version(), "columns": list(columns),
              "runs": [{"key": cell.key, "seed": cell.seed, **cell.varied} for cell in cells]}
     with store.begun(index, resume):
-        failures = _do_missing(cells, store, workers, scheduler, progress)
+        failures = _do_missing(cells, store, workers, dask, progress)
         save_failures(store, failures)
         found = Sweep.load(store.folder, scratch)
         found.save_tables()
     return found
 
 
-def _do_missing(cells: Sequence[Cell], store: RunStore, workers: int, scheduler: str | None,
+def _do_missing(cells: Sequence[Cell], store: RunStore, workers: int, dask: str | None,
                 progress: bool | Callable[[int, int, int], None]
                 ) -> list[tuple[Cell, Failure]]:
     """Do the runs that are not there; return those that have failed, in order."""
     missing = [cell for cell in cells if store.summary(cell.key) is None]
     failures: dict[str, tuple[Cell, Failure]] = {}
     with show_runs(progress, len(cells), len(cells) - len(missing)) as report:
-        for place, outcome in _outcomes(missing, workers, scheduler):
+        for place, outcome in _outcomes(missing, workers, dask):
             cell = missing[place]
             if isinstance(outcome, Failure):
                 failures[cell.key] = (cell, outcome)
@@ -275,11 +286,11 @@ def _do_missing(cells: Sequence[Cell], store: RunStore, workers: int, scheduler:
     return [failures[cell.key] for cell in missing if cell.key in failures]
 
 
-def _outcomes(cells: Sequence[Cell], workers: int, scheduler: str | None
+def _outcomes(cells: Sequence[Cell], workers: int, dask: str | None
               ) -> Iterator[tuple[int, Outcome]]:
     tasks: list[Task] = [cell.task for cell in cells]
     if not tasks:
         return iter(())
-    if scheduler is not None:
-        return on_dask(tasks, scheduler)
+    if dask is not None:
+        return on_dask(tasks, dask)
     return one_by_one(tasks) if workers == 1 else pooled(tasks, min(workers, len(tasks)))

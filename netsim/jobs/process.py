@@ -36,8 +36,8 @@ class JobProcess:
     """Runs a job: iteration after iteration, stage after stage.
 
     A job whose stages follow each other is left to the fabric, which goes through them by itself:
-    then only its lower bound is known here. Not so where the allocator is told which jobs run: the
-    fabric does not know when a job ends.
+    then only its lower bound is known here. Not so where its end matters, to who waits for it or
+    to an allocator that is told which jobs run: the fabric does not know when a job ends.
 
     Parameters
     ----------
@@ -48,6 +48,8 @@ class JobProcess:
     make_plan : callable returning JobPlan
         Called with `index` when the job arrives, so that memory grows with the jobs that run.
     recorder : JobRecorder
+    waited_for : bool
+        Whether somebody waits for its end.
 
     Attributes
     ----------
@@ -69,7 +71,8 @@ class JobProcess:
     graph: StageGraph
 
     def __init__(self, env: simpy.Environment, fabric: Fabric, index: int, arrival_s: float,
-                 make_plan: Callable[[int], JobPlan], recorder: JobRecorder) -> None:
+                 make_plan: Callable[[int], JobPlan], recorder: JobRecorder,
+                 waited_for: bool = False) -> None:
         self.index = index
         self.arrival_s = arrival_s
         self.start_s = math.nan
@@ -81,7 +84,8 @@ class JobProcess:
         self._fabric = fabric
         self._make_plan = make_plan
         self._recorder = recorder
-        env.timeout(arrival_s).callbacks.append(self._arrive)
+        self._waited_for = waited_for or fabric.allocator.sees_running
+        env.timeout(max(arrival_s - env.now, 0.0)).callbacks.append(self._arrive)
 
     def _arrive(self, _: simpy.Event) -> None:
         self.plan = self._make_plan(self.index)
@@ -90,10 +94,11 @@ class JobProcess:
             self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s()
         if self._fabric.allocator.sees_running:
             self._fabric.running.begin(self.index, self.plan.hosts[:self.plan.spec.ranks])
-        elif not self.plan.spec.redraw and (graph := self.plan.graph(0)).is_line():
+        if not (self._waited_for or self.plan.spec.redraw) and (
+                graph := self.plan.graph(0)).is_line():
             self._run_as_line(graph)
-            return
-        self._iterate()
+        else:
+            self._iterate()
 
     def _run_as_line(self, graph: StageGraph) -> None:
         """Leave it to the fabric: nothing of this process is needed any more."""

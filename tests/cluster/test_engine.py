@@ -25,7 +25,7 @@ def run(cluster, jobs, scheduler, model):
     """Run to the end; return the engine."""
     env = simpy.Environment()
     engine = Engine(env, cluster, jobs, scheduler, Analytic(env, cluster, jobs, model))
-    while not engine.done:
+    while engine.ended < len(jobs):
         env.step()
     return engine
 

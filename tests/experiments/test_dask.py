@@ -31,7 +31,7 @@ def tables(folder):
 
 def test_a_cluster_gives_the_same_bytes_as_this_machine(cluster, tmp_path):
     found = netsim.sweep_experiment("demo", GRID, seeds=2, folder=tmp_path / "cluster",
-                                    scheduler=cluster.scheduler_address)
+                                    dask=cluster.scheduler_address)
     assert (len(found.table), len(found.failures)) == (12, 0)
     netsim.sweep_experiment("demo", GRID, seeds=2, folder=tmp_path / "here")
     assert tables(tmp_path / "cluster") == tables(tmp_path / "here")
@@ -48,7 +48,7 @@ def test_a_worker_that_is_killed_in_the_middle_costs_nothing(cluster, tmp_path):
             killed.append(victims[0])
 
     found = netsim.sweep_experiment("demo", GRID, seeds=3, folder=tmp_path / "cluster",
-                                    scheduler=cluster.scheduler_address, progress=kill_one)
+                                    dask=cluster.scheduler_address, progress=kill_one)
     assert killed
     assert (len(found.table), len(found.failures)) == (18, 0)
     netsim.sweep_experiment("demo", GRID, seeds=3, folder=tmp_path / "here")
@@ -57,6 +57,6 @@ def test_a_worker_that_is_killed_in_the_middle_costs_nothing(cluster, tmp_path):
 
 def test_no_scheduler_there(tmp_path):
     with pytest.raises(InputError, match=r"no Dask scheduler at 'tcp://127\.0\.0\.1:9'"):
-        netsim.sweep_experiment("demo", GRID, scheduler="tcp://127.0.0.1:9",
+        netsim.sweep_experiment("demo", GRID, dask="tcp://127.0.0.1:9",
                                 folder=tmp_path / "s")
     assert netsim.load_sweep(tmp_path / "s").missing == 6
