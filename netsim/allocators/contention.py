@@ -86,39 +86,42 @@ class RingContention(Allocator):
         """Return the same rate for all flows of a job; see `Allocator.allocate`."""
         ptr, links = view.paths
         capacity = view.capacity
-        flow = np.repeat(np.arange(view.flows), np.diff(ptr))
-        job = view.job[view.coflow][flow]
-        # Nobody crosses the other links; there f may not even be positive.
-        used = np.unique(links)
-        limit = np.full(len(capacity), np.inf)
-        limit[used] = capacity[used] / self.slowdown(self._contenders(view)[used])
-        rate = np.full(int(job.max()) + 1, np.inf)
-        np.minimum.at(rate, job, limit[links])
-        load = np.bincount(links, rate[job], len(capacity))
+        first_hop = ptr[np.cumsum(view.width) - view.width]  # of each coflow
+        limit = capacity[links] / self.slowdown(self._contenders(view)[links])
+        rate = np.full(int(view.job.max()) + 1, np.inf)
+        np.minimum.at(rate, view.job, np.minimum.reduceat(limit, first_hop))
+        load = view.link_load(rate[view.job][view.coflow])
         over = np.divide(load, capacity, out=np.zeros(len(capacity)), where=capacity > 0)
         excess = np.ones(len(rate))
-        np.maximum.at(excess, job, over[links])
-        return Allocation((rate / excess)[view.job[view.coflow]])
+        np.maximum.at(excess, view.job, np.maximum.reduceat(over[links], first_hop))
+        return Allocation((rate / excess)[view.job][view.coflow])
 
     def _contenders(self, view: FabricView) -> Floats:
         """Return how many contend for each link: jobs for a port, flows for others. Shape (L,)."""
         ptr, links = view.paths
         flows = np.bincount(links, minlength=len(view.capacity))
-        jobs = self._jobs_on(view)
         found = flows.astype(np.float64)
+        jobs = self._jobs_on(view)
+        begins, ends = links[ptr[:-1]], links[ptr[1:] - 1]
+        # A port of two servers, without a switch between them, counts the jobs of the busier one.
         ports = np.zeros(len(found))
-        for hop, host in ((links[ptr[:-1]], view.src), (links[ptr[1:] - 1], view.dst)):
-            port = np.bincount(hop, minlength=len(flows)) == flows
-            np.maximum.at(ports, hop, np.where(port[hop], jobs[host], 0))
+        for link, host in ((begins, view.src), (ends, view.dst)):
+            is_port = (np.bincount(link, minlength=len(flows)) == flows)[link]
+            port = link[is_port]
+            ports[port] = np.maximum(ports[port], jobs[host[is_port]])
         return np.where(ports > 0, ports, found)
 
     def _jobs_on(self, view: FabricView) -> Ints:
         """Return how many jobs count on each host (n_s). Shape (hosts,)."""
-        job = view.job[view.coflow]
-        pairs = [np.column_stack((job, view.src)), np.column_stack((job, view.dst))]
+        sending = view.job[view.coflow]
+        job, host = [sending, sending], [view.src, view.dst]
         if self.sees_running:
             running = view.running()
             several = np.bincount(running.job)[running.job] > 1
             # Who sends counts in any case, even from one server to itself.
-            pairs.append(np.column_stack(running)[several])
-        return np.bincount(np.unique(np.concatenate(pairs), axis=0)[:, 1])
+            job.append(running.job[several])
+            host.append(running.host[several])
+        hosts = 1 + max(int(each.max(initial=0)) for each in host)
+        # One number per job and host, sorted: far quicker here than np.unique, on pairs or numbers.
+        pairs = np.sort(np.concatenate(job) * hosts + np.concatenate(host))
+        return np.bincount(pairs[np.diff(pairs, prepend=-1) > 0] % hosts, minlength=hosts)

@@ -36,6 +36,7 @@ COFLOW_POLICIES = [
     {"name": "sebf", "work_conservation": "greedy"}, {"name": "fifo", "decisions": "coflow"},
     {"name": "aalo", "weights": "strict"}, {"name": "aalo", "observe": "coflow"},
     {"name": "sincronia", "reorder": "arrival"}, {"name": "maxmin", "weights": "coflow"},
+    {"name": "ring-contention"}, {"name": "ring-contention", "count": "running"},
 ]
 #: Of four hosts, with one path from host to host: the tests tell which links a flow takes.
 TOPOLOGIES = [
