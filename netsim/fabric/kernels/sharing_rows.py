@@ -6,6 +6,7 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place
 from netsim.fabric.kernels.sharing_parts import NONE
+from netsim.fabric.kernels.sharing_repair import note
 from netsim.fabric.kernels.sharing_table import cross, enter, see_weight, sum_up
 from netsim.fabric.records import DUST
 
@@ -106,6 +107,7 @@ def _weigh(parts, c, weight):
             break
         parts.share[parts.spot[c, h]] = parts.classes[c].flows
         links[link].wants += weight
+        note(parts, link)
         for k in range(kept):
             yet_then[k, link] += weight
     for k in range(kept):
