@@ -65,6 +65,9 @@ _MOST_IN_TABLE = 1024
 #: At most so many states are kept of a fill, and one after so many links at least.
 _MOST_KEPT, _LEAST_EVERY = 5, 16
 
+#: A link has room for so many classes more than twice those that it has.
+_ROOM = 40
+
 #: How many steps a stretch has at most; a multiple of 4.
 LONGEST = 128
 
@@ -204,7 +207,7 @@ def make(coflows, flows, hops, count, longest):
 
 @in_place
 def _give_room(links, coflows, flows, hops):
-    """Give each link room for twice as many classes as it has flows; return their number."""
+    """Give each link room for more classes than it has flows; return their number."""
     open_flows = 0
     for c in range(len(coflows)):
         open_flows += coflows[c].open
@@ -215,7 +218,7 @@ def _give_room(links, coflows, flows, hops):
     places = 0
     for link in range(len(links)):
         links[link].first = places
-        links[link].room += 8
+        links[link].room += _ROOM
         links[link].least = np.inf
         links[link].begin = len(links)
         places += links[link].room

@@ -28,6 +28,9 @@ _MOST_LOOKS = 2
 _CLOSE = 1e-14
 _OVER = 1e-13
 
+#: Relative: a link that is not full, with less left than this, is to be looked at.
+_SCARCE = 1e-6
+
 #: How often the level of one link is corrected at most: each time but the first it rises.
 _PASSES = 64
 
@@ -76,42 +79,85 @@ def repair(parts, capacity):
 
 @in_place
 def _settle(parts, capacity):
-    """Look at links that are due, and their neighbours; return whether no more are."""
+    """Look at links that are due, the lowest first, and at neighbours; return whether none is left.
+
+    From the lowest on, most are right at the first look.
+    """
     links, queue, full_at, row = parts.links, parts.queue, parts.full_at, parts.state[0]
-    size = len(queue)
-    head, waiting = 0, row.due
+    for k in range(1, row.due):
+        _rise(queue, full_at, k)
     looks = _MOST_LOOKS * len(capacity)
-    while waiting > 0 and looks > 0:
-        link = queue[head]
-        head = head + 1 if head + 1 < size else 0
-        waiting -= 1
+    while row.due > 0 and looks > 0:
+        link = queue[0]
+        row.due -= 1
+        queue[0] = queue[row.due]
+        _sink(queue, full_at, row.due)
         looks -= 1
         at = links[link]
         at.due = 0
         before = full_at[link]
         level = _level_of(parts, link, capacity[link])
-        lowest = min(level, before)
-        if level == before or abs(level - before) <= _CLOSE * lowest:
+        if level == before or abs(level - before) <= _CLOSE * min(level, before):
             continue
         full_at[link] = level
         if not at.moved:
             at.moved = 1
             parts.moved[row.moved] = link
             row.moved += 1
-        for m in range(at.first, at.first + at.length):
-            for h in range(parts.others.shape[1]):
-                other = parts.others[m, h]
-                # One on which its flows are as slow in any case is not concerned.
-                if lowest < full_at[other] and not links[other].due and other < len(capacity):
-                    links[other].due = 1
-                    last = head + waiting
-                    queue[last if last < size else last - size] = other
-                    waiting += 1
-    for k in range(waiting):
-        last = head + k
-        links[queue[last if last < size else last - size]].due = 0
-    row.due = 0
-    return waiting == 0
+        _see_neighbours(parts, at, before, level, capacity)
+    done = row.due == 0
+    _clear(parts)
+    return done
+
+
+@in_place
+def _see_neighbours(parts, at, before, level, capacity):
+    """Let the neighbours of a link become due that its new level concerns.
+
+    One on which its flows are as slow in any case is not. Nor is one that is not full and has
+    more left than they now want.
+    """
+    links, full_at, left, row = parts.links, parts.full_at, parts.left, parts.state[0]
+    lowest = min(level, before)
+    known = parts.others.shape[1] == 1 and max(level, before) < np.inf
+    for m in range(at.first, at.first + at.length):
+        for h in range(parts.others.shape[1]):
+            other = parts.others[m, h]
+            if lowest >= full_at[other] or links[other].due or other >= len(capacity):
+                continue
+            if known and full_at[other] == np.inf:
+                left[other] -= parts.share[m] * (level - before)
+                if left[other] > _SCARCE * capacity[other]:
+                    continue
+            links[other].due = 1
+            parts.queue[row.due] = other
+            _rise(parts.queue, full_at, row.due)
+            row.due += 1
+
+
+@in_place
+def _rise(queue, full_at, at):
+    """Let a link of a heap by levels, lowest on top, rise to its place."""
+    link = queue[at]
+    while at > 0 and full_at[link] < full_at[queue[(at - 1) // 2]]:
+        queue[at] = queue[(at - 1) // 2]
+        at = (at - 1) // 2
+    queue[at] = link
+
+
+@in_place
+def _sink(queue, full_at, count):
+    """Let the top of a heap by levels sink to its place."""
+    link, at = queue[0], 0
+    while 2 * at + 1 < count:
+        below = 2 * at + 1
+        if below + 1 < count and full_at[queue[below + 1]] < full_at[queue[below]]:
+            below += 1
+        if full_at[queue[below]] >= full_at[link]:
+            break
+        queue[at] = queue[below]
+        at = below
+    queue[at] = link
 
 
 @in_place
