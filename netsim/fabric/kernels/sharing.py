@@ -20,8 +20,8 @@ from netsim.fabric.records import NEXT_IN_LINE, WAITED
 
 __all__ = ["pass_time", "settle", "share_until"]
 
-#: Classes in a piece: few enough to stay in the fastest cache.
-_PIECE = 512
+#: Classes in a piece: only where one ends, or may be the next to, are they looked at one by one.
+_PIECE = 64
 
 #: Whose coflow has completed: nobody's; one's that nobody waits for; one's that the next in line
 #: waits for; one's that a process waits for.
