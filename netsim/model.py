@@ -11,6 +11,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -275,7 +276,14 @@ class JobSpec:
         if min(hosts, default=0) < 0 or bool in kinds:
             wrong = next(host for host in hosts if host < 0 or isinstance(host, bool))
             raise InputError(f"{what} must be whole numbers of at least 0, not {wrong!r}")
-        object.__setattr__(self, "hosts", hosts if kinds == {int} else tuple(map(int, hosts)))
+        same = _shared(hosts if kinds == {int} else tuple(map(int, hosts)))
+        object.__setattr__(self, "hosts", same)
+
+
+@lru_cache(maxsize=256)
+def _shared(hosts: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the tuple that all jobs on these hosts have in common: they may be many."""
+    return hosts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

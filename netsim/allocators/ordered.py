@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from netsim.allocators.coflowsim import refill
 from netsim.allocators.options import check_choice
 from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.records import DUST
 from netsim.fabric.service import Service, rank
 from netsim.fabric.view import FabricView
 
@@ -77,8 +78,15 @@ class FIFO(Ordered):
     """First in, first out: coflows by arrival, then id."""
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
-        """Return the places of the coflows: they stand in that order."""
-        return np.arange(len(view), dtype=np.float64)
+        """Return the places of the coflows in order of (valid time, job).
+
+        They stand in that order, but for those that became valid within 1e-9 of each other, where
+        rounding must not decide.
+        """
+        at_once = np.cumsum(np.diff(view.valid_s, prepend=view.valid_s[:1]) > DUST * view.valid_s)
+        places = np.empty(len(view))
+        places[np.lexsort((view.job, at_once))] = np.arange(len(view))
+        return places
 
 
 @dataclass

@@ -51,6 +51,12 @@ class LineNotes:
             if stage.coflow_id is not None:
                 self._own[k] = stage.coflow_id
 
+    def begin_all(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
+                  names: NDArray[np.int64]) -> None:
+        """As `begin`, for jobs of one stage each: the stages' own coflow ids, -1 if none."""
+        first = self._first[jobs]
+        self._name[first], self._own[first] = names, own
+
     def describe(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
         """Return the columns that say which coflows some COFLOW rows are of."""
         job, numbers = rows["job"], self._numbers

@@ -162,6 +162,13 @@ class Recorder:
         self._numbers.check_stages(job, 0, len(stages))
         self._lines.begin(job, stages, places, [self._name(stage) for stage in stages])
 
+    def singles_begun(self, jobs: NDArray[np.int64], stages: Sequence[Stage]) -> None:
+        """Take note of jobs of one stage each that the fabric goes through by itself."""
+        own = np.array([-1 if stage.coflow_id is None else stage.coflow_id for stage in stages],
+                       np.int64)
+        names = np.array([self._name(stage) for stage in stages], np.int64)
+        self._lines.begin_all(jobs, own, names)
+
     def _name(self, stage: Stage) -> int:
         return self._stages.setdefault(stage.name, len(self._stages))
 

@@ -28,7 +28,7 @@ from netsim.experiments.result import Result
 from netsim.experiments.simulate_cluster import simulate_cluster
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.policy import Allocator
-from netsim.jobs.plan import JobPlan, check_fits, place_randomly
+from netsim.jobs.plan import JobPlan, check_all_fit, place_randomly
 from netsim.jobs.process import JobProcess
 from netsim.jobs.single import SingleCoflows, is_single
 from netsim.model import JobSpec, Workload
@@ -187,8 +187,7 @@ class _Run:
         self.seed = seed
         self.interval = parse_seconds(observe_interval, "observe_interval")
         check_whole(seed, "seed")
-        for job in workload:
-            check_fits(job, network)
+        check_all_fit(workload, network)
         given = check_sequence(events, CapacityEvent | Mapping, "events",
                                "CapacityEvent or mappings")
         changes = [_resolve(event, network) for event in given]
@@ -202,21 +201,20 @@ class _Run:
             self.most_capacity[link] = max(self.most_capacity[link], capacity)
         finished = self.recorder.of_lines_finished
         # Who is told which jobs run needs processes that say when they begin and end.
-        single = {k for k, job in enumerate(workload)
-                  if is_single(job) and not allocator.sees_running}
-        self.singles = SingleCoflows(workload.jobs, sorted(single), self._place, network,
+        single = [k for k, job in enumerate(workload)
+                  if is_single(job) and not allocator.sees_running]
+        self.singles = SingleCoflows(workload.jobs, single, self._place, network,
                                      self.most_capacity, finished, self._at)
-        for index in self.singles.members:
-            self.recorder.line_begun(index, workload.jobs[index].stages, (0,))
+        self.recorder.singles_begun(self.singles.members, self.singles.stages)
         self.fabric = Fabric(
             self.env, network, allocator, [job.arrival_s for job in workload],
             observe_interval=self.interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished)
         for at, link, capacity in sorted(changes, key=lambda change: change[0]):
             self._at(at, partial(self._change, link, capacity))
-        self.jobs = [JobProcess(self.env, self.fabric, index, job.arrival_s, self._plan,
-                                self.recorder)
-                     for index, job in enumerate(workload) if index not in single]
+        others = np.delete(np.arange(len(workload)), self.singles.members).tolist()
+        self.jobs = [JobProcess(self.env, self.fabric, index, workload.jobs[index].arrival_s,
+                                self._plan, self.recorder) for index in others]
 
     def _at(self, at: float, act: Callable[[], None]) -> None:
         """See that something is done at an instant, in seconds, or now if that has passed."""
@@ -301,14 +299,14 @@ class _Run:
             lower_bound_s[job.index] = job.lower_bound_s
             start_s[job.index] = np.fmin(start_s[job.index], job.start_s)
         frame = pd.DataFrame({
-            "job": [spec.id for spec in specs],
+            "job": self.numbers.job_ids,
             "name": [spec.name for spec in specs],
             "arrival_s": arrival_s,
             "start_s": start_s,
             "finish_s": recorder.finish_s,
             "jct_s": 0.0,
-            "iterations": [spec.iterations for spec in specs],
-            "ranks": [spec.ranks for spec in specs],
+            "iterations": np.array([spec.iterations for spec in specs], np.int64),
+            "ranks": np.array([spec.ranks for spec in specs], np.int64),
             "coflows": recorder.coflows_of_job,
             "bytes": recorder.bytes_of_job,
             "lower_bound_s": lower_bound_s,

@@ -267,11 +267,12 @@ class Fabric:
         self._finished = 0
         rows = self.table.drop_finished()
         alone = []
-        for k, row in enumerate(rows):
-            transfer = self._transfers.pop(int(row["key"]), None)
+        for k, key in enumerate(rows["key"].tolist()):
+            transfer = self._transfers.pop(key, None)
             if transfer is None:
                 alone.append(k)
                 continue
+            row = rows[k]
             transfer.start_s, transfer.finish_s = float(row["start"]), float(row["last"])
             if self._observer is not None:
                 first = row["flow"]

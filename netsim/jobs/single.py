@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from netsim.fabric.demand import Demand
 from netsim.fabric.kernels.binding import bind, bottlenecks
 from netsim.jobs.plan import ecmp_key
-from netsim.model import Flows, JobSpec
+from netsim.model import Flows, JobSpec, Stage
 from netsim.network import Topology
 
 __all__ = ["SingleCoflows", "is_single"]
@@ -25,18 +25,6 @@ _MOST_COFLOWS, _MOST_FLOWS = 4096, 100_000
 def is_single(job: JobSpec) -> bool:
     """Whether all that a job does is to send one coflow."""
     return job.iterations == 1 and len(job.stages) == 1 and job.stages[0].flows is not None
-
-
-def _flows(job: JobSpec) -> Flows:
-    flows = job.stages[0].flows
-    assert flows is not None
-    return flows
-
-
-def _valid_s(job: JobSpec) -> float:
-    stage = job.stages[0]
-    wait = max(job.arrival_s + stage.release_s - job.arrival_s, 0.0)
-    return job.arrival_s + (wait + (stage.compute_s + job.compute_s))
 
 
 class SingleCoflows:
@@ -64,6 +52,8 @@ class SingleCoflows:
     ----------
     members : ndarray of int
         The numbers of these jobs.
+    stages : list of Stage
+        The stage of each.
     """
 
     def __init__(self, jobs: Sequence[JobSpec], members: Sequence[int],
@@ -78,13 +68,20 @@ class SingleCoflows:
         self._tell = tell
         self._at = at
         self.members = np.array(members, np.int64)
+        self.stages = [jobs[k].stages[0] for k in members]
         self._lower_bound_s = np.full(len(jobs), np.nan)
-        self._valid = np.array([_valid_s(jobs[k]) for k in self.members])
+        self._arrival = np.array([jobs[k].arrival_s for k in members])
+        release = np.array([stage.release_s for stage in self.stages])
+        compute = np.array([stage.compute_s + jobs[k].compute_s
+                            for k, stage in zip(members, self.stages, strict=True)])
+        wait = np.maximum(self._arrival + release - self._arrival, 0.0)
+        self._valid = self._arrival + (wait + compute)
+        self._before_s = release + compute
         self._batches = self._split(np.lexsort((self.members, self._valid)))
 
     def _split(self, order: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Go through the members in order, so many at a time as are built at once."""
-        flows = [len(_flows(self._jobs[k])) for k in self.members[order]]
+        flows = np.array([len(_flows(stage)) for stage in self.stages], np.int64)[order]
         before = np.concatenate(([0], np.cumsum(flows)))
         valid = self._valid[order]
         first = 0
@@ -98,7 +95,7 @@ class SingleCoflows:
     def more(self) -> Demand | None:
         """Return the next coflows; see `netsim.fabric.transfer.Source`."""
         for batch in self._batches:
-            demand = self._build(self.members[batch], self._valid[batch])
+            demand = self._build(batch)
             empty = demand.coflows["open"] == 0
             for k in np.flatnonzero(empty):
                 self._end_empty(demand.coflows[k:k + 1], demand.flows)
@@ -111,10 +108,10 @@ class SingleCoflows:
 
         NaN, too, for those that have not arrived by now.
         """
-        arrived = np.array([self._jobs[k].arrival_s <= now for k in self.members], bool)
+        arrived = self._arrival <= now
         late = arrived & np.isnan(self._lower_bound_s[self.members])
         if late.any():
-            self._build(self.members[late], self._valid[late])
+            self._build(np.flatnonzero(late))
         bounds = np.full(len(self._jobs), np.nan)
         bounds[self.members[arrived]] = self._lower_bound_s[self.members[arrived]]
         return bounds
@@ -124,18 +121,21 @@ class SingleCoflows:
         row["start"] = row["valid"]
         self._at(float(row["valid"][0]), lambda: self._tell(row, flows))
 
-    def _build(self, members: NDArray[np.int64], valid: NDArray[np.float64]) -> Demand:
-        jobs = [self._jobs[k] for k in members]
-        stages = [job.stages[0] for job in jobs]
-        places = [self._place(job) for job in jobs]
-        sent = [_flows(job) for job in jobs]
-        stops = np.cumsum([len(each) for each in sent])
-        src = np.concatenate([hosts[each.src] for hosts, each in zip(places, sent, strict=True)])
-        dst = np.concatenate([hosts[each.dst] for hosts, each in zip(places, sent, strict=True)])
+    def _build(self, which: NDArray[np.int64]) -> Demand:
+        """Return what some of the members send."""
+        members, valid = self.members[which], self._valid[which]
+        jobs = [self._jobs[k] for k in members.tolist()]
+        stages = [self.stages[k] for k in which.tolist()]
+        sent = [_flows(stage) for stage in stages]
+        counts = np.array([len(each) for each in sent], np.int64)
+        stops = np.cumsum(counts)
+        hosts, first_rank = self._hosts(jobs)
+        shift = np.repeat(first_rank, counts)
+        src = hosts[np.concatenate([each.src for each in sent]) + shift]
+        dst = hosts[np.concatenate([each.dst for each in sent]) + shift]
         first_key = np.array([ecmp_key(job.id, stage.name)
                               for job, stage in zip(jobs, stages, strict=True)])
-        key = np.arange(len(src)) + np.repeat(
-            first_key - np.concatenate(([0], stops[:-1])), np.diff(stops, prepend=0))
+        key = np.arange(len(src)) + np.repeat(first_key - (stops - counts), counts)
         network = self._network
         ptr, links = network.routes(src, dst, key)
         nbytes = np.concatenate([each.nbytes for each in sent])
@@ -150,7 +150,29 @@ class SingleCoflows:
         alone = rows["gamma"]
         if not np.array_equal(self._most, network.capacity):
             alone = bottlenecks(rows, loads, self._most)
-        self._lower_bound_s[members] = alone + [
-            stage.release_s + (stage.compute_s + job.compute_s)
-            for job, stage in zip(jobs, stages, strict=True)]
+        self._lower_bound_s[members] = alone + self._before_s[which]
         return Demand(rows, flows, hops, loads, float(rows["total"].sum()), float(rows["gamma"][0]))
+
+    def _hosts(self, jobs: Sequence[JobSpec]
+               ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the hosts of the ranks of some jobs, and where those of each job begin.
+
+        Jobs that name the same ones have them in common.
+        """
+        first: list[int] = []
+        known: dict[int, int] = {}
+        places: list[NDArray[np.int64]] = []
+        count = 0
+        for job in jobs:
+            at = known.get(id(job.hosts)) if job.hosts is not None else None
+            if at is None:
+                at = known[id(job.hosts)] = count
+                places.append(self._place(job))
+                count += len(places[-1])
+            first.append(at)
+        return np.concatenate(places), np.array(first, np.int64)
+
+
+def _flows(stage: Stage) -> Flows:
+    assert stage.flows is not None
+    return stage.flows

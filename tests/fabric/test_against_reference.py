@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.fabric.kernels import reference
+from netsim.jobs.plan import ecmp_key
 from netsim.testing import networks, workloads
 
 _spec = importlib.util.spec_from_file_location(
@@ -106,3 +107,31 @@ def test_finish_times(name, network, workload, interval):
     expected = reference_fabric.simulate(list(chains(workload, network)), network.capacity,
                                          policy, interval, wakes_on_flows)
     np.testing.assert_allclose(found.jobs["finish_s"], expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize(("network", "load"), [
+    (netsim.big_switch(24, 1.0), 0.9), (netsim.big_switch(12, [k / 6 for k in range(1, 13)]), 0.5),
+    (netsim.fat_tree(4, 1.0), 0.7), (netsim.ring(12, 1.0), 0.3)])
+def test_few_flows_that_come_and_go(network, load, ties):
+    """So few on each link that levels are repaired, not filled; with ties many are alike."""
+    rng = np.random.default_rng(1)
+    count = 200
+    at = np.cumsum(rng.exponential(2 / (load * network.hosts), count))
+    size = rng.integers(1, 4, count) * 1.0
+    if ties:
+        at = np.ceil(at)
+    else:
+        size *= rng.uniform(0.5, 1.5, count)
+    jobs, expected = [], []
+    for k in range(count):
+        src, dst = rng.choice(network.hosts, 2, replace=False)
+        jobs.append(netsim.JobSpec(k, at[k], hosts=range(network.hosts), stages=[
+            netsim.Stage("flow", [(src, dst, size[k])])]))
+        _, path = network.routes(*np.array([[src], [dst], [ecmp_key(k, "flow")]]))
+        expected.append(reference_fabric.Job(at[k], [[(path, size[k])]], [0.0]))
+    found = netsim.simulate(network, jobs)
+    assert found.run["decisions"] > 100
+    np.testing.assert_allclose(
+        found.jobs["finish_s"],
+        reference_fabric.simulate(expected, network.capacity, fair, 0.0, True), rtol=1e-9)

@@ -20,11 +20,12 @@ from netsim.fabric.records import NEXT_IN_LINE, WAITED
 
 __all__ = ["pass_time", "settle", "share_until"]
 
-#: Classes in a piece: few enough to stay in the fastest cache.
-_PIECE = 512
+#: Classes in a piece: only where one ends, or may be the next to, are they looked at one by one.
+_PIECE = 64
 
-#: Whose coflow has completed: nobody's; one's that no process waits for; one's that one waits for.
-_NOBODY, _SOMEBODY, _WAITED = 0, 1, 2
+#: Whose coflow has completed: nobody's; one's that nobody waits for; one's that the next in line
+#: waits for; one's that a process waits for.
+_NOBODY, _SOMEBODY, _IN_LINE, _WAITED = 0, 1, 2, 3
 
 
 @compiled
@@ -108,7 +109,7 @@ def _go_on(parts, table, count, coming, lines, key, stands, capacity, now, until
         done, _ = _advance(parts, coflows, flows, capacity, dt, now,
                            4.0 * np.spacing(now) if comes else 0.0, carried)
         some_done |= done > 0
-        if done and stands:
+        if done >= _IN_LINE and stands:
             due = min(due, _follow_lines(coflows, of_jobs, pauses, now))
         fits = True
         some_come = min(arrival, due) <= now
@@ -177,7 +178,7 @@ def _advance(parts, coflows, flows, capacity, dt, now, slack, carried):
     Returns
     -------
     done : int
-        `_NOBODY` if no coflow has completed, `_WAITED` if one that is waited for has.
+        `_NOBODY` if no coflow has completed, else the last of the others that is true of one.
     ended : int
         How many flows have.
     """
@@ -225,7 +226,10 @@ def _end(parts, coflows, flows, c, now):
     row.open -= 1
     row.thinner = row.split > 0.0
     row.last = now
-    return _NOBODY if row.open > 0 else _WAITED if row.waited == WAITED else _SOMEBODY
+    if row.open > 0:
+        return _NOBODY
+    return (_WAITED if row.waited == WAITED else _IN_LINE if row.waited == NEXT_IN_LINE
+            else _SOMEBODY)
 
 
 @in_place

@@ -16,6 +16,8 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.filling import ROUNDED, heap_of, lowest_of, next_of, release_all
+from netsim.fabric.kernels.sharing_parts import ALL
+from netsim.fabric.kernels.sharing_repair import repair
 from netsim.fabric.kernels.sharing_table import take_sums
 
 __all__ = ["fill_up"]
@@ -35,8 +37,13 @@ _CROWDED = 6
 
 @compiled
 def fill_up(parts, capacity):
-    """Find the level at which each link is full."""
+    """Find the level at which each link is full, or set right the few that may be others."""
     row = parts.state[0]
+    if repair(parts, capacity):
+        _forget_joined(parts)
+        row.holds = np.inf
+        return
+    row.moved = ALL
     for _ in range(_ATTEMPTS):
         _forget(parts)
         if row.frozen == 0 or row.wrong > _MOST_WRONG:  # nothing to go by
@@ -46,8 +53,11 @@ def fill_up(parts, capacity):
         if row.holds == np.inf:
             return
     _forget(parts)
-    for k in range(row.kept * row.every, row.frozen):
-        parts.full_at[parts.frozen[k]] = np.inf
+    if row.frozen > 0:
+        for k in range(row.kept * row.every, row.frozen):
+            parts.full_at[parts.frozen[k]] = np.inf
+    else:
+        parts.full_at[:] = np.inf
     _forget_joined(parts)
     _search(parts, _go_back(parts, capacity), capacity)
     row.holds = np.inf

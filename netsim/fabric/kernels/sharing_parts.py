@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from netsim.fabric.kernels import compiled, in_place
 
-__all__ = ["LONGEST", "MANY", "NONE", "Parts", "make"]
+__all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make"]
 
 #: Of all: the number of ``classes``; the sum of their weights, and whether each is 1, ``plain``;
 #: the key of the last coflow ``known``; how many coflows have not started, ``waits``; the instant
@@ -29,21 +29,23 @@ __all__ = ["LONGEST", "MANY", "NONE", "Parts", "make"]
 #: has ``changed`` since it was last summed up; the ``light`` and the ``heavy`` weight, the least
 #: and the largest since then. Of a stretch: the classes ``near``, which are followed, and come
 #: first; how many ``steps`` it has had; until when it may go on, the ``horizon``. How long the next
-#: is to be, its ``reach``.
+#: is to be, its ``reach``. How many links are ``due`` to be looked at, as flows have come or gone,
+#: and how many have ``moved`` since rates were set, `ALL` if levels were not repaired but filled.
 _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
                    ("frozen", "i8"), ("kept", "i8"), ("every", "i8"), ("joined", "i8"),
                    ("weight", "f8"), ("now", "f8"), ("holds", "f8"), ("grows", "f8"),
                    ("split", "i8"), ("changed", "i8"), ("light", "f8"), ("heavy", "f8"),
                    ("wrong", "i8"), ("near", "i8"), ("steps", "i8"), ("horizon", "f8"),
-                   ("reach", "f8")])
+                   ("reach", "f8"), ("due", "i8"), ("moved", "i8")])
 
 #: A link: its list of classes begins at ``first``, has ``length``, and has ``room``; what all its
 #: flows ``want``, that is the sum of their weights; what of that ``grew`` until it was full in the
 #: last fill; what ``more`` is wanted since, and the ``least`` level at which it may now be full,
 #: inf if no flow has joined. It has flows in common with links ``begin`` to ``stop`` at most.
+#: Whether it is ``due`` to be looked at, and among those that have ``moved``.
 _LINK = np.dtype([("first", "i8"), ("length", "i8"), ("room", "i8"), ("begin", "i8"),
                   ("stop", "i8"), ("wants", "f8"), ("grew", "f8"), ("more", "f8"),
-                  ("least", "f8")])
+                  ("least", "f8"), ("due", "i8"), ("moved", "i8")])
 
 #: A class: the number of its flows; the row of the one that ends next, the ``head``; a ``number``
 #: that it keeps.
@@ -63,6 +65,9 @@ _MOST_IN_TABLE = 1024
 #: At most so many states are kept of a fill, and one after so many links at least.
 _MOST_KEPT, _LEAST_EVERY = 5, 16
 
+#: A link has room for so many classes more than twice those that it has.
+_ROOM = 40
+
 #: How many steps a stretch has at most; a multiple of 4.
 LONGEST = 128
 
@@ -72,6 +77,9 @@ MANY = 2048
 
 #: No flow, no class.
 NONE = -1
+
+#: All links, where their number is asked for.
+ALL = -1
 
 
 class Parts(NamedTuple):
@@ -108,6 +116,8 @@ class Parts(NamedTuple):
         The place of each class by its number; the numbers, those in use first.
     frozen, joined : ndarray of int, shape (links + 1,)
         Links in the order in which the last fill has frozen them; those that flows have joined.
+    queue, moved : ndarray of int, shape (links + 1,)
+        Links that are due; those whose flows may have another rate. See `sharing_repair`.
     kept : ndarray of _KEPT
     yet_then, left_then : ndarray of float, shape (states kept, links + 1)
     full_then, unit_then : ndarray of float
@@ -143,6 +153,8 @@ class Parts(NamedTuple):
     free: NDArray[np.int64]
     frozen: NDArray[np.int64]
     joined: NDArray[np.int64]
+    queue: NDArray[np.int64]
+    moved: NDArray[np.int64]
     kept: NDArray[Any]
     yet_then: NDArray[np.float64]
     left_then: NDArray[np.float64]
@@ -187,6 +199,7 @@ def make(coflows, flows, hops, count, longest):
         np.empty(len(flows), _SENDER),
         np.full((in_table, 2), count, np.uint16), np.empty(size, np.int64), np.arange(size),
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
+        np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
         np.empty(_MOST_KEPT + 1, _KEPT), np.empty((_MOST_KEPT + 1, count + 1)),
         np.empty((_MOST_KEPT + 1, count + 1)), np.empty(count + 1), np.empty(units),
         np.zeros((count + 1, lines)), np.zeros((units, lines)))
@@ -194,7 +207,7 @@ def make(coflows, flows, hops, count, longest):
 
 @in_place
 def _give_room(links, coflows, flows, hops):
-    """Give each link room for twice as many classes as it has flows; return their number."""
+    """Give each link room for more classes than it has flows; return their number."""
     open_flows = 0
     for c in range(len(coflows)):
         open_flows += coflows[c].open
@@ -205,7 +218,7 @@ def _give_room(links, coflows, flows, hops):
     places = 0
     for link in range(len(links)):
         links[link].first = places
-        links[link].room += 8
+        links[link].room += _ROOM
         links[link].least = np.inf
         links[link].begin = len(links)
         places += links[link].room

@@ -6,6 +6,7 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place
 from netsim.fabric.kernels.sharing_parts import NONE
+from netsim.fabric.kernels.sharing_repair import note
 from netsim.fabric.kernels.sharing_table import cross, enter, see_weight, sum_up
 from netsim.fabric.records import DUST
 
@@ -106,6 +107,7 @@ def _weigh(parts, c, weight):
             break
         parts.share[parts.spot[c, h]] = parts.classes[c].flows
         links[link].wants += weight
+        note(parts, link)
         for k in range(kept):
             yet_then[k, link] += weight
     for k in range(kept):
@@ -118,17 +120,23 @@ def _weigh(parts, c, weight):
 def _class_of(parts, flow, hops, weight, unit):
     """Return the class of a flow, a new one if there was none; `NONE` if there is no room."""
     links, path, classes, place = parts.links, parts.path, parts.classes, parts.place
-    rarest = links[hops[flow.hop].link]
+    rarest, at = links[hops[flow.hop].link], 0
     fits = parts.state[0].classes < len(classes)
     for h in range(flow.hop, flow.hop + flow.hops):
         link = links[hops[h].link]
         fits &= link.length < link.room
         if link.length < rarest.length:
-            rarest = link
+            rarest, at = link, h - flow.hop
+    # The next link on its path tells most classes from it, and stands in one line.
+    beside = np.uint32(len(links) - 1)
+    if flow.hops > 1:
+        beside = np.uint32(hops[flow.hop + (at == 0)].link)
     for m in range(rarest.first + rarest.length - 1, rarest.first - 1, -1):
-        c = place[m]
-        if unit >= 0 and parts.unit_of[c] != unit:
+        if unit >= 0 and parts.unit[m] != unit:
             break  # those of a coflow, which is new, are the last
+        if parts.others[m, 0] != beside:
+            continue
+        c = place[m]
         same = unit >= 0 or (parts.unit_of[c] == classes[c].number
                              and parts.units[parts.unit_of[c]] == weight)
         for h in range(flow.hops):

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place
-from netsim.fabric.kernels.sharing_parts import LONGEST, MANY
+from netsim.fabric.kernels.sharing_parts import ALL, LONGEST, MANY
+from netsim.fabric.kernels.sharing_repair import set_moved_rates
 from netsim.fabric.kernels.sharing_rows import swap
 
 __all__ = ["begin", "catch_up", "holds", "remember", "set_rates"]
@@ -22,6 +23,17 @@ _GROWS = 2.0
 
 @in_place
 def set_rates(parts):
+    """Give each class that is followed its rate, where levels have moved since."""
+    row = parts.state[0]
+    if row.moved == ALL:
+        _set_all(parts)
+    else:
+        set_moved_rates(parts)
+    row.moved = 0
+
+
+@in_place
+def _set_all(parts):
     """Give each class that is followed the lowest level on its path, by weight."""
     count, full_at, units = parts.state[0].near, parts.full_at, parts.units
     rates, paths, unit = parts.rate[:count], parts.path[:count], parts.unit_of[:count]
@@ -128,7 +140,8 @@ def catch_up(parts):
             parts.gap[c] -= _sent_split(parts.past, parts.past_unit, parts.path[c, 0],
                                         parts.path[c, 1], unit - first, steps)
     row.near = row.classes
-    set_rates(parts)
+    _set_all(parts)
+    row.moved = 0
 
 
 @in_place

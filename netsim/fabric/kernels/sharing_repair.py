@@ -1,0 +1,206 @@
+"""Levels of links set right only where flows have come or gone; see `sharing`.
+
+A link that is full has the level at which its flows, each no faster than the lowest level of its
+other links lets it be, take up its capacity. Where that is so of all links at once, the sharing is
+max-min fair: each flow is as fast as any on that link of its path which has the lowest level. So
+it is enough to look at the links of flows that have come or gone, and then at the neighbours of
+those whose level was another, until none is. That ends, as the lowest level is right once it has
+been looked at, then the next, and so on. With few flows per link it takes a few links where a fill
+goes through most; with many, a change goes far, and a fill is faster.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import in_place
+
+__all__ = ["note", "repair", "set_moved_rates"]
+
+#: Up to so many classes per link, and of so large a part of them all touched, levels are repaired.
+_SPARSE = 8
+_FEW_TOUCHED = 4
+
+#: After so many looks per link it is not worth it any more.
+_MOST_LOOKS = 2
+
+#: Relative: by how much a level may be off, and a link that is not full have too much to carry.
+_CLOSE = 1e-14
+_OVER = 1e-13
+
+#: Relative: a link that is not full, with less left than this, is to be looked at.
+_SCARCE = 1e-6
+
+#: How often the level of one link is corrected at most: each time but the first it rises.
+_PASSES = 64
+
+
+@in_place
+def note(parts, link):
+    """Note that flows of a link have come or gone."""
+    row = parts.state[0]
+    if not parts.links[link].due:
+        parts.links[link].due = 1
+        parts.queue[row.due] = link
+        row.due += 1
+
+
+@in_place
+def _clear(parts):
+    """Forget which links flows have come to or gone from."""
+    row = parts.state[0]
+    for k in range(row.due):
+        parts.links[parts.queue[k]].due = 0
+    row.due = 0
+
+
+@in_place
+def repair(parts, capacity):
+    """Set levels right, if that takes little; return whether they are.
+
+    If so, `moved` are the links whose flows may have another rate; what is kept of the last fill
+    holds no more.
+    """
+    row = parts.state[0]
+    if (not row.plain or row.classes > _SPARSE * len(capacity)
+            or row.due * _FEW_TOUCHED > len(capacity)):
+        _clear(parts)
+        return False
+    row.kept = row.frozen = 0
+    row.moved = row.due
+    for k in range(row.due):
+        parts.moved[k] = parts.queue[k]
+        parts.links[parts.queue[k]].moved = 1
+    done = _settle(parts, capacity)
+    for k in range(row.moved):
+        parts.links[parts.moved[k]].moved = 0
+    return done
+
+
+@in_place
+def _settle(parts, capacity):
+    """Look at links that are due, the lowest first, and at neighbours; return whether none is left.
+
+    From the lowest on, most are right at the first look.
+    """
+    links, queue, full_at, row = parts.links, parts.queue, parts.full_at, parts.state[0]
+    for k in range(1, row.due):
+        _rise(queue, full_at, k)
+    looks = _MOST_LOOKS * len(capacity)
+    while row.due > 0 and looks > 0:
+        link = queue[0]
+        row.due -= 1
+        queue[0] = queue[row.due]
+        _sink(queue, full_at, row.due)
+        looks -= 1
+        at = links[link]
+        at.due = 0
+        before = full_at[link]
+        level = _level_of(parts, link, capacity[link])
+        if level == before or abs(level - before) <= _CLOSE * min(level, before):
+            continue
+        full_at[link] = level
+        if not at.moved:
+            at.moved = 1
+            parts.moved[row.moved] = link
+            row.moved += 1
+        _see_neighbours(parts, at, before, level, capacity)
+    done = row.due == 0
+    _clear(parts)
+    return done
+
+
+@in_place
+def _see_neighbours(parts, at, before, level, capacity):
+    """Let the neighbours of a link become due that its new level concerns.
+
+    One on which its flows are as slow in any case is not. Nor is one that is not full and has
+    more left than they now want.
+    """
+    links, full_at, left, row = parts.links, parts.full_at, parts.left, parts.state[0]
+    lowest = min(level, before)
+    known = parts.others.shape[1] == 1 and max(level, before) < np.inf
+    for m in range(at.first, at.first + at.length):
+        for h in range(parts.others.shape[1]):
+            other = parts.others[m, h]
+            if lowest >= full_at[other] or links[other].due or other >= len(capacity):
+                continue
+            if known and full_at[other] == np.inf:
+                left[other] -= parts.share[m] * (level - before)
+                if left[other] > _SCARCE * capacity[other]:
+                    continue
+            links[other].due = 1
+            parts.queue[row.due] = other
+            _rise(parts.queue, full_at, row.due)
+            row.due += 1
+
+
+@in_place
+def _rise(queue, full_at, at):
+    """Let a link of a heap by levels, lowest on top, rise to its place."""
+    link = queue[at]
+    while at > 0 and full_at[link] < full_at[queue[(at - 1) // 2]]:
+        queue[at] = queue[(at - 1) // 2]
+        at = (at - 1) // 2
+    queue[at] = link
+
+
+@in_place
+def _sink(queue, full_at, count):
+    """Let the top of a heap by levels sink to its place."""
+    link, at = queue[0], 0
+    while 2 * at + 1 < count:
+        below = 2 * at + 1
+        if below + 1 < count and full_at[queue[below + 1]] < full_at[queue[below]]:
+            below += 1
+        if full_at[queue[below]] >= full_at[link]:
+            break
+        queue[at] = queue[below]
+        at = below
+    queue[at] = link
+
+
+@in_place
+def _level_of(parts, link, capacity):
+    """Return the level at which a link is full as others are now, inf if it is not.
+
+    What its flows can send grows with the level, ever more slowly: so from wherever the first step
+    leads, it is not too far, and the next ones go up.
+    """
+    at, others, share, full_at = parts.links[link], parts.others, parts.share, parts.full_at
+    level, before = full_at[link], -1.0
+    for _ in range(_PASSES):
+        held, wants = 0.0, 0.0
+        for m in range(at.first, at.first + at.length):
+            rate = full_at[others[m, 0]]
+            for h in range(1, others.shape[1]):
+                rate = min(rate, full_at[others[m, h]])
+            if rate < level:
+                held += share[m] * rate
+            else:
+                wants += share[m]
+        before = level
+        if wants > 0.0:
+            level = max(capacity - held, 0.0) / wants
+        elif held <= capacity * (1.0 + _OVER):
+            parts.left[link] = capacity - held
+            return np.inf
+        else:
+            level = 0.0
+        if level == before:
+            break
+    return level
+
+
+@in_place
+def set_moved_rates(parts):
+    """Give the classes on links that have moved the lowest level on their paths."""
+    links, path, full_at, row = parts.links, parts.path, parts.full_at, parts.state[0]
+    for k in range(row.moved):
+        at = links[parts.moved[k]]
+        for m in range(at.first, at.first + at.length):
+            c = parts.place[m]
+            lowest = full_at[path[c, 0]]
+            for h in range(1, path.shape[1]):
+                lowest = min(lowest, full_at[path[c, h]])
+            parts.rate[c] = lowest
