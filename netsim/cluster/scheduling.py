@@ -76,14 +76,15 @@ class PlanFollower:
         free = view.free.copy()
         starts: list[Start] = []
         kept: deque[int] = deque()
-        for job in self._left:
+        while self._left and not (self._plan.in_line and kept):
+            job = self._left.popleft()
             gpus = self._plan.gpus[job]
-            if free[gpus].all() and not (self._plan.in_line and kept):
+            if free[gpus].all():
                 starts.append((job, gpus))
             else:
                 kept.append(job)
             free[gpus] = False  # those behind do not overtake on a GPU
-        self._left = kept
+        self._left.extendleft(reversed(kept))
         return starts
 
 
