@@ -41,7 +41,7 @@ class Sharing:
                 coflows = rows[:count]
                 longest = max([1, *(int(each["crosses"].max(initial=1))
                                     for each in (coflows, coming, lines[2]))])
-                self._parts = make(coflows, flows, hops, len(capacity), longest)
+                self._parts = make(coflows, flows, hops, capacity, longest)
             found = sharing.share_until(self._parts, table, count, coming, lines, key, stands,
                                         capacity, now, until, carried)
             joined = found[3]

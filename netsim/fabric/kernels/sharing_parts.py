@@ -165,16 +165,19 @@ class Parts(NamedTuple):
 
 
 @compiled
-def make(coflows, flows, hops, count, longest):
+def make(coflows, flows, hops, capacity, longest):
     """Return an empty sharing with room for these rows, and as many again.
 
     Parameters
     ----------
-    count : int
-        How many links there are.
+    capacity : ndarray of float, shape (links,)
+        All of it is left of links that nobody ever uses.
     longest : int
         The most links on a path.
     """
+    count = len(capacity)
+    left = np.zeros(count + 1)
+    left[:count] = capacity
     state = np.zeros(1, _STATE)
     state[0].known = NONE
     state[0].plain = 1
@@ -189,7 +192,7 @@ def make(coflows, flows, hops, count, longest):
     side = count + 1 if longest <= 2 and count <= _MOST_IN_TABLE else 0
     in_table = len(flows) if side else 0
     return Parts(
-        state, links, np.zeros(count + 1), np.zeros(count + 1), np.full(count + 1, np.inf),
+        state, links, np.zeros(count + 1), left, np.full(count + 1, np.inf),
         np.empty(places), np.empty(places, np.int64), np.empty(places, np.int64),
         np.full((places, max(longest - 1, 1)), count, np.uint32),
         np.empty(size + units), np.zeros((side, side)),
