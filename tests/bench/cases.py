@@ -178,6 +178,31 @@ def _facebook(allocator: str) -> Callable[[bool], Any]:
     return build
 
 
+def _cluster(servers: int, times: int, **options: Any) -> Callable[[bool], Any]:
+    """So many times the 160 jobs of SJF-BCO's Section 7, under its contention model."""
+    def build(smoke: bool) -> Any:
+        rng = np.random.default_rng(1)
+        counts = np.array([80, 14, 26, 30, 8, 2]) * times // (8 if smoke else 1)
+        ranks = rng.permutation(np.repeat([1, 2, 4, 8, 16, 32], counts))
+        jobs = [netsim.JobSpec(k, pattern="ring-all-reduce", ranks=int(gpus), nbytes=0.625e9,
+                               compute_s=rng.uniform(0.01, 0.0425),
+                               iterations=int(rng.integers(1000, 6001)))
+                for k, gpus in enumerate(ranks)]
+        cluster = netsim.Cluster(gpus=rng.choice([4, 8, 16, 32], servers).tolist(),
+                                 intra="1000TB/s")
+        model = {"name": "rar-contention", "k_min": 0, "xi1": 7e-5, "xi2": 7e-5}
+
+        def run() -> Any:
+            return netsim.simulate(cluster, jobs, scheduler={"name": "sjf-bco", **options},
+                                   execution=model)
+        return run, lambda result: _check_jobs(result, len(jobs))
+    return build
+
+
+def _check_jobs(result: Any, count: int) -> None:
+    assert result.jobs["finish_s"].notna().sum() == count
+
+
 def _command(*words: str) -> Callable[[bool], Any]:
     """Build a new interpreter's run, the same in both sizes."""
     def build(_: bool) -> Any:
@@ -208,6 +233,8 @@ CASES = {case.name: case for case in (
     Case("trace-maxmin-per-coflow", _trace({"name": "maxmin", "decisions": "coflow"}), 10.0),
     Case("ring-maxmin", _ring("maxmin"), 6.0),
     Case("ring-parrot", _ring("parrot"), 6.0),
+    Case("cluster-search", _cluster(20, 1, horizon=1200), 1.5),
+    Case("cluster-2000-jobs", _cluster(200, 12, horizon=20_000, kappa=4), 20.0),
     Case("facebook-maxmin", _facebook("maxmin"), 3.0),
     Case("facebook-sincronia", _facebook("sincronia"), 2.0),
     Case("facebook-sebf", _facebook("sebf"), 4.0),
