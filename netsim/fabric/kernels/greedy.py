@@ -12,7 +12,7 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.greedy_changes import follow, note, promote
-from netsim.fabric.kernels.greedy_rows import copy_rows, find_rows, write_back
+from netsim.fabric.kernels.greedy_rows import MOVED, STALE, copy_rows, find_rows, write_back
 
 __all__ = ["begin", "greedy_until", "greedy_while_crowded", "resume"]
 
@@ -66,6 +66,7 @@ def resume(copy, coflows, flows, order, by_size):
     for i in moving[:tallies[_MOVING]]:
         sender = senders[i]
         groups[sender.owner].moved = 1
+        sender.row = STALE
         remaining = flows[sender.index].remaining
         passed |= sender.left != remaining
         sender.left = max(remaining, 0.0)
@@ -158,10 +159,12 @@ def _soonest(coflows, groups, senders, moving, now):
     dt = np.inf
     for i in moving:
         sender = senders[i]
-        group = groups[sender.owner]
-        group.moved = 1
-        if coflows[group.row].start < 0.0:
-            coflows[group.row].start = now
+        if sender.row != MOVED:
+            sender.row = MOVED
+            group = groups[sender.owner]
+            group.moved = 1
+            if coflows[group.row].start < 0.0:
+                coflows[group.row].start = now
         if sender.left < dt * sender.rate:
             dt = sender.left / sender.rate
     return dt

@@ -7,9 +7,12 @@ import numpy as np
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.records import DUST
 
-__all__ = ["CHANGE", "NONE", "copy_rows", "find_rows", "goes_first", "write_back"]
+__all__ = ["CHANGE", "MOVED", "NONE", "STALE", "copy_rows", "find_rows", "goes_first", "write_back"]
 
 NONE = -1
+
+#: What the row of a flow is: it has another rate, or else it has moved on since that was written.
+STALE, MOVED = 1, 2
 
 #: Bytes per second of the link that fills up paths shorter than others: more than is ever used.
 _PLENTY = 1e300
@@ -20,9 +23,10 @@ _GROUP = np.dtype([("key", "i8"), ("row", "i8"), ("first", "i4"), ("stop", "i4")
                    ("moved", "i4")], align=True)
 
 #: An unfinished flow: the bytes that it has left, at ``rate``, and those at which it has ended;
-#: its position in the table, its group, and its place among those that move.
-_SENDER = np.dtype([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("index", "i8"),
-                    ("owner", "i4"), ("where", "i4")], align=True)
+#: its position in the table, its group, and its place among those that move; whether its row is
+#: `STALE`, or `MOVED` on from, if not 0.
+_SENDER = np.dtype([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("index", "i4"),
+                    ("owner", "i4"), ("where", "i4"), ("row", "i4")], align=True)
 
 #: A flow on a link: its place among the link's members, and the next flow there that moves.
 _CROSSING = np.dtype([("link", "i4"), ("place", "i4"), ("behind", "i4")], align=True)
@@ -115,8 +119,10 @@ def _copy_group(group, k, coflows, flows, hops, senders, crossings, links):
         flow = flows[f]
         if flow.remaining <= 0.0:
             continue
-        group.moved |= flow.rate > 0.0 or flow.finish < np.inf
         sender = senders[i]
+        if flow.rate > 0.0 or flow.finish < np.inf:
+            sender.row = STALE
+            group.moved = 1
         sender.left = flow.remaining
         sender.floor = DUST * flow.size
         sender.owner = k
@@ -235,10 +241,14 @@ def write_back(coflows, flows, groups, senders, now, pace):
         row.fresh = 0
         for i in range(group.first, group.stop):
             sender = senders[i]
-            flow = flows[sender.index]
-            flow.remaining = sender.left
-            if sender.left > 0.0:
-                flow.rate = pace * sender.rate
-                flow.finish = now + sender.left / flow.rate if flow.rate > 0.0 else np.inf
-                row.base += sender.left
-                row.finish = max(row.finish, flow.finish)
+            row.base += sender.left
+            finish = np.inf if sender.left > 0.0 else row.last
+            if sender.row != 0:
+                sender.row = 0
+                flow = flows[sender.index]
+                flow.remaining = sender.left
+                if sender.left > 0.0:
+                    flow.rate = pace * sender.rate
+                    finish = now + sender.left / flow.rate if flow.rate > 0.0 else np.inf
+                    flow.finish = finish
+            row.finish = max(row.finish, finish)
