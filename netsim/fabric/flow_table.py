@@ -11,22 +11,17 @@ from numpy.typing import NDArray
 
 from netsim.fabric.demand import Demand
 from netsim.fabric.kernels import blocks, progress
-from netsim.fabric.kernels.greedy import greedy_until
 from netsim.fabric.kernels.lines import emit
 from netsim.fabric.kernels.maxmin import maxmin
 from netsim.fabric.kernels.pools import add, admit
-from netsim.fabric.kernels.serving import serve_until, serve_while_crowded
-from netsim.fabric.kernels.serving_rows import copy_rows, resume
 from netsim.fabric.lines import Lines
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB
-from netsim.fabric.service import Rule, Service
+from netsim.fabric.service import Service
+from netsim.fabric.serving import Serving
 from netsim.fabric.sharing import Sharing
 
 __all__ = ["FlowTable"]
-
-#: Of so many flows a copy to serve is worth keeping; of fewer, handing it over costs more.
-_MANY = 2000
 
 #: How many coflows may join before those that have completed meanwhile are cleared away.
 _AHEAD = 1024
@@ -81,7 +76,7 @@ class FlowTable:
         self._fresh = True
         self.used = np.zeros(len(self.capacity))
         self.coflows = self.rows[:0]
-        self._copy: Any = None
+        self._serving = Serving()
         self._sharing = Sharing()
 
     @property
@@ -193,7 +188,7 @@ class FlowTable:
 
     def _now_active(self, count: int) -> None:
         self.coflows = self.rows[:count]
-        self._copy = None
+        self._serving.end()
         self._fresh = False
 
     def _make_room(self, rows: int, *demands: Demand, wanted: Sequence[int] = (0, 0, 0)) -> None:
@@ -205,8 +200,7 @@ class FlowTable:
             wanted = (wanted[0] + len(each.flows), wanted[1] + len(each.hops),
                       wanted[2] + len(each.loads))
         if not self.pools.have_room(wanted):
-            self._leave_sharing()
-            self._copy = None
+            self._leave_standing()
             self.pools.make_room(wanted, self.coflows, self._coming, self.lines.live)
 
     def drop_finished(self) -> NDArray[Any]:
@@ -219,7 +213,7 @@ class FlowTable:
 
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity, in bytes per second."""
-        self._leave_sharing()
+        self._leave_standing()
         self.capacity[link] = capacity
         self.coflows["fresh"] = np.minimum(self.coflows["fresh"], 1)
         self._fresh = False
@@ -239,7 +233,7 @@ class FlowTable:
     def apply_shares(self, shares: NDArray[np.float64], now: float, check: bool
                      ) -> tuple[float, float, int]:
         """Put shares of the LP rates into force; see `progress.apply_shares`."""
-        self._leave_sharing()
+        self._leave_standing()
         self.refresh()
         self.in_step = True
         finish, link = progress.apply_shares(self.coflows, self.loads, shares, self.capacity,
@@ -249,7 +243,7 @@ class FlowTable:
     def apply_rates(self, rates: NDArray[np.float64], now: float, check: bool
                     ) -> tuple[float, float, int]:
         """Put one rate per unfinished flow into force; see `progress.apply_rates`."""
-        self._leave_sharing()
+        self._leave_standing()
         self._spread()
         return progress.apply_rates(self.coflows, self.flows, self.hops, rates, self.capacity,
                                     self.used, now, check)
@@ -259,7 +253,7 @@ class FlowTable:
         light, heavy, changed = progress.set_weights(
             self.coflows, self.flows, weights, self._sharing.known)
         if changed:
-            self._leave_sharing()
+            self._leave_standing()
         return light, heavy
 
     def split_weights(self, weights: NDArray[np.float64]) -> tuple[float, float]:
@@ -267,7 +261,7 @@ class FlowTable:
         light, heavy, changed = progress.split_weights(self.coflows, self.flows, weights,
                                                        self._sharing.known)
         if changed:
-            self._leave_sharing()
+            self._leave_standing()
         return light, heavy
 
     def maxmin(self, weights: NDArray[np.float64], capacity: NDArray[np.float64]
@@ -280,7 +274,7 @@ class FlowTable:
         """Share max-min fairly, by weight, from now on; see `sharing.share_until`."""
         now, next_finish, _ = self._share_until(_NO_COFLOWS, False, now, until, carried)
         if until < now:  # flows are to end at these rates, one by one
-            self._leave_sharing()
+            self._leave_standing()
         return now, next_finish
 
     def share_all_until(self, now: float, until: float, carried: NDArray[np.float64]
@@ -298,6 +292,7 @@ class FlowTable:
 
     def _share_until(self, coming: NDArray[Any], stands: bool, now: float, until: float,
                      carried: NDArray[np.float64]) -> tuple[float, float, int]:
+        self._serving.end()
         self._spread()
         self._fresh = False
         count = len(self.coflows)
@@ -312,47 +307,20 @@ class FlowTable:
     def serve_until(self, service: Service, now: float, until: float,
                     carried: NDArray[np.float64]) -> tuple[float, float, float]:
         """Serve coflows in order from now on; see `serving.serve_until`, `greedy.greedy_until`."""
-        self._leave_sharing()
-        if not service.flow_by_flow:
-            return self._serve_until(service.rule, now, until, carried)
+        self._sharing.end(self.coflows, self.flows)
         self._spread()
         self._fresh = False
-        now, next_finish = greedy_until(
-            self.coflows, self.flows, self.hops, self.capacity, service.order, service.by_size,
-            now, until, carried)
-        return now, next_finish, np.inf
-
-    def _serve_until(self, rule: Rule, now: float, until: float, carried: NDArray[np.float64]
-                     ) -> tuple[float, float, float]:
-        self._spread()
-        self._fresh = False
-        if self.coflows["flows"].sum() < _MANY:
-            return serve_until(self.coflows, self.flows, self.hops, self.loads, self.capacity,
-                               rule, now, until, carried)
-        while True:
-            copy, gone = self._copy_for(rule)
-            now, next_finish, crossing, thinned = serve_while_crowded(
-                copy, gone, self.coflows, self.flows, self.capacity, rule, now, until, carried)
-            if not thinned:
-                return now, next_finish, crossing
-            self._copy = None
-
-    def _copy_for(self, rule: Rule) -> tuple[Any, int]:
-        """Return what `serving` works on, and how many of its flows have ended.
-
-        It outlives decisions: it is made anew only after a coflow has come, or many flows gone.
-        """
-        if self._copy is not None:
-            return self._copy, resume(self._copy, self.coflows, self.flows, rule)
-        self._copy = copy_rows(self.coflows, self.flows, self.hops, self.loads, rule)
-        return self._copy, 0
+        rows = (self.coflows, self.flows, self.hops, self.loads)
+        return self._serving.serve_until(rows, self.capacity, service, now, until, carried)
 
     def settle(self) -> None:
         """Bring the bytes and rates of the rows up to date."""
         self._sharing.settle(self.coflows, self.flows)
 
-    def _leave_sharing(self) -> None:
+    def _leave_standing(self) -> None:
+        """Have the rows alone say what flows have left, and what their rates are."""
         self._sharing.end(self.coflows, self.flows)
+        self._serving.end()
 
     def _spread(self) -> None:
         if self.in_step:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, UnknownNameError
-from netsim.fabric import flow_table
+from netsim.fabric import serving
 from netsim.fabric.kernels import reference
 from netsim.fabric.service import Service, rank
 from netsim.testing import make_view, networks, workloads
@@ -88,7 +88,7 @@ def test_on_links_that_are_shared(options, network, workload):
 def kept(request, monkeypatch):
     """Whether what the service works on is kept from decision to decision, however small."""
     if request.param:
-        monkeypatch.setattr(flow_table, "_MANY", 0)
+        monkeypatch.setattr(serving, "_MANY", 0)
 
 
 @pytest.mark.usefixtures("kept")

@@ -7,13 +7,7 @@ import numpy as np
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.greedy_rows import NONE, goes_first
 
-__all__ = ["CHANGE", "follow", "note", "promote"]
-
-#: A link on which rates change: its list is still to be looked through from ``cursor`` on, at
-#: least up to ``last``; flows there find ``left`` bytes per second, and found ``before`` until now.
-#: ``flow`` is the next one whose rate may change, or `NONE`.
-CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("link", "i4"), ("cursor", "i4"),
-                   ("last", "i4"), ("flow", "i4")], align=True)
+__all__ = ["follow", "note", "promote"]
 
 
 @in_place
@@ -138,7 +132,7 @@ def promote(senders, crossings, links, members, moving, changes):
             link = links[crossings[best, h].link]
             if crossings[best, h].place + 1 < behind < link.stop:
                 # It was behind the flow that has gone ahead, and may now follow.
-                waiting[count] = members[behind]
+                waiting[count] = members[behind].flow
                 count += 1
     return found
 
@@ -149,7 +143,7 @@ def _has_overtaken(i, senders, crossings, links, members):
     for h in range(crossings.shape[1]):
         k, place = crossings[i, h].link, crossings[i, h].place
         if k < len(links) - 1 and place > links[k].first and goes_first(
-                i, members[place - 1], senders, True):
+                i, members[place - 1].flow, senders, True):
             return True
     return False
 
@@ -162,14 +156,16 @@ def _promote(i, h, senders, crossings, links, members, changes, found):
     if k == len(links) - 1:
         return found
     here = last
+    other = members[last].other
     passed = False
-    while here > links[k].first and goes_first(i, members[here - 1], senders, True):
-        j = members[here - 1]
+    while here > links[k].first and goes_first(i, members[here - 1].flow, senders, True):
+        j = members[here - 1].flow
         passed |= senders[j].rate > 0.0
-        members[here] = j
+        members[here] = members[here - 1]
         crossings[j, _hop(crossings, j, k)].place = here
         here -= 1
-    members[here] = i
+    members[here].flow = i
+    members[here].other = other
     crossings[i, h].place = here
     if passed:
         _unlink(i, h, crossings, links)
@@ -199,7 +195,7 @@ def follow(senders, crossings, links, members, by_size, changes, found, moving, 
         for h in range(crossings.shape[1]):
             n = links[crossings[i, h].link].change
             if n != NONE:
-                if members[changes[n].cursor] == i:
+                if members[changes[n].cursor].flow == i:
                     changes[n].left -= new
                     changes[n].before -= old
                     changes[n].cursor += 1
@@ -240,7 +236,11 @@ def _seek(change, senders, crossings, links, members, by_size, changes):
     has_room = change.left > dust
     change.flow = NONE
     while change.cursor < end:
-        i = members[change.cursor]
+        i = members[change.cursor].flow
+        other = links[members[change.cursor].other]
+        if other.change == NONE and goes_first(other.filler, i, senders, by_size):
+            change.cursor += 1
+            continue
         sender = senders[i]
         may = sender.rate > 0.0
         if not may and has_room and sender.left > 0.0:

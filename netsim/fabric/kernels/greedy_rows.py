@@ -7,20 +7,33 @@ import numpy as np
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.records import DUST
 
-__all__ = ["NONE", "copy_rows", "goes_first", "write_back"]
+__all__ = ["CHANGE", "MOVED", "NONE", "STALE", "copy_rows", "find_rows", "goes_first", "write_back"]
 
 NONE = -1
+
+#: What the row of a flow is: it has another rate, or else it has moved on since that was written.
+STALE, MOVED = 1, 2
 
 #: Bytes per second of the link that fills up paths shorter than others: more than is ever used.
 _PLENTY = 1e300
 
+#: A coflow, in service order: its ``key`` and its ``row``, or -1; its flows are those from
+#: ``first`` to ``stop``; ``moved`` if its rows do not say how these stand.
+_GROUP = np.dtype([("key", "i8"), ("row", "i8"), ("first", "i4"), ("stop", "i4"),
+                   ("moved", "i4")], align=True)
+
 #: An unfinished flow: the bytes that it has left, at ``rate``, and those at which it has ended;
-#: its position in the table, its coflow, and its place among those that move.
-_SENDER = np.dtype([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("index", "i8"),
-                    ("owner", "i4"), ("where", "i4")], align=True)
+#: its position in the table, its group, and its place among those that move; whether its row is
+#: `STALE`, or `MOVED` on from, if not 0.
+_SENDER = np.dtype([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("index", "i4"),
+                    ("owner", "i4"), ("where", "i4"), ("row", "i4")], align=True)
 
 #: A flow on a link: its place among the link's members, and the next flow there that moves.
 _CROSSING = np.dtype([("link", "i4"), ("place", "i4"), ("behind", "i4")], align=True)
+
+#: A flow as a link lists it, and another link on its path, or none: most flows that wait do so
+#: because that one is full, which is seen from here without a look at the flow.
+_MEMBER = np.dtype([("flow", "i4"), ("other", "i4")], align=True)
 
 #: A link. Its flows are ``members[first:stop]``, in order; ``head`` is the first that moves.
 #: Less than ``dust`` is nothing; ``filler`` is the flow that leaves no more than that to those
@@ -28,6 +41,12 @@ _CROSSING = np.dtype([("link", "i4"), ("place", "i4"), ("behind", "i4")], align=
 #: changes of its rates are noted, or `NONE`.
 _LINK = np.dtype([("capacity", "f8"), ("dust", "f8"), ("left", "f8"), ("first", "i4"),
                   ("stop", "i4"), ("head", "i4"), ("filler", "i4"), ("change", "i4")], align=True)
+
+#: A link on which rates change: its list is still to be looked through from ``cursor`` on, at
+#: least up to ``last``; flows there find ``left`` bytes per second, and found ``before`` until now.
+#: ``flow`` is the next one whose rate may change, or `NONE`.
+CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("link", "i4"), ("cursor", "i4"),
+                   ("last", "i4"), ("flow", "i4")], align=True)
 
 
 @in_place
@@ -46,44 +65,74 @@ def copy_rows(coflows, flows, hops, capacity, order, by_size):
 
     Returns
     -------
+    groups : ndarray of _GROUP
     senders : ndarray of _SENDER
         And one more, that goes before none.
     crossings : ndarray of _CROSSING, shape (flows, most links on a path)
         Shorter paths are filled up with the last of `links`, which is none.
     links : ndarray of _LINK
-    members : ndarray of int
+    members : ndarray of _MEMBER
         The flows on each link in order, one link after the other.
-    ranked : ndarray of int
-        All flows in order.
+    moving, ended : ndarray of int, shape (flows,)
+        The first are those that move, or that have ended in the last step; all flows in order,
+        and none, to begin with.
+    changes : ndarray of CHANGE, shape (links,)
     """
-    count = 0
-    longest = 1
-    for c in order:
-        count += coflows[c].open
-        longest = max(longest, coflows[c].crosses)
+    groups, longest = _groups(coflows, order)
+    count = groups[-1].stop if len(groups) else 0
     senders = np.zeros(count + 1, _SENDER)
     senders[count].left = np.inf
     crossings = np.empty((count, longest), _CROSSING)
     links = _links(capacity, count)
-    i = 0
-    for c in order:
-        row = coflows[c]
-        for f in range(row.flow, row.flow + row.flows):
-            flow = flows[f]
-            if flow.remaining <= 0.0:
-                continue
-            senders[i].left = flow.remaining
-            senders[i].floor = DUST * flow.size
-            senders[i].owner = c
-            senders[i].index = f
-            for h in range(longest):
-                link = hops[flow.hop + h].link if h < flow.hops else len(capacity)
-                crossings[i, h].link = link
-                crossings[i, h].behind = NONE
-                links[link].stop += 1
-            i += 1
+    for k in range(len(groups)):
+        _copy_group(groups[k], k, coflows, flows, hops, senders, crossings, links)
     ranked = _ranked(senders, by_size)
-    return senders, crossings, links, _members(crossings, links, ranked), ranked
+    return (groups, senders, crossings, links, _members(crossings, links, ranked),
+            ranked, np.empty(count, np.int64), np.empty(len(links), CHANGE))
+
+
+@compiled
+def _groups(coflows, order):
+    """Return the groups in service order, and the most links that one of their flows crosses."""
+    groups = np.zeros(len(order), _GROUP)
+    count = 0
+    longest = 1
+    for k in range(len(order)):
+        row = coflows[order[k]]
+        group = groups[k]
+        group.key = row.key
+        group.row = order[k]
+        group.first = count
+        count += row.open
+        group.stop = count
+        longest = max(longest, row.crosses)
+    return groups, longest
+
+
+@in_place
+def _copy_group(group, k, coflows, flows, hops, senders, crossings, links):
+    """Copy the unfinished flows of a group; see whether any has a rate."""
+    row = coflows[group.row]
+    group.moved = row.finish < np.inf
+    i = group.first
+    for f in range(row.flow, row.flow + row.flows):
+        flow = flows[f]
+        if flow.remaining <= 0.0:
+            continue
+        sender = senders[i]
+        if flow.rate > 0.0 or flow.finish < np.inf:
+            sender.row = STALE
+            group.moved = 1
+        sender.left = flow.remaining
+        sender.floor = DUST * flow.size
+        sender.owner = k
+        sender.index = f
+        for h in range(crossings.shape[1]):
+            link = hops[flow.hop + h].link if h < flow.hops else len(links) - 1
+            crossings[i, h].link = link
+            crossings[i, h].behind = NONE
+            links[link].stop += 1
+        i += 1
 
 
 @compiled
@@ -103,18 +152,20 @@ def _links(capacity, flows):
 def _members(crossings, links, ranked):
     """Return the flows on each link in order; `stop` comes in as their number."""
     nowhere = len(links) - 1
+    second = min(1, crossings.shape[1] - 1)
     first = 0
     for k in range(nowhere):
         first += links[k].stop
         links[k].first = links[k].stop = first - links[k].stop
     links[nowhere].first = links[nowhere].stop = first
-    members = np.empty(first, np.int32)
+    members = np.empty(first, _MEMBER)
     for i in ranked:
         for h in range(crossings.shape[1]):
             crossing = crossings[i, h]
             if crossing.link < nowhere:
                 link = links[crossing.link]
-                members[link.stop] = i
+                members[link.stop].flow = i
+                members[link.stop].other = crossings[i, 0 if h else second].link
                 crossing.place = link.stop
                 link.stop += 1
     return members
@@ -164,19 +215,40 @@ def _by_size(senders):
 
 
 @in_place
-def write_back(coflows, flows, senders, order, now):
-    """Write bytes and rates as of now back to the rows."""
-    for c in order:
-        coflows[c].base = 0.0
-        coflows[c].finish = coflows[c].last
-        coflows[c].fresh = 0
-    for i in range(len(senders) - 1):
-        sender = senders[i]
-        flow = flows[sender.index]
-        flow.remaining = sender.left
-        if sender.left > 0.0:
-            row = coflows[sender.owner]
-            flow.rate = sender.rate
-            flow.finish = now + sender.left / sender.rate if sender.rate > 0.0 else np.inf
+def find_rows(groups, coflows, order):
+    """Find the rows of the groups again; return whether the order of those left has not changed."""
+    n = 0
+    for k in range(len(groups)):
+        group = groups[k]
+        group.row = -1
+        if n < len(order) and coflows[order[n]].key == group.key:
+            group.row = order[n]
+            n += 1
+    return n == len(order)
+
+
+@in_place
+def write_back(coflows, flows, groups, senders, now, pace):
+    """Write bytes as of now, and `pace` times the rates, back to the rows."""
+    for k in range(len(groups)):
+        group = groups[k]
+        if not group.moved or group.row < 0:
+            continue
+        group.moved = 0
+        row = coflows[group.row]
+        row.base = 0.0
+        row.finish = row.last
+        row.fresh = 0
+        for i in range(group.first, group.stop):
+            sender = senders[i]
             row.base += sender.left
-            row.finish = max(row.finish, flow.finish)
+            finish = np.inf if sender.left > 0.0 else row.last
+            if sender.row != 0:
+                sender.row = 0
+                flow = flows[sender.index]
+                flow.remaining = sender.left
+                if sender.left > 0.0:
+                    flow.rate = pace * sender.rate
+                    finish = now + sender.left / flow.rate if flow.rate > 0.0 else np.inf
+                    flow.finish = finish
+            row.finish = max(row.finish, finish)

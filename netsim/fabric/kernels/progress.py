@@ -106,11 +106,13 @@ def advance_flows(coflows, flows, hops, dt, now, slack, carried):
         row = coflows[c]
         base = 0.0
         ended = 0
+        moved = False
         for f in range(row.flow, row.flow + row.flows):
             flow = flows[f]
             before = flow.remaining
             if before <= 0.0:
                 continue
+            moved |= flow.rate > 0.0
             flow.remaining = before - flow.rate * dt
             if flow.finish <= now + slack or flow.remaining <= DUST * flow.size:
                 flow.remaining = 0.0
@@ -123,7 +125,8 @@ def advance_flows(coflows, flows, hops, dt, now, slack, carried):
                 for h in range(first, first + flow.hops):
                     carried[hops[h].link] += before - flow.remaining
         row.base = base
-        row.fresh = 0
+        if moved or ended:
+            row.fresh = 0
         if ended:
             row.open -= ended
             flows_done += ended
