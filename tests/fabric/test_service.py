@@ -110,6 +110,27 @@ def test_with_many_flows(options):
         agree(network, workload, options)
 
 
+class Turned(netsim.Allocator):
+    """Serves flow by flow, the coflows in turned order whenever an odd number of them is there."""
+
+    wakes_on = netsim.Event.COFLOW
+
+    def allocate(self, view):
+        order = np.arange(len(view))
+        return netsim.Allocation(service=Service(order[::-1] if len(view) % 2 else order,
+                                                 rest="greedy"))
+
+
+@pytest.mark.usefixtures("kept")
+def test_with_an_order_that_turns_round():
+    """What is kept of the last order holds no more."""
+    rng = np.random.default_rng(8)
+    jobs = [netsim.JobSpec(k, float(k), hosts=range(12), stages=[netsim.Stage("s", netsim.Flows(
+        rng.integers(0, 12, 40), rng.integers(0, 12, 40), rng.uniform(1, 40, 40)))])
+        for k in range(7)]
+    agree(netsim.big_switch(12, 1.0), netsim.Workload(jobs), Turned())
+
+
 @pytest.mark.parametrize("options", [SERVICES[0], {"name": "fifo"}, SERVICES[5], SERVICES[7]],
                          ids=text)
 @pytest.mark.parametrize("hosts", [20, 120], ids=["close", "far-apart"])
