@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from netsim.fabric.turns import Turns
     from netsim.fabric.view import FabricView
     from netsim.jobs.patterns import PATTERNS, Pattern
-    from netsim.model import Flow, Flows, JobSpec, Stage, Workload
+    from netsim.model import Flow, Flows, History, JobSpec, Stage, Workload
     from netsim.network import (
         BigSwitch,
         Topology,
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         ring,
         torus,
     )
+    from netsim.parallel import ModelStage, ParallelModel
     from netsim.traces import (
         check_trace,
         poisson_resample,
@@ -100,9 +101,10 @@ _HOME = {
     "netsim.fabric.turns": ("Turns",),
     "netsim.fabric.view": ("FabricView",),
     "netsim.jobs.patterns": ("PATTERNS", "Pattern"),
-    "netsim.model": ("Flow", "Flows", "JobSpec", "Stage", "Workload"),
+    "netsim.model": ("Flow", "Flows", "History", "JobSpec", "Stage", "Workload"),
     "netsim.network": ("BigSwitch", "Topology", "big_switch", "edge_cloud", "fat_tree",
                        "from_networkx", "leaf_spine", "rail_pod", "read_network", "ring", "torus"),
+    "netsim.parallel": ("ModelStage", "ParallelModel"),
     "netsim.traces": ("check_trace", "poisson_resample", "read_workload",
                       "write_coflow_benchmark", "write_instance"),
 }

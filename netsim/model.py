@@ -21,7 +21,7 @@ from netsim.checks import MOST_ID, check_sequence, check_whole, parents_first, r
 from netsim.errors import InputError
 from netsim.units import Quantity, parse_bytes, parse_seconds
 
-__all__ = ["Flow", "Flows", "JobSpec", "Stage", "Workload"]
+__all__ = ["Flow", "Flows", "History", "JobSpec", "Stage", "Workload"]
 
 
 #: Larger sizes are mistakes, and their sums would leave the range of floats.
@@ -223,6 +223,8 @@ class JobSpec:
         A label, such as the model's name.
     estimate_s : float, optional
         What it is expected to take, in seconds, as far as a scheduler knows.
+    group, user : int, optional
+        Who submits it, and what jobs it is one of: what predictors go by.
     """
 
     id: int
@@ -237,6 +239,8 @@ class JobSpec:
     hosts: Sequence[int] | None = None
     name: str = ""
     estimate_s: float | None = None
+    group: int | None = None
+    user: int | None = None
 
     def __post_init__(self) -> None:
         owner = f"job {self.id}"
@@ -252,6 +256,9 @@ class JobSpec:
         if self.estimate_s is not None:
             object.__setattr__(self, "estimate_s", parse_seconds(
                 self.estimate_s, f"{owner}: estimate_s", strict=True))
+        for name in ("group", "user"):
+            if getattr(self, name) is not None:
+                check_whole(getattr(self, name), f"{owner}: {name}", most=MOST_ID)
         self._check_stages(owner)
         check_whole(self.ranks, f"{owner}: ranks", 0 if self.stages else 1)
         needed = max((s.flows.ranks for s in self.stages if s.flows is not None), default=0)
@@ -287,6 +294,36 @@ def _shared(hosts: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """What is known of jobs that have ended before a workload begins.
+
+    Attributes
+    ----------
+    group, user : ndarray of int, shape (jobs,)
+    iterations : ndarray of float, shape (jobs,)
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, or values are no numbers.
+    """
+
+    group: NDArray[np.int64]
+    user: NDArray[np.int64]
+    iterations: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("group", np.int64), ("user", np.int64), ("iterations", np.float64)):
+            object.__setattr__(self, name, _frozen(getattr(self, name), dtype, name))
+        if not self.group.shape == self.user.shape == self.iterations.shape:
+            raise InputError("group, user and iterations of past jobs must have one length, not "
+                             f"{len(self.group)}, {len(self.user)} and {len(self.iterations)}")
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """A set of jobs, ordered by arrival, then id.
 
@@ -298,11 +335,14 @@ class Workload:
         A label for results.
     seed : int
         Seed of the sizes that patterns draw; a job's draws depend on it and the job's id.
+    history : History, optional
+        Jobs of before, for schedulers that predict.
     """
 
     jobs: Sequence[JobSpec]
     name: str = "workload"
     seed: int = field(default=0, kw_only=True)
+    history: History | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         owner = f"workload {self.name!r}"

@@ -12,9 +12,9 @@ import netsim
 PACKAGE = Path(netsim.__file__).parent
 
 #: What each part may import of netsim, besides itself. Later parts may import earlier ones.
-LAYERS = ["errors", "_version", "streams", "units", "checks", "model", "network", "fabric",
+LAYERS = ["errors", "_version", "streams", "units", "checks", "model", "parallel", "network", "fabric",
           "allocators", "jobs", "cluster", "experiments", "testing", "cli", "__main__"]
-ONLY = {"traces": {"errors", "units", "model", "streams"},
+ONLY = {"traces": {"errors", "units", "model", "parallel", "streams"},
         "analysis": {"errors", "units", "model", "network", "traces", "fabric", "jobs",
                      "experiments"},
         "allocators": {"errors", "units", "checks", "fabric"}}
