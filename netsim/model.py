@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.checks import MOST_ID, check_sequence, check_whole, parents_first, refuse_twice
 from netsim.errors import InputError
+from netsim.parallel import ParallelModel
 from netsim.units import Quantity, parse_bytes, parse_seconds
 
 __all__ = ["Flow", "Flows", "History", "JobSpec", "Stage", "Workload"]
@@ -194,7 +195,7 @@ class Stage:
 class JobSpec:
     """A training job: what it sends, how often, and from when on.
 
-    Either `stages` says what one iteration sends, or `pattern` says how to draw it.
+    One of `stages`, `pattern` and `model` says what an iteration sends.
 
     Attributes
     ----------
@@ -225,6 +226,9 @@ class JobSpec:
         What it is expected to take, in seconds, as far as a scheduler knows.
     group, user : int, optional
         Who submits it, and what jobs it is one of: what predictors go by.
+    model : ParallelModel, optional
+        What is trained, where that has stages and replicas of its own; a rank per replica, stage
+        by stage.
     """
 
     id: int
@@ -241,13 +245,15 @@ class JobSpec:
     estimate_s: float | None = None
     group: int | None = None
     user: int | None = None
+    model: ParallelModel | None = None
 
     def __post_init__(self) -> None:
         owner = f"job {self.id}"
         object.__setattr__(self, "stages", check_sequence(self.stages, Stage, f"{owner}: stages",
                                                      "Stage"))
-        if bool(self.stages) == (self.pattern is not None):
-            raise InputError(f"{owner}: give either stages or a pattern")
+        said = bool(self.stages) + (self.pattern is not None) + (self.model is not None)
+        if said != 1:
+            raise InputError(f"{owner}: give either stages, a pattern or a model")
         check_whole(self.id, f"{owner}: id", most=MOST_ID)
         check_whole(self.iterations, f"{owner}: iterations", 1)
         for name, parse in (("arrival_s", parse_seconds), ("nbytes", parse_bytes),
@@ -260,11 +266,19 @@ class JobSpec:
             if getattr(self, name) is not None:
                 check_whole(getattr(self, name), f"{owner}: {name}", most=MOST_ID)
         self._check_stages(owner)
-        check_whole(self.ranks, f"{owner}: ranks", 0 if self.stages else 1)
-        needed = max((s.flows.ranks for s in self.stages if s.flows is not None), default=0)
-        object.__setattr__(self, "ranks", max(self.ranks, needed))
+        self._check_ranks(owner)
         if self.hosts is not None:
             self._check_hosts(owner)
+
+    def _check_ranks(self, owner: str) -> None:
+        check_whole(self.ranks, f"{owner}: ranks", 0 if self.pattern is None else 1)
+        needed = max((s.flows.ranks for s in self.stages if s.flows is not None), default=0)
+        if self.model is not None:
+            needed = self.model.gpus
+            if self.ranks not in (0, needed):
+                raise InputError(f"{owner}: its model has {needed} replicas, and so as many ranks, "
+                                 f"not {self.ranks}")
+        object.__setattr__(self, "ranks", max(self.ranks, needed))
 
     def _check_stages(self, owner: str) -> None:
         parents_first([stage.name for stage in self.stages],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from netsim.checks import check_sequence, check_whole
 from netsim.errors import InputError
@@ -104,7 +105,7 @@ class ParallelModel:
         if allreduce not in ALLREDUCES:
             raise InputError(f"{owner}: allreduce must be one of {', '.join(ALLREDUCES)}, "
                              f"not {allreduce!r}")
-        for number, (one, other) in enumerate(zip(given, given[1:], strict=False), 1):
+        for number, (one, other) in enumerate(pairwise(given), 1):
             sent, received = one.replicas * one.out_bytes, other.replicas * other.in_bytes
             if not math.isclose(sent, received, rel_tol=_ROUNDING):
                 raise InputError(

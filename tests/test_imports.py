@@ -12,8 +12,8 @@ import netsim
 PACKAGE = Path(netsim.__file__).parent
 
 #: What each part may import of netsim, besides itself. Later parts may import earlier ones.
-LAYERS = ["errors", "_version", "streams", "units", "checks", "model", "parallel", "network", "fabric",
-          "allocators", "jobs", "cluster", "experiments", "testing", "cli", "__main__"]
+LAYERS = ["errors", "_version", "streams", "units", "checks", "parallel", "model", "network",
+          "fabric", "allocators", "jobs", "cluster", "experiments", "testing", "cli", "__main__"]
 ONLY = {"traces": {"errors", "units", "model", "parallel", "streams"},
         "analysis": {"errors", "units", "model", "network", "traces", "fabric", "jobs",
                      "experiments"},
