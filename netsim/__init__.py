@@ -39,11 +39,12 @@ if TYPE_CHECKING:
         UnknownNameError,
     )
     from netsim.experiments.compare import Comparison, compare
+    from netsim.experiments.events import CapacityEvent
     from netsim.experiments.files import load_experiment
     from netsim.experiments.folders import load_comparison
     from netsim.experiments.result import Result
     from netsim.experiments.run import run
-    from netsim.experiments.simulate import CapacityEvent, simulate
+    from netsim.experiments.simulate import simulate
     from netsim.experiments.spec import Experiment
     from netsim.experiments.store import load_result
     from netsim.experiments.sweep import sweep, sweep_experiment
@@ -87,11 +88,12 @@ _HOME = {
                       "NetsimError", "NetsimWarning", "OutputError", "SpecError", "StalledError",
                       "TraceError", "UnitError", "UnknownNameError"),
     "netsim.experiments.compare": ("Comparison", "compare"),
+    "netsim.experiments.events": ("CapacityEvent",),
     "netsim.experiments.files": ("load_experiment",),
     "netsim.experiments.folders": ("load_comparison",),
     "netsim.experiments.result": ("Result",),
     "netsim.experiments.run": ("run",),
-    "netsim.experiments.simulate": ("CapacityEvent", "simulate"),
+    "netsim.experiments.simulate": ("simulate",),
     "netsim.experiments.spec": ("Experiment",),
     "netsim.experiments.store": ("load_result",),
     "netsim.experiments.sweep": ("sweep", "sweep_experiment"),

@@ -12,13 +12,14 @@ import netsim
 PACKAGE = Path(netsim.__file__).parent
 
 #: What each part may import of netsim, besides itself. Later parts may import earlier ones.
-LAYERS = ["errors", "_version", "streams", "units", "checks", "parallel", "model", "network",
-          "fabric", "allocators", "jobs", "cluster", "experiments", "testing", "cli", "__main__"]
+LAYERS = ["errors", "_version", "streams", "units", "checks", "plugins", "parallel", "model",
+          "network", "fabric", "allocators", "jobs", "cluster", "experiments", "testing", "cli",
+          "__main__"]
 ONLY = {"traces": {"errors", "units", "model", "parallel", "streams"},
         "analysis": {"errors", "units", "model", "network", "traces", "fabric", "jobs",
                      "experiments"},
-        "allocators": {"errors", "units", "checks", "fabric"}}
-SIMPY = {"cluster/engine.py", "experiments/simulate.py",
+        "allocators": {"errors", "units", "checks", "plugins", "fabric"}}
+SIMPY = {"cluster/engine.py", "experiments/events.py", "experiments/simulate.py",
          "experiments/simulate_cluster.py", "fabric/alarm.py", "fabric/fabric.py",
          "fabric/transfer.py", "jobs/process.py"}
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
-import importlib
 import inspect
-import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from netsim.checks import check_options
-from netsim.errors import InputError, NetsimError, UnknownNameError
+from netsim.errors import InputError
 from netsim.fabric.policy import Allocator
-from netsim.units import parse_value
+from netsim.plugins import build, described, find, parse_named
 
 __all__ = ["ALLOCATORS", "PRESETS", "allocator_options", "describe", "make_allocator",
            "parse_allocator"]
@@ -99,13 +95,8 @@ def parse_allocator(text: str) -> dict[str, Any]:
     --------
     >>> parse_allocator("parrot:work_conservation=none:theta_max=0.6")
     {'name': 'parrot', 'work_conservation': 'none', 'theta_max': 0.6}
-    >>> parse_allocator("package.module:Class")
-    {'name': 'package.module:Class'}
     """
-    parts = text.split(":")
-    options = [part.partition("=") for part in parts if "=" in part]
-    name = ":".join(part for part in parts if "=" not in part)
-    return {"name": name} | {key.strip(): parse_value(value) for key, _, value in options}
+    return parse_named(text)
 
 
 def _make_named(name: str, options: dict[str, Any]) -> Allocator:
@@ -113,28 +104,9 @@ def _make_named(name: str, options: dict[str, Any]) -> Allocator:
     return _make(_find(preset.pop("name")), name, preset | options)
 
 
-def _find(name: str) -> type[Allocator]:
-    target = ALLOCATORS.get(ALIASES.get(name, name), name)
-    module, _, attribute = target.partition(":")
-    if not (module and attribute):
-        raise UnknownNameError("allocator", name, [*ALLOCATORS, *ALIASES, *PRESETS])
-    try:
-        loaded = importlib.import_module(module)
-    except Exception as error:  # whatever a module of the user's own raises
-        raise InputError(f"allocator {name!r} cannot be loaded: {_said(error)}") from error
-    if not hasattr(loaded, attribute):
-        raise InputError(f"allocator {name!r} cannot be loaded: the module {module!r} has no "
-                         f"attribute {attribute!r}")
-    found: type[Allocator] = getattr(loaded, attribute)
-    return found
-
-
-def _said(error: Exception) -> str:
-    """Return what an error says, and where it was raised unless it says so itself."""
-    if isinstance(error, ImportError | SyntaxError):
-        return str(error)
-    *_, last = traceback.extract_tb(error.__traceback__)
-    return f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})"
+def _find(name: str) -> Any:
+    return find("allocator", ALIASES.get(name, name), ALLOCATORS,
+                [*ALLOCATORS, *ALIASES, *PRESETS])
 
 
 def allocator_options(name: str) -> dict[str, Any]:
@@ -147,25 +119,10 @@ def allocator_options(name: str) -> dict[str, Any]:
 def _make(kind: Any, name: str, options: dict[str, Any]) -> Allocator:
     if not (isinstance(kind, type) and issubclass(kind, Allocator)):
         raise InputError(f"{name!r} is not an allocator: it must derive from netsim.Allocator")
-    check_options(kind, options, f"allocator {name!r}")
-    try:
-        made: Allocator = kind(**options)
-    except NetsimError:
-        raise
-    except (TypeError, ValueError) as error:
-        given = f" of {options!r}" if options else ""
-        raise InputError(f"allocator {name!r} cannot be made{given}: {error}") from error
-    except Exception as error:  # likewise
-        raise InputError(f"allocator {name!r} cannot be made: {_said(error)}") from error
+    made: Allocator = build(kind, options, f"allocator {name!r}")
     return made
 
 
 def describe(policy: Allocator) -> dict[str, Any]:
     """Return an allocator as ``{"name": ..., option: ...}``, for results and tables."""
-    kind: Any = type(policy)
-    target = f"{kind.__module__}:{kind.__qualname__}"
-    name = next((name for name, where in ALLOCATORS.items() if where == target), target)
-    if dataclasses.is_dataclass(policy) and not isinstance(policy, type):
-        return {"name": name} | {field.name: getattr(policy, field.name)
-                                 for field in dataclasses.fields(policy) if field.init}
-    return {"name": name}
+    return described(policy, ALLOCATORS)

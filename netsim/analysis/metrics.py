@@ -83,9 +83,9 @@ def summarise(result: Result) -> dict[str, Any]:
     all jobs were. What the allocator has counted comes last.
 
     On a cluster, besides: ``queue_mean_s`` and percentiles, from arrival to start;
-    ``gpu_utilisation``, the share of the GPUs' time from the first arrival to the last completion
-    in which a job had them; ``idle_while_waiting``, the share in which none had though a job
-    waited, which is what fragmentation and queueing in order cost.
+    ``gpu_utilisation``, the share of the GPUs' time from the first arrival to the last completion,
+    or to when the run was stopped, in which a job had them; ``idle_while_waiting``, the share in
+    which none had though a job waited, which is what fragmentation and queueing in order cost.
     """
     jobs = result.jobs
     done = jobs[jobs["finish_s"].notna()]
@@ -98,30 +98,35 @@ def summarise(result: Result) -> dict[str, Any]:
     makespan = done["finish_s"].max() - jobs["arrival_s"].min() if len(done) else float("nan")
     found["makespan_s"] = float(makespan)
     if result.gpus is not None:
-        found |= _of_gpus(jobs, result.gpus, int(result.run["gpus"]), float(makespan))
+        end = result.run["stopped_at_s"]
+        found |= _of_gpus(jobs, result.gpus, int(result.run["gpus"]),
+                          float(jobs["finish_s"].max() if end is None else end))
     found["coflows"] = int(jobs["coflows"].sum())
     found["bytes"] = float(jobs["bytes"].sum())
     found |= {key: result.run[key] for key in OF_RUN}
     return found | result.run.get("counts", {})
 
 
-def _of_gpus(jobs: pd.DataFrame, gpus: pd.DataFrame, total: int, makespan: float
+def _of_gpus(jobs: pd.DataFrame, gpus: pd.DataFrame, total: int, end: float
              ) -> dict[str, float]:
     """Return how long jobs waited for GPUs, and which share of their time these were used."""
     found = {f"queue_{key}_s": value for key, value in spread(jobs["queue_s"]).items()}
-    if not makespan > 0:
+    arrival = jobs["arrival_s"].to_numpy()
+    offered = total * (end - arrival.min())
+    if not offered > 0:
         return found | {"gpu_utilisation": float("nan"), "idle_while_waiting": float("nan")}
-    used = (gpus["end_s"] - gpus["start_s"]).sum()
-    instants = np.unique(np.concatenate([jobs["arrival_s"], jobs["start_s"], jobs["finish_s"]]))
-    taken = _number_at(instants, gpus["start_s"], gpus["end_s"])
-    waiting = _number_at(instants, jobs["arrival_s"], jobs["start_s"])
+    begun, gone = gpus["start_s"].to_numpy(), gpus["end_s"].fillna(end).to_numpy()
+    started = jobs["start_s"].fillna(end).to_numpy()
+    instants = np.unique(np.concatenate([arrival[arrival < end], started, gone, [end]]))
+    taken = _number_at(instants, begun, gone)
+    waiting = _number_at(instants, arrival, started)
     idle = (np.diff(instants) * np.where(waiting > 0, total - taken, 0)[:-1]).sum()
-    return found | {"gpu_utilisation": float(used / (total * makespan)),
-                    "idle_while_waiting": float(idle / (total * makespan))}
+    return found | {"gpu_utilisation": float((gone - begun).sum() / offered),
+                    "idle_while_waiting": float(idle / offered)}
 
 
-def _number_at(instants: NDArray[np.float64], start: pd.Series, end: pd.Series
-               ) -> NDArray[np.int64]:
+def _number_at(instants: NDArray[np.float64], start: NDArray[np.float64],
+               end: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return how many have started and not ended, from each instant on."""
     begun = np.searchsorted(np.sort(start), instants, "right")
     gone = np.searchsorted(np.sort(end), instants, "right")

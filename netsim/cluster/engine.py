@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import simpy
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention, RunningJobs
+from netsim.cluster.placement import FirstFit, Placement
+from netsim.cluster.planners import estimates_of
 from netsim.cluster.scheduling import ClusterView, Scheduler
 from netsim.errors import AllocationError, InputError, StalledError
 from netsim.model import JobSpec
@@ -88,6 +90,8 @@ class Engine:
         In order of (arrival, id).
     scheduler : Scheduler
     execution : Execution
+    placement : Placement, optional
+        For schedulers that leave it to that; first fit if not given.
 
     Attributes
     ----------
@@ -100,13 +104,16 @@ class Engine:
     """
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
-                 scheduler: Scheduler, execution: Execution) -> None:
+                 scheduler: Scheduler, execution: Execution,
+                 placement: Placement | None = None) -> None:
         for job in jobs:
             if job.ranks > cluster.total:
                 raise InputError(f"job {job.id} needs {job.ranks} GPUs; cluster {cluster.name!r} "
                                  f"has {cluster.total}")
         self._env, self._cluster, self._jobs = env, cluster, jobs
         self._scheduler, self._execution = scheduler, execution
+        self._placement = placement or FirstFit()
+        self._load, self._estimates = np.zeros(cluster.total), estimates_of(jobs)
         self._waiting: list[int] = []
         self._running: dict[int, Ints] = {}
         self._free = np.ones(cluster.total, np.bool_)
@@ -139,14 +146,14 @@ class Engine:
 
     def _decide(self) -> None:
         self._asked = False
-        free = self._free.copy()
-        free.setflags(write=False)
         view = ClusterView(self._cluster, self._jobs, self._env.now, tuple(sorted(self._waiting)),
-                           dict(self._running), free)
+                           dict(self._running), _frozen(self._free), _frozen(self._load),
+                           self._estimates, self._placement)
         for job, gpus in self._scheduler.decide(view):
             self._check(job, gpus)
             self._waiting.remove(job)
             self._free[gpus] = False
+            self._load[gpus] += self._estimates[job]
             self._running[job] = self.gpus[job] = gpus
             self.start_s[job] = self._env.now
             self._execution.start(job, gpus, self._end)
@@ -173,3 +180,9 @@ class Engine:
         return StalledError(f"stalled at t = {self._env.now:g} s: scheduler "
                             f"{type(self._scheduler).__name__} starts nobody, and nothing else "
                             f"will happen; {len(self._waiting)} wait: {waiting}")
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    copy = array.copy()
+    copy.setflags(write=False)
+    return copy

@@ -33,6 +33,8 @@ class OnFabric:
     model : Contention
         Of which `xi2` and `reduce` count; what jobs wait for each other is the fabric's to say.
     recorder : JobRecorder
+    capacity : ndarray of float, shape (links,)
+        The most that each link ever has, in bytes per second.
 
     Attributes
     ----------
@@ -41,9 +43,10 @@ class OnFabric:
     """
 
     def __init__(self, env: Any, fabric: Fabric, cluster: Cluster, jobs: Sequence[JobSpec],
-                 model: Contention, recorder: JobRecorder) -> None:
+                 model: Contention, recorder: JobRecorder, capacity: NDArray[np.float64]
+                 ) -> None:
         self._env, self._fabric, self._cluster, self._jobs = env, fabric, cluster, jobs
-        self._model, self._recorder = model, recorder
+        self._model, self._recorder, self._capacity = model, recorder, capacity
         self._ended: dict[int, Callable[[int], None]] = {}
         self.processes: dict[int, JobProcess] = {}
 
@@ -54,7 +57,7 @@ class OnFabric:
         spec = self._placed(self._jobs[job], gpus)
         self.processes[job] = JobProcess(
             self._env, self._fabric, job, self._env.now,
-            lambda _: JobPlan(spec, network, spec.hosts or (), 0, network.capacity), self,
+            lambda _: JobPlan(spec, network, spec.hosts or (), 0, self._capacity), self,
             waited_for=True)
 
     def _placed(self, job: JobSpec, gpus: NDArray[np.int64]) -> JobSpec:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Iterations, RunningJobs
-from netsim.cluster.picking import Picker
+from netsim.cluster.placement import Placement
 from netsim.model import JobSpec
 
 __all__ = ["Plan", "Planner"]
@@ -73,7 +73,7 @@ class Planner:
         self.cluster, self.jobs, self.iterations = cluster, jobs, iterations
         self.estimates = estimates
 
-    def plan(self, order: Sequence[int], picker_of: Callable[[int], Picker], limit: float,
+    def plan(self, order: Sequence[int], placement_of: Callable[[int], Placement], limit: float,
              availability: str = "idle", kappa: int | None = None) -> Plan | None:
         """Give each job its GPUs, in order.
 
@@ -81,8 +81,8 @@ class Planner:
         ----------
         order : sequence of int
             The jobs, by their places.
-        picker_of : callable
-            The picker of a job, by its place.
+        placement_of : callable
+            That of a job, by its place.
         limit : float
             The most that a GPU may be promised, in slots.
         availability : {"idle", "queue"}
@@ -100,12 +100,13 @@ class Planner:
         making = make(self)
         load = np.zeros(self.cluster.total)
         for job in order:
-            need, picker = self.jobs[job].ranks, picker_of(job)
-            scope = picker.scope(self.cluster, load, need)
+            spec, placement = self.jobs[job], placement_of(job)
+            scope = placement.scope(self.cluster, spec, load)
             allowed = scope[load[scope] + self.estimates[job] <= limit + _ROUNDING]
-            if len(allowed) < need:
+            if len(allowed) < spec.ranks:
                 return None
-            gpus = picker.choose(making.available(allowed, need), load, need)
+            idle = making.available(allowed, spec.ranks)
+            gpus = placement.choose(self.cluster, spec, idle, load)
             load[gpus] += self.estimates[job]
             making.assign(job, gpus)
         making.finish()

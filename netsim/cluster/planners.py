@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 from netsim.checks import check_whole
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
-from netsim.cluster.picking import (
+from netsim.cluster.placement import (
     FirstFit,
     LeastBusyServers,
     LeastLoaded,
-    Picker,
+    Placement,
     RandomChoice,
 )
 from netsim.cluster.plan import Plan, Planner
 from netsim.errors import InputError
 from netsim.model import JobSpec
-from netsim.streams import stream
 
 __all__ = ["FF", "LS", "RAND", "SjfBco", "estimates_of"]
 
@@ -160,8 +159,7 @@ class SjfBco(_Planning):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (isinstance(self.lam, int | float) and 1 <= self.lam < math.inf):
-            raise InputError(f"lam must be a number of at least 1, not {self.lam!r}")
+        LeastBusyServers(self.lam)
         if self.kappa is not None:
             check_whole(self.kappa, "kappa", 1)
 
@@ -184,15 +182,15 @@ class SjfBco(_Planning):
         """Return the plan under a limit, in slots, and with a kappa; None if there is none."""
         small, large = LeastLoaded(), LeastBusyServers(self.lam)
 
-        def picker_of(job: int) -> Picker:
+        def placement_of(job: int) -> Placement:
             return small if planner.jobs[job].ranks <= kappa else large
 
-        return planner.plan(_by_size(planner.jobs), picker_of, limit, self.availability, kappa)
+        return planner.plan(_by_size(planner.jobs), placement_of, limit, self.availability, kappa)
 
 
 @dataclass(frozen=True)
-class _OnePicker(_Planning):
-    """A baseline: one picker for all jobs, in either order.
+class _OnePlacement(_Planning):
+    """A baseline: one placement for all jobs, in either order.
 
     Parameters
     ----------
@@ -209,20 +207,20 @@ class _OnePicker(_Planning):
         if self.order not in ("given", "by_size"):
             raise InputError(f"order must be 'given' or 'by_size', not {self.order!r}")
 
-    def plan_at(self, planner: Planner, limit: float, picker: Picker) -> Plan | None:
+    def plan_at(self, planner: Planner, limit: float, placement: Placement) -> Plan | None:
         """Return the plan under a limit, in slots; None if there is none."""
         jobs = planner.jobs
         order = _by_size(jobs) if self.order == "by_size" else range(len(jobs))
-        return planner.plan(list(order), lambda job: picker, limit, self.availability)
+        return planner.plan(list(order), lambda job: placement, limit, self.availability)
 
-    def _search_with(self, picker: Picker, cluster: Cluster, jobs: Sequence[JobSpec],
+    def _search_with(self, placement: Placement, cluster: Cluster, jobs: Sequence[JobSpec],
                      model: Contention) -> Plan:
         planner = self.planner(cluster, jobs, model)
-        return self.bisect(planner, lambda limit: [self.plan_at(planner, limit, picker)])
+        return self.bisect(planner, lambda limit: [self.plan_at(planner, limit, placement)])
 
 
 @dataclass(frozen=True)
-class FF(_OnePicker):
+class FF(_OnePlacement):
     """First fit: the first GPUs that may be had."""
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
@@ -232,7 +230,7 @@ class FF(_OnePicker):
 
 
 @dataclass(frozen=True)
-class LS(_OnePicker):
+class LS(_OnePlacement):
     """List scheduling: the GPUs with the least load."""
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
@@ -242,7 +240,7 @@ class LS(_OnePicker):
 
 
 @dataclass(frozen=True)
-class RAND(_OnePicker):
+class RAND(_OnePlacement):
     """Random GPUs, the horizon as the limit: one plan, also if it ends after the horizon."""
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
@@ -256,7 +254,7 @@ class RAND(_OnePicker):
         """
         planner = self.planner(cluster, jobs, model)
         horizon = self.horizon_of(planner)
-        plan = self.plan_at(planner, horizon, RandomChoice(stream(seed, "random placement")))
+        plan = self.plan_at(planner, horizon, RandomChoice(seed))
         if plan is None:
             raise InputError(f"random placement leaves a job too few GPUs that may be promised "
                              f"more within the horizon of {horizon} slots: raise horizon")

@@ -1,28 +1,32 @@
-"""Schedulers and executions by name."""
+"""Schedulers and executions by name; placements are in `netsim.cluster.placement`."""
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Mapping
 from typing import Any
 
-from netsim.checks import check_options
 from netsim.cluster.contention import Contention
-from netsim.cluster.planners import FF, LS, RAND, SjfBco
-from netsim.cluster.scheduling import Queue
 from netsim.errors import InputError, UnknownNameError
+from netsim.plugins import build, find, named
 
-__all__ = ["EXECUTIONS", "SCHEDULERS", "described", "make_execution", "make_scheduler"]
+__all__ = ["EXECUTIONS", "SCHEDULERS", "make_execution", "make_scheduler"]
 
-#: Name to class. Those that plan have ``plan``, the others ``decide``.
-SCHEDULERS: dict[str, Callable[..., Any]] = {
-    "sjf-bco": SjfBco, "ff": FF, "ls": LS, "rand": RAND, "fifo": Queue,
-    "sjf": lambda: Queue(by_size=True),
+#: Name -> where the class is. Those that plan have ``plan``, the others ``decide``.
+SCHEDULERS: dict[str, str] = {
+    "ff": "netsim.cluster.planners:FF",
+    "fifo": "netsim.cluster.scheduling:FIFO",
+    "ls": "netsim.cluster.planners:LS",
+    "rand": "netsim.cluster.planners:RAND",
+    "sjf": "netsim.cluster.scheduling:SJF",
+    "sjf-bco": "netsim.cluster.planners:SjfBco",
 }
 
-#: How placed jobs run: by the contention model, or as coflows on the network.
-EXECUTIONS = ("rar-contention", "fabric")
+#: How placed jobs run: name -> one line.
+EXECUTIONS: dict[str, str] = {
+    "fabric": "as coflows on the network, under an allocator",
+    "rar-contention": "rings that contend for NICs, as the model of SJF-BCO says",
+}
 
 
 def make_scheduler(given: Any) -> Any:
@@ -31,8 +35,8 @@ def make_scheduler(given: Any) -> Any:
     Parameters
     ----------
     given : str, mapping or object
-        A name of `SCHEDULERS`; ``{"name": ..., option: ...}``; or an object with ``plan`` or
-        ``decide``.
+        A name of `SCHEDULERS`, or ``"module:Class"``, with options as in ``"ff:order=by_size"``;
+        ``{"name": ..., option: ...}``; or an object with ``plan`` or ``decide``, which is copied.
 
     Raises
     ------
@@ -41,22 +45,27 @@ def make_scheduler(given: Any) -> Any:
     InputError
         If it is no scheduler, or an option has a value that is not allowed.
     """
-    if hasattr(given, "plan") or hasattr(given, "decide"):
-        return given
-    name, options = _named(given, "scheduler")
-    if name not in SCHEDULERS:
-        raise UnknownNameError("scheduler", name, SCHEDULERS)
-    check_options(SCHEDULERS[name], options, f"scheduler {name!r}")
-    return SCHEDULERS[name](**options)
+    if isinstance(given, type) or not isinstance(given, str | Mapping):
+        return copy.deepcopy(_checked(given() if isinstance(given, type) else given, given))
+    name, options = named(given, "scheduler")
+    kind = find("scheduler", name, SCHEDULERS)
+    return _checked(build(kind, options, f"scheduler {name!r}"), name)
 
 
-def make_execution(given: Any) -> tuple[str, Contention]:
+def _checked(made: Any, said: object) -> Any:
+    if not (hasattr(made, "plan") or hasattr(made, "decide")):
+        raise InputError(f"{said!r} is no scheduler: it needs a method decide, or plan")
+    return made
+
+
+def make_execution(given: str | Mapping[str, Any]) -> tuple[str, Contention]:
     """Return how placed jobs run, and the contention model: that runs them, or plans go by it.
 
     Parameters
     ----------
     given : str or mapping
-        A name of `EXECUTIONS`; or ``{"name": ..., option: ...}`` with options of `Contention`.
+        A name of `EXECUTIONS`, with options of `Contention` as in
+        ``"rar-contention:time=continuous"``; or ``{"name": ..., option: ...}``.
 
     Raises
     ------
@@ -65,28 +74,7 @@ def make_execution(given: Any) -> tuple[str, Contention]:
     InputError
         If an option has a value that is not allowed.
     """
-    name, options = _named(given, "execution")
+    name, options = named(given, "execution")
     if name not in EXECUTIONS:
         raise UnknownNameError("execution", name, EXECUTIONS)
-    check_options(Contention, options, f"execution {name!r}")
-    return name, Contention(**options)
-
-
-def _named(given: Any, what: str) -> tuple[str, dict[str, Any]]:
-    if isinstance(given, str):
-        return given, {}
-    if not (isinstance(given, Mapping) and isinstance(given.get("name"), str)):
-        raise InputError(f"{what} must be a name, or a mapping with a 'name' and options, "
-                         f"not {given!r}")
-    return given["name"], {key: value for key, value in given.items() if key != "name"}
-
-
-def described(scheduler: Any) -> dict[str, Any]:
-    """Return a scheduler as ``{"name": ..., option: ...}``, for results."""
-    kind = type(scheduler)
-    name = next((name for name, each in SCHEDULERS.items()
-                 if inspect.isclass(each) and each is kind), f"{kind.__module__}:{kind.__name__}")
-    if dataclasses.is_dataclass(scheduler):
-        return {"name": name} | {field.name: getattr(scheduler, field.name)
-                                 for field in dataclasses.fields(scheduler)}
-    return {"name": name}
+    return name, build(Contention, options, f"execution {name!r}")

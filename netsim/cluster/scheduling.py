@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster
+from netsim.cluster.placement import Placement, Room
 from netsim.cluster.plan import Plan
 from netsim.model import JobSpec
 
-__all__ = ["ClusterView", "PlanFollower", "Queue", "Scheduler", "Start"]
+__all__ = ["FIFO", "SJF", "ClusterView", "PlanFollower", "Scheduler", "Start"]
 
 Ints = NDArray[np.int64]
 
@@ -39,6 +40,10 @@ class ClusterView:
         Who runs, and on which GPUs.
     free : ndarray of bool, shape (GPUs,)
         Which GPUs nobody has.
+    load, estimates : ndarray of float, shape (GPUs,) and (jobs,)
+        Seconds that GPUs have been promised to jobs so far, and that jobs are expected to take.
+    placement : Placement
+        That of the run.
     """
 
     cluster: Cluster
@@ -47,6 +52,13 @@ class ClusterView:
     waiting: tuple[int, ...]
     running: Mapping[int, Ints]
     free: NDArray[np.bool_]
+    load: NDArray[np.float64]
+    estimates: NDArray[np.float64]
+    placement: Placement
+
+    def room(self) -> Room:
+        """Return what there is to give away, from which jobs can be placed one after the other."""
+        return Room(self.cluster, self.jobs, self.placement, self.free, self.load, self.estimates)
 
 
 class Scheduler(Protocol):
@@ -89,27 +101,29 @@ class PlanFollower:
 
 
 @dataclass(frozen=True)
-class Queue:
-    """Jobs in a queue, each on the first GPUs that are free; who does not fit holds up the others.
+class FIFO:
+    """A queue in order of arrival; who does not fit holds up the others."""
 
-    Parameters
-    ----------
-    by_size : bool
-        The fewest GPUs first, and not in order of arrival.
-    """
-
-    by_size: bool = False
+    def order(self, view: ClusterView) -> Sequence[int]:
+        """Return who waits, in order of the queue."""
+        return view.waiting
 
     def decide(self, view: ClusterView) -> list[Start]:
         """Return those in front that fit; see `Scheduler.decide`."""
-        order = (sorted(view.waiting, key=lambda job: view.jobs[job].ranks) if self.by_size
-                 else view.waiting)
-        free = np.flatnonzero(view.free)
+        room = view.room()
         starts: list[Start] = []
-        for job in order:
-            need = view.jobs[job].ranks
-            if need > len(free):
+        for job in self.order(view):
+            gpus = room.place(job)
+            if gpus is None:
                 break
-            starts.append((job, free[:need]))
-            free = free[need:]
+            starts.append((job, gpus))
         return starts
+
+
+@dataclass(frozen=True)
+class SJF(FIFO):
+    """A queue in order of GPUs, the fewest first; who does not fit holds up the others."""
+
+    def order(self, view: ClusterView) -> Sequence[int]:
+        """Return who waits, in order of the queue."""
+        return sorted(view.waiting, key=lambda job: view.jobs[job].ranks)

@@ -6,7 +6,6 @@ import math
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,10 @@ from numpy.typing import NDArray
 
 from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
-from netsim.checks import check_sequence, check_whole
+from netsim.checks import check_whole
 from netsim.cluster import Cluster
 from netsim.errors import InputError, StalledError
+from netsim.experiments.events import CapacityEvent, changes_of, end_at
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
 from netsim.experiments.recorder import Recorder
@@ -34,7 +34,7 @@ from netsim.jobs.single import SingleCoflows, is_single
 from netsim.model import JobSpec, Workload
 from netsim.network import Topology, read_network
 from netsim.traces import read_workload
-from netsim.units import Quantity, parse_rate, parse_seconds
+from netsim.units import Quantity, parse_seconds
 
 __all__ = ["CapacityEvent", "as_network", "as_workload", "simulate"]
 
@@ -43,36 +43,13 @@ _REPORT_EVERY = 4096
 #: What a timeline shows beside the jobs.
 TIMELINE = ("coflows", "links", "decisions")
 
-#: After all else at its instant, the fabric's decision included.
-_LAST = 3
-
-
-@dataclass(frozen=True)
-class CapacityEvent:
-    """A link's capacity changes during a run: degradation, failure (0) or repair.
-
-    Parameters
-    ----------
-    at : quantity
-        When: ``"5s"``, or seconds.
-    link : str or int
-        Name or id.
-    capacity : quantity
-        From then on: ``"1Gbps"``, or bytes per second. 0 is a failure.
-    """
-
-    at: Quantity
-    link: str | int
-    capacity: Quantity
-
-
 def simulate(network: Topology | Cluster | str | Path,
              workload: Workload | Sequence[JobSpec] | str | Path, *,
              allocator: str | Mapping[str, Any] | Allocator | type[Allocator] = "maxmin",
              observe_interval: Quantity = 0, seed: int = 0, until: Quantity | None = None,
              record: Sequence[str] = ("jobs", "coflows"), timeline: bool = False,
              events: Sequence[CapacityEvent | Mapping[str, Any]] = (), check: bool = True,
-             scheduler: Any = None, execution: Any = None,
+             scheduler: Any = None, placement: Any = None, execution: Any = None,
              progress: bool | Callable[[int, int], None] = False) -> Result:
     """Simulate a workload on a network, or on the servers of a cluster.
 
@@ -102,8 +79,19 @@ def simulate(network: Topology | Cluster | str | Path,
         Changes of link capacities: ``{"at": "5s", "link": "egress-3", "capacity": 0}``.
     check : bool
         Check that each allocation is feasible. Costs a few percent of the run.
+    scheduler : str, mapping or object, optional
+        On a cluster, who starts when; ``"fifo"`` if not given. See
+        `netsim.cluster.registry.make_scheduler`.
+    placement : str, mapping or Placement, optional
+        On a cluster, which GPUs jobs get, for schedulers that leave it to that; ``"first-fit"`` if
+        not given. See `netsim.cluster.placement.make_placement`.
+    execution : str or mapping, optional
+        On a cluster, how placed jobs run: as the model says that ``"rar-contention"`` is (if not
+        given), or as coflows on the ``"fabric"``, under the allocator. See
+        `netsim.cluster.registry.make_execution`.
     progress : bool or callable
-        Show a progress bar on a terminal; or call with coflows done and in total.
+        Show a progress bar on a terminal; or call with coflows done and in total; on a cluster,
+        jobs.
 
     Returns
     -------
@@ -127,16 +115,16 @@ def simulate(network: Topology | Cluster | str | Path,
     np.float64(3.0)
     """
     if isinstance(network, Cluster):
-        if until is not None or timeline or len(events):
-            raise InputError("on a cluster there is no until, timeline or events")
+        if timeline:
+            raise InputError("there is no timeline of a run on a cluster; its `gpus` say who had "
+                             "what, from when to when")
         return simulate_cluster(
-            network, as_workload(workload, seed), scheduler=scheduler or "fifo",
-            execution=execution or "rar-contention", allocator=allocator,
-            observe_interval=observe_interval, seed=seed, record=record, check=check,
-            progress=progress)
-    if scheduler is not None or execution is not None:
-        raise InputError("scheduler and execution are for jobs on a netsim.Cluster; on a network "
-                         "all jobs run when they arrive, as coflows")
+            network, as_workload(workload, seed), scheduler=scheduler, placement=placement,
+            execution=execution, allocator=allocator, observe_interval=observe_interval,
+            seed=seed, until=until, record=record, events=events, check=check, progress=progress)
+    if not (scheduler is placement is execution is None):
+        raise InputError("scheduler, placement and execution are for jobs on a netsim.Cluster; on "
+                         "a network all jobs run when they arrive, as coflows")
     run = _Run(as_network(network), as_workload(workload, seed), make_allocator(allocator),
                observe_interval, seed, record, events, check, TIMELINE if timeline else ())
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
@@ -188,9 +176,7 @@ class _Run:
         self.interval = parse_seconds(observe_interval, "observe_interval")
         check_whole(seed, "seed")
         check_all_fit(workload, network)
-        given = check_sequence(events, CapacityEvent | Mapping, "events",
-                               "CapacityEvent or mappings")
-        changes = [_resolve(event, network) for event in given]
+        changes = changes_of(events, network)
         self.numbers = CoflowNumbers(workload)
         self.recorder = Recorder(record, len(workload), self.numbers, network.capacity, beside)
         self.steps = 0
@@ -210,7 +196,7 @@ class _Run:
             self.env, network, allocator, [job.arrival_s for job in workload],
             observe_interval=self.interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished)
-        for at, link, capacity in sorted(changes, key=lambda change: change[0]):
+        for at, link, capacity in changes:
             self._at(at, partial(self._change, link, capacity))
         others = np.delete(np.arange(len(workload)), self.singles.members).tolist()
         self.jobs = [JobProcess(self.env, self.fabric, index, workload.jobs[index].arrival_s,
@@ -236,7 +222,7 @@ class _Run:
         """Step until every job is done, or until `limit`."""
         env, recorder, jobs = self.env, self.recorder, len(self.workload)
         if limit < math.inf:
-            self._end_at(limit)
+            end_at(env, limit)
         told = 0
         while recorder.jobs_done < jobs and env.peek() <= limit:
             try:
@@ -251,12 +237,6 @@ class _Run:
             self.fabric.catch_up()
             self.stopped_at_s = limit
         report(recorder.coflows_done, self.numbers.total)
-
-    def _end_at(self, limit: float) -> None:
-        """See that the fabric does not run ahead of the end, even if it decides right then."""
-        end = simpy.Event(self.env)
-        end._ok, end._value = True, None
-        self.env.schedule(end, _LAST, limit - self.env.now)  # type: ignore[arg-type]
 
     def _stalled(self) -> StalledError:
         pending = self.fabric.pending()
@@ -313,16 +293,3 @@ class _Run:
         })
         frame["jct_s"] = frame["finish_s"] - frame["arrival_s"]
         return frame
-
-
-def _resolve(event: CapacityEvent | Mapping[str, Any], network: Topology
-             ) -> tuple[float, int, float]:
-    """Return an event as (seconds, link id, bytes per second)."""
-    if isinstance(event, Mapping):
-        try:
-            event = CapacityEvent(**event)
-        except TypeError:
-            raise InputError("a capacity event has the keys at, link and capacity, not "
-                             + ", ".join(map(str, event))) from None  # type: ignore[arg-type]
-    return (parse_seconds(event.at, "event: at"), network.link(event.link),
-            parse_rate(event.capacity, "event: capacity"))

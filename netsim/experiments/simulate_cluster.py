@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,28 +18,36 @@ from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
 from netsim.checks import check_sequence, check_whole
 from netsim.cluster.cluster import Cluster
+from netsim.cluster.contention import Contention
 from netsim.cluster.engine import Analytic, Engine, Execution
 from netsim.cluster.on_fabric import OnFabric
-from netsim.cluster.registry import described, make_execution, make_scheduler
+from netsim.cluster.placement import PLACEMENTS, Placement, make_placement
+from netsim.cluster.registry import SCHEDULERS, make_execution, make_scheduler
 from netsim.cluster.scheduling import PlanFollower
 from netsim.errors import InputError, StalledError, UnknownNameError
+from netsim.experiments.events import changes_of, end_at
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
 from netsim.experiments.recorder import RECORDS, Recorder
 from netsim.experiments.result import Result
 from netsim.fabric.fabric import Fabric
 from netsim.model import Workload
+from netsim.plugins import described
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["simulate_cluster"]
+__all__ = ["check_rings", "policies_of", "simulate_cluster"]
 
 _REPORT_EVERY = 4096
 
+_NONE = np.array([], np.int64)
 
-def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = "fifo",
-                     execution: Any = "rar-contention", allocator: Any = "maxmin",
+
+def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = None,
+                     placement: Any = None, execution: Any = None, allocator: Any = "maxmin",
                      observe_interval: Quantity = 0, seed: int = 0,
-                     record: Sequence[str] = ("jobs", "coflows"), check: bool = True,
+                     until: Quantity | None = None,
+                     record: Sequence[str] = ("jobs", "coflows"), events: Sequence[Any] = (),
+                     check: bool = True,
                      progress: bool | Callable[[int, int], None] = False) -> Result:
     """Simulate ring-all-reduce jobs on a cluster; what `netsim.simulate` does with one.
 
@@ -46,18 +57,12 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = "
     workload : Workload
         Rings: ``JobSpec(pattern="ring-all-reduce", ranks=GPUs, nbytes=gradients, compute_s=...,
         iterations=...)``.
-    scheduler : str, mapping or object
-        See `netsim.cluster.registry.make_scheduler`.
-    execution : str or mapping
-        See `netsim.cluster.registry.make_execution`.
-    allocator, observe_interval, check
-        As for `netsim.simulate`, where jobs run on the fabric.
-    seed : int
-        Of random placement.
+    scheduler, placement, execution, seed, until, progress
+        As for `netsim.simulate`.
+    allocator, observe_interval, events, check
+        Likewise, where jobs run on the fabric.
     record : sequence of str
         As for `netsim.simulate`; by the contention model there are no coflows.
-    progress : bool or callable
-        Show a progress bar on a terminal; or call with the jobs that have ended, and all.
 
     Returns
     -------
@@ -71,19 +76,51 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = "
         If jobs wait, and nothing will happen any more.
     """
     check_whole(seed, "seed")
-    _check_rings(workload)
+    check_rings(workload)
     for name in check_sequence(record, str, "record", "names"):
         if name not in RECORDS:
             raise UnknownNameError("record", name, RECORDS)
-    run = _ClusterRun(cluster, workload, scheduler, execution, allocator,
-                      parse_seconds(observe_interval, "observe_interval"), seed, record, check)
+    run = _ClusterRun(cluster, workload, *policies_of(scheduler, placement, execution, seed),
+                      seed, record)
+    if run.execution == "fabric":
+        run.on_fabric(make_allocator(allocator), check,
+                      parse_seconds(observe_interval, "observe_interval"), events)
+    else:
+        run.by_model(events)
+    limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
     started = time.perf_counter()
     with show_progress(progress, len(workload), "jobs") as report:
-        run.go(report)
+        run.go(limit, report)
     return run.result(time.perf_counter() - started)
 
 
-def _check_rings(workload: Workload) -> None:
+def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = None,
+                seed: int = 0) -> tuple[Any, Placement, str, Contention]:
+    """Return the scheduler, the placement, how jobs run, and the contention model.
+
+    Raises
+    ------
+    InputError
+        If there is no such policy, or a placement for a scheduler that does not ask for it.
+    """
+    decider = make_scheduler("fifo" if scheduler is None else scheduler)
+    if placement is not None and hasattr(decider, "plan"):
+        raise InputError(
+            f"scheduler {described(decider, SCHEDULERS)['name']!r} chooses GPUs itself; a "
+            "placement is for those that leave it to that, such as 'fifo' and 'sjf'")
+    placed = make_placement("first-fit" if placement is None else placement, seed)
+    return (decider, placed,
+            *make_execution("rar-contention" if execution is None else execution))
+
+
+def check_rings(workload: Workload) -> None:
+    """Refuse jobs that cannot run on a cluster.
+
+    Raises
+    ------
+    InputError
+        Naming the first one.
+    """
     for job in workload:
         pattern = job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
         if pattern != "ring-all-reduce":
@@ -94,49 +131,75 @@ def _check_rings(workload: Workload) -> None:
 class _ClusterRun:
     """One simulation on a cluster: its parts, its clock, its records."""
 
-    def __init__(self, cluster: Cluster, workload: Workload, scheduler: Any, execution: Any,
-                 allocator: Any, interval: float, seed: int, record: Sequence[str], check: bool
-                 ) -> None:
+    def __init__(self, cluster: Cluster, workload: Workload, scheduler: Any, placement: Placement,
+                 execution: str, model: Contention, seed: int, record: Sequence[str]) -> None:
         self.cluster, self.workload, self.seed = cluster, workload, seed
-        self.interval = interval
+        self.scheduler, self.placement = scheduler, placement
+        self.execution, self.model = execution, model
         self.env = simpy.Environment(0.0)
-        self.execution, self.model = make_execution(execution)
-        self.scheduler = make_scheduler(scheduler)
         self.recorder = Recorder(record, len(workload), CoflowNumbers(workload),
                                  cluster.network.capacity)
         self.steps = 0
-        jobs = workload.jobs
-        decider = self.scheduler
-        if hasattr(decider, "plan"):
-            decider = PlanFollower(decider.plan(cluster, jobs, self.model, seed))
+        self.interval = 0.0
+        self.stopped_at_s: float | None = None
         self.fabric: Fabric | None = None
-        how: Execution = (self._on_fabric(make_allocator(allocator), check)
-                          if self.execution == "fabric"
-                          else Analytic(self.env, cluster, jobs, self.model))
-        self.engine = Engine(self.env, cluster, jobs, decider, how)
+        self.engine: Engine
 
-    def _on_fabric(self, allocator: Any, check: bool) -> OnFabric:
-        recorder = self.recorder
+    def by_model(self, events: Sequence[Any]) -> None:
+        """Let jobs run as the contention model says."""
+        if len(events):
+            raise InputError("events change links, which jobs use where execution = \"fabric\"; "
+                             f"execution {self.execution!r} has none")
+        self._begin(Analytic(self.env, self.cluster, self.workload.jobs, self.model))
+
+    def on_fabric(self, allocator: Any, check: bool, interval: float, events: Sequence[Any]
+                  ) -> None:
+        """Let jobs run as coflows on the network."""
+        recorder, network = self.recorder, self.cluster.network
+        changes = changes_of(events, network)
+        most = network.capacity.copy()
+        for _, link, capacity in changes:
+            most[link] = max(most[link], capacity)
+        self.interval = interval
         self.fabric = Fabric(
-            self.env, self.cluster.network, allocator,
-            [job.arrival_s for job in self.workload], observe_interval=self.interval,
-            check=check, observer=recorder if recorder.watches_fabric else None,
+            self.env, network, allocator, [job.arrival_s for job in self.workload],
+            observe_interval=interval, check=check,
+            observer=recorder if recorder.watches_fabric else None,
             completed=recorder.of_lines_finished)
-        return OnFabric(self.env, self.fabric, self.cluster, self.workload.jobs, self.model,
-                        recorder)
+        for at, link, capacity in changes:
+            self.env.timeout(at).callbacks.append(partial(self._change, link, capacity))
+        self._begin(OnFabric(self.env, self.fabric, self.cluster, self.workload.jobs, self.model,
+                             recorder, most))
 
-    def go(self, report: Callable[[int, int], None]) -> None:
-        """Step until every job has ended."""
-        total = len(self.workload)
-        while self.engine.ended < total:
+    def _change(self, link: int, capacity: float, _: simpy.Event) -> None:
+        assert self.fabric is not None
+        self.fabric.set_capacity(link, capacity)
+        self.recorder.set_capacity(link, capacity)
+
+    def _begin(self, execution: Execution) -> None:
+        jobs, decider = self.workload.jobs, self.scheduler
+        if hasattr(decider, "plan"):
+            decider = PlanFollower(decider.plan(self.cluster, jobs, self.model, self.seed))
+        self.engine = Engine(self.env, self.cluster, jobs, decider, execution, self.placement)
+
+    def go(self, limit: float, report: Callable[[int, int], None]) -> None:
+        """Step until every job has ended, or until `limit`."""
+        env, total = self.env, len(self.workload)
+        if limit < math.inf:
+            end_at(env, limit)
+        while self.engine.ended < total and env.peek() <= limit:
             try:
-                self.env.step()
+                env.step()
             except simpy.core.EmptySchedule:
                 raise self._stalled() from None
             self.steps += 1
             if self.steps % _REPORT_EVERY == 0:
                 report(self.engine.ended, total)
-        report(total, total)
+        if self.engine.ended < total:
+            if self.fabric is not None:
+                self.fabric.catch_up()
+            self.stopped_at_s = limit
+        report(self.engine.ended, total)
 
     def _stalled(self) -> StalledError:
         if self.fabric is not None and (pending := self.fabric.pending()):
@@ -146,6 +209,8 @@ class _ClusterRun:
                                 f"{len(pending)} pending coflows, of job {job.id} and others")
         return self.engine.stalled()
 
+    # --- records ---------------------------------------------------------------------------
+
     def result(self, wall_s: float) -> Result:
         """Return the records."""
         self.recorder.pack()
@@ -154,12 +219,16 @@ class _ClusterRun:
             "workload": self.workload.name, "network": self.cluster.name,
             "allocator": {"name": self.execution} if fabric is None else
             describe(fabric.allocator),
-            "scheduler": described(self.scheduler), "execution": self.execution,
+            "scheduler": described(self.scheduler, SCHEDULERS),
+            "placement": None if hasattr(self.scheduler, "plan") else
+            described(self.placement, PLACEMENTS),
+            "execution": {"name": self.execution} | asdict(self.model),
             "gpus": self.cluster.total, "observe_interval": self.interval,
             "seed": int(self.seed), "workload_seed": self.workload.seed, "version": __version__,
             "platform": platform.platform(), "python": platform.python_version(),
-            "stopped_at_s": None, "decisions": 0 if fabric is None else fabric.decisions,
-            "simpy_events": self.steps, "wall_s": wall_s, "overdue": 0, "counts": {},
+            "stopped_at_s": self.stopped_at_s, "decisions": 0 if fabric is None else
+            fabric.decisions, "simpy_events": self.steps, "wall_s": wall_s, "overdue": 0,
+            "counts": {},
         }
         tables: dict[str, Any] = {
             name: None if fabric is None else
@@ -171,7 +240,8 @@ class _ClusterRun:
         jobs, engine = self.workload.jobs, self.engine
         arrival_s = np.array([job.arrival_s for job in jobs])
         iterations = np.array([job.iterations for job in jobs])
-        servers = [self.cluster.server_of[engine.gpus[k]] for k in range(len(jobs))]
+        held = [np.unique(self.cluster.server_of[engine.gpus.get(k, _NONE)], return_counts=True)
+                for k in range(len(jobs))]
         return pd.DataFrame({
             "job": [job.id for job in jobs], "name": [job.name for job in jobs],
             "arrival_s": arrival_s, "start_s": engine.start_s, "finish_s": engine.end_s,
@@ -180,20 +250,20 @@ class _ClusterRun:
             "bytes": self.recorder.bytes_of_job,
             "lower_bound_s": iterations * self.model.of(self.cluster, jobs).least,
             "queue_s": engine.start_s - arrival_s,
-            "gpus": [len(gpus) for gpus in servers],
-            "servers": [len(np.unique(each)) for each in servers],
+            "gpus": [int(counts.sum()) for _, counts in held],
+            "servers": [len(servers) for servers, _ in held],
             "placement": [" ".join(f"{server}:{count}" for server, count
-                                   in zip(*np.unique(each, return_counts=True), strict=True))
-                          for each in servers]})
+                                   in zip(*each, strict=True)) for each in held]})
 
     def _gpus_frame(self) -> pd.DataFrame:
         engine, cluster = self.engine, self.cluster
-        order = range(len(self.workload))
-        gpus = np.concatenate([engine.gpus[job] for job in order])
+        order = sorted(engine.gpus)
+        gpus = np.concatenate([_NONE, *(engine.gpus[job] for job in order)])
         counts = [len(engine.gpus[job]) for job in order]
         servers = cluster.server_of[gpus]
+        jobs = self.workload.jobs
         return pd.DataFrame({
-            "job": np.repeat([job.id for job in self.workload], counts), "server": servers,
-            "gpu": gpus - cluster.first[servers],
-            "start_s": np.repeat(engine.start_s, counts),
-            "end_s": np.repeat(engine.end_s, counts)})
+            "job": np.repeat(np.array([jobs[k].id for k in order], np.int64), counts),
+            "server": servers, "gpu": gpus - cluster.first[servers],
+            "start_s": np.repeat(engine.start_s[order], counts),
+            "end_s": np.repeat(engine.end_s[order], counts)})

@@ -12,7 +12,7 @@ from netsim import JobSpec
 from netsim.cluster import Cluster, Contention
 from netsim.cluster.engine import Analytic, Engine
 from netsim.cluster.planners import FF, LS, RAND, SjfBco
-from netsim.cluster.scheduling import PlanFollower, Queue
+from netsim.cluster.scheduling import FIFO, SJF, PlanFollower
 from netsim.errors import AllocationError, InputError
 
 
@@ -82,9 +82,9 @@ def test_a_queue_is_served_in_order_and_a_job_that_does_not_fit_holds_it_up():
     cluster = Cluster(gpus=[2])
     jobs = [ring(0, 1, 50), ring(1, 2, 50, 0.02 - 10e6 / 300e9), ring(2, 1, 50)]
     model = Contention(time="continuous")
-    by_arrival = run(cluster, jobs, Queue(), model)
+    by_arrival = run(cluster, jobs, FIFO(), model)
     assert by_arrival.start_s == pytest.approx([0, 1, 2])
-    by_size = run(cluster, jobs, Queue(by_size=True), model)
+    by_size = run(cluster, jobs, SJF(), model)
     assert by_size.start_s == pytest.approx([0, 1, 0])
 
 
@@ -121,7 +121,7 @@ def test_schedulers_that_break_the_rules(answer, message):
 
 def test_bad_input():
     with pytest.raises(InputError, match="job 0 needs 3 GPUs; cluster 'cluster' has 2"):
-        run(Cluster(gpus=[2]), [ring(0, 3)], Queue(), Contention())
+        run(Cluster(gpus=[2]), [ring(0, 3)], FIFO(), Contention())
     with pytest.raises(InputError, match="job 0 needs 3 GPUs"):
         FF().plan(Cluster(gpus=[2]), [ring(0, 3)], Contention())
     with pytest.raises(InputError, match="no plan ends before the horizon of 2 slots: raise hor"):

@@ -99,6 +99,75 @@ def test_arrivals_are_queued_for():
         assert (np.diff(result.jobs["start_s"]) >= 0).all()
 
 
+@pytest.mark.parametrize(("placement", "one", "other"), [
+    ("first-fit", [(0, 2)], [(0, 0), (0, 1)]),
+    ("least-loaded", [(0, 2)], [(0, 3), (1, 0)]),
+    ("least-busy-servers", [(1, 0)], [(0, 2), (0, 3)]),
+])
+def test_placements(placement, one, other):
+    """Servers of 4 and 2 GPUs; a pair is promised 2 s each, then one 6 s; a pair comes later.
+
+    The first pair has gone by then, but its GPUs remain promised. Least loaded, of 2, 2, 6, 0 and
+    0, 0, are the last of server 0 and the first of server 1. Where servers count, they have been
+    promised 1 and 0 s per GPU when the one comes, 1 and 3 when the other pair does.
+    """
+    cluster = Cluster(gpus=[4, 2], nic=1e9)
+    jobs = [ring(0, 2, 1, estimate_s=2), ring(1, 1, 5000, estimate_s=6),
+            ring(2, 2, arrival_s=10)]
+    result = netsim.simulate(cluster, jobs, scheduler="fifo", placement=placement)
+    held = {job: list(zip(rows["server"], rows["gpu"], strict=True))
+            for job, rows in result.gpus.groupby("job")}
+    assert held == {0: [(0, 0), (0, 1)], 1: one, 2: other}
+    assert result.run["placement"]["name"] == placement
+
+
+def test_random_placement_is_that_of_the_seed():
+    cluster, jobs = crowded()
+    found = [netsim.simulate(cluster, jobs, scheduler="sjf", placement="random", seed=seed,
+                             execution=CONTINUOUS).jobs for seed in (0, 0, 1)]
+    assert found[0].equals(found[1])
+    assert found[0]["placement"].tolist() != found[2]["placement"].tolist()
+
+
+class Last:
+    """A placement of a user's own."""
+
+    def scope(self, cluster, job, load):
+        return np.arange(cluster.total)[::-1]
+
+    def choose(self, cluster, job, candidates, load):
+        return candidates[:job.ranks]
+
+
+def test_a_placement_of_one_s_own():
+    cluster, _ = crowded()
+    result = netsim.simulate(cluster, [ring(0, 3)], placement=Last())
+    assert result.jobs["placement"].tolist() == ["3:1 4:2"]
+    assert result.run["placement"]["name"].endswith(":Last")
+
+
+def test_a_run_that_is_stopped():
+    """One server of 2 GPUs, jobs of 1 s and 2 GPUs, stopped in the middle of the second."""
+    cluster = Cluster(gpus=[2], intra=300e9)
+    jobs = [ring(k, 2, 50, 0.02 - 10e6 / 300e9) for k in range(3)]
+    for execution in ("rar-contention:time=continuous", "fabric"):
+        result = netsim.simulate(cluster, jobs, until=1.5, execution=execution)
+        assert result.run["stopped_at_s"] == 1.5
+        np.testing.assert_allclose(result.jobs["start_s"], [0, 1, np.nan])
+        np.testing.assert_allclose(result.jobs["finish_s"], [1, np.nan, np.nan])
+        assert result.jobs["placement"].tolist() == ["0:2", "0:2", ""]
+        assert result.summary()["gpu_utilisation"] == pytest.approx(1)
+        assert result.summary()["jobs_finished"] == 1
+
+
+def test_links_that_degrade():
+    """Two servers of 1 GPU; 10 MB each way at 1 GB/s, at a tenth from 15 ms on: 5 MB are left."""
+    cluster = Cluster(gpus=[1, 1], nic=1e9)
+    result = netsim.simulate(cluster, [ring(0, 2, 1, 0.01)], execution="fabric", events=[
+        {"at": "15ms", "link": "egress-0", "capacity": 1e8}])
+    assert result.jobs["finish_s"].tolist() == pytest.approx([0.01 + 0.005 + 0.05])
+
+
 def test_a_result_is_kept(tmp_path):
     result = netsim.simulate(*crowded(), scheduler="ff", execution=CONTINUOUS)
     result.save(tmp_path / "r")
@@ -119,11 +188,21 @@ def test_clusters_are_swept():
 @pytest.mark.parametrize(("keywords", "message"), [
     ({"scheduler": "sjfbco"}, r"unknown scheduler 'sjfbco' \(did you mean 'sjf-bco'\?\)"),
     ({"scheduler": {"name": "ff", "lam": 2}}, "unknown option of scheduler 'ff' 'lam'"),
-    ({"scheduler": 3}, "scheduler must be a name, or a mapping"),
+    ({"scheduler": 3}, "3 is no scheduler: it needs a method decide, or plan"),
     ({"execution": "analytic"}, "unknown execution 'analytic'"),
     ({"execution": {"name": "fabric", "beta": 1}}, "unknown option of execution 'fabric' 'beta'"),
     ({"execution": {"name": "fabric", "alpha": -1}}, "alpha must be a number of at least 0"),
-    ({"until": "1s"}, "on a cluster there is no until"),
+    ({"placement": "best-fit"}, "unknown placement 'best-fit'"),
+    ({"placement": {"name": "random", "lam": 2}}, "unknown option of placement 'random' 'lam'"),
+    ({"placement": "least-busy-servers:lam=0.5"}, "lam must be a number of at least 1, not 0.5"),
+    ({"placement": 3}, "3 is no placement: it needs methods scope and choose"),
+    ({"scheduler": "ff", "placement": "random"}, "scheduler 'ff' chooses GPUs itself; a placem"),
+    ({"scheduler": "builtins:list"}, "scheduler 'builtins:list' cannot|is no scheduler"),
+    ({"scheduler": "nowhere.to:Find"}, "scheduler 'nowhere.to:Find' cannot be loaded"),
+    ({"scheduler": "builtins:dict"}, "scheduler 'builtins:dict' cannot be made"),
+    ({"timeline": True}, "there is no timeline of a run on a cluster"),
+    ({"events": [{"at": 1, "link": 0, "capacity": 0}]}, "execution 'rar-contention' has none"),
+    ({"until": -1}, "until"),
     ({"record": ["coflow"]}, "unknown record 'coflow'"),
 ])
 def test_bad_input(keywords, message):
@@ -136,5 +215,5 @@ def test_jobs_that_are_no_rings_and_networks_that_are_no_clusters():
     other = JobSpec(0, pattern="all-to-all", ranks=2, nbytes=1e6)
     with pytest.raises(InputError, match=r"job 0 is no ring: .* not 'all-to-all'"):
         netsim.simulate(cluster, [other])
-    with pytest.raises(InputError, match=r"scheduler and execution are for jobs on a netsim\.Clus"):
+    with pytest.raises(InputError, match=r"scheduler, placement and execution are for jobs on a"):
         netsim.simulate("big-switch-128-10g", jobs, scheduler="fifo")

@@ -8,7 +8,7 @@ import pytest
 from netsim import JobSpec
 from netsim.cluster import Cluster, Contention
 from netsim.cluster.contention import RunningJobs
-from netsim.cluster.picking import FirstFit, LeastLoaded
+from netsim.cluster.placement import FirstFit, LeastLoaded
 from netsim.cluster.planners import FF, LS, RAND, SjfBco
 
 
@@ -148,8 +148,8 @@ def check_trace(scheduler, planner, run):
             assert {kappa: None if plan is None else plan.makespan_s
                     for kappa, plan in plans.items()} == step["makespan_slots_by_kappa"]
         else:
-            picker = FirstFit() if run["policy"] == "FF" else LeastLoaded()
-            plan = scheduler.plan_at(planner, limit, picker)
+            placement = FirstFit() if run["policy"] == "FF" else LeastLoaded()
+            plan = scheduler.plan_at(planner, limit, placement)
             found = math.inf if plan is None else plan.makespan_s
             assert min(found, run["horizon_slots"]) == step["best_makespan_slots_or_horizon"]
 

@@ -1,0 +1,211 @@
+"""Which GPUs a job gets: placements.
+
+A placement says in two steps which GPUs a job may have at all, and which of these, once enough of
+them are free. Both are pure. What GPUs have been promised so far, their *load*, is the sum of what
+the jobs that got them were expected to take; it does not fall when these end.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.cluster.cluster import Cluster
+from netsim.errors import InputError
+from netsim.model import JobSpec
+from netsim.plugins import build, find, named
+from netsim.streams import stream
+
+__all__ = ["PLACEMENTS", "FirstFit", "LeastBusyServers", "LeastLoaded", "Placement",
+           "RandomChoice", "Room", "make_placement"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+#: Name -> where the class is.
+PLACEMENTS: dict[str, str] = {
+    "first-fit": "netsim.cluster.placement:FirstFit",
+    "least-busy-servers": "netsim.cluster.placement:LeastBusyServers",
+    "least-loaded": "netsim.cluster.placement:LeastLoaded",
+    "random": "netsim.cluster.placement:RandomChoice",
+}
+
+
+@runtime_checkable
+class Placement(Protocol):
+    """How to choose GPUs."""
+
+    def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
+        """Return the GPUs that a job may have, those first that win ties.
+
+        Parameters
+        ----------
+        cluster : Cluster
+        job : JobSpec
+            Needs ``job.ranks`` GPUs.
+        load : ndarray of float, shape (GPUs,)
+            What each has been promised to jobs so far.
+        """
+
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints:
+        """Return ``job.ranks`` of some GPUs of the scope, in whose order they are given.
+
+        The first is of rank 0, and so on.
+        """
+
+
+@dataclass(frozen=True)
+class _All:
+    """A placement for which any GPU will do."""
+
+    def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
+        """Return all."""
+        return np.arange(cluster.total)
+
+
+@dataclass(frozen=True)
+class FirstFit(_All):
+    """The first GPUs that are free, server by server: FF."""
+
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints:
+        """Return the first ones."""
+        return candidates[:job.ranks]
+
+
+def _least(candidates: Ints, load: Floats, count: int) -> Ints:
+    return candidates[np.argsort(load[candidates], kind="stable")[:count]]
+
+
+@dataclass(frozen=True)
+class LeastLoaded(_All):
+    """The GPUs promised least so far: Algorithm 2 of SJF-BCO (FA-FFP), and LS."""
+
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints:
+        """Return those with the least load."""
+        return _least(candidates, load, job.ranks)
+
+
+@dataclass(frozen=True)
+class LeastBusyServers:
+    """The GPUs promised least on the servers promised least: Algorithm 3 of SJF-BCO (LBSGF).
+
+    Parameters
+    ----------
+    lam : float
+        So many times as many GPUs as a job needs the servers have together, at least.
+
+    Raises
+    ------
+    InputError
+        If `lam` is less than 1.
+    """
+
+    lam: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.lam, int | float) and 1 <= self.lam < float("inf")):
+            raise InputError(f"lam must be a number of at least 1, not {self.lam!r}")
+
+    def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
+        """Return the GPUs of the first servers, by load per GPU, that have `lam` times enough."""
+        busy = np.add.reduceat(load, cluster.first[:-1]) / cluster.gpus
+        servers = np.argsort(busy, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(cluster.gpus[servers]), self.lam * job.ranks)) + 1
+        return np.concatenate([np.arange(cluster.first[server], cluster.first[server + 1])
+                               for server in servers[:enough]])
+
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints:
+        """Return those with the least load."""
+        return _least(candidates, load, job.ranks)
+
+
+@dataclass(frozen=True)
+class RandomChoice(_All):
+    """Any GPUs, at random: RAND.
+
+    Parameters
+    ----------
+    seed : int
+    """
+
+    seed: int = 0
+    _rng: np.random.Generator = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_rng", stream(self.seed, "random placement"))
+
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints:
+        """Return a random subset."""
+        return np.sort(self._rng.choice(candidates, job.ranks, replace=False))
+
+
+def make_placement(given: str | Mapping[str, Any] | Placement, seed: int = 0) -> Placement:
+    """Return a placement.
+
+    Parameters
+    ----------
+    given : str, mapping or Placement
+        A name of `PLACEMENTS`, or ``"module:Class"``, with options as in
+        ``"least-busy-servers:lam=2"``; ``{"name": ..., option: ...}``; or an instance, which is
+        copied.
+    seed : int
+        Of a random one that is given none.
+
+    Raises
+    ------
+    UnknownNameError
+        If the name or an option does not exist.
+    InputError
+        If it is no placement, or an option has a value that is not allowed.
+    """
+    if not isinstance(given, str | Mapping):
+        return copy.deepcopy(_checked(given, given))
+    name, options = named(given, "placement")
+    kind = find("placement", name, PLACEMENTS)
+    if kind is RandomChoice:
+        options = {"seed": seed} | options
+    return _checked(build(kind, options, f"placement {name!r}"), name)
+
+
+def _checked(made: Any, said: object) -> Placement:
+    if not isinstance(made, Placement):
+        raise InputError(f"{said!r} is no placement: it needs methods scope and choose")
+    return made
+
+
+class Room:
+    """What there is to give away at an instant, and who takes it.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    jobs : sequence of JobSpec
+    placement : Placement
+    free : ndarray of bool, shape (GPUs,)
+        Which GPUs nobody has; copied.
+    load, estimates : ndarray of float, shape (GPUs,) and (jobs,)
+        What GPUs have been promised, copied, and what jobs are expected to take.
+    """
+
+    def __init__(self, cluster: Cluster, jobs: Sequence[JobSpec], placement: Placement,
+                 free: NDArray[np.bool_], load: Floats, estimates: Floats) -> None:
+        self._cluster, self._jobs, self._placement = cluster, jobs, placement
+        self._estimates = estimates
+        self._free, self._load = free.copy(), load.copy()
+
+    def place(self, job: int) -> Ints | None:
+        """Take the GPUs that the placement gives a job; None, and nothing, if too few are free."""
+        spec = self._jobs[job]
+        scope = self._placement.scope(self._cluster, spec, self._load)
+        candidates = scope[self._free[scope]]
+        if len(candidates) < spec.ranks:
+            return None
+        gpus = self._placement.choose(self._cluster, spec, candidates, self._load)
+        self._free[gpus] = False
+        self._load[gpus] += self._estimates[job]
+        return gpus
