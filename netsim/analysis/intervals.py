@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,10 +10,16 @@ from numpy.typing import ArrayLike
 
 from netsim.errors import InputError, UnknownNameError
 
-__all__ = ["LEVEL", "mean_interval", "means_of", "of_whole_runs", "ratios_of"]
+__all__ = ["LEVEL", "mean_interval", "means_of", "of_whole_runs", "policies_in", "ratios_of"]
 
 #: How often an interval holds the true mean.
 LEVEL = 0.95
+
+
+def policies_in(columns: Iterable[str]) -> list[str]:
+    """Return the policies among what was varied: what one compares, and draws lines for."""
+    known = list(columns)
+    return [name for name in ("allocator", "scheduler", "placement") if name in known]
 
 
 def mean_interval(values: ArrayLike) -> tuple[float, float, float]:

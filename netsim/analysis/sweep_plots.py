@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from netsim.analysis.intervals import policies_in
 from netsim.analysis.plots import metric_bars
 from netsim.analysis.style import (
     INK,
@@ -83,8 +84,7 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
     means : DataFrame
         A means table, see above. Intervals are drawn where it has them.
     x : str, optional
-        The varied key on the x axis; that with the most values, but for ``"allocator"``, if not
-        given.
+        The varied key on the x axis; that with the most values, policies aside, if not given.
     y : str
         The metric.
     by : str or sequence of str, optional
@@ -114,7 +114,7 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
     keys = _keys(means)
     x = _default_x(means, keys) if x is None else x
     # The policy first: its name is what one looks for.
-    others = sorted((key for key in keys if key != x), key=lambda key: key != "allocator")
+    others = sorted((key for key in keys if key != x), key=lambda key: key not in policies_in(keys))
     lines = others if by is None else [by] if isinstance(by, str) else list(by)
     for key in (x, *lines):
         if key not in keys:
@@ -145,7 +145,7 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
 def mean_bars(means: pd.DataFrame, y: str = "over_lower_bound", ax: Axes | None = None) -> Axes:
     """Draw a metric as a bar per policy, with 95 % intervals.
 
-    Where more than the allocator was varied, there is a bar in another colour for each
+    Where more than the policy was varied, there is a bar in another colour for each
     combination of the rest.
 
     Parameters
@@ -172,7 +172,7 @@ def mean_bars(means: pd.DataFrame, y: str = "over_lower_bound", ax: Axes | None 
     """
     require_matplotlib()
     keys, known = _keys(means), _known(means, y)
-    bars = ["allocator"] if "allocator" in keys else keys[:1]
+    bars = policies_in(keys)[:1] or keys[:1]
     rest = [key for key in keys if key not in bars]
     labels = _labels(known, bars)
     schemes = labels.map(schemes_of(labels))
@@ -192,10 +192,12 @@ def _keys(means: pd.DataFrame) -> list[str]:
 
 
 def _default_x(means: pd.DataFrame, keys: list[str]) -> str:
-    """Return the key with the most values, the allocator aside; the first of several."""
-    others = [key for key in keys if key != "allocator"]
+    """Return the key with the most values, policies aside; the first of several."""
+    policies = policies_in(keys)
+    others = [key for key in keys if key not in policies]
     if not others:
-        raise InputError("nothing but the allocator was varied: draw bars")
+        raise InputError(f"nothing but the {' and the '.join(policies) or 'seed'} was varied: "
+                         "draw bars")
     return max(others, key=lambda key: means[key].nunique())
 
 

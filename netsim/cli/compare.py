@@ -16,8 +16,10 @@ __all__ = ["compare"]
 @click.option("--allocator", "allocators", multiple=True, metavar="NAME,...",
               help="Allocators to compare, instead of those of the file; with options as in "
                    "parrot:work_conservation=none.")
+@click.option("--scheduler", "schedulers", multiple=True, metavar="NAME,...",
+              help="On a cluster, schedulers to compare instead, as in ff:order=by_size.")
 @click.option("--baseline", metavar="NAME",
-              help="The allocator, by its label in the table, to hold the others against, also "
+              help="The one, by its label in the table, to hold the others against, also "
                    "by class of coflow; the first one by default.")
 @click.option("--plot", "plots", multiple=True, metavar="[KIND=]FILE",
               help="Draw as a .png, .pdf or .svg; any number of times. KIND is bars (total JCTs, "
@@ -25,18 +27,15 @@ __all__ = ["compare"]
                    "against the baseline, by class of coflow), slowdown (by class), timeline "
                    "(active jobs and coflows) or utilisation (of links over time).")
 def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
-            quiet: bool, allocators: tuple[str, ...], baseline: str | None,
-            plots: tuple[str, ...]) -> None:
-    """Run an experiment under several allocators and compare them."""
+            quiet: bool, allocators: tuple[str, ...], schedulers: tuple[str, ...],
+            baseline: str | None, plots: tuple[str, ...]) -> None:
+    """Run an experiment under several allocators, or schedulers, and compare them."""
     from netsim.analysis.pictures import check_picture
     from netsim.analysis.plots import check_plottable, save_plot
     from netsim.cli.tables import print_comparison
     from netsim.experiments.compare import compare_experiment
 
-    changes = overrides(settings, seed)
-    if allocators:
-        names = [name.strip() for each in allocators for name in each.split(",")]
-        changes.append(f"compare.allocators={json.dumps(names)}")
+    changes = overrides(settings, seed) + _compared(allocators, schedulers)
     if baseline is not None:
         changes.append(f"compare.baseline={json.dumps(baseline)}")
     loaded, folder = prepared(experiment, changes, out, single=False)
@@ -52,6 +51,16 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
         click.echo(folder)
     else:
         print_comparison(comparison, folder, [path for _, path in pictures])
+
+
+def _compared(allocators: tuple[str, ...], schedulers: tuple[str, ...]) -> list[str]:
+    """Return what is to be compared as overrides, instead of all that the file compares."""
+    given = {"allocators": allocators, "schedulers": schedulers}
+    if not any(given.values()):
+        return []
+    names = {what: [name.strip() for each in values for name in each.split(",")]
+             for what, values in given.items()}
+    return [f"compare.{what}={json.dumps(listed)}" for what, listed in names.items()]
 
 
 def _picture(given: str) -> tuple[str, str]:

@@ -9,9 +9,11 @@ __all__ = ["init"]
 
 @click.command()
 @click.argument("file", type=click.Path(), default="experiment.toml")
-def init(file: str) -> None:
+@click.option("--cluster", "on_cluster", is_flag=True,
+              help="Of jobs that are scheduled on servers with GPUs.")
+def init(file: str, on_cluster: bool) -> None:
     """Write an experiment file with every option explained, to FILE or experiment.toml."""
     from netsim.experiments.files import write_template
 
-    write_template(file)
+    write_template(file, "cluster" if on_cluster else "network")
     click.echo(f"wrote {file}; run it with: netsim run {file}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -41,14 +41,15 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
     stop = summary["stopped_at_s"]
     stopped = "" if stop is None else f"; stopped at {format_seconds(stop)}"
     lines = {
-        "allocator": ", ".join(f"{key} {value}".removeprefix("name ")
-                               for key, value in run["allocator"].items()),
+        **_policies(run),
         "network": run["network"],
-        "workload": f"{run['workload']}: {summary['jobs']:,} jobs, {summary['coflows']:,} "
-                    f"coflows, {format_bytes(summary['bytes'])}",
+        "workload": f"{run['workload']}: {summary['jobs']:,} jobs" + (
+            f", {summary['coflows']:,} coflows, {format_bytes(summary['bytes'])}"
+            if summary["coflows"] else ""),
         "finished": f"{summary['jobs_finished']:,} of {summary['jobs']:,} jobs{stopped}",
         "total JCT": format_seconds(summary["jct_total_s"]) + over,
         "JCT": _spread(summary, "jct"),
+        **_queueing(summary),
         "CCT": _spread(summary, "cct"),
         **_deadlines(summary),
         "makespan": format_seconds(summary["makespan_s"]),
@@ -60,16 +61,34 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
         click.echo(f"{name:<9}  {text}")
 
 
+def _policies(run: Mapping[str, Any]) -> dict[str, str]:
+    """Return what was chosen, each with its options."""
+    # By a model there is nothing to allocate.
+    names = [name for name in ("scheduler", "placement", "execution", "allocator")
+             if name != "allocator" or run[name]["name"] != run.get("execution", {}).get("name")]
+    return {name: ", ".join(f"{key} {value}".removeprefix("name ")
+                            for key, value in run[name].items() if value is not None)
+            for name in names if run.get(name) is not None}
+
+
+def _queueing(summary: Mapping[str, Any]) -> dict[str, str]:
+    if "gpu_utilisation" not in summary:
+        return {}
+    return {"queueing": _spread(summary, "queue"),
+            "GPUs": f"{summary['gpu_utilisation']:.1%} in use, "
+                    f"{summary['idle_while_waiting']:.1%} idle while a job waits"}
+
+
 def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],
                      pictures: Sequence[str] = ()) -> None:
     """Print a comparison, and where its results and pictures are."""
     figures = comparison.table
     first = "over\nfirst" if comparison.baseline is None else "over\nbaseline"
-    print_table({"allocator": figures["label"].tolist()} | {
+    print_table({comparison.what: figures["label"].tolist()} | {
         first if heading == "over\nfirst" else heading: _aligned(figures[key].tolist())
         for heading, key in _COLUMNS.items()})
     if comparison.baseline is not None:
-        _print_improvement(comparison.against(), comparison.baseline)
+        _print_improvement(comparison.against(), comparison.baseline, comparison.what)
     jobs = figures["jobs_finished"].iloc[-1]  # of the bound: all
     for label, finished in zip(figures["label"], figures["jobs_finished"], strict=True):
         if finished < jobs:
@@ -79,7 +98,7 @@ def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],
         click.echo(f"picture: {path}")
 
 
-def _print_improvement(factors: pd.DataFrame, baseline: str) -> None:
+def _print_improvement(factors: pd.DataFrame, baseline: str, what: str) -> None:
     """Print the means of each class that has coflows, and other figures of all."""
     means = factors.pivot(index="label", columns="class", values="cct_mean")
     overall = factors[factors["class"] == ALL].set_index("label")
@@ -91,7 +110,7 @@ def _print_improvement(factors: pd.DataFrame, baseline: str) -> None:
     if not columns:
         return  # jobs have not finished, which is said
     click.echo(f"\nTimes of {baseline} over those of the others; more than 1 is better than it:\n")
-    print_table({"allocator": overall.index.tolist()} | {
+    print_table({what: overall.index.tolist()} | {
         heading: [f"{value:,.2f}" if math.isfinite(value) else "-" for value in column]
         for heading, column in columns.items()})
 
@@ -113,7 +132,7 @@ def print_table(columns: Mapping[str, Sequence[str]], texts: int = 1) -> None:
     console.print(table)
 
 
-def _spread(summary: dict[str, float], name: str) -> str:
+def _spread(summary: Mapping[str, Any], name: str) -> str:
     if f"{name}_mean_s" not in summary:
         return "not recorded"
     return ", ".join(f"{label} {format_seconds(summary[f'{name}_{label}_s'])}"

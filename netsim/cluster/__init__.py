@@ -1,7 +1,7 @@
 """Clusters: servers with GPUs, who gets which of them and when, and how placed jobs run."""
 
-from netsim.cluster.cluster import Cluster
+from netsim.cluster.cluster import Cluster, draw_gpus
 from netsim.cluster.contention import Contention
 from netsim.cluster.ring import RingLayout, ring_stages
 
-__all__ = ["Cluster", "Contention", "RingLayout", "ring_stages"]
+__all__ = ["Cluster", "Contention", "RingLayout", "draw_gpus", "ring_stages"]

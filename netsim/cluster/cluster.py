@@ -9,9 +9,10 @@ import numpy as np
 from netsim.checks import check_sequence, check_whole
 from netsim.errors import InputError
 from netsim.network import Topology, big_switch
+from netsim.streams import stream
 from netsim.units import Quantity, parse_rate
 
-__all__ = ["Cluster"]
+__all__ = ["Cluster", "draw_gpus"]
 
 
 class Cluster:
@@ -103,3 +104,19 @@ def _counts(servers: int | None, gpus: int | Sequence[int], topology: Topology |
     if count < 1:
         raise InputError("a cluster needs a server")
     return [gpus] * count if isinstance(gpus, int) else list(listed or ())
+
+
+def draw_gpus(servers: int, choices: Sequence[int], seed: int = 0) -> list[int]:
+    """Return GPUs of servers, each drawn from some numbers; of fewer servers, the first ones.
+
+    Raises
+    ------
+    InputError
+        If there are no servers, or nothing to choose from.
+    """
+    check_whole(servers, "servers", 1)
+    numbers = check_sequence(choices, int | np.integer, "draw_gpus", "whole numbers")
+    if not numbers:
+        raise InputError("draw_gpus: there are no numbers of GPUs to draw from")
+    rng = stream(seed, "GPUs of servers")
+    return [int(numbers[rng.integers(len(numbers))]) for _ in range(servers)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ class Plan:
         The most that a GPU could be promised, in slots.
     kappa : int or None
         Jobs of more GPUs were packed onto few servers, where the policy does so.
+    notes : mapping of str to float
+        What the policy has to say of it besides.
     """
 
     order: tuple[int, ...]
@@ -49,6 +51,14 @@ class Plan:
     in_line: bool
     limit: float
     kappa: int | None = None
+    notes: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """What results tell of it, for the summary of a run."""
+        kappa = {} if self.kappa is None else {"plan_kappa": self.kappa}
+        return {"plan_makespan_s": self.makespan_s, "plan_limit": self.limit,
+                **kappa, **self.notes}
 
     @property
     def makespan_s(self) -> float:

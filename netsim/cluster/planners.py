@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from netsim.checks import check_whole
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
+from netsim.cluster.guarantee import guarantee_of
 from netsim.cluster.placement import (
     FirstFit,
     LeastBusyServers,
@@ -175,8 +176,11 @@ class SjfBco(_Planning):
         planner = self.planner(cluster, jobs, model)
         kappas = ([self.kappa] if self.kappa is not None
                   else sorted({1, *(job.ranks for job in jobs)}))
-        return self.bisect(planner, lambda limit: [self.plan_at(planner, limit, kappa)
+        plan = self.bisect(planner, lambda limit: [self.plan_at(planner, limit, kappa)
                                                    for kappa in kappas])
+        claimed = guarantee_of(planner, self.u)
+        return replace(plan, notes={"estimates_low": claimed.low, "estimates_high": claimed.high,
+                                    "theorem_5": claimed.ratio})
 
     def plan_at(self, planner: Planner, limit: float, kappa: int) -> Plan | None:
         """Return the plan under a limit, in slots, and with a kappa; None if there is none."""

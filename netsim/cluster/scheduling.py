@@ -77,10 +77,16 @@ class PlanFollower:
     Parameters
     ----------
     plan : Plan
+
+    Attributes
+    ----------
+    counts : dict of str to float
+        For the summary of a run.
     """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        self.counts = plan.counts
         self._left = deque(plan.order)
 
     def decide(self, view: ClusterView) -> list[Start]:

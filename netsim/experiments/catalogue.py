@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from netsim import network, traces
 from netsim.allocators import ALLOCATORS, PRESETS, make_allocator
+from netsim.cluster.placement import PLACEMENTS
+from netsim.cluster.registry import EXECUTIONS, SCHEDULERS
 from netsim.errors import UnknownNameError
 from netsim.experiments.files import ready_made_experiments
 from netsim.jobs.patterns import PATTERNS
+from netsim.plugins import find
 
 __all__ = ["CATALOGUES", "catalogue"]
 
@@ -19,7 +22,8 @@ def catalogue(kind: str) -> dict[str, str]:
 
     Parameters
     ----------
-    kind : {"allocators", "patterns", "formats", "topologies", "workloads"}
+    kind : str
+        A name of `CATALOGUES`.
         ``"topologies"`` are kinds of networks and ready-made ones, ``"workloads"`` ready-made
         workloads and experiments.
 
@@ -36,6 +40,10 @@ def catalogue(kind: str) -> dict[str, str]:
 def _allocators() -> dict[str, str]:
     lines = {name: _first_line(type(make_allocator(name))) for name in ALLOCATORS}
     return lines | {name: f"preset: {_in_words(**table)}" for name, table in PRESETS.items()}
+
+
+def _listed(what: str, registry: Mapping[str, str]) -> dict[str, str]:
+    return {name: _first_line(find(what, name, registry)) for name in registry}
 
 
 def _in_words(name: str, **options: object) -> str:
@@ -62,8 +70,12 @@ def _workloads() -> dict[str, str]:
 
 #: Kind -> what lists it.
 CATALOGUES: dict[str, Callable[[], dict[str, str]]] = {
-    "allocators": _allocators, "patterns": _patterns, "formats": _formats,
-    "topologies": _topologies, "workloads": _workloads,
+    "allocators": _allocators,
+    "schedulers": lambda: _listed("scheduler", SCHEDULERS),
+    "placements": lambda: _listed("placement", PLACEMENTS),
+    "executions": lambda: dict(EXECUTIONS),
+    "patterns": _patterns, "formats": _formats, "topologies": _topologies,
+    "workloads": _workloads,
 }
 
 

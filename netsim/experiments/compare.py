@@ -1,9 +1,10 @@
-"""Run one workload under several allocators."""
+"""Run one workload under several allocators, or schedulers."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,8 @@ from netsim.allocators import (
     parse_allocator,
 )
 from netsim.analysis.comparison import check_baseline, improvement_on, table_of
+from netsim.cluster import Cluster
+from netsim.cluster.registry import SCHEDULERS
 from netsim.errors import InputError, NetsimError, SpecError
 from netsim.experiments.files import load_experiment
 from netsim.experiments.progress import show_progress
@@ -26,9 +29,11 @@ from netsim.experiments.result import Result, with_spec
 from netsim.experiments.simulate import as_network, as_workload, simulate
 from netsim.experiments.spec import Experiment
 from netsim.experiments.store import save_comparison
+from netsim.experiments.tables import PolicyTable
 from netsim.fabric.policy import Allocator
 from netsim.model import JobSpec, Workload
 from netsim.network import Topology
+from netsim.plugins import described, labelled, named, parse_named
 from netsim.units import Quantity
 
 if TYPE_CHECKING:
@@ -42,7 +47,7 @@ Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
 
 @dataclass(frozen=True)
 class Comparison:
-    """The results of one workload under several allocators.
+    """The results of one workload under several allocators, or schedulers.
 
     Attributes
     ----------
@@ -61,6 +66,12 @@ class Comparison:
     def __post_init__(self) -> None:
         if self.baseline is not None:
             object.__setattr__(self, "baseline", _label_in(self.baseline, self.results))
+
+    @property
+    def what(self) -> str:
+        """What is compared: ``"scheduler"`` or ``"allocator"``."""
+        schedulers = {str(result.run.get("scheduler")) for result in self.results.values()}
+        return "scheduler" if len(schedulers) > 1 else "allocator"
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -155,12 +166,13 @@ class Comparison:
         return f"<Comparison of {', '.join(self.results)}>"
 
 
-def compare(network: Topology | str | Path,
+def compare(network: Topology | Cluster | str | Path,
             workload: Workload | Sequence[JobSpec] | str | Path,
-            allocators: Sequence[Policy] | Mapping[str, Policy], *, baseline: str | None = None,
-            seed: int = 0, progress: bool | Callable[[int, int], None] = False, **settings: Any
-            ) -> Comparison:
-    """Simulate a workload under several allocators.
+            allocators: Sequence[Policy] | Mapping[str, Policy] | None = None, *,
+            schedulers: Sequence[Any] | Mapping[str, Any] | None = None,
+            baseline: str | None = None, seed: int = 0,
+            progress: bool | Callable[[int, int], None] = False, **settings: Any) -> Comparison:
+    """Simulate a workload under several allocators, or schedulers.
 
     Parameters
     ----------
@@ -169,11 +181,13 @@ def compare(network: Topology | str | Path,
     allocators : sequence or mapping
         Names, tables, classes or instances; ``"parrot:theta_max=0.6"`` is a name with an
         option. A mapping gives the labels.
+    schedulers : sequence or mapping
+        Likewise, instead of allocators, on a cluster.
     baseline : str, optional
         The label of the one that the others are held against, or its name with options, such as
         ``"dclas:weights=strict"``; the first if not given.
     **settings
-        The other keywords of `netsim.simulate`: observe_interval, until, record, events, check.
+        The other keywords of `netsim.simulate`.
 
     Returns
     -------
@@ -182,7 +196,7 @@ def compare(network: Topology | str | Path,
     Raises
     ------
     InputError
-        If there is nothing to compare, two allocators have one label, the baseline has none of
+        If there is nothing to compare, two policies have one label, the baseline has none of
         the labels, or an argument is wrong.
     NetsimError
         As `netsim.simulate` does.
@@ -198,21 +212,26 @@ def compare(network: Topology | str | Path,
     1         lccf      44.0000
     2  lower bound      28.0000
     """
-    policies = _labelled(allocators)
+    if (allocators is None) == (schedulers is None):
+        raise InputError("give either allocators or schedulers to compare; netsim.sweep varies "
+                         "both")
+    what = "allocator" if schedulers is None else "scheduler"
+    policies = _labelled(allocators if schedulers is None else schedulers, what)
     if baseline is not None:
         baseline = _label_in(baseline, policies)
-    network, workload = as_network(network), as_workload(workload, seed)
+    place = network if isinstance(network, Cluster) else as_network(network)
+    workload = as_workload(workload, seed)
     results = {}
     with show_progress(progress, 1) as report:
         for index, (label, policy) in enumerate(policies.items()):
-            results[label] = simulate(network, workload, allocator=policy, seed=seed, **settings,
+            results[label] = simulate(place, workload, seed=seed, **settings, **{what: policy},
                                       progress=_share(report, index, len(policies)))
     return Comparison(results, baseline=baseline)
 
 
 def compare_experiment(experiment: Experiment | str | Path, *,
                        progress: bool | Callable[[int, int], None] = False) -> Comparison:
-    """Run an experiment under each allocator of its table ``compare``.
+    """Run an experiment under each allocator, or scheduler, of its table ``compare``.
 
     Parameters
     ----------
@@ -227,19 +246,24 @@ def compare_experiment(experiment: Experiment | str | Path, *,
     Raises
     ------
     SpecError
-        If it names no allocators to compare.
+        If it names nothing to compare.
     NetsimError
         As `compare` does.
     """
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
-    tables = experiment.compare.allocators
+    table = experiment.compare
+    what = "scheduler" if table.schedulers else "allocator"
+    tables: Sequence[PolicyTable] = table.schedulers or table.allocators
     if not tables:
-        raise SpecError(["compare.allocators: is empty; list what to compare, or give --allocator"])
-    compared = compare(experiment.network.built, experiment.workload.built,
-                       [table.given for table in tables], progress=progress,
-                       baseline=experiment.compare.baseline, **experiment.settings)
-    specs = [experiment.single(table).resolved() for table in tables]
+        raise SpecError(["compare.allocators: is empty; list what to compare, or give --allocator "
+                         "(or on a cluster compare.schedulers, --scheduler)"])
+    settings = {"allocator": experiment.allocator.given, **experiment.settings}
+    settings.pop(what, None)
+    settings[f"{what}s"] = [each.given for each in tables]
+    compared = compare(experiment.target, experiment.workload.built, progress=progress,
+                       baseline=table.baseline, **settings)
+    specs = [experiment.single(**{what: each}).resolved() for each in tables]
     results = {label: with_spec(result, spec) for (label, result), spec
                in zip(compared.results.items(), specs, strict=True)}
     return Comparison(results, experiment.resolved(), compared.baseline)
@@ -248,12 +272,10 @@ def compare_experiment(experiment: Experiment | str | Path, *,
 def _label_in(baseline: str, labels: Collection[str]) -> str:
     """Return the label that is meant: as it stands, or that of a name with options, or an alias."""
     if baseline not in labels:
-        try:
-            label = label_of(parse_allocator(baseline))
-        except NetsimError:
-            label = baseline
-        if label in labels:
-            return label
+        for name in (label_of, _scheduler_label):
+            with suppress(NetsimError):
+                if (label := name(parse_named(baseline))) in labels:
+                    return label
     check_baseline(baseline, labels)
     return baseline
 
@@ -285,22 +307,31 @@ def label_of(policy: Policy) -> str:
     return f"{name} ({', '.join(changed)})" if changed else str(name)
 
 
-def _labelled(allocators: Sequence[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:
-    if isinstance(allocators, str) or not isinstance(allocators, Sequence | Mapping):
-        raise InputError(f"allocators must be a list or a mapping, not {allocators!r}")
-    if isinstance(allocators, Mapping):
-        pairs = [(str(label), policy) for label, policy in allocators.items()]
+def _scheduler_label(given: Any) -> str:
+    """Return the name of a scheduler with the options that it was given, as a label."""
+    if isinstance(given, str | Mapping):
+        name, options = named(given, "scheduler")
+        return labelled({"name": name} | options)
+    return str(described(given, SCHEDULERS)["name"])
+
+
+def _labelled(policies: Any, what: str) -> dict[str, Any]:
+    if isinstance(policies, str) or not isinstance(policies, Sequence | Mapping):
+        raise InputError(f"{what}s must be a list or a mapping, not {policies!r}")
+    if isinstance(policies, Mapping):
+        pairs = [(str(label), policy) for label, policy in policies.items()]
     else:
-        pairs = [(label_of(policy), policy) for policy in allocators]
+        name = label_of if what == "allocator" else _scheduler_label
+        pairs = [(name(policy), policy) for policy in policies]
     if not pairs:
-        raise InputError("there are no allocators to compare")
-    labelled = dict(pairs)
-    if len(labelled) < len(pairs):
+        raise InputError(f"there are no {what}s to compare")
+    found = dict(pairs)
+    if len(found) < len(pairs):
         labels = [label for label, _ in pairs]
         twice = next(label for label in labels if labels.count(label) > 1)
-        raise InputError(f"two allocators to compare are the same: {twice!r}; leave one out, or "
+        raise InputError(f"two {what}s to compare are the same: {twice!r}; leave one out, or "
                          "give a mapping with a label for each")
-    return labelled
+    return found
 
 
 def _share(report: Callable[[int, int], None], index: int, runs: int

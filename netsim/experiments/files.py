@@ -10,12 +10,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from netsim.allocators import parse_allocator
 from netsim.errors import OutputError, SpecError, UnknownNameError
-from netsim.experiments.spec import Experiment
+from netsim.experiments.spec import POLICIES, Experiment
+from netsim.plugins import parse_named
 from netsim.units import parse_value
 
 __all__ = ["Draft", "load_experiment", "ready_made_experiments", "template", "write_template"]
+
+_POLICIES = ("allocator", *POLICIES)
 
 
 def load_experiment(source: str | Path, overrides: Iterable[str] = ()) -> Experiment:
@@ -74,15 +76,15 @@ class Draft:
             if isinstance(keys.get(table), dict) and isinstance(keys[table].get("file"), str):
                 keys[table]["file"] = os.path.abspath(path.parent / keys[table]["file"])
         keys.setdefault("name", re.sub(r"[^\w.+-]+", "-", path.stem).strip("-") or "experiment")
-        _expand_allocator(keys)
+        _expand_policies(keys)
         return cls(keys, path)
 
     @classmethod
     def of(cls, experiment: Experiment) -> Draft:
         """Return the keys of an experiment."""
         keys = experiment.model_dump(exclude_none=True)
-        if experiment.seeds_workload:
-            del keys["workload"]["seed"]
+        for table in experiment.seeded:
+            del keys[table]["seed"]
         return cls(keys)
 
     def copy(self) -> Draft:
@@ -119,7 +121,7 @@ class Draft:
         for part in parents:
             table = _entry(table, part, setting)
         table[_key(table, last, setting)] = value
-        _expand_allocator(self.keys)
+        _expand_policies(self.keys)
         self._settings.append(setting)
 
     def build(self) -> Experiment:
@@ -141,15 +143,21 @@ def ready_made_experiments() -> dict[str, str]:
     """Return the ready-made experiments: name to one-line description."""
     tables = {path.stem: _read(path) for path in sorted(_folder().glob("*.toml"))}
     return {name: str(table.get("description", "")) for name, table in tables.items()
-            if "network" in table}
+            if "workload" in table}
 
 
-def template() -> str:
-    """Return an experiment file with every option, explained."""
-    return Path(__file__).with_name("template.toml").read_text(encoding="utf-8")
+def template(of: str = "network") -> str:
+    """Return an experiment file with every option, explained.
+
+    Parameters
+    ----------
+    of : {"network", "cluster"}
+        What jobs run on.
+    """
+    return Path(__file__).with_name(f"template-{of}.toml").read_text(encoding="utf-8")
 
 
-def write_template(path: str | Path) -> Path:
+def write_template(path: str | Path, of: str = "network") -> Path:
     """Write `template` to a new file.
 
     Raises
@@ -159,7 +167,7 @@ def write_template(path: str | Path) -> Path:
     """
     try:
         with open(path, "x", encoding="utf-8") as file:
-            file.write(template())
+            file.write(template(of))
     except FileExistsError:
         raise OutputError(f"{path}: exists already, and is left as it is") from None
     except OSError as error:
@@ -198,11 +206,13 @@ def _read(path: Path) -> dict[str, Any]:
 def _path(key: str) -> list[str]:
     """Return the parts of what a key replaces.
 
-    Another allocator's name brings that allocator's defaults: the name is all of its table.
+    Another policy's name brings that policy's defaults: the name is all of its table.
     """
     parts = [part.strip() for part in key.split(".")]
     named = parts[:-1] if parts[-1] == "name" else []
-    if named == ["allocator"] or (named[:2] == ["compare", "allocators"] and len(named) == 3):
+    if (len(named) == 1 and named[0] in _POLICIES) or (
+            len(named) == 3 and named[:2] in (["compare", "allocators"],
+                                              ["compare", "schedulers"])):
         return named
     return parts
 
@@ -235,7 +245,8 @@ def _key(table: Any, part: str, override: str) -> Any:
     return int(part)
 
 
-def _expand_allocator(keys: dict[str, Any]) -> None:
-    """Make a table of a mere name, so that an override can add an option."""
-    if isinstance(keys.get("allocator"), str):
-        keys["allocator"] = parse_allocator(keys["allocator"])
+def _expand_policies(keys: dict[str, Any]) -> None:
+    """Make tables of mere names, so that an override can add an option."""
+    for name in _POLICIES:
+        if isinstance(keys.get(name), str):
+            keys[name] = parse_named(keys[name])

@@ -16,25 +16,31 @@ from typing import Any
 
 import netsim
 from netsim._version import __version__
-from netsim.allocators import describe, make_allocator, parse_allocator
+from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.checks import check_options, check_whole
 from netsim.cluster import Cluster
+from netsim.cluster.placement import PLACEMENTS
+from netsim.cluster.registry import SCHEDULERS
 from netsim.errors import InputError, SpecError
 from netsim.experiments.compare import label_of
 from netsim.experiments.files import Draft
 from netsim.experiments.result import Result
 from netsim.experiments.run import run_experiment
 from netsim.experiments.simulate import as_network, as_workload, simulate
-from netsim.experiments.spec import Experiment, spec_hash
+from netsim.experiments.simulate_cluster import check_jobs, policies_of
+from netsim.experiments.spec import POLICIES, Experiment, spec_hash
 from netsim.experiments.tables import SweepTable
-from netsim.fabric.policy import Allocator
+from netsim.plugins import described, labelled, parse_named
 from netsim.units import parse_seconds
 
 __all__ = ["Cell", "cells_of_calls", "cells_of_draft", "code_version", "identity_of",
            "seeds_of"]
 
+_POLICIES = ("allocator", *POLICIES)
+
 #: Keys that make no sense to vary, and what to do instead.
 _FIXED = {"seed": "give seeds (--seeds)", "workload.seed": "give seeds (--seeds)",
+          "cluster.seed": "give seeds (--seeds)",
           "name": "it names the results", "description": "it changes nothing",
           "compare": "vary allocator", "sweep": "it says what to vary"}
 
@@ -63,7 +69,7 @@ class OfSpec:
             If the code here is another.
         """
         experiment = Experiment(**self.spec)
-        _check_code(self.code, experiment.allocator.given["name"])
+        _check_code(self.code, _names_in(self.spec))
         return run_experiment(experiment)
 
 
@@ -96,17 +102,17 @@ class OfCall:
         InputError
             If the code here is another, or a file has changed.
         """
-        _check_code(self.code, _code_of(make_allocator(self.settings["allocator"])))
+        _check_code(self.code, _policies_of(self.settings)[1])
         for name, digest in self.files.items():
             if _digest(Path(self.settings[name])) != digest:
                 raise InputError(f"{self.settings[name]} has changed since the sweep began")
         return simulate(**self.settings)
 
 
-def _check_code(code: str, allocator: str) -> None:
-    if code_version(allocator) != code:
+def _check_code(code: str, names: Iterable[str]) -> None:
+    if (here := code_version(*names)) != code:
         raise InputError(f"this process has other code than the sweep was prepared by: "
-                         f"{code_version(allocator)}, not {code}")
+                         f"{here}, not {code}")
 
 
 @dataclass(frozen=True)
@@ -164,29 +170,34 @@ def _check_key(key: str) -> None:
 def _seeded(variant: Draft, grid: SweepTable, values: Sequence[Any]) -> Iterator[Cell]:
     """Yield a cell per seed; the experiment is built once, for seeds change nothing else."""
     seeds = seeds_of(grid.seeds, variant.keys.get("seed", 0))
-    own_seed = "seed" in variant.keys.get("workload", {})
     variant.put("seed", seeds[0], f"seed={seeds[0]}")
-    first = variant.build().single()
-    resolved = first.resolved()
-    varied = {_column(key): _label(key, value, first)
+    first = variant.build()
+    resolved = first.single().resolved()
+    varied = {_column(key): _label(key, value)
               for key, value in zip(grid.vary, values, strict=True)}
-    code = code_version(first.allocator.given["name"])
+    code = code_version(*_names_in(resolved))
     for seed in seeds:
         spec = resolved | {"seed": seed}
-        if not own_seed:
-            spec["workload"] = spec["workload"] | {"seed": seed}
+        spec |= {table: spec[table] | {"seed": seed} for table in first.seeded}
         yield Cell(varied, seed, spec_hash(spec | {"code": code}, digits=16), OfSpec(spec, code))
 
 
+def _names_in(spec: Mapping[str, Any]) -> list[str]:
+    """Return the names of the policies of a resolved experiment."""
+    return [spec[name]["name"] for name in _POLICIES if name in spec]
+
+
 def _column(key: str) -> str:
-    return "allocator" if key in ("allocator", "allocator.name") else key
+    """Return the column of a key: the name of a policy is the policy."""
+    policy, _, rest = key.partition(".")
+    return policy if rest == "name" and policy in _POLICIES else key
 
 
-def _label(key: str, value: Any, experiment: Experiment) -> Any:
-    if _column(key) == "allocator":
-        given = parse_allocator(value) if isinstance(value, str) else value
-        return label_of(given)
-    return _shown(value)
+def _label(key: str, value: Any) -> Any:
+    if _column(key) not in _POLICIES:
+        return _shown(value)
+    given = parse_named(value) if isinstance(value, str) else value
+    return label_of(given) if _column(key) == "allocator" else labelled(given)
 
 
 def _shown(value: Any) -> Any:
@@ -219,12 +230,10 @@ def cells_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any
         varied = {name: label for name, (label, _) in zip(vary, choice, strict=True)}
         settings = dict(fixed) | {name: value for name, (_, value)
                                   in zip(vary, choice, strict=True)}
-        allocator = _check_call(settings, seeds[0])
-        policy: dict[str, Any] = describe(allocator)
-        if not dataclasses.is_dataclass(allocator):
-            policy["given"] = settings["allocator"]  # nobody knows its options
-        identity = identity_of(settings | {"allocator": policy})
-        code = code_version(_code_of(allocator))
+        _check_call(settings, seeds[0])
+        policies, names = _policies_of(settings)
+        identity = identity_of(settings | policies)
+        code = code_version(*names)
         files = {name: _digest(Path(settings[name])) for name in ("network", "workload")
                  if isinstance(settings[name], str | Path) and Path(settings[name]).is_file()}
         for seed in seeds:
@@ -234,20 +243,36 @@ def cells_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any
     return cells
 
 
-def _check_call(settings: Mapping[str, Any], seed: int) -> Allocator:
-    """Find out before any run what is wrong with a call; return its allocator."""
+def _check_call(settings: Mapping[str, Any], seed: int) -> None:
+    """Find out before any run what is wrong with a call."""
     check_options(simulate, settings, "a sweep")
-    if not isinstance(settings["network"], Cluster):
+    workload = as_workload(settings["workload"], seed)
+    if isinstance(settings["network"], Cluster):
+        check_jobs(workload, settings["network"])
+    else:
         as_network(settings["network"])
-    as_workload(settings["workload"], seed)
     for name in ("observe_interval", "until"):
         if settings.get(name) is not None:
             parse_seconds(settings[name], name)
-    return make_allocator(settings["allocator"])
 
 
-def _code_of(allocator: Allocator) -> str:
-    return f"{type(allocator).__module__}:{type(allocator).__qualname__}"
+def _policies_of(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return what stands for the policies of a call in its key, and where their classes are."""
+    made: dict[str, tuple[Any, Mapping[str, str]]] = {
+        "allocator": (make_allocator(settings["allocator"]), ALLOCATORS)}
+    if isinstance(settings["network"], Cluster):
+        given: dict[str, Any] = {name: settings.get(name) for name in POLICIES}
+        scheduler, placement, execution, model = policies_of(**given)
+        made |= {"scheduler": (scheduler, SCHEDULERS), "placement": (placement, PLACEMENTS)}
+    identity: dict[str, Any] = {}
+    for name, (policy, registry) in made.items():
+        identity[name] = described(policy, registry)
+        if not dataclasses.is_dataclass(policy):
+            identity[name]["given"] = settings.get(name)  # nobody knows its options
+    if isinstance(settings["network"], Cluster):
+        identity["execution"] = {"name": execution} | dataclasses.asdict(model)
+    classes = [type(policy) for policy, _ in made.values()]
+    return identity, [f"{kind.__module__}:{kind.__qualname__}" for kind in classes]
 
 
 def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -324,17 +349,18 @@ def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:
     return listed
 
 
-def code_version(allocator: str = "") -> str:
-    """Return what stands for netsim's code, and an allocator's where it is the user's own.
+def code_version(*names: str) -> str:
+    """Return what stands for netsim's code, and policies' where they are the user's own.
 
     Parameters
     ----------
-    allocator : str
-        Its name; ``"module:Class"`` if it is the user's own, and loaded.
+    *names : str
+        Of policies; ``"module:Class"`` of those that are the user's own, and loaded.
     """
-    module = allocator.partition(":")[0] if ":" in allocator else ""
-    source = getattr(sys.modules.get(module), "__file__", None)
-    own = [] if source is None or module.startswith("netsim.") else [_digest(Path(source))]
+    modules = dict.fromkeys(name.partition(":")[0] for name in names if ":" in name)
+    files = [getattr(sys.modules.get(module), "__file__", None) for module in modules
+             if not module.startswith("netsim.")]
+    own = [_digest(Path(file)) for file in files if file is not None]
     return " ".join([__version__, _digest_of_netsim(), *own])
 
 

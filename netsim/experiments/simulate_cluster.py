@@ -35,7 +35,7 @@ from netsim.model import Workload
 from netsim.plugins import described
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["check_rings", "policies_of", "simulate_cluster"]
+__all__ = ["check_jobs", "policies_of", "simulate_cluster"]
 
 _REPORT_EVERY = 4096
 
@@ -76,7 +76,7 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
         If jobs wait, and nothing will happen any more.
     """
     check_whole(seed, "seed")
-    check_rings(workload)
+    check_jobs(workload, cluster)
     for name in check_sequence(record, str, "record", "names"):
         if name not in RECORDS:
             raise UnknownNameError("record", name, RECORDS)
@@ -113,7 +113,7 @@ def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = N
             *make_execution("rar-contention" if execution is None else execution))
 
 
-def check_rings(workload: Workload) -> None:
+def check_jobs(workload: Workload, cluster: Cluster) -> None:
     """Refuse jobs that cannot run on a cluster.
 
     Raises
@@ -122,6 +122,9 @@ def check_rings(workload: Workload) -> None:
         Naming the first one.
     """
     for job in workload:
+        if job.ranks > cluster.total:
+            raise InputError(f"job {job.id} needs {job.ranks} GPUs; cluster {cluster.name!r} has "
+                             f"{cluster.total}")
         pattern = job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
         if pattern != "ring-all-reduce":
             raise InputError(f"job {job.id} is no ring: on a cluster jobs have the pattern "
@@ -180,6 +183,7 @@ class _ClusterRun:
         jobs, decider = self.workload.jobs, self.scheduler
         if hasattr(decider, "plan"):
             decider = PlanFollower(decider.plan(self.cluster, jobs, self.model, self.seed))
+        self.counts = dict(getattr(decider, "counts", {}))
         self.engine = Engine(self.env, self.cluster, jobs, decider, execution, self.placement)
 
     def go(self, limit: float, report: Callable[[int, int], None]) -> None:
@@ -228,7 +232,7 @@ class _ClusterRun:
             "platform": platform.platform(), "python": platform.python_version(),
             "stopped_at_s": self.stopped_at_s, "decisions": 0 if fabric is None else
             fabric.decisions, "simpy_events": self.steps, "wall_s": wall_s, "overdue": 0,
-            "counts": {},
+            "counts": self.counts,
         }
         tables: dict[str, Any] = {
             name: None if fabric is None else

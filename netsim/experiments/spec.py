@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import (
     Field,
@@ -19,26 +19,37 @@ from pydantic import (
 )
 
 from netsim._version import __version__
+from netsim.cluster import Cluster
 from netsim.errors import InputError, SpecError, UnknownNameError
 from netsim.experiments.blame import Problems, problems_of
 from netsim.experiments.recorder import RECORDS
+from netsim.experiments.simulate_cluster import check_jobs, policies_of
+from netsim.experiments.sources import ClusterTable, NetworkTable, WorkloadTable
 from netsim.experiments.tables import (
     AllocatorTable,
     CompareTable,
     EventTable,
-    NetworkTable,
+    ExecutionTable,
+    PlacementTable,
+    PolicyTable,
+    SchedulerTable,
     SweepTable,
     Table,
-    WorkloadTable,
 )
 from netsim.experiments.values import PositiveSeconds, Seconds
 from netsim.jobs.plan import check_fits
+from netsim.network import Topology
 
-__all__ = ["Experiment", "default_folder", "spec_hash"]
+__all__ = ["POLICIES", "Experiment", "default_folder", "spec_hash"]
+
+#: What a name or a table with a name chooses on a cluster, besides the allocator.
+POLICIES = ("scheduler", "placement", "execution")
+
+_RESOLVED = ("network", "cluster", "workload", *POLICIES, "allocator")
 
 
 class Experiment(Table):
-    """One simulation, or several allocators to compare; the keys of the experiment file.
+    """One simulation, or several policies to compare; the keys of the experiment file.
 
     Give tables as dictionaries, quantities as ``"10ms"`` or as numbers in base units.
 
@@ -52,8 +63,12 @@ class Experiment(Table):
         Of the placement of jobs, and of the workload unless that has one of its own.
     observe_interval, until, record, check
         As for `netsim.simulate`.
-    network : NetworkTable
+    network : NetworkTable, optional
+    cluster : ClusterTable, optional
+        Servers with GPUs, on the hosts of the network if there is one; one of both there must be.
     workload : WorkloadTable
+    scheduler, placement, execution : SchedulerTable, PlacementTable, ExecutionTable, optional
+        On a cluster; or their names.
     allocator : AllocatorTable
         Or its name.
     events : list of EventTable
@@ -80,29 +95,32 @@ class Experiment(Table):
     until: PositiveSeconds = None
     record: list[str] = Field(default_factory=lambda: ["jobs", "coflows"])
     check: bool = True
-    network: NetworkTable
+    cluster: ClusterTable | None = None
+    network: Annotated[NetworkTable | None, Field(validate_default=True)] = None
     workload: WorkloadTable
+    scheduler: SchedulerTable | None = None
+    placement: PlacementTable | None = None
+    execution: ExecutionTable | None = None
     allocator: AllocatorTable = AllocatorTable(name="maxmin")
     events: list[EventTable] = Field(default_factory=list)
     compare: CompareTable = CompareTable()
     sweep: SweepTable = SweepTable()
-    _seeds_workload: bool = PrivateAttr(default=False)
+    _seeded: tuple[str, ...] = PrivateAttr(default=())
 
     def __init__(self, /, **keys: Any) -> None:
         try:
             super().__init__(**keys)
         except ValidationError as error:
             raise SpecError(problems_of(error, type(self))) from None
-        workload = keys.get("workload")
-        self._seeds_workload = isinstance(workload, Mapping) and "seed" not in workload
+        self._seeded = _without_seed(keys)
 
     @model_validator(mode="before")
     @classmethod
     def _share_seed(cls, keys: dict[str, Any]) -> dict[str, Any]:
-        workload, seed = keys.get("workload"), keys.get("seed", 0)
-        if isinstance(workload, Mapping) and type(seed) is int and seed >= 0:
-            keys = keys | {"workload": {"seed": seed} | dict(workload)}
-        return keys
+        seed = keys.get("seed", 0)
+        if type(seed) is not int or seed < 0:
+            return keys
+        return keys | {name: {"seed": seed, **keys[name]} for name in _without_seed(keys)}
 
     @field_validator("name")
     @classmethod
@@ -120,48 +138,125 @@ class Experiment(Table):
                 raise UnknownNameError("record", name, RECORDS)
         return record
 
+    @field_validator("cluster")
+    @classmethod
+    def _check_cluster(cls, cluster: ClusterTable | None) -> ClusterTable | None:
+        if cluster is not None and cluster.is_whole:
+            cluster.on(None)
+        return cluster
+
+    @field_validator("network")
+    @classmethod
+    def _check_network(cls, network: NetworkTable | None, info: ValidationInfo
+                       ) -> NetworkTable | None:
+        if "cluster" not in info.data:
+            return network
+        cluster = info.data["cluster"]
+        if cluster is network is None:
+            raise InputError("is required, or a [cluster]")
+        if cluster is not None:
+            try:
+                cluster.on(_built(network))
+            except Problems as error:
+                raise InputError(str(error)) from error
+        return network
+
     @field_validator("workload")
     @classmethod
     def _check_fits(cls, workload: WorkloadTable, info: ValidationInfo) -> WorkloadTable:
-        for job in workload.built if "network" in info.data else ():
-            check_fits(job, info.data["network"].built)
+        if info.data.keys() >= {"network", "cluster"}:
+            network, cluster = _built(info.data["network"]), info.data["cluster"]
+            if cluster is not None:
+                check_jobs(workload.built, cluster.on(network))
+            elif network is not None:
+                for job in workload.built:
+                    check_fits(job, network)
         return workload
+
+    @field_validator("scheduler", "placement", "execution")
+    @classmethod
+    def _check_on_cluster(cls, table: Any, info: ValidationInfo) -> Any:
+        if table is not None and info.data.get("cluster", table) is None:
+            raise InputError("is for jobs on a cluster; there is no [cluster]")
+        return table
 
     @field_validator("events")
     @classmethod
     def _check_links(cls, events: list[EventTable], info: ValidationInfo) -> list[EventTable]:
+        network = _built(info.data.get("network"))
+        if network is None and info.data.get("cluster") is not None:
+            network = info.data["cluster"].on(None).network
+        if network is None:
+            return events
         problems = []
-        for index, event in enumerate(events if "network" in info.data else ()):
+        for index, event in enumerate(events):
             try:
-                info.data["network"].built.link(event.link)
+                network.link(event.link)
             except InputError as error:
                 problems.append((f"{index}.link", str(error)))
         if problems:
             raise Problems(problems)
         return events
 
+    @model_validator(mode="after")
+    def _check_whole(self) -> Self:
+        problems = []
+        if self.compare.allocators and self.compare.schedulers:
+            problems.append(("compare", "has allocators and schedulers; a sweep varies both"))
+        if self.compare.schedulers and self.cluster is None:
+            problems.append(("compare.schedulers", "is for jobs on a cluster; there is no "
+                                                   "[cluster]"))
+        try:
+            given: dict[str, Any] = {name: table.given for name, table in self._policies.items()}
+            policies_of(**given)
+        except InputError as error:
+            problems.append(("placement", str(error)))
+        if self.events and self.cluster is not None and not self._on_fabric:
+            problems.append(("events", 'change links, which jobs use where execution = "fabric"'))
+        if problems:
+            raise Problems(problems)
+        return self
+
     @property
-    def seeds_workload(self) -> bool:
-        """Whether the workload has no seed of its own, and so that of the experiment."""
-        return self._seeds_workload
+    def _policies(self) -> dict[str, PolicyTable]:
+        return {name: table for name in POLICIES if (table := getattr(self, name)) is not None}
+
+    @property
+    def _on_fabric(self) -> bool:
+        return self.execution is not None and self.execution.name == "fabric"
+
+    @property
+    def seeded(self) -> tuple[str, ...]:
+        """The tables that have no seed of their own, and so that of the experiment."""
+        return self._seeded
+
+    @property
+    def target(self) -> Topology | Cluster:
+        """What jobs run on: the network, or the cluster."""
+        network = _built(self.network)
+        if self.cluster is not None:
+            return self.cluster.on(network)
+        assert network is not None
+        return network
 
     @property
     def settings(self) -> dict[str, Any]:
         """The keyword arguments of `netsim.simulate`, but for the allocator."""
-        return {"observe_interval": self.observe_interval, "seed": self.seed,
+        policies = {name: table.given for name, table in self._policies.items()}
+        return policies | {"observe_interval": self.observe_interval, "seed": self.seed,
                 "until": self.until, "record": tuple(self.record), "check": self.check,
                 "events": [event.model_dump() for event in self.events]}
 
-    def single(self, allocator: AllocatorTable | None = None) -> Experiment:
-        """Return the same experiment with nothing to compare or vary, under one allocator.
+    def single(self, **policies: PolicyTable) -> Experiment:
+        """Return the same experiment with nothing to compare or vary.
 
         Parameters
         ----------
-        allocator : AllocatorTable, optional
-            The experiment's own if not given.
+        **policies
+            Under another allocator or scheduler than its own.
         """
         return self.model_copy(update={"compare": CompareTable(), "sweep": SweepTable(),
-                                       "allocator": allocator or self.allocator})
+                                       **policies})
 
     def resolved(self) -> dict[str, Any]:
         """Return the experiment with everything explicit, as plain tables and values.
@@ -169,18 +264,27 @@ class Experiment(Table):
         Ready-made descriptions are copied in and defaults filled in; files that are read are
         named by path and digest. ``Experiment(**resolved)`` gives the same results.
         """
-        plain = self.model_dump(exclude={"network", "workload", "allocator", "compare", "sweep"},
-                                exclude_none=True)
-        tables = {"network": self.network.resolved(), "workload": self.workload.resolved(),
-                  "allocator": self.allocator.resolved()}
-        if self.compare.allocators:
-            listed = [allocator.resolved() for allocator in self.compare.allocators]
-            tables["compare"] = {"allocators": listed}
+        plain = self.model_dump(exclude={*_RESOLVED, "compare", "sweep"}, exclude_none=True)
+        tables = {name: getattr(self, name).resolved() for name in _RESOLVED
+                  if getattr(self, name) is not None}
+        if compared := {name: [table.resolved() for table in getattr(self.compare, name)]
+                        for name in ("allocators", "schedulers") if getattr(self.compare, name)}:
+            tables["compare"] = compared
             if self.compare.baseline is not None:
                 tables["compare"]["baseline"] = self.compare.baseline
         if self.sweep != SweepTable():
             tables["sweep"] = self.sweep.model_dump()
         return plain | tables
+
+
+def _built(network: NetworkTable | None) -> Topology | None:
+    return None if network is None else network.built
+
+
+def _without_seed(keys: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the tables among some keys that take the experiment's seed."""
+    return tuple(name for name in ("cluster", "workload")
+                 if isinstance(keys.get(name), Mapping) and "seed" not in keys[name])
 
 
 def spec_hash(resolved: Mapping[str, Any], digits: int = 8) -> str:

@@ -22,17 +22,18 @@ from netsim.experiments.grid import (
 )
 from netsim.experiments.progress import show_runs
 from netsim.experiments.run_store import RunStore, Scratch
-from netsim.experiments.spec import Experiment, spec_hash
+from netsim.experiments.spec import POLICIES, Experiment, spec_hash
 from netsim.experiments.sweep_result import Sweep, save_failures
 from netsim.experiments.tables import SweepTable
 from netsim.experiments.workers import Failure, Outcome, Task, on_dask, one_by_one, pooled
 from netsim.model import JobSpec, Workload
 from netsim.network import Topology
+from netsim.plugins import labelled, named
 
 __all__ = ["default_sweep_folder", "prepare", "run_cells", "sweep", "sweep_experiment"]
 
 #: Those that may be a table with a name.
-_TABLES = ("allocator", "scheduler", "execution")
+_TABLES = ("allocator", *POLICIES)
 
 #: Keywords of `netsim.simulate` that are lists by nature: they are not varied.
 _LISTS = ("record", "events")
@@ -131,14 +132,10 @@ def _label(name: str, value: Any) -> Any:
         return label_of(value)
     if isinstance(value, Workload | Topology | Cluster):
         return value.name
-    if isinstance(value, Mapping) and "name" in value:
-        return _named(value)
+    if name in POLICIES and isinstance(value, str | Mapping):
+        policy, options = named(value, name)
+        return labelled({"name": policy} | options)
     return value if isinstance(value, str | int | float | bool) else str(value)
-
-
-def _named(table: Mapping[str, Any]) -> str:
-    options = ", ".join(f"{name}={value}" for name, value in table.items() if name != "name")
-    return f"{table['name']} ({options})" if options else str(table["name"])
 
 
 def sweep_experiment(experiment: Experiment | str | Path | Draft,

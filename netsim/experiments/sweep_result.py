@@ -14,7 +14,7 @@ import pandas as pd
 import tomli_w
 from numpy.typing import NDArray
 
-from netsim.analysis.intervals import means_of, of_whole_runs, ratios_of
+from netsim.analysis.intervals import means_of, of_whole_runs, policies_in, ratios_of
 from netsim.errors import InputError, UnknownNameError
 from netsim.experiments.run_store import RunStore, Scratch
 
@@ -134,7 +134,8 @@ class Sweep:
         Parameters
         ----------
         of : str, optional
-            What was varied and is to be compared; ``"allocator"`` if that was, else the first.
+            What was varied and is to be compared; the allocator or scheduler if that was, else
+            the first.
         baseline : optional
             A value of it; the first of the grid if not given.
         metric : str
@@ -172,7 +173,7 @@ class Sweep:
 
     @cached_property
     def compared(self) -> str:
-        """What is compared unless told: the allocator if it was varied, else what was first.
+        """What is compared unless told: the policy if one was varied, else what was first.
 
         Raises
         ------
@@ -181,7 +182,7 @@ class Sweep:
         """
         if not self.columns:
             raise InputError("nothing was varied but the seed: there is nothing to compare")
-        return "allocator" if "allocator" in self.columns else self.columns[0]
+        return next(iter(policies_in(self.columns)), self.columns[0])
 
     def _check(self) -> None:
         if not len(self.table):

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import os
-import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import fields, replace
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Annotated, Any, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from netsim import network as networks
-from netsim import traces
-from netsim.allocators import describe, make_allocator, parse_allocator
-from netsim.errors import InputError, UnknownNameError
+from netsim.allocators import describe, make_allocator
+from netsim.cluster.placement import PLACEMENTS, make_placement
+from netsim.cluster.registry import SCHEDULERS, make_execution, make_scheduler
+from netsim.errors import InputError
 from netsim.experiments.blame import Problems, build
 from netsim.experiments.values import LinkName, Rate, Seconds
-from netsim.fabric.policy import Allocator
-from netsim.model import Workload
-from netsim.network.files import ready_made_folder
-from netsim.traces.formats import Request, resolve
+from netsim.plugins import described, parse_named
 
-__all__ = ["AllocatorTable", "CompareTable", "EventTable", "NetworkTable", "SweepTable", "Table",
-           "WorkloadTable"]
+__all__ = ["AllocatorTable", "CompareTable", "EventTable", "ExecutionTable", "OpenTable",
+           "PlacementTable", "PolicyTable", "SchedulerTable", "SweepTable", "Table"]
 
 
 class Table(BaseModel):
@@ -41,7 +26,7 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class _OpenTable(BaseModel):
+class OpenTable(BaseModel):
     """A table with a few keys of its own, which hands the others on as options."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
@@ -52,139 +37,13 @@ class _OpenTable(BaseModel):
         return self.model_dump(exclude_none=True)
 
 
-class _SourceTable(_OpenTable):
-    """A table that says where to read something, or how to build it.
-
-    Attributes
-    ----------
-    name : str, optional
-        A ready-made one. Beside `file` or another way to say it just a label.
-    file : str, optional
-        What `netsim.read_network` or `netsim.read_workload` reads.
-    sha256 : str, optional
-        Refuse a `file` with another digest.
-    """
-
-    name: str | None = None
-    file: str | None = None
-    sha256: str | None = None
-
-
-class NetworkTable(_SourceTable):
-    """``[network]``: a ready-made network, a file, or a kind; and options.
-
-    Attributes
-    ----------
-    kind : str, optional
-        A name of `netsim.network.TOPOLOGIES`. All other keys are options of its builder.
-    """
-
-    kind: str | None = None
-    _built: networks.Topology = PrivateAttr()
-
-    @model_validator(mode="after")
-    def _build(self) -> NetworkTable:
-        needed = _required(networks.TOPOLOGIES.get(str(self.kind)))
-        self._built = build(_network, self.given, (*needed, "file", "kind", "name"))
-        return self
-
-    @property
-    def built(self) -> networks.Topology:
-        """The network."""
-        return self._built
-
-    def resolved(self) -> dict[str, Any]:
-        """Return the table with the options of a TOML description and all defaults in it."""
-        table = self.given
-        if self.file is not None and Path(self.file).suffix != ".toml":
-            return table | _pinned(self.file)
-        if self.kind is None:
-            path = Path(table.pop("file", ready_made_folder() / f"{self.name}.toml"))
-            description = tomllib.loads(path.read_text(encoding="utf-8"))
-            table.pop("sha256", None)
-            if "file" in description:  # a graph's, beside the description
-                description |= _pinned(path.parent / description["file"])
-            table = {"name": path.stem} | description | table
-        full = {"kind": table["kind"]} | _defaults(networks.TOPOLOGIES[table["kind"]]) | table
-        return {key: value for key, value in full.items()
-                if value is not None and key != "description"}
-
-
-def _network(*, kind: str | None = None, file: str | None = None, name: str | None = None,
-             sha256: str | None = None, **options: Any) -> networks.Topology:
-    if kind not in (None, "graph") and file is not None:
-        raise InputError("give either kind or file, not both")
-    _check_digest(file, sha256)
-    if kind is None and file is None:
-        return networks.read_network(_ready_made("network", name, networks.ready_made()),
-                                     **options)
-    label = {} if name is None else {"name": name}
-    if file is not None and kind is None:
-        return networks.read_network(Path(file), **label, **options)
-    if file is not None:
-        options["file"] = file
-    return networks.make_network(str(kind), **label, **options)
-
-
-class WorkloadTable(_SourceTable):
-    """``[workload]``: a ready-made workload, a file, or a format that generates; and options.
-
-    Attributes
-    ----------
-    format : str, optional
-        A name of `netsim.traces.FORMATS`. All other keys are options of `netsim.read_workload`.
-    seed : int
-        Of everything random in the workload; the experiment's where it is not given.
-    """
-
-    format: str | None = None
-    seed: int = 0
-    _request: Request = PrivateAttr()
-    _built: Workload = PrivateAttr()
-
-    @model_validator(mode="after")
-    def _build(self) -> WorkloadTable:
-        self._request, self._built = build(_workload, self.given, ("name", "file", "format"))
-        return self
-
-    @property
-    def built(self) -> Workload:
-        """The workload."""
-        return self._built
-
-    def resolved(self) -> dict[str, Any]:
-        """Return the table with the options of a workload file and all defaults in it."""
-        request = self._request
-        table = {"name": self._built.name, "format": request.format, "seed": request.seed}
-        table |= _format_defaults(request.format) | dict(request.options)
-        if request.path is not None:
-            table |= _pinned(request.path)
-        if request.path is not None and self.file is None:
-            # The data come with netsim: by name, not by a path of this machine.
-            table = table | {"name": self.name}
-            del table["file"], table["format"]
-        return table
-
-
-def _workload(*, name: str | None = None, file: str | None = None, format: str | None = None,
-              sha256: str | None = None, seed: int = 0, **options: Any
-              ) -> tuple[Request, Workload]:
-    source: str | Path | None = None if file is None else Path(file)
-    if file is None and format is None:
-        source = _ready_made("workload", name, traces.ready_made())
-    request = resolve(source, format, seed, options)
-    _check_digest(request.path, sha256)
-    workload = request.workload()
-    return request, workload if name is None else replace(workload, name=name)
-
-
-class AllocatorTable(_OpenTable):
-    """``allocator``: a name, or a table with a name and options.
+class PolicyTable(OpenTable):
+    """A policy: a name, or a table with a name and options.
 
     Attributes
     ----------
     name : str
-        As for `netsim.make_allocator`. All other keys are the allocator's options.
+        All other keys are options.
     """
 
     name: str
@@ -193,26 +52,61 @@ class AllocatorTable(_OpenTable):
     @classmethod
     def _read(cls, value: object) -> object:
         if isinstance(value, str):
-            return parse_allocator(value)
+            return parse_named(value)
         if not isinstance(value, Mapping):
             raise InputError(f"must be a name, or a table with a name and options, not {value!r}")
         return value
 
     @model_validator(mode="after")
-    def _build(self) -> AllocatorTable:
-        build(_allocator, self.given, ("name",))
+    def _build(self) -> Self:
+        build(lambda **table: self._full(table), self.given, ("name",))
         return self
 
     def resolved(self) -> dict[str, Any]:
         """Return the table with all options in it."""
-        described = describe(make_allocator(self.given))
-        defaults = {key: value for key, value in described.items()
+        defaults = {key: value for key, value in self._full(self.given).items()
                     if isinstance(value, str | int | float | list | tuple | dict)}
         return defaults | self.given
 
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        """Return a policy's name and all its options; raises `InputError` as its maker does."""
+        raise NotImplementedError
 
-def _allocator(**table: Any) -> Allocator:
-    return make_allocator(table)
+
+class AllocatorTable(PolicyTable):
+    """``allocator``: what `netsim.make_allocator` takes."""
+
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        return describe(make_allocator(table))
+
+
+class SchedulerTable(PolicyTable):
+    """``scheduler``: what `netsim.cluster.registry.make_scheduler` takes."""
+
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        return described(make_scheduler(table), SCHEDULERS)
+
+
+class PlacementTable(PolicyTable):
+    """``placement``: what `netsim.cluster.placement.make_placement` takes."""
+
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        # A random one takes the experiment's seed, unless it has one of its own.
+        full = described(make_placement(table), PLACEMENTS)
+        return {key: value for key, value in full.items() if key != "seed"}
+
+
+class ExecutionTable(PolicyTable):
+    """``execution``: what `netsim.cluster.registry.make_execution` takes."""
+
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        name, model = make_execution(table)
+        return {"name": name} | asdict(model)
 
 
 class EventTable(Table):
@@ -239,11 +133,14 @@ class CompareTable(Table):
     Attributes
     ----------
     allocators : list of AllocatorTable
+    schedulers : list of SchedulerTable
+        Instead of allocators, on a cluster.
     baseline : str, optional
         The label of the one that the others are held against; the first if not given.
     """
 
     allocators: list[AllocatorTable] = []
+    schedulers: list[SchedulerTable] = []
     baseline: str | None = None
 
 
@@ -282,46 +179,3 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
-
-
-def _ready_made(kind: str, name: str | None, known: Collection[str]) -> str:
-    if name is None:
-        raise InputError(f"give the name of a ready-made {kind}, a file, or a "
-                         f"{'kind' if kind == 'network' else 'format'}")
-    if name not in known:
-        raise UnknownNameError(kind, name, known)
-    return name
-
-
-def _required(make: Callable[..., Any] | None) -> list[str]:
-    parameters = inspect.signature(make).parameters if make is not None else {}
-    return [name for name, each in parameters.items() if each.default is each.empty]
-
-
-def _defaults(make: Callable[..., Any]) -> dict[str, Any]:
-    parameters = inspect.signature(make).parameters
-    return {name: each.default for name, each in parameters.items()
-            if each.default is not each.empty}
-
-
-def _format_defaults(name: str) -> dict[str, Any]:
-    form = traces.FORMATS[name]
-    defaults = {each.name: each.default for each in fields(traces.Construction)}
-    defaults |= _defaults(form.read)
-    return {key: defaults[key] for key in form.options if defaults.get(key) is not None}
-
-
-def _pinned(path: str | Path) -> dict[str, str]:
-    """Return the keys that name a file and what was in it."""
-    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return {"file": os.path.abspath(path), "sha256": digest}
-
-
-def _check_digest(path: str | Path | None, sha256: str | None) -> None:
-    if sha256 is None:
-        return
-    if path is None:
-        raise InputError("sha256 is that of a file, and none is read")
-    if os.path.isfile(path) and _pinned(path)["sha256"] != sha256:
-        raise InputError(f"{path} has changed: its sha256 is {_pinned(path)['sha256']}, "
-                         f"not {sha256}")

@@ -16,6 +16,7 @@ from netsim.traces.instances import read_instances
 from netsim.traces.library import load_workload_file, locate
 from netsim.traces.poisson import poisson_resample
 from netsim.traces.problems import Problem, TraceProblemsError, whole_option
+from netsim.traces.ring_jobs import ring_jobs
 from netsim.traces.synthetic import synthetic
 from netsim.traces.tiresias import Construction, read_tiresias
 
@@ -65,6 +66,8 @@ FORMATS: Mapping[str, Format] = {
                                read_coflow_benchmark, facts=coflow_benchmark_facts),
     "tiresias": Format("the 60-job Tiresias trace of the Parrot paper (CSV)", read_tiresias),
     "synthetic": Format("a random trace like the Tiresias one", synthetic, needs_file=False),
+    "ring-jobs": Format("random ring-all-reduce jobs, as in the evaluation of SJF-BCO", ring_jobs,
+                        needs_file=False),
 }
 
 

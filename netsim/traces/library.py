@@ -16,7 +16,7 @@ from netsim.traces.problems import Problem, TraceProblemsError
 __all__ = ["load_workload_file", "locate", "ready_made"]
 
 _SUFFIXES = (".toml", ".json")
-_EXPERIMENT = ("network", "allocator")
+_EXPERIMENT = ("network", "cluster", "allocator")
 
 
 def _folder() -> Path:

@@ -13,13 +13,23 @@ import pytest
 
 import netsim
 from netsim.allocators import ALLOCATORS, PRESETS, allocator_options, make_allocator
+from netsim.cluster import Contention
+from netsim.cluster.placement import PLACEMENTS
+from netsim.cluster.registry import SCHEDULERS
 from netsim.errors import OutputError, SpecError, UnknownNameError
+from netsim.experiments import sources as sources_module
 from netsim.experiments import tables as tables_module
 from netsim.experiments.catalogue import CATALOGUES, catalogue
-from netsim.experiments.files import ready_made_experiments, template, write_template
+from netsim.experiments.files import (
+    Draft,
+    ready_made_experiments,
+    template,
+    write_template,
+)
 from netsim.experiments.spec import Experiment
 from netsim.jobs.patterns import PATTERNS
 from netsim.network import TOPOLOGIES
+from netsim.plugins import find
 from netsim.traces import FORMATS, Construction, ready_made
 
 FIG2 = '[network]\nname = "parrot-fig2"\n[workload]\nname = "parrot-fig2"\n'
@@ -202,7 +212,7 @@ def test_catalogues_have_a_line_on_everything() -> None:
     assert catalogue("allocators")["coflowsim-ncf"].startswith("preset: ncf, key = original, ")
     assert {"big-switch", "parrot-fig2"} <= set(catalogue("topologies"))
     assert catalogue("workloads")["demo"].startswith("experiment: Parrot")
-    with pytest.raises(UnknownNameError, match="'networks'; choose from: allocators, formats"):
+    with pytest.raises(UnknownNameError, match="'networks'; choose from: allocators, execut"):
         catalogue("networks")
 
 
@@ -211,12 +221,16 @@ def test_catalogues_have_a_line_on_everything() -> None:
 
 def _options() -> set[str]:
     """Return every key and option that an experiment can have, from the code itself."""
-    names = {name for kind in vars(tables_module).values()
+    names = {name for module in (tables_module, sources_module) for kind in vars(module).values()
              if isinstance(kind, type) and issubclass(kind, tables_module.BaseModel)
              for name in kind.model_fields}
     names |= set(Experiment.model_fields)
     for allocator in ALLOCATORS:
         names |= set(allocator_options(allocator))
+    for registry in (SCHEDULERS, PLACEMENTS):
+        for name in registry:
+            names |= set(inspect.signature(find("policy", name, registry)).parameters)
+    names |= {field.name for field in fields(Contention)}
     for pattern in PATTERNS.values():
         names |= {field.name for field in fields(pattern)}
     for form in FORMATS.values():
@@ -255,8 +269,8 @@ def _commented_policies() -> list[dict[str, Any]]:
     return found
 
 
-def test_the_template_has_every_option() -> None:
-    text = template()
+def test_the_templates_have_every_option() -> None:
+    text = template() + template("cluster")
     shown = set(re.findall(r"\b([a-z_0-9]+) = ", text))
     tables = {part for heading in re.findall(r"^#?\[+([a-z.]+)\]+", text, re.MULTILINE)
               for part in heading.split(".")}
@@ -299,6 +313,52 @@ def test_what_the_template_shows_is_the_default_unless_it_says_example() -> None
             assert repr(tomllib.loads(setting[0][1:])[setting[1]]) in defaults[setting[1]], line
             checked.append(setting[1])
     assert {"capacity", "jobs", "length", "ranks_per_gpu", "decisions"} <= set(checked)
+
+
+def test_the_template_of_a_cluster_runs_as_it_is(tmp_path) -> None:
+    experiment = netsim.load_experiment(write_template(tmp_path / "e.toml", "cluster"))
+    assert len(netsim.run(experiment).jobs) == 160
+    compared = {table.name for table in experiment.compare.schedulers}
+    assert compared == set(SCHEDULERS)
+
+
+def test_what_the_template_of_a_cluster_comments_out_is_accepted_and_the_default() -> None:
+    """Every line that is off can be switched on, but for those that exclude another."""
+    lines = template("cluster").splitlines()
+    defaults: dict[str, set[str]] = {"u": {"1.0"}}
+    makers = [find("scheduler", name, SCHEDULERS) for name in SCHEDULERS]
+    for make in (Contention, FORMATS["ring-jobs"].read, netsim.simulate, *makers):
+        for name, parameter in inspect.signature(make).parameters.items():
+            defaults.setdefault(name, set()).add(repr(parameter.default))
+    off = {}
+    table = ""
+    for line in lines:
+        if heading := re.match(r"\[+([a-z.]+)\]+$", line.partition(" ")[0]):
+            table = heading[1]
+        elif setting := re.match(r"#([a-z_0-9]+) = [^#]*#? ?(.*)", line):
+            value = tomllib.loads(setting[0][1:])[setting[1]]
+            key = setting[1] if setting[1] in Experiment.model_fields else f"{table}.{setting[1]}"
+            off[key] = value
+            if setting[1] in defaults and not setting[2].startswith("example"):
+                shown = tuple(value) if isinstance(value, list) else value
+                assert repr(shown) in defaults[setting[1]], line
+    assert {"cluster.draw_gpus", "scheduler.kappa", "execution.alpha", "placement"} <= set(off)
+    base = tomllib.loads("\n".join(lines))
+    example = {"kind": "leaf-spine", **{key: off.pop(f"cluster.{key}") for key in (
+        "kind", "leaves", "spines", "hosts_per_leaf", "oversubscription")}}
+    Draft(base | {"network": example}).build()
+    for key, value in off.items():
+        draft = Draft({name: dict(part) if isinstance(part, dict) else part
+                       for name, part in base.items()})
+        if key == "cluster.draw_gpus":
+            del draft.keys["cluster"]["gpus"]
+        if key.startswith("workload.poisson"):
+            draft.put("workload.poisson_jobs", 10, "")
+            draft.put("workload.poisson_mean", "1s", "")
+        if key in ("placement", "scheduler.order"):
+            draft.put("scheduler", "ff" if key == "scheduler.order" else "fifo", "")
+        draft.put(key, value, f"{key}={value}")
+        draft.build()
 
 
 def test_a_template_is_not_written_over_a_file(tmp_path) -> None:

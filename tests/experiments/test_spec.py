@@ -56,7 +56,8 @@ def test_quantities_are_in_base_units(tables) -> None:
     ({"until": float("inf")}, "until: time must be finite, not inf"),
     ({"record": ["jobs", "flow"]}, "record: unknown record 'flow' (did you mean 'flows'?)"),
     ({"check": 1}, "check: must be a valid boolean, not 1"),
-    ({"network": None}, "network: must be a table, not None"),
+    ({"network": None}, "network: is required, or a [cluster]"),
+    ({"network": 3}, "network: must be a table, not 3"),
     ({"network": {}}, "network: give the name of a ready-made network, a file, or a kind"),
     ({"network": {"name": "parrot-fig"}},
      "network.name: unknown network 'parrot-fig' (did you mean 'parrot-fig2'?); choose from: big"),
@@ -256,7 +257,7 @@ def test_the_default_folder_has_name_and_hash(tables) -> None:
 
 def test_single_leaves_nothing_to_compare(tables) -> None:
     experiment = Experiment(**tables, compare={"allocators": ["lccf"]})
-    single = experiment.single(experiment.compare.allocators[0])
+    single = experiment.single(allocator=experiment.compare.allocators[0])
     assert "compare" not in single.resolved()
     assert single.resolved()["allocator"]["name"] == "lccf"
     assert experiment.single().resolved()["allocator"]["name"] == "maxmin"

@@ -1,0 +1,93 @@
+"""Ring-all-reduce jobs drawn at random: the workload of SJF-BCO's evaluation, its Section 7."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.model import JobSpec, Workload
+from netsim.streams import stream
+from netsim.traces.problems import whole_option
+from netsim.units import Quantity, parse_bytes, parse_seconds
+
+__all__ = ["SECTION_7", "ring_jobs"]
+
+#: GPUs -> jobs of so many.
+SECTION_7: Mapping[str, int] = {"1": 80, "2": 14, "4": 26, "8": 30, "16": 8, "32": 2}
+
+
+def ring_jobs(*, mix: Mapping[str, int] = SECTION_7, iterations: Sequence[int] = (1000, 6000),
+              compute: Sequence[Quantity] = ("10ms", "42.5ms"), length: Quantity = "625MB",
+              estimate: Quantity = "50ms", seed: int = 0) -> Workload:
+    """Draw jobs that are all there at time 0, in random order.
+
+    The defaults are those of the evaluation of SJF-BCO: 160 jobs, whose gradients take a second
+    to be exchanged by two GPUs at 10 Gbps.
+
+    Parameters
+    ----------
+    mix : mapping of int to int
+        How many jobs there are of so many GPUs.
+    iterations : (int, int)
+        Each job's is drawn from the first to the last.
+    compute : (quantity, quantity)
+        Likewise its computation per iteration.
+    length : quantity
+        The gradients, m.
+    estimate : quantity
+        What schedulers expect an iteration to take.
+    seed : int
+        Each job draws from a stream of its own, but for the order.
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed.
+
+    Examples
+    --------
+    >>> len(ring_jobs(mix={"1": 3, "8": 2}))
+    5
+    """
+    counts = [(_whole(gpus, "mix: GPUs"), whole_option(count, f"mix: jobs of {gpus} GPUs", 0))
+              for gpus, count in _table(mix).items()]
+    least, most = _pair(iterations, "iterations", lambda value: whole_option(
+        value, "iterations", 1))
+    short, long = _pair(compute, "compute", lambda value: parse_seconds(value, "compute"))
+    nbytes = parse_bytes(length, "length")
+    seconds = parse_seconds(estimate, "estimate", strict=True)
+    ranks = np.repeat([gpus for gpus, _ in counts], [count for _, count in counts])
+    if not len(ranks):
+        raise InputError("mix: there are no jobs")
+    stream(seed, "order of jobs").shuffle(ranks)
+    jobs = []
+    for k, gpus in enumerate(ranks.tolist()):
+        rng = stream(seed, "ring job", k)
+        count = int(rng.integers(least, most, endpoint=True))
+        jobs.append(JobSpec(k, iterations=count, pattern="ring-all-reduce", ranks=gpus,
+                            nbytes=nbytes, compute_s=float(rng.uniform(short, long)),
+                            estimate_s=seconds * count))
+    return Workload(jobs, "ring-jobs", seed=seed)
+
+
+def _table(mix: object) -> Mapping[Any, Any]:
+    if not isinstance(mix, Mapping):
+        raise InputError(f"mix must be a table of GPUs to jobs, not {mix!r}")
+    return mix
+
+
+def _whole(value: Any, name: str) -> int:
+    """Return a key of a table, which files have as text."""
+    return whole_option(int(value) if str(value).isdecimal() else value, name, 1)
+
+
+def _pair(values: Any, name: str, parse: Callable[[Any], Any]) -> tuple[Any, Any]:
+    if isinstance(values, str) or not isinstance(values, Sequence) or len(values) != 2:
+        raise InputError(f"{name} must be the least and the most, not {values!r}")
+    least, most = map(parse, values)
+    if least > most:
+        raise InputError(f"{name}: the least, {values[0]}, is more than the most, {values[1]}")
+    return least, most

@@ -1,0 +1,159 @@
+"""Experiment files of jobs on clusters: what they say, refuse, compare and sweep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import netsim
+from netsim.cluster import draw_gpus
+from netsim.errors import InputError, SpecError
+from netsim.experiments.compare import compare_experiment
+from netsim.experiments.spec import Experiment
+
+JOBS = {"format": "ring-jobs", "mix": {"1": 4, "2": 4, "4": 2}, "iterations": [20, 60],
+        "length": "25MB"}
+CLUSTER = {"servers": 3, "gpus": 2}
+CONTINUOUS = {"name": "rar-contention", "time": "continuous"}
+
+
+def of(**keys):
+    return Experiment(**{"cluster": CLUSTER, "workload": JOBS, "execution": CONTINUOUS,
+                         "record": ["jobs"]} | keys)
+
+
+def problems(**keys):
+    with pytest.raises(SpecError) as caught:
+        of(**keys)
+    return caught.value.problems
+
+
+def test_a_file_gives_what_simulate_gives():
+    experiment = of(scheduler="ls:order=by_size", seed=3)
+    by_file = netsim.run(experiment)
+    by_call = netsim.simulate(
+        netsim.Cluster(servers=3, gpus=2),
+        netsim.read_workload(seed=3, **JOBS), scheduler={"name": "ls", "order": "by_size"},
+        execution=CONTINUOUS, seed=3)
+    assert by_file.jobs.equals(by_call.jobs)
+    assert by_file.gpus.equals(by_call.gpus)
+    again = Experiment(**by_file.spec)
+    assert again.resolved() == by_file.spec == experiment.resolved()
+    assert netsim.run(again).jobs.equals(by_file.jobs)
+    assert by_file.spec["scheduler"] == {"name": "ls", "order": "by_size", "search": "improve",
+                                         "availability": "idle", "u": 1.0}
+
+
+def test_servers_are_the_hosts_of_a_network():
+    leaf_spine = {"kind": "leaf-spine", "leaves": 2, "spines": 1, "hosts_per_leaf": 2,
+                  "capacity": "10Gbps", "oversubscription": 2}
+    found = of(cluster={"gpus": 2}, network=leaf_spine, execution="fabric", allocator="aalo")
+    assert found.target.network.hosts == found.target.servers == 4
+    assert netsim.run(found).run["allocator"]["name"] == "aalo"
+
+
+def test_gpus_are_drawn_by_the_seed_and_the_first_servers_stay():
+    """Of many servers each number comes about equally often: 200 of 1,000 within 5 deviations."""
+    many = draw_gpus(1000, [1, 2, 4, 8, 16], seed=7)
+    assert draw_gpus(30, [1, 2, 4, 8, 16], seed=7) == many[:30]
+    assert draw_gpus(30, [1, 2, 4, 8, 16], seed=8) != many[:30]
+    counts = np.unique(many, return_counts=True)[1]
+    assert len(counts) == 5
+    assert abs(counts - 200).max() < 5 * np.sqrt(1000 * 0.2 * 0.8)
+    drawn = {"servers": 5, "draw_gpus": [4, 8]}
+    assert of(cluster=drawn, seed=2).target.gpus.tolist() == draw_gpus(5, [4, 8], 2)
+    own = of(cluster=drawn | {"seed": 9}, seed=2)
+    assert own.target.gpus.tolist() == draw_gpus(5, [4, 8], 9)
+    with pytest.raises(InputError, match="draw_gpus: there are no numbers"):
+        draw_gpus(3, [])
+
+
+@pytest.mark.parametrize(("keys", "problem"), [
+    ({"cluster": {"servers": 0}}, "cluster.servers: servers must be a whole number of at least 1"),
+    ({"cluster": {"gpus": [2, 0]}}, "cluster.gpus: gpus: those of server 1"),
+    ({"cluster": {"servers": 2, "gpus": [1, 2, 3]}}, "cluster.servers: a cluster has one number"),
+    ({"cluster": {"servers": 2, "nic": "10Gbs"}}, "cluster.nic: nic '10Gbs' has the unkn"),
+    ({"cluster": {"server": 2}}, "cluster.server: unknown key 'server' (did you mean 'servers'?)"),
+    ({"cluster": {"servers": 2, "gpus": 3, "draw_gpus": [4]}}, "cluster.draw_gpus: give either"),
+    ({"cluster": {"gpus": 2}}, "network: a cluster needs servers, a list of gpus, or a topology"),
+    ({"cluster": {"servers": 5}, "network": {"kind": "ring", "hosts": 4}},
+     "network: a cluster has one number of servers, not 5 (servers), 4 (the hosts"),
+    ({"cluster": {"servers": 1, "gpus": 2}}, "workload: job"),
+    ({"workload": {"name": "parrot-fig2"}}, "workload: job 0 is no ring"),
+    ({"scheduler": "sjfbco"}, "scheduler.name: unknown scheduler 'sjfbco' (did you mean 'sjf-bco'"),
+    ({"scheduler": "sjf-bco:lam=0"}, "scheduler.lam: lam must be a number of at least 1, not 0"),
+    ({"placement": "nearest"}, "placement.name: unknown placement 'nearest'"),
+    ({"scheduler": "ff", "placement": "random"}, "placement: scheduler 'ff' chooses GPUs itself"),
+    ({"execution": "fabric:alpha=-1"}, "execution.alpha: alpha must be a number of at least 0"),
+    ({"events": [{"at": 1, "link": 0, "capacity": 0}]}, "events: change links, which jobs use"),
+    ({"events": [{"at": 1, "link": 9, "capacity": 0}], "execution": "fabric"},
+     "events.0.link: "),
+    ({"compare": {"schedulers": ["ff"], "allocators": ["maxmin"]}}, "compare: has allocators and"),
+])
+def test_what_is_wrong_is_said_with_its_key(keys, problem):
+    found = problems(**keys)
+    assert len(found) == 1
+    assert found[0].startswith(problem)
+
+
+def test_policies_of_clusters_need_one():
+    base = {"network": {"name": "parrot-fig2"}, "workload": {"name": "parrot-fig2"}}
+    for name in ("scheduler", "placement", "execution"):
+        with pytest.raises(SpecError, match=f"{name}: is for jobs on a cluster; there is no"):
+            Experiment(**base, **{name: "fifo" if name == "scheduler" else "random"
+                                  if name == "placement" else "fabric"})
+    with pytest.raises(SpecError, match=r"compare\.schedulers: is for jobs on a cluster"):
+        Experiment(**base, compare={"schedulers": ["ff"]})
+
+
+def test_comparisons_of_schedulers(tmp_path):
+    experiment = of(compare={"schedulers": ["fifo", "ls:order=by_size"], "baseline": "fifo"})
+    compared = compare_experiment(experiment)
+    assert list(compared.results) == ["fifo", "ls (order=by_size)"]
+    assert compared.what == "scheduler"
+    assert compared.results["ls (order=by_size)"].spec["scheduler"]["order"] == "by_size"
+    compared.save(tmp_path / "c")
+    again = netsim.load_comparison(tmp_path / "c")
+    assert again.what == "scheduler"
+    assert again.table.drop(columns="wall_s").equals(compared.table.drop(columns="wall_s"))
+    by_call = netsim.compare(experiment.target, experiment.workload.built, schedulers=[
+        "fifo", {"name": "ls", "order": "by_size"}], baseline="ls:order=by_size",
+        execution=CONTINUOUS)
+    assert by_call.baseline == "ls (order=by_size)"
+    assert by_call.table["jct_total_s"].equals(compared.table["jct_total_s"])
+    with pytest.raises(InputError, match="two schedulers to compare are the same: 'ff'"):
+        netsim.compare(experiment.target, experiment.workload.built, schedulers=["ff", "ff"])
+    with pytest.raises(InputError, match="give either allocators or schedulers to compare"):
+        netsim.compare(experiment.target, experiment.workload.built)
+
+
+def test_allocators_are_compared_on_a_cluster_too():
+    compared = compare_experiment(of(
+        execution="fabric", compare={"allocators": ["maxmin", "sebf"]}))
+    assert compared.what == "allocator"
+    assert list(compared.results) == ["maxmin", "sebf"]
+
+
+def test_sweeps_draw_clusters_and_jobs_by_the_seed():
+    drawn = {"servers": 3, "draw_gpus": [2, 3, 4]}
+    found = netsim.sweep_experiment(of(cluster=drawn), {
+        "cluster.servers": [3, 4], "scheduler": ["fifo", "ls:order=by_size"]}, seeds=2)
+    assert found.columns == ("cluster.servers", "scheduler")
+    assert found.table["scheduler"].tolist() == (["fifo"] * 2 + ["ls (order=by_size)"] * 2) * 2
+    for row, result in found.results():
+        alone = netsim.run(of(cluster=drawn | {"servers": row["cluster.servers"]},
+                              seed=row["seed"], scheduler=result.run["scheduler"]))
+        assert alone.jobs.equals(result.jobs)
+    assert found.compared == "scheduler"
+    with pytest.raises(SpecError, match=r"'cluster.seed' cannot be varied: give seeds"):
+        netsim.sweep_experiment(of(), {"cluster.seed": [1, 2]})
+
+
+def test_what_a_plan_promised_is_in_the_summary():
+    """Estimates of 50 ms per iteration; iterations take from 10 to 100 ms or so."""
+    result = netsim.run(of(scheduler="sjf-bco"))
+    summary = result.summary()
+    assert summary["plan_makespan_s"] == pytest.approx(summary["makespan_s"])
+    assert summary["estimates_low"] <= 1 <= summary["estimates_high"]
+    low, high = summary["estimates_low"], summary["estimates_high"]
+    assert summary["theorem_5"] >= 4 * high / low
