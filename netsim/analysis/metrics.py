@@ -82,8 +82,9 @@ def summarise(result: Result) -> dict[str, Any]:
     ``lower_bound_total_s`` sums the bounds of the jobs completed. ``stopped_at_s`` is None if
     all jobs were. What the allocator has counted comes last.
 
-    On a cluster, besides: ``queue_mean_s`` and percentiles, from arrival to start;
-    ``gpu_utilisation``, the share of the GPUs' time from the first arrival to the last completion,
+    On a cluster, besides: ``makespan_bound_s``, which no schedule goes below, since the longest job
+    takes that long, or all GPUs would be busy all the time; ``queue_mean_s`` and percentiles, from
+    arrival to start; ``gpu_utilisation``, the share of the GPUs' time from the first arrival to the last completion,
     or to when the run was stopped, in which a job had them; ``idle_while_waiting``, the share in
     which none had though a job waited, which is what fragmentation and queueing in order cost.
     """
@@ -98,6 +99,7 @@ def summarise(result: Result) -> dict[str, Any]:
     makespan = done["finish_s"].max() - jobs["arrival_s"].min() if len(done) else float("nan")
     found["makespan_s"] = float(makespan)
     if result.gpus is not None:
+        found["makespan_bound_s"] = _least_makespan(jobs, int(result.run["gpus"]))
         end = result.run["stopped_at_s"]
         found |= _of_gpus(jobs, result.gpus, int(result.run["gpus"]),
                           float(jobs["finish_s"].max() if end is None else end))
@@ -105,6 +107,13 @@ def summarise(result: Result) -> dict[str, Any]:
     found["bytes"] = float(jobs["bytes"].sum())
     found |= {key: result.run[key] for key in OF_RUN}
     return found | result.run.get("counts", {})
+
+
+def _least_makespan(jobs: pd.DataFrame, total: int) -> float:
+    """Return a bound on the makespan of all jobs: the last to end at best, or all work shared."""
+    first = jobs["arrival_s"].min()
+    alone = (jobs["arrival_s"] + jobs["lower_bound_s"]).max() - first
+    return float(max(alone, (jobs["lower_bound_s"] * jobs["ranks"]).sum() / total))
 
 
 def _of_gpus(jobs: pd.DataFrame, gpus: pd.DataFrame, total: int, end: float

@@ -65,6 +65,7 @@ class Draft:
 
     def __init__(self, keys: dict[str, Any], path: Path | None = None) -> None:
         self.keys, self.path = keys, path
+        _expand_policies(keys)
         self._settings: list[str] = []
 
     @classmethod
@@ -76,7 +77,6 @@ class Draft:
             if isinstance(keys.get(table), dict) and isinstance(keys[table].get("file"), str):
                 keys[table]["file"] = os.path.abspath(path.parent / keys[table]["file"])
         keys.setdefault("name", re.sub(r"[^\w.+-]+", "-", path.stem).strip("-") or "experiment")
-        _expand_policies(keys)
         return cls(keys, path)
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from netsim.analysis.intervals import of_whole_runs
 from netsim.errors import InputError
 
 __all__ = ["DOES_NOT_HOLD", "HOLDS", "HOLDS_PARTLY", "NOT_MEASURED", "Claim", "Runs",
-           "table_of_claims"]
+           "above_one", "below_one", "near", "positive", "table_of_claims", "words"]
 
 HOLDS, HOLDS_PARTLY, DOES_NOT_HOLD = "holds", "holds partly", "does not hold"
 NOT_MEASURED = "not measured"
@@ -125,3 +126,31 @@ def table_of_claims(claims: Iterable[Claim], table: pd.DataFrame) -> pd.DataFram
     """
     runs = Runs(table)
     return pd.DataFrame([claim.row(runs) for claim in claims])
+
+
+# --- what many claims say ------------------------------------------------------------------
+
+
+def near(value: float, within: float) -> Callable[[float], bool]:
+    """Return whether a figure is near to a value."""
+    return lambda measured: abs(measured - value) <= within
+
+
+def positive(measured: float) -> bool:
+    """Return whether a figure is more than 0."""
+    return measured > 0
+
+
+def above_one(measured: float) -> bool:
+    """Return whether a figure is more than 1."""
+    return measured > 1
+
+
+def below_one(measured: float) -> bool:
+    """Return whether a figure is less than 1."""
+    return measured < 1
+
+
+def words(quantity: str) -> str:
+    """Return a quantity with a space before its unit."""
+    return re.sub(r"(?<=\d)(?=[A-Za-z])", " ", quantity)

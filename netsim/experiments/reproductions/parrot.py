@@ -6,13 +6,20 @@ that comes closest has 10 iterations per job, arrivals 20 times as dense and flo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from netsim.experiments.reproductions.claims import Claim, Runs
-from netsim.experiments.reproductions.reproduction import Reproduction
+from netsim.experiments.reproductions.claims import (
+    Claim,
+    Runs,
+    above_one,
+    below_one,
+    near,
+    positive,
+    words,
+)
+from netsim.experiments.reproductions.reproduction import Reproduction, panels
 from netsim.experiments.sweep_result import Sweep
 
 if TYPE_CHECKING:
@@ -55,27 +62,6 @@ def _grows(key: str, low: Any, high: Any, scheme: str, **where: Any) -> Callable
                                    {"allocator": scheme, key: low, **where})
 
 
-def _words(quantity: str) -> str:
-    """Return a quantity with a space before its unit."""
-    return re.sub(r"(?<=\d)(?=[A-Za-z])", " ", quantity)
-
-
-def _near(value: float, within: float) -> Callable[[float], bool]:
-    return lambda measured: abs(measured - value) <= within
-
-
-def _positive(measured: float) -> bool:
-    return measured > 0
-
-
-def _above_one(measured: float) -> bool:
-    return measured > 1
-
-
-def _below_one(measured: float) -> bool:
-    return measured < 1
-
-
 # --- Fig. 5: total JCT of all schemes ------------------------------------------------------
 
 
@@ -85,20 +71,20 @@ def _fig5_claims() -> Iterator[Claim]:
                 lambda measured: measured <= 2.75)
     for speed in _SPEEDS:
         for scheme, other in (("parrot", "aalo-lbsf"), ("aalo-lbsf", "lccf")):
-            yield Claim(f"{_NAMES[scheme]} is below {_NAMES[other]}, {_words(speed)}", "> 0",
-                        _less(scheme, other, capacity=speed), _positive, percent=True)
+            yield Claim(f"{_NAMES[scheme]} is below {_NAMES[other]}, {words(speed)}", "> 0",
+                        _less(scheme, other, capacity=speed), positive, percent=True)
     for other, paper in (("aalo-lbsf", 0.584), ("lccf", 0.913)):
         for conservation in ("", "capped", "shared_uniform"):
             yield Claim(f"Parrot is below {_NAMES[other]} ({conservation or 'greedy'}) by as much "
                         "as the paper says, within 5 points, 10 Gbps", f"{paper:.1%}",
                         _less("parrot", other, conservation=conservation, capacity="10Gbps"),
-                        _near(paper, 0.05), percent=True)
+                        near(paper, 0.05), percent=True)
     for other in ("aalo-lbsf", "lccf"):
         yield Claim(f"The gain on {_NAMES[other]} at 10 Gbps exceeds that at 40 Gbps", "> 0",
-                    partial(_gain_lost, other), _positive, percent=True)
+                    partial(_gain_lost, other), positive, percent=True)
     for scheme in _SCHEMES:
         yield Claim(f"{_NAMES[scheme]} without work conservation over with it, 10 Gbps", "> 1",
-                    partial(_without, scheme), _above_one)
+                    partial(_without, scheme), above_one)
 
 
 def _gain_lost(other: str, runs: Runs) -> Any:
@@ -125,8 +111,8 @@ def _fig6_claims() -> Iterator[Claim]:
         for other in ("aalo-lbsf", "lccf"):
             for metric, name in (("jct_p50_s", "median"), ("jct_p95_s", "95th percentile")):
                 yield Claim(f"Parrot's {name} of JCTs over {_NAMES[other]}'s is below 1, "
-                            f"{_words(speed)}", "-", partial(_of_others, metric, other, speed),
-                            _below_one)
+                            f"{words(speed)}", "-", partial(_of_others, metric, other, speed),
+                            below_one)
 
 
 def _of_others(metric: str, other: str, speed: str, runs: Runs) -> Any:
@@ -146,52 +132,52 @@ def _draw_distributions(sweep: Sweep) -> Axes:
 
 def _fig7_claims() -> Iterator[Claim]:
     for speed in _SPEEDS:
-        yield Claim(f"Parrot at an interval of 100 ms over 1 ms, {_words(speed)}", "> 1",
+        yield Claim(f"Parrot at an interval of 100 ms over 1 ms, {words(speed)}", "> 1",
                     _grows("observe_interval", "1ms", "100ms", "parrot", capacity=speed),
-                    _above_one)
+                    above_one)
     for speed, interval in (("10Gbps", "50ms"), ("40Gbps", "10ms")):
-        yield Claim(f"Parrot is above Aalo at an interval of {_words(interval)}, {_words(speed)}",
+        yield Claim(f"Parrot is above Aalo at an interval of {words(interval)}, {words(speed)}",
                     "> 0", _more("parrot", "aalo-lbsf", capacity=speed,
-                                 observe_interval=interval), _positive, percent=True)
+                                 observe_interval=interval), positive, percent=True)
     for speed in _SPEEDS:
         yield Claim(f"LCCF does not depend on the interval: 100 ms over 1 ms, "
-                    f"{_words(speed)}", "1 (within 5 %)",
+                    f"{words(speed)}", "1 (within 5 %)",
                     _grows("observe_interval", "1ms", "100ms", "lccf", capacity=speed),
-                    _near(1, 0.05))
+                    near(1, 0.05))
 
 
 def _fig8_claims() -> Iterator[Claim]:
     yield Claim("A theta_max of 0.6 over one of 0.9, 10 Gbps", "< 1",
-                _grows("theta_max", 0.9, 0.6, "parrot", capacity="10Gbps"), _below_one)
+                _grows("theta_max", 0.9, 0.6, "parrot", capacity="10Gbps"), below_one)
     yield Claim("A theta_max of 0.6 over one of 0.9, 40 Gbps", "-",
-                _grows("theta_max", 0.9, 0.6, "parrot", capacity="40Gbps"), _below_one)
+                _grows("theta_max", 0.9, 0.6, "parrot", capacity="40Gbps"), below_one)
 
 
 def _fig9_claims() -> Iterator[Claim]:
     for speed in _SPEEDS:
         for scheme in _SCHEMES:
             yield Claim(f"{_NAMES[scheme]}'s total JCT falls with the time between arrivals: "
-                        f"1 s over 0.1 s, {_words(speed)}", "< 1",
+                        f"1 s over 0.1 s, {words(speed)}", "< 1",
                         _grows("poisson_mean", "100ms", "1000ms", scheme, capacity=speed),
-                        _below_one)
+                        below_one)
     for mean in ("100ms", "500ms", "1000ms"):
-        yield Claim(f"Parrot is below Aalo, a mean of {_words(mean)}, 10 Gbps", "> 0",
+        yield Claim(f"Parrot is below Aalo, a mean of {words(mean)}, 10 Gbps", "> 0",
                     _less("parrot", "aalo-lbsf", capacity="10Gbps", poisson_mean=mean),
-                    _positive, percent=True)
-        yield Claim(f"Parrot is as Aalo: below it by, a mean of {_words(mean)}, 40 Gbps",
+                    positive, percent=True)
+        yield Claim(f"Parrot is as Aalo: below it by, a mean of {words(mean)}, 40 Gbps",
                     "0 % (within 2)",
                     _less("parrot", "aalo-lbsf", capacity="40Gbps", poisson_mean=mean),
-                    _near(0, 0.02), percent=True)
+                    near(0, 0.02), percent=True)
 
 
 def _fig10_claims() -> Iterator[Claim]:
     for speed in _SPEEDS:
         for scheme in _SCHEMES:
             yield Claim(f"{_NAMES[scheme]}'s total JCT rises with the number of servers: up to 16 "
-                        f"over up to 2, {_words(speed)}", "> 1",
-                        _grows("servers_max", 2, 16, scheme, capacity=speed), _above_one)
-        yield Claim(f"Parrot is below Aalo with up to 16 servers, {_words(speed)}", "> 0",
-                    _less("parrot", "aalo-lbsf", capacity=speed, servers_max=16), _positive,
+                        f"over up to 2, {words(speed)}", "> 1",
+                        _grows("servers_max", 2, 16, scheme, capacity=speed), above_one)
+        yield Claim(f"Parrot is below Aalo with up to 16 servers, {words(speed)}", "> 0",
+                    _less("parrot", "aalo-lbsf", capacity=speed, servers_max=16), positive,
                     percent=True)
 
 
@@ -204,14 +190,8 @@ def _draw_lines(key: str, metric: str, sweep: Sweep) -> Axes:
 
 def _panels(sweep: Sweep, draw: Callable[[Sweep, Axes], Axes]) -> Axes:
     """Draw the runs of each speed on axes of their own, one above the other."""
-    from netsim.analysis.style import new_figure
-
-    axes = new_figure(4.6).subplots(len(_SPEEDS))
-    for ax, speed in zip(axes, _SPEEDS, strict=True):
-        draw(sweep.where(**{"network.capacity": speed}), ax)
-        ax.set_title(_words(speed), fontsize=8, loc="left")
-    first: Axes = axes[0]
-    return first
+    return panels({words(speed): sweep.where(**{"network.capacity": speed}) for speed in _SPEEDS},
+                  draw)
 
 
 # --- all of them ---------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
@@ -20,7 +20,11 @@ from netsim.experiments.sweep_result import Sweep
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Reproduced", "Reproduction"]
+__all__ = ["Reproduced", "Reproduction", "panels"]
+
+
+#: What there is a picture of.
+Drawn = TypeVar("Drawn")
 
 
 @dataclass(frozen=True)
@@ -107,3 +111,26 @@ class Reproduction:
             own = {key: value for key, value in keys["workload"].items() if key != "name"}
             keys["workload"] = {"file": str(Path(trace).absolute()), **self.trace, **own}
         return Draft(keys).copy()
+
+
+def panels(parts: Mapping[str, Drawn], draw: Callable[[Drawn, Axes], Any],
+           height_in: float = 2.3) -> Axes:
+    """Draw each of several things on axes of its own, one above the other; return the first.
+
+    Parameters
+    ----------
+    parts : mapping of str to anything
+        By its title.
+    draw : callable
+        Draws one on some axes.
+    height_in : float
+        Of each, in inches.
+    """
+    from netsim.analysis.style import new_figure
+
+    axes = new_figure(height_in * len(parts)).subplots(len(parts), squeeze=False)[:, 0]
+    for ax, (title, part) in zip(axes, parts.items(), strict=True):
+        draw(part, ax)
+        ax.set_title(title, fontsize=8, loc="left")
+    first: Axes = axes[0]
+    return first
