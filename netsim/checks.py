@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import reprlib
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from types import UnionType
@@ -14,7 +16,7 @@ import numpy as np
 from netsim.errors import InputError, UnknownNameError
 
 __all__ = ["MOST_ID", "check_options", "check_sequence", "check_whole", "is_whole",
-           "parents_first", "refuse_twice"]
+           "load_named", "parents_first", "refuse_twice", "said"]
 
 #: The largest id of a job or a coflow: one that tables of results and JSON hold exactly.
 MOST_ID = 10**15
@@ -89,6 +91,40 @@ def check_options(make: Callable[..., object], options: Iterable[str], owner: st
                and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)]
     if missing:
         raise InputError(f"{owner} needs: {', '.join(missing)}")
+
+
+def load_named(where: str, owner: str) -> Any:
+    """Return what ``"module:Class"`` names.
+
+    Parameters
+    ----------
+    where : str
+        With a colon, and something on either side of it.
+    owner : str
+        What is to be loaded, such as ``"allocator 'mine:Best'"``, for the message.
+
+    Raises
+    ------
+    InputError
+        If the module cannot be imported, whatever it raises, or has no such attribute.
+    """
+    module, _, attribute = where.partition(":")
+    try:
+        loaded = importlib.import_module(module)
+    except Exception as error:  # whatever a module of the user's own raises
+        raise InputError(f"{owner} cannot be loaded: {said(error)}") from error
+    if not hasattr(loaded, attribute):
+        raise InputError(f"{owner} cannot be loaded: the module {module!r} has no attribute "
+                         f"{attribute!r}")
+    return getattr(loaded, attribute)
+
+
+def said(error: Exception) -> str:
+    """Return what an error says, and where it was raised unless it says so itself."""
+    if isinstance(error, ImportError | SyntaxError):
+        return str(error)
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})"
 
 
 def parents_first(names: Sequence[str], parents: Sequence[Sequence[str]], owner: str

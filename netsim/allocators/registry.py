@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import importlib
 import inspect
-import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from netsim.checks import check_options
+from netsim.checks import check_options, load_named, said
 from netsim.errors import InputError, NetsimError, UnknownNameError
 from netsim.fabric.policy import Allocator
 from netsim.units import parse_value
@@ -118,23 +116,8 @@ def _find(name: str) -> type[Allocator]:
     module, _, attribute = target.partition(":")
     if not (module and attribute):
         raise UnknownNameError("allocator", name, [*ALLOCATORS, *ALIASES, *PRESETS])
-    try:
-        loaded = importlib.import_module(module)
-    except Exception as error:  # whatever a module of the user's own raises
-        raise InputError(f"allocator {name!r} cannot be loaded: {_said(error)}") from error
-    if not hasattr(loaded, attribute):
-        raise InputError(f"allocator {name!r} cannot be loaded: the module {module!r} has no "
-                         f"attribute {attribute!r}")
-    found: type[Allocator] = getattr(loaded, attribute)
+    found: type[Allocator] = load_named(target, f"allocator {name!r}")
     return found
-
-
-def _said(error: Exception) -> str:
-    """Return what an error says, and where it was raised unless it says so itself."""
-    if isinstance(error, ImportError | SyntaxError):
-        return str(error)
-    *_, last = traceback.extract_tb(error.__traceback__)
-    return f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})"
 
 
 def allocator_options(name: str) -> dict[str, Any]:
@@ -156,7 +139,7 @@ def _make(kind: Any, name: str, options: dict[str, Any]) -> Allocator:
         given = f" of {options!r}" if options else ""
         raise InputError(f"allocator {name!r} cannot be made{given}: {error}") from error
     except Exception as error:  # likewise
-        raise InputError(f"allocator {name!r} cannot be made: {_said(error)}") from error
+        raise InputError(f"allocator {name!r} cannot be made: {said(error)}") from error
     return made
 
 
