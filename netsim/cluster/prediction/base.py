@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import reprlib
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
@@ -93,7 +94,7 @@ class Guarded:
         target = np.asarray(y, np.float64)
         if target.shape != (len(rows),) or not np.isfinite(target).all():
             raise InputError(f"predictor {self.name!r} needs one finite number of iterations per "
-                             f"job, not {y!r} for {len(rows):,} jobs")
+                             f"job, not {reprlib.repr(y)} for {len(rows):,} jobs")
         if len(rows):
             options = {"report": report} if self._reports else {}
             self.predictor.fit(self._seen(rows, target), target, **options)
@@ -131,7 +132,7 @@ class Guarded:
             truth = np.asarray(iterations, np.float64)
             if truth.shape != (len(rows),):
                 raise InputError(f"predictor {self.name!r} needs the true iterations of each of "
-                                 f"{len(rows):,} jobs, not {iterations!r}")
+                                 f"{len(rows):,} jobs, not {reprlib.repr(iterations)}")
             return self._ask(self._seen(rows, truth)) if len(rows) else np.zeros(0)
         known = np.isin(rows[:, 0], self._groups) & (rows[:, 0] >= 0)
         found = np.zeros(len(rows))
@@ -145,7 +146,7 @@ class Guarded:
             given = np.zeros((0, 2), np.int64)
         if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
             raise InputError(f"predictor {self.name!r} needs a row of two whole numbers, group "
-                             f"and user, per job, not {X!r}")
+                             f"and user, per job, not {reprlib.repr(X)}")
         return given.astype(np.int64, copy=False)
 
     def _seen(self, rows: NDArray[np.int64], truth: NDArray[np.float64]) -> NDArray[Any]:
@@ -159,5 +160,5 @@ class Guarded:
             found = np.full(0, np.nan)
         if found.shape != (len(rows),) or not np.isfinite(found).all():
             raise InputError(f"predictor {self.name!r} must predict one finite number per job, "
-                             f"not {said!r} for {len(rows):,} jobs")
+                             f"not {reprlib.repr(said)} for {len(rows):,} jobs")
         return np.maximum(found, 0.0)
