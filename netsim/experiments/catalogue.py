@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from netsim import network, traces
 from netsim.allocators import ALLOCATORS, PRESETS, make_allocator
+from netsim.checks import load_named
+from netsim.cluster.prediction import PREDICTORS
 from netsim.errors import UnknownNameError
 from netsim.experiments.files import ready_made_experiments
 from netsim.jobs.patterns import PATTERNS
@@ -19,7 +21,7 @@ def catalogue(kind: str) -> dict[str, str]:
 
     Parameters
     ----------
-    kind : {"allocators", "patterns", "formats", "topologies", "workloads"}
+    kind : {"allocators", "patterns", "formats", "predictors", "topologies", "workloads"}
         ``"topologies"`` are kinds of networks and ready-made ones, ``"workloads"`` ready-made
         workloads and experiments.
 
@@ -50,6 +52,12 @@ def _formats() -> dict[str, str]:
     return {name: form.summary for name, form in traces.FORMATS.items()}
 
 
+def _predictors() -> dict[str, str]:
+    # Not made: one that needs an extra is listed without it too.
+    return {name: _first_line(load_named(where, f"predictor {name!r}"))
+            for name, where in PREDICTORS.items()}
+
+
 def _topologies() -> dict[str, str]:
     kinds = {name: f"kind: {_first_line(make)}" for name, make in network.TOPOLOGIES.items()}
     return kinds | network.ready_made()
@@ -63,7 +71,7 @@ def _workloads() -> dict[str, str]:
 #: Kind -> what lists it.
 CATALOGUES: dict[str, Callable[[], dict[str, str]]] = {
     "allocators": _allocators, "patterns": _patterns, "formats": _formats,
-    "topologies": _topologies, "workloads": _workloads,
+    "predictors": _predictors, "topologies": _topologies, "workloads": _workloads,
 }
 
 
