@@ -84,9 +84,10 @@ def summarise(result: Result) -> dict[str, Any]:
 
     On a cluster, besides: ``makespan_bound_s``, which no schedule goes below, since the longest job
     takes that long, or all GPUs would be busy all the time; ``queue_mean_s`` and percentiles, from
-    arrival to start; ``gpu_utilisation``, the share of the GPUs' time from the first arrival to the last completion,
-    or to when the run was stopped, in which a job had them; ``idle_while_waiting``, the share in
-    which none had though a job waited, which is what fragmentation and queueing in order cost.
+    arrival to start; ``gpu_utilisation``, the share of the GPUs' time from the first arrival to the
+    last completion, or to when the run was stopped, in which a job had them;
+    ``idle_while_waiting``, the share in which none had though a job waited, which is what
+    fragmentation and queueing in order cost.
     """
     jobs = result.jobs
     done = jobs[jobs["finish_s"].notna()]

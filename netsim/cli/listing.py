@@ -6,8 +6,8 @@ import click
 
 __all__ = ["listing"]
 
-KINDS = ("allocators", "schedulers", "placements", "executions", "patterns", "formats",
-         "topologies", "workloads")
+KINDS = ("allocators", "schedulers", "placements", "executions", "predictors", "patterns",
+         "formats", "topologies", "workloads")
 
 
 @click.command("list")

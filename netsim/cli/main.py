@@ -18,6 +18,7 @@ from netsim.cli.data import data
 from netsim.cli.init import init
 from netsim.cli.listing import listing
 from netsim.cli.plot import plot
+from netsim.cli.predict import predict
 from netsim.cli.report import report
 from netsim.cli.reproduce import reproduce
 from netsim.cli.run import run
@@ -71,5 +72,6 @@ def main() -> None:
         sys.path.append(os.getcwd())
 
 
-for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace, data):
+for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace, data,
+                predict):
     main.add_command(command)

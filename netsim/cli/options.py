@@ -11,11 +11,17 @@ import click
 if TYPE_CHECKING:
     from netsim.experiments.spec import Experiment
 
-__all__ = ["EXIT_FAILED", "experiment_options", "overrides", "prepared", "seeds_of"]
+__all__ = ["EXIT_FAILED", "FORMAT", "SET", "experiment_options", "format_options", "overrides",
+           "prepared", "seeds_of"]
 
 
 #: Some runs of several have failed.
 EXIT_FAILED = 1
+
+FORMAT = click.option("--format", metavar="NAME", help="What the file is, where its suffix does "
+                      "not tell; see netsim list formats.")
+SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+                   help="An option of the format, as in megabyte=1MiB.")
 
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,3 +69,21 @@ def seeds_of(given: str) -> int | list[int]:
     if not all(part.isdecimal() for part in parts):
         raise InputError(f"--seeds must be a number, or a list such as 3,5,8, not {given!r}")
     return int(given) if len(parts) == 1 else [int(part) for part in parts]
+
+
+def format_options(settings: tuple[str, ...]) -> dict[str, Any]:
+    """Return the options of ``--set``, all of them names that some format has."""
+    from netsim.errors import InputError, UnknownNameError
+    from netsim.traces import FORMATS
+    from netsim.units import parse_value
+
+    known = {name for form in FORMATS.values() for name in form.options}
+    options = {}
+    for setting in settings:
+        name, equals, value = (part.strip() for part in setting.partition("="))
+        if not equals:
+            raise InputError(f"{setting!r} is not a setting; write it as KEY=VALUE")
+        if name not in known:
+            raise UnknownNameError("option", name, known)
+        options[name] = parse_value(value)
+    return options

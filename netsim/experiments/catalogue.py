@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from netsim import network, traces
 from netsim.allocators import ALLOCATORS, PRESETS, make_allocator
 from netsim.cluster.placement import PLACEMENTS
+from netsim.cluster.prediction import PREDICTORS
 from netsim.cluster.registry import EXECUTIONS, SCHEDULERS
 from netsim.errors import UnknownNameError
 from netsim.experiments.files import ready_made_experiments
@@ -74,6 +75,7 @@ CATALOGUES: dict[str, Callable[[], dict[str, str]]] = {
     "schedulers": lambda: _listed("scheduler", SCHEDULERS),
     "placements": lambda: _listed("placement", PLACEMENTS),
     "executions": lambda: dict(EXECUTIONS),
+    "predictors": lambda: _listed("predictor", PREDICTORS),
     "patterns": _patterns, "formats": _formats, "topologies": _topologies,
     "workloads": _workloads,
 }

@@ -6,6 +6,7 @@ from netsim.traces.check import TraceReport, check_trace
 from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
 from netsim.traces.conversion import WRITERS, convert
 from netsim.traces.formats import FORMATS, Format, read_workload
+from netsim.traces.history import history_of, split_history
 from netsim.traces.instances import read_instances
 from netsim.traces.library import ready_made
 from netsim.traces.poisson import poisson_resample
@@ -30,12 +31,14 @@ __all__ = [
     "check_trace",
     "convert",
     "fetch",
+    "history_of",
     "poisson_resample",
     "read_coflow_benchmark",
     "read_instances",
     "read_tiresias",
     "read_workload",
     "ready_made",
+    "split_history",
     "synthetic",
     "synthetic_rows",
     "write_coflow_benchmark",

@@ -45,7 +45,7 @@ def python(here: Path):
 
 
 @pytest.mark.parametrize("command", [[], ["run"], ["compare"], ["list"], ["init"],
-                                     ["trace", "check"]])
+                                     ["predict"], ["trace", "check"]])
 def test_help_imports_nothing_heavy(python, command) -> None:
     code = (f"import sys\ntry:\n    {MAIN}\nexcept SystemExit as end:\n"
             f"    assert not end.code, end\n"

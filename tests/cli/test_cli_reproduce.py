@@ -7,7 +7,8 @@ def test_the_list(netsim):
     done = netsim("reproduce", "--list")
     assert done.exit_code == 0
     assert [line.split()[0] for line in done.stdout.splitlines()] == [
-        f"parrot-fig{number}" for number in range(5, 11)]
+        *(f"parrot-fig{number}" for number in range(5, 11)),
+        *(f"sjf-bco-{name}" for name in ("policies", "kappa", "servers", "lambda", "fabric"))]
 
 
 def test_a_reproduction_prints_its_claims_and_draws_its_figure(netsim, here):

@@ -1,0 +1,72 @@
+"""``netsim predict``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from netsim.cli.options import FORMAT, SET, format_options
+
+if TYPE_CHECKING:
+    from netsim.cluster.prediction import Evaluation
+
+__all__ = ["predict"]
+
+
+@click.command()
+@click.argument("workload")
+@click.option("--predictor", "predictors", multiple=True, metavar="NAME,...",
+              default=("random-forest,mean,median",), show_default=True,
+              help="What to compare; with options as in mean:scope=user, or module:Class.")
+@click.option("--train", type=float, default=0.8, show_default=True, metavar="SHARE",
+              help="Of the jobs, in order of arrival, those to train on, where the workload has "
+                   "no history of its own.")
+@click.option("--plot", "path", type=click.Path(), metavar="FILE",
+              help="Draw the errors as a .png, .pdf or .svg.")
+@click.option("--seed", type=click.IntRange(min=0), help="Of what is random in the workload.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@FORMAT
+@SET
+def predict(workload: str, predictors: tuple[str, ...], train: float, path: str | None,
+            seed: int | None, quiet: bool, format: str | None, settings: tuple[str, ...]) -> None:
+    """Compare predictors of how many iterations the jobs of WORKLOAD run for.
+
+    They learn from the groups and users of its first jobs, and predict the others.
+    """
+    from netsim.analysis.plots import check_plottable, save_plot
+    from netsim.cluster.prediction import evaluate, make_predictor
+    from netsim.experiments.progress import show_progress
+    from netsim.traces import read_workload
+
+    if path is not None:
+        check_plottable(path)
+    made = [make_predictor(name.strip()) for each in predictors for name in each.split(",")]
+    jobs = read_workload(workload, format=format, seed=seed, **format_options(settings))
+    evaluations = []
+    for predictor in made:
+        with show_progress(not quiet, 1, label=f"fits {predictor.name}") as report:
+            evaluations.append(evaluate(predictor, jobs, train, report))
+    _print(evaluations)
+    if path is not None:
+        from netsim.analysis.prediction_plots import error_histogram
+
+        save_plot(error_histogram({each.predictor: each.histogram() for each in evaluations}),
+                  path)
+        click.echo(f"picture: {path}")
+
+
+def _print(evaluations: list[Evaluation]) -> None:
+    from netsim.analysis.style import three_figures
+    from netsim.cli.tables import print_table
+    from netsim.units import format_seconds
+
+    first = evaluations[0]
+    click.echo(f"{len(first.iterations):,} jobs after {first.trained_on:,} to learn from; "
+               f"{first.unseen:.1%} of groups never seen\n")
+    print_table({
+        "predictor": [each.predictor for each in evaluations],
+        "MAE\n(iterations)": [three_figures(each.mae) for each in evaluations],
+        "within\n5 %": [f"{each.within_5_percent:.1%}" for each in evaluations],
+        "fit": [format_seconds(each.fit_s) for each in evaluations],
+        "predict": [format_seconds(each.predict_s) for each in evaluations]})
