@@ -79,16 +79,18 @@ class Mapper:
         InputError
             As `check_counts` does.
         """
-        given = tuple(counts)
-        falling = tuple(sorted(given, reverse=True))
-        found = self._found.get((model, falling))
+        try:
+            falling = tuple(sorted(counts, reverse=True))
+            found = self._found.get((model, falling))
+        except TypeError:  # which is refused below
+            found = None
         if found is None:
-            falling = check_counts(model, falling, self.server)
+            falling = tuple(sorted(check_counts(model, counts, self.server), reverse=True))
             found = self._found[model, falling] = self._map(model, falling)
-        if given == falling:
+        if tuple(counts) == falling:
             return found
         placement = np.empty_like(found.placement)
-        placement[_falling(given)] = found.placement
+        placement[_falling(counts)] = found.placement
         placement.setflags(write=False)
         return Mapped(placement, found.alpha_s, found.bound_s)
 

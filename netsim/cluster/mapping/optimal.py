@@ -129,7 +129,7 @@ class _Programme:
         self.rows.append((row, low, high))
 
     def _hold_all(self) -> None:
-        """One choice each; all GPUs of a stage, and of a server; servers that are alike in order."""
+        """One choice each; all GPUs of a stage, and of a server; like servers in order."""
         for number, of_stage in enumerate(self.choices):
             for choices in of_stage:
                 self._add({choice.variable: 1.0 for choice in choices}, 1, 1)
