@@ -182,7 +182,7 @@ def test_slices_stay_together():
         with pytest.raises(InputError, match=r"counts \[3, 3\] cannot hold .* of 2 slices"):
             mapping(model, [3, 3], FOUR)
         assert name in MAPPINGS
-    with pytest.raises(InputError, match="stage of 4 slices, .* but servers have 2 GPUs"):
+    with pytest.raises(InputError, match=r"stage of 4 slices, .* but servers have 2 GPUs"):
         alpha_max(ParallelModel([ModelStage(slices=4)]), ServerKind(2))
 
 
