@@ -7,7 +7,7 @@ import click
 __all__ = ["listing"]
 
 KINDS = ("allocators", "schedulers", "placements", "executions", "predictors", "patterns",
-         "formats", "topologies", "workloads")
+         "formats", "models", "topologies", "workloads")
 
 
 @click.command("list")

@@ -17,6 +17,7 @@ from netsim.cli.compare import compare
 from netsim.cli.data import data
 from netsim.cli.init import init
 from netsim.cli.listing import listing
+from netsim.cli.map import map_command
 from netsim.cli.plot import plot
 from netsim.cli.predict import predict
 from netsim.cli.report import report
@@ -73,5 +74,5 @@ def main() -> None:
 
 
 for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace, data,
-                predict):
+                predict, map_command):
     main.add_command(command)

@@ -13,6 +13,7 @@ from netsim.cluster.registry import EXECUTIONS, SCHEDULERS
 from netsim.errors import UnknownNameError
 from netsim.experiments.files import ready_made_experiments
 from netsim.jobs.patterns import PATTERNS
+from netsim.parallel_catalogue import describe_models
 from netsim.plugins import find
 
 __all__ = ["CATALOGUES", "catalogue"]
@@ -26,7 +27,7 @@ def catalogue(kind: str) -> dict[str, str]:
     kind : str
         A name of `CATALOGUES`.
         ``"topologies"`` are kinds of networks and ready-made ones, ``"workloads"`` ready-made
-        workloads and experiments.
+        workloads and experiments, ``"models"`` neural networks to train.
 
     Raises
     ------
@@ -77,7 +78,7 @@ CATALOGUES: dict[str, Callable[[], dict[str, str]]] = {
     "executions": lambda: dict(EXECUTIONS),
     "predictors": lambda: _listed("predictor", PREDICTORS),
     "patterns": _patterns, "formats": _formats, "topologies": _topologies,
-    "workloads": _workloads,
+    "workloads": _workloads, "models": describe_models,
 }
 
 

@@ -241,7 +241,7 @@ FIGURES = (
             _draw_joint, {"network.name": list(_NETWORKS), "allocator": list(_ALLOCATORS),
                           "scheduler": _JOINT},
             cluster={"draw_gpus": [4, 8, 16, 32], "nic": "10Gbps", "intra": "300GB/s"},
-            network={}, workload={"name": "sjf-bco-160", "iterations": [50, 300],
-                                  "length": "25MB"},
+            network={"name": "big-switch-20-10g"},
+            workload={"name": "sjf-bco-160", "iterations": [50, 300], "length": "25MB"},
             execution={"name": "fabric", "time": "continuous"}),
 )
