@@ -12,9 +12,10 @@ import netsim
 PACKAGE = Path(netsim.__file__).parent
 
 #: What each part may import of netsim, besides itself. Later parts may import earlier ones.
-LAYERS = ["errors", "_version", "streams", "units", "checks", "parallel", "model", "network",
-          "fabric", "allocators", "jobs", "cluster", "experiments", "testing", "cli", "__main__"]
-ONLY = {"traces": {"errors", "units", "model", "parallel", "streams"},
+LAYERS = ["errors", "_version", "streams", "units", "checks", "parallel", "parallel_catalogue",
+          "model", "network", "fabric", "allocators", "jobs", "cluster", "experiments", "testing",
+          "cli", "__main__"]
+ONLY = {"traces": {"errors", "units", "model", "parallel", "parallel_catalogue", "streams"},
         "analysis": {"errors", "units", "model", "network", "traces", "fabric", "jobs",
                      "experiments"},
         "allocators": {"errors", "units", "checks", "fabric"}}
