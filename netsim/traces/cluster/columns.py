@@ -22,7 +22,7 @@ FAILED = "failed, or was cancelled"
 NO_GPU = "asked for no GPU"
 NO_TIME = "ran no time"
 
-_MOST_GPUS = 10**9
+_MOST_GPUS = 10**6
 _COLUMNS = {"submit_s": np.float64, "duration_s": np.float64, "gpus": np.int32,
             "group": np.int32, "user": np.int32}
 

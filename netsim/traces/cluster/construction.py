@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.model import History, JobSpec, Workload
 from netsim.parallel import ParallelModel
+from netsim.parallel_catalogue import models_for
 from netsim.streams import stream
 from netsim.traces.cluster.columns import ClusterJobs, share_of
+from netsim.traces.cluster.iteration import seconds_per_iteration
 from netsim.traces.problems import Rule, whole_option
 from netsim.units import Quantity, parse_rate
 
@@ -120,9 +122,10 @@ class ClusterConstruction:
             raise InputError(f"train = {self.train:g} of {len(picked):,} jobs leaves none as "
                              "history, or none to run; 0 is for no history")
         models, which, iterations = self._models(jobs, picked, seed)
+        earlier, later = picked[:known], picked[known:]
         history = None if not known else History(
-            jobs.group[picked[:known]], jobs.user[picked[:known]], iterations[:known])
-        later = picked[known:]
+            jobs.group[earlier].astype(np.int64), jobs.user[earlier].astype(np.int64),
+            iterations[:known])
         columns = (jobs.submit_s[later] * self.arrival_scale, iterations[known:],
                    jobs.group[later], jobs.user[later], which[known:])
         specs = [JobSpec(number, arrival_s, int(count), group=group, user=user,

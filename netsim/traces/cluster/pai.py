@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from netsim.traces.cluster.options import flag
 from netsim.traces.cluster.pai_sample import ROUNDED
 from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, read_table
 from netsim.traces.files import read_text
-from netsim.traces.problems import Rule
+from netsim.traces.problems import Problem, Rule, TraceProblemsError
 
 __all__ = ["pai_jobs", "read_pai"]
 
@@ -180,12 +179,14 @@ class _JobTable:
 
     def __init__(self, path: str | Path) -> None:
         users = Codes()
-        parts = []
-        for rows in _read(path, "pai_job_table",
-                          ("job_name", "inst_id", "user", "status", "start_time")):
-            parts.append((_digests(rows.cells["job_name"]), _digests(rows.cells["inst_id"]),
-                          _times(rows, "start_time"), users.of(rows.cells["user"]),
-                          rows.are("status", "Terminated", "Failed"), rows.are("status", "Failed")))
+        parts = [
+            (_digests(rows.cells["job_name"]), _digests(rows.cells["inst_id"]),
+             _times(rows, "start_time"), users.of(rows.cells["user"]),
+             rows.are("status", "Terminated", "Failed"), rows.are("status", "Failed"))
+            for rows in _read(path, "pai_job_table",
+                              ("job_name", "inst_id", "user", "status", "start_time"))]
+        if not parts:
+            raise TraceProblemsError([Problem(None, "holds no jobs")], path)
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         self.name, self.inst, self.submit, self.user, self.ended, self.failed = columns
         self._order = np.argsort(self.name, kind="stable")
