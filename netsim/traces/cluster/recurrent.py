@@ -106,7 +106,7 @@ def recurrent_jobs(
     median_duration : quantity
         Of the medians of groups.
     tail : float
-        Standard deviation of the logarithm of the medians of groups: with 1.7, one in twelve
+        Standard deviation of the logarithm of the medians of groups: with 1.7, one in eleven
         takes more than ten times the median, and the mean is more than four times.
     mean_interarrival : quantity
         Mean time between jobs.
