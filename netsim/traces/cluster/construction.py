@@ -15,7 +15,6 @@ from netsim.parallel import ParallelModel
 from netsim.parallel_catalogue import models_for
 from netsim.streams import stream
 from netsim.traces.cluster.columns import ClusterJobs, share_of
-from netsim.traces.cluster.iteration import seconds_per_iteration
 from netsim.traces.problems import Rule, whole_option
 from netsim.units import Quantity, parse_rate
 
@@ -23,6 +22,8 @@ __all__ = ["ClusterConstruction", "TraceWorkload", "cluster_facts"]
 
 _TOO_LARGE = "asked for more GPUs than max_gpus"
 _MOST_ITERATIONS = 10**15
+#: Mapping a job takes seconds for so many replicas, and a minute for twice as many.
+_MOST_GPUS = 4096
 _PAST = "came after the first that limit allows"
 
 
@@ -51,9 +52,9 @@ class ClusterConstruction:
 
     A trace says how many GPUs a job has and how long it ran, and not what it trains. A job gets
     one of the models of the catalogue that run on so many GPUs, drawn for its group, so that jobs
-    of a group train the same. It has max(1, duration/alpha) iterations, rounded to the next whole
-    number, where alpha is what an iteration takes on servers with `gpus_per_server` GPUs, filled
-    one after the other, that have nothing else to do.
+    of a group train the same. It has max(1, duration/alpha~_min) iterations, rounded to the nearest
+    whole number, as a job repeats whole iterations; alpha~_min is what an iteration takes on as few
+    servers as can be, mapped by Heavy-Edge.
 
     Attributes
     ----------
@@ -63,7 +64,7 @@ class ClusterConstruction:
         The share of the jobs, by the time of submission and rounded down, that become the
         workload's history: what predictors learn from. The others are its jobs. 0: no history.
     max_gpus : int, optional
-        Drop jobs that ask for more.
+        Drop jobs that ask for more. There must be none with more than 4,096.
     arrival_scale : float
         Factor of the times of submission.
     base_nic : quantity
@@ -148,6 +149,9 @@ class ClusterConstruction:
         if not len(picked):
             raise InputError(f"max_gpus = {self.max_gpus} leaves none of {len(jobs):,} jobs: all "
                              f"have more GPUs, at least {jobs.gpus.min()}")
+        if (most := int(jobs.gpus[picked].max())) > _MOST_GPUS:
+            raise InputError(f"a job asks for {most:,} GPUs, and iterations are counted of jobs "
+                             f"with {_MOST_GPUS:,} at most; give max_gpus to drop such jobs")
         return picked, dropped
 
     def _models(
@@ -165,15 +169,21 @@ class ClusterConstruction:
             which[here] = len(models) + (draws[here] * len(choice)).astype(np.int64)
             models += choice
         seconds = np.full(len(models), np.nan)
+        of_model = self._seconds()
         for place in np.unique(which).tolist():
-            seconds[place] = self._seconds(models[place])
+            seconds[place] = of_model(models[place])
         iterations = np.rint(jobs.duration_s[picked] / seconds[which])
         return models, which, np.clip(iterations, 1, _MOST_ITERATIONS)
 
-    def _seconds(self, model: ParallelModel) -> float:
-        """Return alpha, in seconds, of a model."""
-        return seconds_per_iteration(model, self.gpus_per_server, parse_rate(self.base_nic),
-                                     parse_rate(self.intra))
+    def _seconds(self) -> Callable[[ParallelModel], float]:
+        """Return a function of a model: alpha~_min, in seconds."""
+        # Here, for they load the compiler, which nobody needs who reads other traces.
+        from netsim.cluster.iteration import ServerKind
+        from netsim.cluster.mapping import Mapper
+
+        mapper = Mapper(ServerKind(self.gpus_per_server, parse_rate(self.base_nic),
+                                   parse_rate(self.intra)))
+        return lambda model: mapper.extremes(model)[1]
 
 
 def cluster_facts(workload: Workload) -> list[tuple[str, float]]:

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from netsim.cluster.iteration import ServerKind
+from netsim.cluster.mapping import Mapper
 from netsim.errors import InputError, UnknownNameError
-from netsim.parallel import ModelStage, ParallelModel
 from netsim.parallel_catalogue import models_for
 from netsim.traces import FORMATS, check_trace, read_workload
 from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload, recurrent_jobs
-from netsim.traces.cluster.iteration import seconds_per_iteration
 
 
 def jobs_of(gpus: list[int], group: list[int], duration_s: float = 3600.0) -> ClusterJobs:
@@ -27,8 +27,9 @@ def jobs_of(gpus: list[int], group: list[int], duration_s: float = 3600.0) -> Cl
 def test_iterations_are_the_duration_over_what_one_takes() -> None:
     workload = ClusterConstruction(train=0).workload(jobs_of([1, 2, 8, 16], [0, 1, 2, 3]), "w")
     assert [job.model.gpus for job in workload] == [1, 2, 8, 16]
+    mapper = Mapper(ServerKind(8, "10Gbps", "300GB/s"))
     for job in workload:
-        alpha = seconds_per_iteration(job.model, 8, 1.25e9, 300e9)
+        alpha = mapper.extremes(job.model)[1]
         assert job.iterations == round(3600 / alpha)
         assert (job.name, job.ranks) == (job.model.name, job.model.gpus)
         assert job.model in models_for(job.model.gpus)
@@ -84,7 +85,7 @@ def test_limit_and_max_gpus_are_counted() -> None:
     with pytest.raises(InputError, match="max_gpus = 1 leaves none of 2 jobs: all have more GPUs, "
                        "at least 2"):
         ClusterConstruction(max_gpus=1).workload(jobs_of([2, 4], [0, 0]), "w")
-    with pytest.raises(InputError, match="train = 0.8 of 1 jobs leaves none as history"):
+    with pytest.raises(InputError, match=r"train = 0\.8 of 1 jobs leaves none as history"):
         ClusterConstruction(limit=1).workload(jobs, "w")
 
 
@@ -128,23 +129,12 @@ def test_a_workload_keeps_its_account(trace) -> None:
     assert dict(facts)["jobs"] == 4
 
 
-def test_an_iteration_by_hand() -> None:
-    """12 replicas on servers of 8: D = 2*11*1.2e9/12 = 2.2e9 bytes, at a share 4/8 of 1e9 B/s.
-
-    Two stages of 1 and 3 on one server of 4: 2*3e6 bytes and 2*1e6 at 1e9 B/s; D = 2*2*9e6/3.
-    """
-    model = ParallelModel([ModelStage(12, 0.1, 0.2, param_bytes=1.2e9)])
-    assert seconds_per_iteration(model, 8, 1e9, 1e12) == pytest.approx(0.3 + 4.4, rel=1e-12)
-    model = ParallelModel([ModelStage(1, 0.01, 0.02, out_bytes=3e6, param_bytes=5e6),
-                           ModelStage(3, 0.01, 0.01, in_bytes=1e6, param_bytes=9e6)])
-    assert seconds_per_iteration(model, 4, 1e8, 1e9) == pytest.approx(
-        max(0.03 + 6e-3, 0.02 + 2e-3 + 12e-3), rel=1e-12)
-    # On servers of 2, [1 of stage 0, 1 of stage 1] and [2 of stage 1].
-    f = 1 / 3
-    first = 0.03 + 6e6 * (1 - f) / 0.5e8 + 6e6 * f / 1e9
-    second = 0.02 + 2e6 / 1e9 + 12e6 / 0.5e8
-    third = 0.02 + 2e6 / 0.5e8 + 12e6 / 1e8
-    assert seconds_per_iteration(model, 2, 1e8, 1e9) == pytest.approx(max(first, second, third))
+def test_a_job_must_not_be_larger_than_can_be_mapped() -> None:
+    jobs = jobs_of([1, 5000, 1], [0] * 3)
+    with pytest.raises(InputError, match=r"a job asks for 5,000 GPUs, .* with 4,096 at most; give "
+                       "max_gpus"):
+        ClusterConstruction(train=0).workload(jobs, "w")
+    assert len(ClusterConstruction(train=0, max_gpus=4096).workload(jobs, "w")) == 2
 
 
 def test_drawn_jobs_go_the_same_way() -> None:
