@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netsim.traces.check import TraceReport, check_trace
+from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload
 from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
 from netsim.traces.conversion import WRITERS, convert
 from netsim.traces.formats import FORMATS, Format, read_workload
@@ -19,6 +20,8 @@ __all__ = [
     "FORMATS",
     "PUBLIC_TRACES",
     "WRITERS",
+    "ClusterConstruction",
+    "ClusterJobs",
     "CoflowRow",
     "Construction",
     "Format",
@@ -27,6 +30,7 @@ __all__ = [
     "TiresiasRow",
     "TraceProblemsError",
     "TraceReport",
+    "TraceWorkload",
     "check_trace",
     "convert",
     "fetch",

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-FILES = {"helios": "helios.csv", "pai-100k": "pai100k.csv", "gpu-v2023": "pods.csv",
-         "philly": "philly.json", "pai": "pai/pai_job_table.csv",
+FILES = {"helios": "../../../workloads/helios-sample.csv", "pai-100k": "pai100k.csv",
+         "gpu-v2023": "pods.csv", "philly": "philly.json",
+         "pai": "pai/pai_job_table.csv",
          "tiresias-cluster": "../../../workloads/tiresias-sample.csv"}
 
 
