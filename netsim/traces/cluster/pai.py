@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -148,12 +148,17 @@ def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False)
     return intake.jobs()
 
 
-def _read(path: str | Path, table: str, columns: Sequence[str]) -> Any:
+def _read(path: str | Path, table: str, columns: Sequence[str]) -> Iterator[Chunk]:
     """Read one of the tables: the file at `path` for jobs, one beside it for the others."""
     file = Path(path) if table == "pai_job_table" else Path(path).parent / f"{table}.csv"
     beside = file.with_suffix(".header")
     header = _HEADERS[table] if not os.path.isfile(beside) else read_text(beside)
-    return read_table(file, columns, header=[name.strip() for name in header.strip().split(",")])
+    names = [name.strip() for name in header.strip().split(",")]
+    missing = [Problem(1, f"missing column {name!r}; the header has: "
+                       f"{', '.join(map(repr, names))}") for name in columns if name not in names]
+    if missing:
+        raise TraceProblemsError(missing, beside)
+    return read_table(file, columns, header=names)
 
 
 def _digests(names: Sequence[str]) -> NDArray[np.uint64]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import TraceError
-from netsim.traces.files import require_file
+from netsim.traces.files import require_file, split_lines
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
 
 __all__ = ["COUNT", "SECONDS", "Chunk", "locating", "read_table", "seconds_of"]
@@ -29,6 +28,7 @@ COUNT = Rule(0, 1e6)
 _BLANKS = frozenset(("", "nan", "NaN", "NaT", "None", "null", "NULL", "\\N", "Unknown"))
 _CHUNK = 1 << 14
 _SHOWN = 10
+_LONGEST = 120
 _DATE = set("0123456789-: T")
 
 
@@ -113,7 +113,7 @@ class Chunk:
     def _refuse(self, name: str, good: NDArray[np.bool_], allowed: str) -> None:
         cells = self.cells[name]
         raise TraceProblemsError(
-            [Problem(self.lines[row], f"{name} must be {allowed}, not {reprlib.repr(cells[row])}")
+            [Problem(self.lines[row], f"{name} must be {allowed}, not {_shown(cells[row])}")
              for row in np.flatnonzero(~good)[:_SHOWN]], self.path)
 
 
@@ -196,17 +196,21 @@ def read_table(
         If it is empty, a column is missing, or a row is broken, with the line.
     """
     with locating(path), open(require_file(path), encoding="utf-8-sig", newline="") as file:
-        rows = _rows(csv.reader(file, strict=True), path)
-        first = next(rows, None)
-        if first is None:
+        batches = _batches(csv.reader(file, strict=True), path, chunk)
+        lines, rows = next(batches, ([], []))
+        if not rows:
             raise TraceProblemsError([Problem(1, "the file is empty")], path)
-        line, cells = first
-        names = [name.strip() for name in (cells if header is None else header)]
-        picks = _picks(names, required, optional, path, line if header is None else None)
-        if header is not None and cells != names:
-            rows = chain([first], rows)
-        while batch := list(islice(rows, chunk)):
-            yield _chunk(batch, picks, len(names), path)
+        names = [name.strip() for name in (rows[0] if header is None else header)]
+        picks = _picks(names, required, optional, path, lines[0] if header is None else None)
+        if header is None or rows[0] == names:
+            del lines[0], rows[0]
+            lines, rows = (lines, rows) if rows else next(batches, ([], []))
+        while rows:
+            part = _chunk(lines, rows, picks, len(names), path)
+            del lines, rows  # so that no two batches are in memory
+            yield part
+            del part
+            lines, rows = next(batches, ([], []))
 
 
 @contextmanager
@@ -239,18 +243,29 @@ def _undecodable(path: str | Path) -> Problem:
     return Problem(None, "not UTF-8")
 
 
-def _rows(reader: Any, path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows in which anything is, each with the line on which it ends."""
+def _batches(reader: Any, path: str | Path, size: int
+             ) -> Iterator[tuple[list[int], list[list[str]]]]:
+    """Yield rows in which anything is, some at a time, and the line on which each ends."""
     while True:
+        before = reader.line_num
         try:
-            row = next(reader)
-        except StopIteration:
-            return
+            rows = list(islice(reader, size))
         except csv.Error as error:
             message = f"not a line of comma-separated values: {error}"
             raise TraceProblemsError([Problem(reader.line_num, message)], path) from error
-        if len(row) > 1 or (row and row[0].strip()):
-            yield reader.line_num, row
+        if not rows:
+            return
+        lines = list(range(before + 1, before + 1 + len(rows)))
+        if reader.line_num != lines[-1]:  # a cell goes on in the next line
+            lines = (before + np.cumsum([
+                1 + sum(len(split_lines(cell)) - 1 for cell in row) for row in rows])).tolist()
+        if min(map(len, rows)) < 2:
+            some = [place for place, row in enumerate(rows)
+                    if len(row) > 1 or (row and row[0].strip())]
+            lines, rows = [lines[place] for place in some], [rows[place] for place in some]
+        if rows:
+            yield lines, rows
+        del lines, rows
 
 
 def _picks(names: list[str], required: Sequence[str], optional: Sequence[str],
@@ -267,13 +282,17 @@ def _picks(names: list[str], required: Sequence[str], optional: Sequence[str],
     return {name: names.index(name) for name in wanted if name in names}
 
 
-def _chunk(batch: list[tuple[int, list[str]]], picks: dict[str, int], width: int,
+def _chunk(lines: list[int], rows: list[list[str]], picks: dict[str, int], width: int,
            path: str | Path) -> Chunk:
-    broken = [(line, row) for line, row in batch if len(row) != width]
-    if broken:
+    if {*map(len, rows)} != {width}:
+        broken = [(line, row) for line, row in zip(lines, rows, strict=True) if len(row) != width]
         raise TraceProblemsError(
             [Problem(line, f"{len(row)} fields, where the header has {width}: "
-                     f"{reprlib.repr(','.join(row))}") for line, row in broken[:_SHOWN]], path)
-    columns = tuple(zip(*(row for _, row in batch), strict=True))
-    return Chunk(path, [line for line, _ in batch],
-                 {name: columns[place] for name, place in picks.items()})
+                     f"{_shown(','.join(row))}") for line, row in broken[:_SHOWN]], path)
+    columns = tuple(zip(*rows, strict=True))
+    return Chunk(path, lines, {name: columns[place] for name, place in picks.items()})
+
+
+def _shown(text: str) -> str:
+    """Return a text in quotes, as much of it as fits a line."""
+    return repr(text if len(text) <= _LONGEST else text[:_LONGEST - 3] + "...")

@@ -117,6 +117,15 @@ def test_nodes_that_are_none(tmp_path: Path) -> None:
         gpu_v2023_nodes(path)
 
 
+def test_a_column_that_is_missing_in_a_header_beside_a_table(trace, tmp_path: Path) -> None:
+    shutil.copytree(trace("pai").parent, tmp_path / "pai")
+    header = tmp_path / "pai" / "pai_task_table.header"
+    header.write_text("job_name,task_name,inst_num,status,start_time,end_time,a,b,c,d\n")
+    with pytest.raises(TraceError, match=r"pai_task_table\.header:1: missing column 'plan_gpu'; "
+                       "the header has: 'job_name', 'task_name'"):
+        read_workload(tmp_path / "pai" / "pai_job_table.csv", format="pai")
+
+
 @pytest.mark.parametrize(("table", "message"), [
     ("pai_task_table", "plan_gpu must be a number from 0 to 1e.08, not 'half'"),
     ("pai_group_tag_table", "4 fields, where the header has 5"),
@@ -279,5 +288,16 @@ def test_any_bytes_are_an_error(tmp_path: Path, name: str, data: bytes) -> None:
 def test_a_header_may_have_spaces_and_the_file_any_line_ends(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(b"\xef\xbb\xbfa, b\r\n1,2\r3,\"4\n5\"\r\n")
-    chunks = list(read_table(path, ("b",)))
-    assert [(chunk.lines, chunk.cells) for chunk in chunks] == [([2, 4], {"b": ("2", "4\n5")})]
+    for size in (1, 2, 3, 100):
+        chunks = list(read_table(path, ("b",), chunk=size))
+        assert [line for chunk in chunks for line in chunk.lines] == [2, 4]
+        assert [cell for chunk in chunks for cell in chunk.cells["b"]] == ["2", "4\n5"]
+
+
+def test_blank_lines_are_passed_over_in_any_chunk(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("\n\na,b\n\n1,2\n  \n\n\n3,4\n\n")
+    for size in range(1, 12):
+        chunks = list(read_table(path, ("a",), chunk=size))
+        assert [line for chunk in chunks for line in chunk.lines] == [5, 9]
+        assert [cell for chunk in chunks for cell in chunk.cells["a"]] == ["1", "3"]
