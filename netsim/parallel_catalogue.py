@@ -17,7 +17,7 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.parallel import ModelStage, ParallelModel
 from netsim.units import parse_bytes
 
-__all__ = ["make_model", "models_for", "parallel_models"]
+__all__ = ["describe_models", "make_model", "models_for", "parallel_models"]
 
 #: Of a network's operations: backward, for each forward.
 _BACKWARD = 2.0
@@ -35,6 +35,24 @@ def parallel_models() -> dict[str, int]:
     (1, 2)
     """
     return {name: _least_stages(facts) for name, facts in _read()["models"].items()}
+
+
+def describe_models() -> dict[str, str]:
+    """Return a line on each model.
+
+    Examples
+    --------
+    >>> describe_models()["gpt-6.7b"]
+    '6.7 billion parameters, 32 layers; on 2 GPUs or more'
+    """
+    least = parallel_models()
+    return {name: f"{_in_words(facts['parameters'])} parameters, {facts['layers']} layers; "
+                  f"on {least[name]} GPU{'s' if least[name] > 1 else ''} or more"
+            for name, facts in _read()["models"].items()}
+
+
+def _in_words(number: float) -> str:
+    return f"{number / 1e9:g} billion" if number >= 1e9 else f"{number / 1e6:g} million"
 
 
 @cache

@@ -6,7 +6,7 @@ import click
 
 __all__ = ["listing"]
 
-KINDS = ("allocators", "patterns", "formats", "topologies", "workloads")
+KINDS = ("allocators", "patterns", "formats", "topologies", "workloads", "models")
 
 
 @click.command("list")

@@ -17,6 +17,7 @@ from netsim.cli.compare import compare
 from netsim.cli.data import data
 from netsim.cli.init import init
 from netsim.cli.listing import listing
+from netsim.cli.map import map_command
 from netsim.cli.plot import plot
 from netsim.cli.report import report
 from netsim.cli.reproduce import reproduce
@@ -71,5 +72,6 @@ def main() -> None:
         sys.path.append(os.getcwd())
 
 
-for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace, data):
+for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace, data,
+                map_command):
     main.add_command(command)

@@ -36,9 +36,9 @@ class ServerKind:
     gpus : int
         g.
     nic : quantity
-        B_inter: what a server sends, and receives.
+        B_inter: what a server sends, and receives, in bytes per second; ``"10Gbps"``.
     intra : quantity
-        B_intra: what two GPUs of it exchange.
+        B_intra: what two GPUs of it exchange; ``"300GB/s"``.
 
     Raises
     ------
@@ -52,8 +52,8 @@ class ServerKind:
     """
 
     gpus: int = 8
-    nic: float = "10Gbps"  # type: ignore[assignment]
-    intra: float = "300GB/s"  # type: ignore[assignment]
+    nic: float = 1.25e9
+    intra: float = 300e9
 
     def __post_init__(self) -> None:
         check_whole(self.gpus, "gpus of a server", 1)
@@ -219,7 +219,7 @@ def per_iteration(model: ParallelModel, placement: ArrayLike, server: ServerKind
 
     >>> from netsim import ModelStage, ParallelModel
     >>> model = ParallelModel([ModelStage(2, "10ms", "20ms", param_bytes="100MB")])
-    >>> per_iteration(model, [[1], [1]], ServerKind(4, "8Gbps", "100GB/s"))
+    >>> round(per_iteration(model, [[1], [1]], ServerKind(4, "8Gbps", "100GB/s")), 9)
     0.43
     """
     x = check_placement(model, placement, server)

@@ -10,6 +10,7 @@ from netsim.allocators import ALLOCATORS, PRESETS, make_allocator
 from netsim.errors import UnknownNameError
 from netsim.experiments.files import ready_made_experiments
 from netsim.jobs.patterns import PATTERNS
+from netsim.parallel_catalogue import describe_models
 
 __all__ = ["CATALOGUES", "catalogue"]
 
@@ -19,9 +20,9 @@ def catalogue(kind: str) -> dict[str, str]:
 
     Parameters
     ----------
-    kind : {"allocators", "patterns", "formats", "topologies", "workloads"}
+    kind : {"allocators", "patterns", "formats", "topologies", "workloads", "models"}
         ``"topologies"`` are kinds of networks and ready-made ones, ``"workloads"`` ready-made
-        workloads and experiments.
+        workloads and experiments, ``"models"`` neural networks to train.
 
     Raises
     ------
@@ -63,7 +64,7 @@ def _workloads() -> dict[str, str]:
 #: Kind -> what lists it.
 CATALOGUES: dict[str, Callable[[], dict[str, str]]] = {
     "allocators": _allocators, "patterns": _patterns, "formats": _formats,
-    "topologies": _topologies, "workloads": _workloads,
+    "topologies": _topologies, "workloads": _workloads, "models": describe_models,
 }
 
 

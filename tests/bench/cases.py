@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 import netsim
+from netsim.cluster.iteration import ServerKind
+from netsim.cluster.mapping import heavy_edge
 from netsim.experiments.recorder import RECORDS
 
 __all__ = ["CASES", "Case", "Instance", "at_once", "poisson", "switch"]
@@ -211,6 +213,26 @@ def _command(*words: str) -> Callable[[bool], Any]:
     return build
 
 
+def _heavy_edge(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """Jobs of 8 stages of 8 replicas, each on other counts, and with nothing remembered."""
+    stages = [netsim.ModelStage(8, "10ms", "20ms", "1MB" if s else 0, "1MB" if s < 7 else 0,
+                                "100MB") for s in range(8)]
+    rng = np.random.default_rng(3)
+    jobs = []
+    for number in range(10 if smoke else 100):
+        cuts = np.sort(rng.choice(63, 7 + number % 40, replace=False) + 1)
+        counts = np.diff(np.concatenate(([0], cuts, [64])))
+        jobs.append((netsim.ParallelModel(stages), counts.tolist()))
+    kind = ServerKind(64, "100Gbps", "300GB/s")
+
+    def check(found: list[Any]) -> None:
+        for mapped, (_, counts) in zip(found, jobs, strict=True):
+            assert mapped.placement.sum(axis=1).tolist() == counts
+            assert mapped.placement.sum(axis=0).tolist() == [8] * 8
+
+    return lambda: [heavy_edge(model, counts, kind) for model, counts in jobs], check
+
+
 CASES = {case.name: case for case in (
     Case("import", _command("-c", "import netsim"), 0.5, "simpy"),
     Case("help", _command("-m", "netsim", "--help"), 0.3, "simpy"),
@@ -235,6 +257,7 @@ CASES = {case.name: case for case in (
     Case("ring-parrot", _ring("parrot"), 6.0),
     Case("cluster-search", _cluster(20, 1, horizon=1200), 1.5),
     Case("cluster-2000-jobs", _cluster(200, 12, horizon=20_000, kappa=4), 20.0),
+    Case("heavy-edge-100-jobs", _heavy_edge, 0.2),
     Case("facebook-maxmin", _facebook("maxmin"), 3.0),
     Case("facebook-sincronia", _facebook("sincronia"), 2.0),
     Case("facebook-sebf", _facebook("sebf"), 4.0),

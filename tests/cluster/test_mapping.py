@@ -32,7 +32,7 @@ from netsim.cluster.mapping import (
     round_robin_mapping,
 )
 from netsim.cluster.mapping.graph import block_weights
-from netsim.cluster.mapping.reference import heavy_edge_reference
+from netsim.cluster.mapping.reference import heavy_edge_reference, packs
 from netsim.errors import InputError, MissingExtraError, NetsimWarning
 from netsim.parallel import ALLREDUCES
 
@@ -83,6 +83,13 @@ def test_heavy_edge_is_its_reference(job):
     placement = np.zeros((len(counts), len(model.stages)), dtype=int)
     np.add.at(placement, (servers, stage), 1)
     assert heavy_edge(model, counts, FOUR).placement.tolist() == placement.tolist()
+
+
+@settings(deadline=None)
+@given(models(most_stages=3, most_replicas=3), st.lists(st.integers(1, 6), max_size=5))
+def test_servers_can_hold_what_can_be_packed(model, counts):
+    sizes = sorted(stage.slices for stage in model.stages for _ in range(stage.replicas))
+    assert can_hold(model, counts) == packs(tuple(sizes), (0, *counts))
 
 
 @settings(deadline=None)
@@ -182,7 +189,7 @@ def test_slices_stay_together():
         with pytest.raises(InputError, match=r"counts \[3, 3\] cannot hold .* of 2 slices"):
             mapping(model, [3, 3], FOUR)
         assert name in MAPPINGS
-    with pytest.raises(InputError, match="stage of 4 slices, .* but servers have 2 GPUs"):
+    with pytest.raises(InputError, match=r"stage of 4 slices, .* but servers have 2 GPUs"):
         alpha_max(ParallelModel([ModelStage(slices=4)]), ServerKind(2))
 
 

@@ -83,8 +83,6 @@ def can_hold(model: ParallelModel, counts: Sequence[int]) -> bool:
     (True, False)
     """
     sizes = {stage.slices for stage in model.stages}
-    if sizes == {1}:
-        return True
     return all(sum(count // size * size for count in counts)
                >= sum(stage.gpus for stage in model.stages if stage.slices >= size)
                for size in sizes)

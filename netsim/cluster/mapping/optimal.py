@@ -212,7 +212,8 @@ class _Programme:
         if found.status not in (_SOLVED, _STOPPED):
             raise NetsimError(f"HiGHS did not solve the mapping of model {self.model.name!r} on "
                               f"counts {list(self.counts)}: {found.message}")
-        bound = found.mip_dual_bound if found.mip_dual_bound is not None else 0.0
+        known = found.mip_dual_bound  # none, or no number, if it had no time for one
+        bound = known if known is not None and np.isfinite(known) else 0.0
         status = "optimal" if found.status == _SOLVED else "time limit"
         if found.x is None:
             return None, float(bound) * self.unit_s, status

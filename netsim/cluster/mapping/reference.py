@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 
 import networkx as nx
 
@@ -11,7 +11,7 @@ from netsim.cluster.kernels import EQUAL
 from netsim.cluster.mapping.graph import job_graph
 from netsim.parallel import ParallelModel
 
-__all__ = ["heavy_edge_reference"]
+__all__ = ["heavy_edge_reference", "packs"]
 
 
 def heavy_edge_reference(model: ParallelModel, counts: Sequence[int]) -> list[int]:
@@ -61,7 +61,7 @@ def _of_server(blocks: nx.Graph, left: set[int], count: int, later: Sequence[int
 
     def fits(*taken: int) -> bool:
         rest = sorted(size[block] for block in left - set(taken))
-        return _packs(tuple(rest), (count - sum(size[block] for block in taken), *later))
+        return packs(tuple(rest), (count - sum(size[block] for block in taken), *later))
 
     if not later:
         mine = sorted(left)
@@ -93,13 +93,13 @@ def _heaviest(weights: Iterable[tuple[tuple[int, ...], float]]) -> tuple[int, ..
                 if weight >= most - EQUAL * abs(most)), default=())
 
 
-@cache
-def _packs(sizes: tuple[int, ...], rooms: tuple[int, ...]) -> bool:
-    """Say whether things of these sizes fit into these rooms, by trying."""
+@lru_cache(maxsize=4096)
+def packs(sizes: tuple[int, ...], rooms: tuple[int, ...]) -> bool:
+    """Say whether things of these sizes, the largest last, fit into these rooms, by trying."""
     if min(rooms) < 0:
         return False
     if not sizes or sizes[-1] == 1:
         return sum(rooms) >= sum(sizes)
     return any(room >= sizes[-1]
-               and _packs(sizes[:-1], (*rooms[:at], room - sizes[-1], *rooms[at + 1:]))
+               and packs(sizes[:-1], (*rooms[:at], room - sizes[-1], *rooms[at + 1:]))
                for at, room in enumerate(rooms))

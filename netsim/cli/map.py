@@ -1,0 +1,175 @@
+"""``netsim map``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from netsim.cluster.iteration import IterationParts, ServerKind
+    from netsim.cluster.mapping import Mapped
+    from netsim.parallel import ParallelModel
+
+__all__ = ["map_command"]
+
+
+@click.command("map")
+@click.argument("model")
+@click.option("--counts", required=True, metavar="N,N,...",
+              help="GPUs that each server gives the job, such as 4,4,2.")
+@click.option("--gpus", type=click.IntRange(min=1), default=8, show_default=True,
+              help="GPUs of a server: each has so small a share of its NIC.")
+@click.option("--nic", default="10Gbps", show_default=True, help="What a server sends.")
+@click.option("--intra", default="300GB/s", show_default=True,
+              help="What two GPUs of a server exchange.")
+@click.option("--mapping", default="heavy-edge", show_default=True,
+              help="heavy-edge, optimal, random or round-robin.")
+@click.option("--stages", type=int, help="Of the pipeline; as few as memory allows by default.")
+@click.option("--micro-batches", type=int, default=0,
+              help="Of a synchronous pipeline; an asynchronous one by default.")
+@click.option("--allreduce", default="ring", show_default=True, help="ring or tree.")
+@click.option("--seed", type=click.IntRange(min=0), help="Of what is random.")
+@click.option("--time-limit", default="60s", show_default=True, help="Of the search for the best.")
+@click.option("--plot", type=click.Path(), metavar="FILE",
+              help="Draw the mapping as a .png, .pdf or .svg.")
+def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mapping: str,
+                stages: int | None, micro_batches: int, allreduce: str, seed: int | None,
+                time_limit: str, plot: str | None) -> None:
+    """Map a job's replicas to servers; say what an iteration takes, and what it could.
+
+    MODEL is a neural network of the catalogue, see netsim list models.
+    """
+    from netsim.cluster.iteration import ServerKind
+    from netsim.cluster.mapping import MAPPINGS
+    from netsim.errors import UnknownNameError
+    from netsim.parallel_catalogue import make_model
+    from netsim.units import parse_rate
+
+    if mapping not in MAPPINGS:
+        raise UnknownNameError("mapping", mapping, MAPPINGS)
+    if plot is not None:
+        from netsim.analysis.plots import check_plottable
+
+        check_plottable(plot)
+    kind = ServerKind(gpus, parse_rate(nic, "--nic"), parse_rate(intra, "--intra"))
+    given = _counts(counts)
+    job = make_model(model, sum(given), stages=stages, allreduce=allreduce,
+                     micro_batches=micro_batches)
+    found: dict[str, Mapped] = {}
+    if mapping != "optimal":
+        found[mapping] = MAPPINGS[mapping](job, given, kind, seed)
+    best = _optimum(job, given, kind, time_limit, needed=mapping == "optimal")
+    found |= {} if best is None else {"optimal": best}
+    _print_job(job, kind)
+    _print_alphas(job, kind, found)
+    for name, mapped in found.items():
+        _print_mapping(name, job, kind, mapped)
+    if plot is not None:
+        _draw(job, kind, found, plot)
+        click.echo(f"picture: {plot}")
+
+
+def _counts(text: str) -> list[int]:
+    from netsim.errors import InputError
+
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise InputError(f"--counts must be a list of GPUs by server, such as 4,4,2, not {text!r}")
+    return [int(part) for part in parts]
+
+
+def _optimum(model: ParallelModel, counts: list[int], kind: ServerKind, time_limit: str,
+             *, needed: bool) -> Mapped | None:
+    """Return the best mapping; where it is an extra, and nobody asked, say that it is missing."""
+    from netsim.cluster.mapping import optimal_mapping
+    from netsim.errors import MissingExtraError
+
+    try:
+        return optimal_mapping(model, counts, kind, time_limit=time_limit)
+    except MissingExtraError as error:
+        if needed:
+            raise
+        click.echo(f"without the optimum: {error}", err=True)
+        return None
+
+
+def _print_job(model: ParallelModel, kind: ServerKind) -> None:
+    from netsim.units import format_bytes, format_rate
+
+    stages = model.stages
+    replicas = ", ".join(str(stage.replicas) for stage in stages)
+    parameters = format_bytes(sum(stage.param_bytes for stage in stages))
+    one = "1 stage" if len(stages) == 1 else f"{len(stages)} stages"
+    click.echo(f"{model.name}: {parameters} of parameters; {one} of {replicas} replicas; "
+               f"{model.allreduce} all-reduce")
+    click.echo(f"servers: {kind.gpus} GPUs, {format_rate(kind.nic)} to other servers, "
+               f"{format_rate(kind.intra)} inside\n")
+
+
+def _print_alphas(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped]) -> None:
+    """Print what an iteration takes, beside the optimum and the extremes of any placement."""
+    from netsim.cli.tables import print_table
+    from netsim.cluster.iteration import alpha_min_bound
+    from netsim.cluster.mapping import Mapper
+    from netsim.units import format_seconds
+
+    most, least = Mapper(kind).extremes(model)
+    best = found["optimal"].alpha_s if "optimal" in found else None
+
+    def row(name: str, seconds: float, status: str) -> list[str]:
+        over = f"{seconds / best:.3f}" if best else "-"
+        return [name, status, format_seconds(seconds), over]
+
+    rows = [row(name, mapped.alpha_s, mapped.status if mapped.status != "time limit" else
+                f"time limit, gap {mapped.gap:.1%}") for name, mapped in found.items()]
+    rows += [row("each replica alone", most, "alpha_max"),
+             row("consolidated", least, "alpha~_min, Heavy-Edge on as few servers as can be"),
+             row("lower bound", alpha_min_bound(model, kind), "no placement is faster")]
+    columns = zip(*rows, strict=True)
+    print_table(dict(zip(("mapping", "", "iteration", "over\noptimum"), columns, strict=True)),
+                texts=2)
+
+
+def _print_mapping(name: str, model: ParallelModel, kind: ServerKind, mapped: Mapped) -> None:
+    """Print who is where, and what the slowest stage of each server does meanwhile."""
+    from netsim.cli.tables import print_table
+    from netsim.cluster.iteration import iteration_parts
+    from netsim.units import format_seconds
+
+    click.echo(f"\n{name}: GPUs by stage, and times of each server's slowest stage\n")
+    times = _slowest(iteration_parts(model, mapped.placement, kind))
+    columns: dict[str, list[str]] = {
+        "server": [str(server) for server in range(len(mapped.placement))],
+        "stages": [_stages(row) for row in mapped.placement.tolist()],
+    }
+    columns |= {heading: [format_seconds(value) for value in values]
+                for heading, values in times.items()}
+    print_table(columns, texts=2)
+
+
+def _stages(row: list[int]) -> str:
+    return ", ".join(f"stage {stage} x{count}" for stage, count in enumerate(row) if count)
+
+
+def _slowest(parts: IterationParts) -> dict[str, Any]:
+    """Return the parts of the stage that takes longest on each server, in seconds."""
+    import numpy as np
+
+    total = parts.compute_s + parts.communication_s + parts.allreduce_s
+    at = np.arange(len(total)), total.argmax(axis=1)
+    return {"compute": parts.compute_s[at], "communicate": parts.communication_s[at],
+            "all-reduce": parts.allreduce_s[at]}
+
+
+def _draw(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped], path: str) -> None:
+    from netsim.analysis.mapping_plot import mapping_picture
+    from netsim.analysis.plots import save_plot
+    from netsim.cluster.iteration import iteration_parts
+    from netsim.units import format_seconds
+
+    panels = {
+        f"{name}: {format_seconds(mapped.alpha_s)} per iteration":
+            (mapped.placement, _slowest(iteration_parts(model, mapped.placement, kind)))
+        for name, mapped in found.items()}
+    save_plot(mapping_picture(panels, kind.gpus), path)
