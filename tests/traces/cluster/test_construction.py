@@ -123,8 +123,8 @@ def test_a_workload_keeps_its_account(trace) -> None:
     for copy in (replace(workload, name="other"), pickle.loads(pickle.dumps(workload))):
         assert (copy.read, copy.dropped, copy.notes) == (
             workload.read, workload.dropped, workload.notes)
-    drawn = read_workload(trace("pai"), format="pai", train=0, poisson_jobs=4, poisson_mean="1s")
-    assert len(drawn) == 4
+    drawn = read_workload(trace("pai"), format="pai", train=0.5, poisson_jobs=4, poisson_mean="1s")
+    assert (len(drawn), len(drawn.history), drawn.read) == (4, 1, 11)
     facts = check_trace(trace("pai"), "pai", train=0, poisson_jobs=4, poisson_mean="1s").facts
     assert dict(facts)["jobs"] == 4
 
