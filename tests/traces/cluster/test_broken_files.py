@@ -301,3 +301,21 @@ def test_blank_lines_are_passed_over_in_any_chunk(tmp_path: Path) -> None:
         chunks = list(read_table(path, ("a",), chunk=size))
         assert [line for chunk in chunks for line in chunk.lines] == [5, 9]
         assert [cell for chunk in chunks for cell in chunk.cells["a"]] == ["1", "3"]
+
+
+@settings(max_examples=60, deadline=None,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(table=st.sampled_from(["job", "task", "instance", "group_tag"]), row=st.integers(0, 20),
+       place=st.integers(0, 12), cell=CELLS)
+def test_any_tables_of_pai_are_a_workload_or_an_error(
+    trace, tmp_path: Path, table: str, row: int, place: int, cell: str
+) -> None:
+    shutil.copytree(trace("pai").parent, tmp_path, dirs_exist_ok=True)
+    file = tmp_path / f"pai_{table}_table.csv"
+    rows = [line.split(",") for line in file.read_text().splitlines()]
+    cells = rows[row % len(rows)]
+    cells[place % len(cells)] = cell
+    file.write_bytes("\n".join(map(",".join, rows)).encode("utf-8", "surrogatepass"))
+    with suppress(NetsimError):
+        assert len(read_workload(tmp_path / "pai_job_table.csv", format="pai", instances=True,
+                                 train=0))

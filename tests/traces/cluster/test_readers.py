@@ -147,3 +147,36 @@ def test_large_tables_are_the_same_in_chunks(tmp_path: Path) -> None:
     assert np.array_equal(jobs.duration_s, (1 + k % 11)[order])
     assert np.array_equal(jobs.user, (k % 17)[order])
     assert len(np.unique(jobs.group)) == 3 * 17
+
+
+def test_large_pai_tables_are_joined_as_by_dictionaries(tmp_path: Path) -> None:
+    """20,000 jobs, over chunks, in another order in each table, with rows of no job."""
+    rng = np.random.default_rng(1)
+    count = 20_000
+    tasks = rng.integers(0, count + 50, 30_000)
+    start, run = rng.integers(1, 10**6, len(tasks)), rng.integers(-5, 500, len(tasks))
+    number, percent = rng.integers(1, 4, len(tasks)), rng.choice([0, 25, 50, 100, 200], len(tasks))
+    (tmp_path / "pai_job_table.csv").write_text("".join(
+        f"job{k},inst{k},user{k % 37},Terminated,{1 + k}.0,\n" for k in range(count)))
+    (tmp_path / "pai_task_table.csv").write_text("".join(
+        f"job{k},worker,{n}.0,Terminated,{s}.0,{s + r}.0,600.0,1.0,{p}.0,T4\n"
+        for k, n, s, r, p in zip(tasks, number, start, run, percent, strict=True)))
+    tagged = rng.permutation(count)[:15_000]
+    (tmp_path / "pai_group_tag_table.csv").write_text("".join(
+        f"inst{k},user{k % 37},,tag{k % 611},\n" for k in tagged))
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    shares: dict[int, float] = {}
+    for k, n, s, r, p in zip(tasks.tolist(), number, start, run, percent, strict=True):
+        first[k], last[k] = min(first.get(k, s), s), max(last.get(k, s + r), s + r)
+        shares[k] = shares.get(k, 0) + n * p / 100
+    kept = [k for k in range(count) if shares.get(k, 0) > 0 and last[k] > first[k]]
+    jobs = pai_jobs(tmp_path / "pai_job_table.csv")
+    assert jobs.submit_s.tolist() == [k - kept[0] for k in kept]
+    assert jobs.duration_s.tolist() == [last[k] - first[k] for k in kept]
+    assert jobs.gpus.tolist() == [int(np.ceil(shares[k])) for k in kept]
+    assert jobs.user.tolist() == [k % 37 for k in kept]
+    tags = set(tagged.tolist())
+    names = [("tag", k % 611) if k in tags else ("user", k % 37) for k in kept]
+    pairs = set(zip(names, jobs.group.tolist(), strict=True))
+    assert len(pairs) == len(set(names)) == len(set(jobs.group.tolist()))
