@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.model import History, JobSpec, Workload
 from netsim.parallel import ParallelModel
-from netsim.parallel_catalogue import models_for
+from netsim.parallel.catalogue import models_for
 from netsim.streams import stream
 from netsim.traces.cluster.columns import ClusterJobs, share_of
 from netsim.traces.problems import Rule, whole_option
@@ -178,8 +178,8 @@ class ClusterConstruction:
     def _seconds(self) -> Callable[[ParallelModel], float]:
         """Return a function of a model: alpha~_min, in seconds."""
         # Here, for they load the compiler, which nobody needs who reads other traces.
-        from netsim.cluster.iteration import ServerKind
-        from netsim.cluster.mapping import Mapper
+        from netsim.parallel.mapping import Mapper
+        from netsim.parallel.servers import ServerKind
 
         mapper = Mapper(ServerKind(self.gpus_per_server, parse_rate(self.base_nic),
                                    parse_rate(self.intra)))

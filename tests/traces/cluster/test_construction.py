@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from netsim.cluster.iteration import ServerKind
-from netsim.cluster.mapping import Mapper
 from netsim.errors import InputError, UnknownNameError
-from netsim.parallel_catalogue import models_for
+from netsim.parallel.catalogue import models_for
+from netsim.parallel.mapping import Mapper
+from netsim.parallel.servers import ServerKind
 from netsim.traces import FORMATS, check_trace, read_workload
 from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload, recurrent_jobs
 
