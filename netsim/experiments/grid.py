@@ -248,7 +248,8 @@ def _check_call(settings: Mapping[str, Any], seed: int) -> None:
     check_options(simulate, settings, "a sweep")
     workload = as_workload(settings["workload"], seed)
     if isinstance(settings["network"], Cluster):
-        check_jobs(workload, settings["network"])
+        check_jobs(workload, settings["network"], policies_of(
+            execution=settings.get("execution"))[2])
     else:
         as_network(settings["network"])
     for name in ("observe_interval", "until"):

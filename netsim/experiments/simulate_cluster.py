@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import simpy
+from numpy.typing import NDArray
 
 from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
 from netsim.checks import check_sequence, check_whole
+from netsim.cluster.by_iteration import ByIteration
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.cluster.engine import Analytic, Engine, Execution
+from netsim.cluster.mapped import model_of
 from netsim.cluster.on_fabric import OnFabric
 from netsim.cluster.placement import PLACEMENTS, Placement, make_placement
 from netsim.cluster.registry import SCHEDULERS, chooses_gpus, make_execution, make_scheduler
@@ -76,12 +79,12 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
         If jobs wait, and nothing will happen any more.
     """
     check_whole(seed, "seed")
-    check_jobs(workload, cluster)
     for name in check_sequence(record, str, "record", "names"):
         if name not in RECORDS:
             raise UnknownNameError("record", name, RECORDS)
     run = _ClusterRun(cluster, workload, *policies_of(scheduler, placement, execution, seed),
                       seed, record)
+    check_jobs(workload, cluster, run.execution)
     if run.execution == "fabric":
         run.on_fabric(make_allocator(allocator), check,
                       parse_seconds(observe_interval, "observe_interval"), events)
@@ -108,13 +111,14 @@ def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = N
         raise InputError(
             f"scheduler {described(decider, SCHEDULERS)['name']!r} chooses GPUs itself; a "
             "placement is for those that leave it to that, such as 'fifo' and 'sjf'")
-    placed = make_placement("first-fit" if placement is None else placement, seed)
+    usual = getattr(decider, "placement", "first-fit")
+    placed = make_placement(usual if placement is None else placement, seed)
     return (decider, placed,
             *make_execution("rar-contention" if execution is None else execution))
 
 
-def check_jobs(workload: Workload, cluster: Cluster) -> None:
-    """Refuse jobs that cannot run on a cluster.
+def check_jobs(workload: Workload, cluster: Cluster, execution: str = "fabric") -> None:
+    """Refuse jobs that cannot run on a cluster, or not in the way that they are to.
 
     Raises
     ------
@@ -125,6 +129,9 @@ def check_jobs(workload: Workload, cluster: Cluster) -> None:
         if job.ranks > cluster.total:
             raise InputError(f"job {job.id} needs {job.ranks} GPUs; cluster {cluster.name!r} has "
                              f"{cluster.total}")
+        if execution == "asrpt":
+            model_of(job)
+            continue
         pattern = job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
         if pattern != "ring-all-reduce":
             raise InputError(f"job {job.id} is no ring: on a cluster jobs have the pattern "
@@ -147,13 +154,20 @@ class _ClusterRun:
         self.stopped_at_s: float | None = None
         self.fabric: Fabric | None = None
         self.engine: Engine
+        self.least_s: NDArray[np.float64] | None = None
 
     def by_model(self, events: Sequence[Any]) -> None:
-        """Let jobs run as the contention model says."""
+        """Let jobs run as a model says."""
         if len(events):
             raise InputError("events change links, which jobs use where execution = \"fabric\"; "
                              f"execution {self.execution!r} has none")
-        self._begin(Analytic(self.env, self.cluster, self.workload.jobs, self.model))
+        jobs = self.workload.jobs
+        if self.execution == "asrpt":
+            timed = ByIteration(self.env, self.cluster, jobs)
+            self.least_s = timed.least
+            self._begin(timed)
+        else:
+            self._begin(Analytic(self.env, self.cluster, jobs, self.model))
 
     def on_fabric(self, allocator: Any, check: bool, interval: float, events: Sequence[Any]
                   ) -> None:
@@ -251,12 +265,17 @@ class _ClusterRun:
             "jct_s": engine.end_s - arrival_s, "iterations": iterations,
             "ranks": [job.ranks for job in jobs], "coflows": self.recorder.coflows_of_job,
             "bytes": self.recorder.bytes_of_job,
-            "lower_bound_s": iterations * self.model.of(self.cluster, jobs).least,
+            "lower_bound_s": iterations * self._least_s(),
             "queue_s": engine.start_s - arrival_s,
             "gpus": [int(counts.sum()) for _, counts in held],
             "servers": [len(servers) for servers, _ in held],
             "placement": [" ".join(f"{server}:{count}" for server, count
                                    in zip(*each, strict=True)) for each in held]})
+
+    def _least_s(self) -> NDArray[np.float64]:
+        """Return what an iteration of each job takes at least."""
+        return (self.model.of(self.cluster, self.workload.jobs).least if self.least_s is None
+                else self.least_s)
 
     def _gpus_frame(self) -> pd.DataFrame:
         engine, cluster = self.engine, self.cluster

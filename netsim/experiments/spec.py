@@ -97,10 +97,10 @@ class Experiment(Table):
     check: bool = True
     cluster: ClusterTable | None = None
     network: Annotated[NetworkTable | None, Field(validate_default=True)] = None
-    workload: WorkloadTable
     scheduler: SchedulerTable | None = None
     placement: PlacementTable | None = None
     execution: ExecutionTable | None = None
+    workload: WorkloadTable
     allocator: AllocatorTable = AllocatorTable(name="maxmin")
     events: list[EventTable] = Field(default_factory=list)
     compare: CompareTable = CompareTable()
@@ -167,7 +167,9 @@ class Experiment(Table):
         if info.data.keys() >= {"network", "cluster"}:
             network, cluster = _built(info.data["network"]), info.data["cluster"]
             if cluster is not None:
-                check_jobs(workload.built, cluster.on(network))
+                execution = info.data.get("execution")
+                check_jobs(workload.built, cluster.on(network),
+                           "rar-contention" if execution is None else execution.name)
             elif network is not None:
                 for job in workload.built:
                     check_fits(job, network)
