@@ -33,8 +33,8 @@ class Inside(Stage):
     __slots__ = ()
 
 
-def placed_stages(stages: Sequence[Stage], servers: ArrayLike, intra: Quantity
-                  ) -> tuple[Stage, ...]:
+def placed_stages(stages: Sequence[Stage], servers: ArrayLike, intra: Quantity,
+                  gpus: ArrayLike | None = None) -> tuple[Stage, ...]:
     """Return stages as they run on servers: flows inside a server become time.
 
     A flow between two ranks of one server takes bytes/intra, whatever else goes on; a rank sends
@@ -53,6 +53,8 @@ def placed_stages(stages: Sequence[Stage], servers: ArrayLike, intra: Quantity
         The server of each rank.
     intra : quantity
         Bytes per second between two GPUs of one server.
+    gpus : array_like of int, shape (servers,), optional
+        GPUs of each server, if the weight of a coflow is to be its `nic_share`.
 
     Returns
     -------
@@ -79,7 +81,7 @@ def placed_stages(stages: Sequence[Stage], servers: ArrayLike, intra: Quantity
     names = {stage.name for stage in stages}
     placed, inside = [], []
     for stage in stages:
-        flows, near = _split(stage, places)
+        stage, (flows, near) = _weighted(stage, places, gpus), _split(stage, places)
         seconds = float(near.nbytes.max(initial=0.0)) / speed
         if not seconds:
             placed.append(replace(stage, flows=flows))
@@ -94,7 +96,8 @@ def placed_stages(stages: Sequence[Stage], servers: ArrayLike, intra: Quantity
     return (*placed, *inside)
 
 
-def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity) -> tuple[Stage, ...]:
+def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity,
+                 gpus: ArrayLike | None = None) -> tuple[Stage, ...]:
     """Return an iteration of a model as it runs on servers.
 
     All-reduces run as `placed_stages` says. Of what stages exchange, Eq. 5 of A-SRPT adds what goes
@@ -109,6 +112,9 @@ def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity) -> t
         The server of each rank; see `netsim.jobs.patterns.model_stages`.
     intra : quantity
         Bytes per second between two GPUs of one server.
+    gpus : array_like of int, shape (servers,), optional
+        GPUs of each server, if the weight of a coflow is to be its `nic_share`: of all that its
+        ranks have for an all-reduce, of half of it for what stages exchange.
 
     Raises
     ------
@@ -121,7 +127,8 @@ def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity) -> t
     _check_slices(model, places)
     speed = parse_rate(intra, "intra", strict=True)
     stages = []
-    for stage, exchange in coflows:
+    for made, exchange in coflows:
+        stage = _weighted(made, places, gpus, 0.5 if exchange else 1.0)
         if exchange:
             flows, near = _split(stage, places)
             sent = np.bincount(near.src, near.nbytes, 1)
@@ -221,6 +228,13 @@ def _servers(stages: Sequence[Stage], servers: ArrayLike) -> Ints:
         raise InputError(f"stages have {needed} ranks, but servers has {len(places)}")
     found: Ints = places.astype(np.int64)
     return found
+
+
+def _weighted(stage: Stage, places: Ints, gpus: ArrayLike | None, part: float = 1.0) -> Stage:
+    """Return a stage whose weight is its share of NICs, if that is asked for."""
+    if gpus is None or stage.flows is None:
+        return stage
+    return replace(stage, weight=nic_share(stage.flows, places, gpus, part))
 
 
 def _split(stage: Stage, places: Ints) -> tuple[Flows | None, Flows]:

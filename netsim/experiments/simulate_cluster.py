@@ -21,6 +21,7 @@ from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.cluster.engine import Analytic, Engine, Execution
 from netsim.cluster.on_fabric import OnFabric
+from netsim.cluster.placed import ring_of
 from netsim.cluster.placement import PLACEMENTS, Placement, make_placement
 from netsim.cluster.registry import SCHEDULERS, make_execution, make_scheduler
 from netsim.cluster.scheduling import PlanFollower
