@@ -69,7 +69,7 @@ if TYPE_CHECKING:
         torus,
     )
     from netsim.parallel import ModelStage, ParallelModel
-    from netsim.parallel_catalogue import make_model, models_for, parallel_models
+    from netsim.parallel.catalogue import make_model, models_for, parallel_models
     from netsim.traces import (
         check_trace,
         poisson_resample,
@@ -108,7 +108,7 @@ _HOME = {
     "netsim.network": ("BigSwitch", "Topology", "big_switch", "edge_cloud", "fat_tree",
                        "from_networkx", "leaf_spine", "rail_pod", "read_network", "ring", "torus"),
     "netsim.parallel": ("ModelStage", "ParallelModel"),
-    "netsim.parallel_catalogue": ("make_model", "models_for", "parallel_models"),
+    "netsim.parallel.catalogue": ("make_model", "models_for", "parallel_models"),
     "netsim.traces": ("check_trace", "poisson_resample", "read_workload",
                       "write_coflow_benchmark", "write_instance"),
 }

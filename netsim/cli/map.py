@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from netsim.cluster.iteration import IterationParts, ServerKind
-    from netsim.cluster.mapping import Mapped
     from netsim.parallel import ParallelModel
+    from netsim.parallel.iteration import IterationParts
+    from netsim.parallel.mapping import Mapped
+    from netsim.parallel.servers import ServerKind
 
 __all__ = ["map_command"]
 
@@ -40,10 +41,10 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mappin
 
     MODEL is a neural network of the catalogue, see netsim list models.
     """
-    from netsim.cluster.iteration import ServerKind
-    from netsim.cluster.mapping import MAPPINGS
     from netsim.errors import UnknownNameError
-    from netsim.parallel_catalogue import make_model
+    from netsim.parallel.catalogue import make_model
+    from netsim.parallel.mapping import MAPPINGS
+    from netsim.parallel.servers import ServerKind
     from netsim.units import parse_rate
 
     if mapping not in MAPPINGS:
@@ -82,8 +83,8 @@ def _counts(text: str) -> list[int]:
 def _optimum(model: ParallelModel, counts: list[int], kind: ServerKind, time_limit: str,
              *, needed: bool) -> Mapped | None:
     """Return the best mapping; where it is an extra, and nobody asked, say that it is missing."""
-    from netsim.cluster.mapping import optimal_mapping
     from netsim.errors import MissingExtraError
+    from netsim.parallel.mapping import optimal_mapping
 
     try:
         return optimal_mapping(model, counts, kind, time_limit=time_limit)
@@ -110,8 +111,8 @@ def _print_job(model: ParallelModel, kind: ServerKind) -> None:
 def _print_alphas(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped]) -> None:
     """Print what an iteration takes, beside the optimum and the extremes of any placement."""
     from netsim.cli.tables import print_table
-    from netsim.cluster.iteration import alpha_min_bound
-    from netsim.cluster.mapping import Mapper
+    from netsim.parallel.iteration import alpha_min_bound
+    from netsim.parallel.mapping import Mapper
     from netsim.units import format_seconds
 
     most, least = Mapper(kind).extremes(model)
@@ -134,7 +135,7 @@ def _print_alphas(model: ParallelModel, kind: ServerKind, found: dict[str, Mappe
 def _print_mapping(name: str, model: ParallelModel, kind: ServerKind, mapped: Mapped) -> None:
     """Print who is where, and what the slowest stage of each server does meanwhile."""
     from netsim.cli.tables import print_table
-    from netsim.cluster.iteration import iteration_parts
+    from netsim.parallel.iteration import iteration_parts
     from netsim.units import format_seconds
 
     click.echo(f"\n{name}: GPUs by stage, and times of each server's slowest stage\n")
@@ -165,7 +166,7 @@ def _slowest(parts: IterationParts) -> dict[str, Any]:
 def _draw(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped], path: str) -> None:
     from netsim.analysis.mapping_plot import mapping_picture
     from netsim.analysis.plots import save_plot
-    from netsim.cluster.iteration import iteration_parts
+    from netsim.parallel.iteration import iteration_parts
     from netsim.units import format_seconds
 
     panels = {

@@ -9,10 +9,11 @@ import numpy as np
 from netsim.checks import check_sequence, check_whole
 from netsim.errors import InputError
 from netsim.network import Topology, big_switch
+from netsim.parallel.servers import ServerKind
 from netsim.streams import stream
 from netsim.units import Quantity, parse_rate
 
-__all__ = ["Cluster", "draw_gpus"]
+__all__ = ["Cluster", "draw_gpus", "server_kind"]
 
 
 class Cluster:
@@ -120,3 +121,17 @@ def draw_gpus(servers: int, choices: Sequence[int], seed: int = 0) -> list[int]:
         raise InputError("draw_gpus: there are no numbers of GPUs to draw from")
     rng = stream(seed, "GPUs of servers")
     return [int(numbers[rng.integers(len(numbers))]) for _ in range(servers)]
+
+
+def server_kind(cluster: Cluster) -> ServerKind:
+    """Return what the servers of a cluster are like.
+
+    Raises
+    ------
+    InputError
+        If they have different numbers of GPUs: a GPU's share of the NIC would not be one number.
+    """
+    if len(found := np.unique(cluster.gpus)) > 1:
+        raise InputError(f"servers must have equally many GPUs each, not {found.tolist()}: "
+                         "a GPU's share of the NIC is 1 of that many")
+    return ServerKind(int(found[0]), cluster.nic, cluster.intra)

@@ -39,7 +39,7 @@ def competitive_ratio(*, rho: float, tau: float, gpus: int, most_gpus: int, alph
     Notes
     -----
     The true least iteration of a job is as hard to find as its best mapping on any counts;
-    `netsim.cluster.iteration.alpha_min_bound` is below it, which leaves the ratio an upper bound.
+    `netsim.parallel.iteration.alpha_min_bound` is below it, which leaves the ratio an upper bound.
 
     Examples
     --------

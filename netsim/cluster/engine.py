@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,9 +14,9 @@ from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention, RunningJobs
+from netsim.cluster.estimates import estimates_of
 from netsim.cluster.placement import FirstFit, Placement
-from netsim.cluster.planners import estimates_of
-from netsim.cluster.scheduling import ClusterView, Scheduler
+from netsim.cluster.scheduling import ClusterView, Decision, Scheduler
 from netsim.errors import AllocationError, InputError, StalledError
 from netsim.model import JobSpec
 
@@ -113,61 +115,98 @@ class Engine:
         self._env, self._cluster, self._jobs = env, cluster, jobs
         self._scheduler, self._execution = scheduler, execution
         self._placement = placement or FirstFit()
-        self._load, self._estimates = np.zeros(cluster.total), estimates_of(jobs)
-        self._waiting: list[int] = []
+        self._pending: dict[int, None] = {}
         self._running: dict[int, Ints] = {}
         self._free = np.ones(cluster.total, np.bool_)
-        self._asked = False
+        self._free_on = cluster.gpus.copy()
+        self._load, self._estimates = np.zeros(cluster.total), estimates_of(jobs)
+        self._seen = tuple(map(_seen, (self._free, self._free_on, self._load)))
+        self._arrived: list[int] = []
+        self._left: list[int] = []
+        self._asked, self._alarm = False, 0
         self.ended = 0
         self.gpus: dict[int, Ints] = {}
         self.start_s = np.full(len(jobs), np.nan)
         self.end_s = np.full(len(jobs), np.nan)
-        for place, job in enumerate(jobs):
-            env.timeout(job.arrival_s).callbacks.append(partial(self._arrive, place))
+        self._await_arrival(0)
+
+    def _await_arrival(self, job: int) -> None:
+        wait = max(self._jobs[job].arrival_s - self._env.now, 0.0)
+        self._env.timeout(wait).callbacks.append(partial(self._arrive, job))
 
     def _arrive(self, job: int, _: simpy.Event) -> None:
-        self._waiting.append(job)
+        """Take in a job, and all others that arrive at the same instant."""
+        instant = self._jobs[job].arrival_s
+        while job < len(self._jobs) and self._jobs[job].arrival_s == instant:
+            self._pending[job] = None
+            self._arrived.append(job)
+            job += 1
+        if job < len(self._jobs):
+            self._await_arrival(job)
         self._ask()
 
     def _end(self, job: int) -> None:
-        self._free[self._running.pop(job)] = True
+        gpus = self._running.pop(job)
+        self._free[gpus] = True
+        np.add.at(self._free_on, self._cluster.server_of[gpus], 1)
         self.end_s[job] = self._env.now
         self.ended += 1
+        self._left.append(job)
         self._ask()
 
     def _ask(self) -> None:
         """Have the scheduler asked once, after all that happens at this instant."""
         if not self._asked:
             self._asked = True
-            event = simpy.Event(self._env)
-            event._ok, event._value = True, None
-            event.callbacks.append(lambda _: self._decide())
-            self._env.schedule(event, _LAST)  # type: ignore[arg-type]
+            self._at(self._env.now, lambda _: self._decide())
+
+    def _at(self, instant: float, act: Callable[[simpy.Event], None]) -> None:
+        event = simpy.Event(self._env)
+        event._ok, event._value = True, None
+        event.callbacks.append(act)
+        delay = max(instant - self._env.now, 0.0)
+        self._env.schedule(event, _LAST, delay)  # type: ignore[arg-type]
 
     def _decide(self) -> None:
         self._asked = False
-        view = ClusterView(self._cluster, self._jobs, self._env.now, tuple(sorted(self._waiting)),
-                           dict(self._running), _frozen(self._free), _frozen(self._load),
-                           self._estimates, self._placement)
-        for job, gpus in self._scheduler.decide(view):
-            self._check(job, gpus)
-            self._waiting.remove(job)
-            self._free[gpus] = False
-            self._load[gpus] += self._estimates[job]
-            self._running[job] = self.gpus[job] = gpus
-            self.start_s[job] = self._env.now
-            self._execution.start(job, gpus, self._end)
+        self._alarm += 1
+        free, free_on, load = self._seen
+        view = ClusterView(
+            self._cluster, self._jobs, self._env.now, self._arrived, self._left,
+            MappingProxyType(self._pending), MappingProxyType(self._running), free, free_on, load,
+            self._estimates, self._placement)
+        self._arrived, self._left = [], []
+        answer = self._scheduler.decide(view)
+        decision = answer if isinstance(answer, Decision) else Decision(answer)
+        for job, gpus in decision.starts:
+            self._start(job, gpus)
+        if decision.wake_at < math.inf:
+            self._at(decision.wake_at, partial(self._wake, self._alarm))
+
+    def _wake(self, alarm: int, _: simpy.Event) -> None:
+        if alarm == self._alarm and not self._asked:
+            self._decide()
+
+    def _start(self, job: int, gpus: Ints) -> None:
+        self._check(job, gpus)
+        del self._pending[job]
+        self._free[gpus] = False
+        np.subtract.at(self._free_on, self._cluster.server_of[gpus], 1)
+        self._load[gpus] += self._estimates[job]
+        self._running[job] = self.gpus[job] = gpus
+        self.start_s[job] = self._env.now
+        self._execution.start(job, gpus, self._end)
 
     def _check(self, job: int, gpus: Ints) -> None:
         """Refuse to start a job that does not wait, or on other GPUs than it can have."""
         name = type(self._scheduler).__name__
-        if job not in self._waiting:
+        if job not in self._pending:
             raise AllocationError(f"scheduler {name} starts the job in place {job}, which does "
                                   "not wait")
-        spec = self._jobs[job]
-        if len(np.unique(gpus)) != spec.ranks or len(gpus) != spec.ranks:
+        spec, listed = self._jobs[job], gpus.tolist()
+        if len(listed) != spec.ranks or len(set(listed)) != spec.ranks:
             raise AllocationError(f"scheduler {name} gives job {spec.id} the GPUs "
-                                  f"{gpus.tolist()}; it needs {spec.ranks}")
+                                  f"{listed}; it needs {spec.ranks}")
         if not self._free[gpus].all():
             taken = gpus[~self._free[gpus]].tolist()
             raise AllocationError(f"scheduler {name} gives job {spec.id} GPUs that others have: "
@@ -176,13 +215,14 @@ class Engine:
     def stalled(self) -> StalledError:
         """Return the error that says who waits though nothing will happen any more."""
         waiting = ", ".join(f"job {self._jobs[job].id} ({self._jobs[job].ranks} GPUs)"
-                            for job in sorted(self._waiting)[:5])
+                            for job in sorted(self._pending)[:5])
         return StalledError(f"stalled at t = {self._env.now:g} s: scheduler "
                             f"{type(self._scheduler).__name__} starts nobody, and nothing else "
-                            f"will happen; {len(self._waiting)} wait: {waiting}")
+                            f"will happen; {len(self._pending)} wait: {waiting}")
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    copy = array.copy()
-    copy.setflags(write=False)
-    return copy
+def _seen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array as others see it: they cannot change it."""
+    view = array.view()
+    view.setflags(write=False)
+    return view

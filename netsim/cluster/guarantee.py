@@ -52,7 +52,8 @@ def guarantee_of(planner: Planner, scale: float = 1.0) -> Guarantee:
     iterations = planner.iterations
     count = np.array([job.iterations for job in planner.jobs])
     seconds: NDArray[np.float64] = planner.estimates * scale * iterations.model.slot / count
-    return Guarantee(low=min(1.0, float((seconds / iterations.most).min())),
-                     high=max(1.0, float((seconds / iterations.least).max())),
-                     largest=max(job.ranks for job in planner.jobs),
-                     spread=float((iterations.most / iterations.least).max()))
+    with np.errstate(divide="ignore", invalid="ignore"):  # iterations may take no time
+        low, high = (seconds / iterations.most).min(), (seconds / iterations.least).max()
+        spread = np.nan_to_num(iterations.most / iterations.least, nan=1.0, posinf=np.inf).max()
+    return Guarantee(low=min(1.0, float(low)), high=max(1.0, float(high)),
+                     largest=max(job.ranks for job in planner.jobs), spread=float(spread))

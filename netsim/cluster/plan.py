@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Iterations, RunningJobs
 from netsim.cluster.placement import Placement
+from netsim.cluster.scheduling import ClusterView, Start
 from netsim.model import JobSpec
 
-__all__ = ["Plan", "Planner"]
+__all__ = ["Plan", "PlanFollower", "Planner"]
 
 #: Of a limit in slots: what rounding may do to sums of estimates.
 _ROUNDING = 1e-9
@@ -198,3 +199,41 @@ class _Queue(_Making):
             left = self._go_on()
             freed = {gpu for job in left for gpu in self.gpus[job].tolist()}
             candidates = sorted({self._queues[gpu][0] for gpu in freed if self._queues[gpu]})
+
+
+class PlanFollower:
+    """Starts jobs as a plan says, as soon as their GPUs are free.
+
+    By the contention model that is when the plan says; where jobs run otherwise, as on a fabric,
+    sooner or later.
+
+    Parameters
+    ----------
+    plan : Plan
+
+    Attributes
+    ----------
+    counts : dict of str to float
+        For the summary of a run.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.counts = plan.counts
+        self._left = deque(plan.order)
+
+    def decide(self, view: ClusterView) -> list[Start]:
+        """Return who is next and has all its GPUs; see `Scheduler.decide`."""
+        free = view.free.copy()
+        starts: list[Start] = []
+        kept: deque[int] = deque()
+        while self._left and not (self._plan.in_line and kept):
+            job = self._left.popleft()
+            gpus = self._plan.gpus[job]
+            if free[gpus].all():
+                starts.append((job, gpus))
+            else:
+                kept.append(job)
+            free[gpus] = False  # those behind do not overtake on a GPU
+        self._left.extendleft(reversed(kept))
+        return starts

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.checks import check_whole
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
+from netsim.cluster.estimates import estimates_of
 from netsim.cluster.guarantee import guarantee_of
 from netsim.cluster.placement import (
     FirstFit,
@@ -20,21 +21,12 @@ from netsim.cluster.placement import (
     Placement,
     RandomChoice,
 )
-from netsim.cluster.plan import Plan, Planner
+from netsim.cluster.plan import Plan, PlanFollower, Planner
+from netsim.cluster.scheduling import Setting
 from netsim.errors import InputError
 from netsim.model import JobSpec
 
-__all__ = ["FF", "LS", "RAND", "SjfBco", "estimates_of"]
-
-#: What a job without an estimate is expected to take per iteration, in seconds; Section 7.
-_ESTIMATE_S = 0.05
-
-
-def estimates_of(jobs: Sequence[JobSpec]) -> NDArray[np.float64]:
-    """Return what jobs are expected to take, in seconds: as they say, or 0.05 s per iteration."""
-    return np.array([_ESTIMATE_S * job.iterations if job.estimate_s is None else job.estimate_s
-                     for job in jobs])
-
+__all__ = ["FF", "LS", "RAND", "SjfBco"]
 
 @dataclass(frozen=True)
 class _Planning:
@@ -53,10 +45,21 @@ class _Planning:
         Estimates are divided by it.
     """
 
+    chooses_gpus: ClassVar[bool] = True
+
     horizon: int | None = None
     availability: str = "idle"
     search: str = "improve"
     u: float = 1.0
+
+    def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
+             ) -> Plan:
+        """Return who gets which GPUs, and in which order."""
+        raise NotImplementedError
+
+    def begin(self, setting: Setting) -> PlanFollower:
+        """Return what starts jobs as the plan says; see `netsim.cluster.scheduling.Scheduler`."""
+        return PlanFollower(self.plan(setting.cluster, setting.jobs, setting.model, setting.seed))
 
     def __post_init__(self) -> None:
         if self.horizon is not None:

@@ -10,9 +10,10 @@ from netsim.cluster.contention import Contention
 from netsim.errors import InputError, UnknownNameError
 from netsim.plugins import build, find, named
 
-__all__ = ["EXECUTIONS", "SCHEDULERS", "make_execution", "make_scheduler"]
+__all__ = ["EXECUTIONS", "SCHEDULERS", "chooses_gpus", "make_execution",
+           "make_scheduler"]
 
-#: Name -> where the class is. Those that plan have ``plan``, the others ``decide``.
+#: Name -> where the class is: with ``decide``, or ``begin`` that returns who decides in a run.
 SCHEDULERS: dict[str, str] = {
     "ff": "netsim.cluster.planners:FF",
     "fifo": "netsim.cluster.scheduling:FIFO",
@@ -36,7 +37,8 @@ def make_scheduler(given: Any) -> Any:
     ----------
     given : str, mapping or object
         A name of `SCHEDULERS`, or ``"module:Class"``, with options as in ``"ff:order=by_size"``;
-        ``{"name": ..., option: ...}``; or an object with ``plan`` or ``decide``, which is copied.
+        ``{"name": ..., option: ...}``; or an object with ``begin`` or ``decide``, which is
+        copied.
 
     Raises
     ------
@@ -53,9 +55,14 @@ def make_scheduler(given: Any) -> Any:
 
 
 def _checked(made: Any, said: object) -> Any:
-    if not (hasattr(made, "plan") or hasattr(made, "decide")):
-        raise InputError(f"{said!r} is no scheduler: it needs a method decide, or plan")
+    if not (hasattr(made, "begin") or hasattr(made, "decide")):
+        raise InputError(f"{said!r} is no scheduler: it needs a method decide, or begin")
     return made
+
+
+def chooses_gpus(scheduler: Any) -> bool:
+    """Say whether a scheduler says which GPUs jobs get, and leaves nothing to a placement."""
+    return bool(getattr(scheduler, "chooses_gpus", False))
 
 
 def make_execution(given: str | Mapping[str, Any]) -> tuple[str, Contention]:

@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
-from collections import deque
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster
+from netsim.cluster.contention import Contention
 from netsim.cluster.placement import Placement, Room
-from netsim.cluster.plan import Plan
-from netsim.model import JobSpec
+from netsim.model import History, JobSpec
 
-__all__ = ["FIFO", "SJF", "ClusterView", "PlanFollower", "Scheduler", "Start"]
+__all__ = ["FIFO", "SJF", "ClusterView", "Decision", "Scheduler", "Setting", "Start"]
 
 Ints = NDArray[np.int64]
 
-#: A job, by its place in the workload, and the GPUs that it gets.
+#: A job, by its place in the workload, and the GPUs that it gets: the first one for rank 0.
 Start = tuple[int, Ints]
 
 
 @dataclass(frozen=True)
+class Decision:
+    """Who starts, and when to ask again at the latest.
+
+    Attributes
+    ----------
+    starts : sequence of Start
+        On GPUs that are free, each given once.
+    wake_at : float
+        An instant, in seconds; jobs that arrive or end make the engine ask anyway.
+    """
+
+    starts: Sequence[Start] = ()
+    wake_at: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What a scheduler sees; read-only.
+    """What a scheduler sees; read-only, and as it is until the scheduler has answered.
 
     Attributes
     ----------
@@ -34,12 +50,16 @@ class ClusterView:
         All, in order of (arrival, id); the others are places in it.
     now : float
         Seconds.
-    waiting : tuple of int
-        Who has arrived and not started, in that order.
+    arrived, ended : sequence of int
+        Who has, since the scheduler was asked last.
+    pending : collection of int
+        Who has arrived and not started, in no order.
     running : mapping of int to ndarray of int
         Who runs, and on which GPUs.
     free : ndarray of bool, shape (GPUs,)
         Which GPUs nobody has.
+    free_on : ndarray of int, shape (servers,)
+        How many of each server.
     load, estimates : ndarray of float, shape (GPUs,) and (jobs,)
         Seconds that GPUs have been promised to jobs so far, and that jobs are expected to take.
     placement : Placement
@@ -49,12 +69,20 @@ class ClusterView:
     cluster: Cluster
     jobs: Sequence[JobSpec]
     now: float
-    waiting: tuple[int, ...]
+    arrived: Sequence[int]
+    ended: Sequence[int]
+    pending: Mapping[int, None]
     running: Mapping[int, Ints]
     free: NDArray[np.bool_]
+    free_on: Ints
     load: NDArray[np.float64]
     estimates: NDArray[np.float64]
     placement: Placement
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        """Who has arrived and not started, in order of arrival, then id."""
+        return tuple(sorted(self.pending))
 
     def room(self) -> Room:
         """Return what there is to give away, from which jobs can be placed one after the other."""
@@ -62,48 +90,42 @@ class ClusterView:
 
 
 class Scheduler(Protocol):
-    """Decides who starts; asked whenever a job has arrived or ended."""
+    """Decides who starts; asked whenever a job has arrived or ended, and when it asked for it.
 
-    def decide(self, view: ClusterView) -> Sequence[Start]:
+    One that prepares before a run, or remembers during one, has ``begin(setting)`` instead, which
+    returns one of these for a run.
+    """
+
+    def decide(self, view: ClusterView) -> Decision | Sequence[Start]:
         """Return who starts now, on GPUs that are free and each given once."""
 
 
-class PlanFollower:
-    """Starts jobs as a plan says, as soon as their GPUs are free.
-
-    By the contention model that is when the plan says; where jobs run otherwise, as on a fabric,
-    sooner or later.
-
-    Parameters
-    ----------
-    plan : Plan
+@dataclass(frozen=True)
+class Setting:
+    """What is known when a run begins.
 
     Attributes
     ----------
-    counts : dict of str to float
-        For the summary of a run.
+    cluster : Cluster
+    jobs : sequence of JobSpec
+        In order of (arrival, id).
+    model : Contention
+        By which rings slow each other down, as far as plans go.
+    history : History or None
+        Jobs of before.
+    seed : int
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self.counts = plan.counts
-        self._left = deque(plan.order)
+    cluster: Cluster
+    jobs: Sequence[JobSpec]
+    model: Contention
+    history: History | None = None
+    seed: int = 0
 
-    def decide(self, view: ClusterView) -> list[Start]:
-        """Return who is next and has all its GPUs; see `Scheduler.decide`."""
-        free = view.free.copy()
-        starts: list[Start] = []
-        kept: deque[int] = deque()
-        while self._left and not (self._plan.in_line and kept):
-            job = self._left.popleft()
-            gpus = self._plan.gpus[job]
-            if free[gpus].all():
-                starts.append((job, gpus))
-            else:
-                kept.append(job)
-            free[gpus] = False  # those behind do not overtake on a GPU
-        self._left.extendleft(reversed(kept))
-        return starts
+    def decider_of(self, scheduler: Any) -> Scheduler:
+        """Return what decides in a run."""
+        decider: Scheduler = scheduler.begin(self) if hasattr(scheduler, "begin") else scheduler
+        return decider
 
 
 @dataclass(frozen=True)

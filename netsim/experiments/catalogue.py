@@ -13,7 +13,7 @@ from netsim.cluster.registry import EXECUTIONS, SCHEDULERS
 from netsim.errors import UnknownNameError
 from netsim.experiments.files import ready_made_experiments
 from netsim.jobs.patterns import PATTERNS
-from netsim.parallel_catalogue import describe_models
+from netsim.parallel.catalogue import describe_models
 from netsim.plugins import find
 
 __all__ = ["CATALOGUES", "catalogue"]

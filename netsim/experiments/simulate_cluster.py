@@ -23,8 +23,8 @@ from netsim.cluster.engine import Analytic, Engine, Execution
 from netsim.cluster.on_fabric import OnFabric
 from netsim.cluster.placed import ring_of
 from netsim.cluster.placement import PLACEMENTS, Placement, make_placement
-from netsim.cluster.registry import SCHEDULERS, make_execution, make_scheduler
-from netsim.cluster.scheduling import PlanFollower
+from netsim.cluster.registry import SCHEDULERS, chooses_gpus, make_execution, make_scheduler
+from netsim.cluster.scheduling import Setting
 from netsim.errors import InputError, StalledError, UnknownNameError
 from netsim.experiments.events import changes_of, end_at
 from netsim.experiments.numbering import CoflowNumbers
@@ -105,7 +105,7 @@ def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = N
         If there is no such policy, or a placement for a scheduler that does not ask for it.
     """
     decider = make_scheduler("fifo" if scheduler is None else scheduler)
-    if placement is not None and hasattr(decider, "plan"):
+    if placement is not None and chooses_gpus(decider):
         raise InputError(
             f"scheduler {described(decider, SCHEDULERS)['name']!r} chooses GPUs itself; a "
             "placement is for those that leave it to that, such as 'fifo' and 'sjf'")
@@ -181,11 +181,10 @@ class _ClusterRun:
         self.recorder.set_capacity(link, capacity)
 
     def _begin(self, execution: Execution) -> None:
-        jobs, decider = self.workload.jobs, self.scheduler
-        if hasattr(decider, "plan"):
-            decider = PlanFollower(decider.plan(self.cluster, jobs, self.model, self.seed))
-        self.counts = dict(getattr(decider, "counts", {}))
-        self.engine = Engine(self.env, self.cluster, jobs, decider, execution, self.placement)
+        jobs = self.workload.jobs
+        setting = Setting(self.cluster, jobs, self.model, self.workload.history, self.seed)
+        self.decider = setting.decider_of(self.scheduler)
+        self.engine = Engine(self.env, self.cluster, jobs, self.decider, execution, self.placement)
 
     def go(self, limit: float, report: Callable[[int, int], None]) -> None:
         """Step until every job has ended, or until `limit`."""
@@ -225,7 +224,7 @@ class _ClusterRun:
             "allocator": {"name": self.execution} if fabric is None else
             describe(fabric.allocator),
             "scheduler": described(self.scheduler, SCHEDULERS),
-            "placement": None if hasattr(self.scheduler, "plan") else
+            "placement": None if chooses_gpus(self.scheduler) else
             described(self.placement, PLACEMENTS),
             "execution": {"name": self.execution} | asdict(self.model),
             "gpus": self.cluster.total, "observe_interval": self.interval,
@@ -233,7 +232,7 @@ class _ClusterRun:
             "platform": platform.platform(), "python": platform.python_version(),
             "stopped_at_s": self.stopped_at_s, "decisions": 0 if fabric is None else
             fabric.decisions, "simpy_events": self.steps, "wall_s": wall_s, "overdue": 0,
-            "counts": self.counts,
+            "counts": dict(getattr(self.decider, "counts", {})),
         }
         tables: dict[str, Any] = {
             name: None if fabric is None else

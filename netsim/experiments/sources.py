@@ -235,7 +235,7 @@ def _defaults(make: Callable[..., Any]) -> dict[str, Any]:
 
 def _format_defaults(name: str) -> dict[str, Any]:
     form = traces.FORMATS[name]
-    defaults = {each.name: each.default for each in fields(traces.Construction)}
+    defaults = {each.name: each.default for each in fields(form.construction)}
     defaults |= _defaults(form.read)
     return {key: defaults[key] for key in form.options if defaults.get(key) is not None}
 

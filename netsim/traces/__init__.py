@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from netsim.history import history_of, split_history
 from netsim.traces.check import TraceReport, check_trace
+from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload
 from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
 from netsim.traces.conversion import WRITERS, convert
 from netsim.traces.formats import FORMATS, Format, read_workload
-from netsim.traces.history import history_of, split_history
 from netsim.traces.instances import read_instances
 from netsim.traces.library import ready_made
 from netsim.traces.poisson import poisson_resample
@@ -20,6 +21,8 @@ __all__ = [
     "FORMATS",
     "PUBLIC_TRACES",
     "WRITERS",
+    "ClusterConstruction",
+    "ClusterJobs",
     "CoflowRow",
     "Construction",
     "Format",
@@ -28,6 +31,7 @@ __all__ = [
     "TiresiasRow",
     "TraceProblemsError",
     "TraceReport",
+    "TraceWorkload",
     "check_trace",
     "convert",
     "fetch",

@@ -11,6 +11,17 @@ from typing import Any
 
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.model import Workload
+from netsim.traces.cluster import (
+    ClusterConstruction,
+    cluster_facts,
+    read_gpu_v2023,
+    read_helios,
+    read_pai,
+    read_pai_sample,
+    read_philly,
+    read_tiresias_cluster,
+    recurrent,
+)
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts, read_coflow_benchmark
 from netsim.traces.instances import read_instances
 from netsim.traces.library import load_workload_file, locate
@@ -41,12 +52,15 @@ class Format:
         Whether it reads a file; otherwise it generates.
     facts : callable, optional
         What `check_trace` says of a workload of this format, instead of what it says of any.
+    construction : type
+        A dataclass: its fields are the options that `read` takes as ``**construction``.
     """
 
     summary: str
     read: Callable[..., Workload]
     needs_file: bool = True
     facts: Callable[[Workload], list[tuple[str, float]]] | None = None
+    construction: type = Construction
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -54,10 +68,14 @@ class Format:
         names: list[str] = []
         for name, parameter in inspect.signature(self.read).parameters.items():
             if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-                names += [field.name for field in fields(Construction)]
+                names += [field.name for field in fields(self.construction)]
             elif name not in ("path", "seed"):
                 names.append(name)
         return (*names, *_POISSON)
+
+
+def _of_cluster(summary: str, read: Callable[..., Workload], *, needs_file: bool = True) -> Format:
+    return Format(summary, read, needs_file, cluster_facts, ClusterConstruction)
 
 
 FORMATS: Mapping[str, Format] = {
@@ -68,6 +86,17 @@ FORMATS: Mapping[str, Format] = {
     "synthetic": Format("a random trace like the Tiresias one", synthetic, needs_file=False),
     "ring-jobs": Format("random ring-all-reduce jobs, as in the evaluation of SJF-BCO", ring_jobs,
                         needs_file=False),
+    "pai": _of_cluster("Alibaba PAI's GPU cluster of 2020: its tables (CSV)", read_pai),
+    "pai-100k": _of_cluster("samples of Alibaba PAI's jobs, as for its simulator (CSV)",
+                            read_pai_sample),
+    "philly": _of_cluster("Microsoft's Philly clusters: cluster_job_log (JSON)", read_philly),
+    "helios": _of_cluster("SenseTime's Helios clusters: cluster_log.csv", read_helios),
+    "gpu-v2023": _of_cluster("Alibaba's GPU cluster of 2023: openb_pod_list_*.csv",
+                             read_gpu_v2023),
+    "tiresias-cluster": _of_cluster("the Tiresias trace as jobs that train models (CSV)",
+                                    read_tiresias_cluster),
+    "recurrent": _of_cluster("random jobs that recur, as those of Alibaba PAI do", recurrent,
+                             needs_file=False),
 }
 
 

@@ -29,7 +29,7 @@ def poisson_resample(
     Parameters
     ----------
     workload : Workload
-        What to sample from; its name and seed are kept.
+        What to sample from; its name, seed and history are kept.
     jobs : int
         How many to sample, at least 1.
     mean_interarrival : str or float
@@ -50,7 +50,7 @@ def poisson_resample(
     arrivals = np.cumsum(gaps)
     sampled = tuple(_copy(workload.jobs[pick], number, float(arrival) * mean)
                     for number, (pick, arrival) in enumerate(zip(picks, arrivals, strict=True)))
-    return Workload(sampled, workload.name, seed=workload.seed)
+    return replace(workload, jobs=sampled)
 
 
 def _copy(job: JobSpec, number: int, arrival_s: float) -> JobSpec:

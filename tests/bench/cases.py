@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 import netsim
-from netsim.cluster.iteration import ServerKind
-from netsim.cluster.mapping import heavy_edge
 from netsim.experiments.recorder import RECORDS
+from netsim.parallel.mapping import heavy_edge
+from netsim.parallel.servers import ServerKind
 
 __all__ = ["CASES", "Case", "Instance", "at_once", "poisson", "switch"]
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from netsim import JobSpec
 from netsim.cluster import Cluster, Contention
 from netsim.cluster.engine import Analytic, Engine
+from netsim.cluster.plan import PlanFollower
 from netsim.cluster.planners import FF, LS, RAND, SjfBco
-from netsim.cluster.scheduling import FIFO, SJF, PlanFollower
+from netsim.cluster.scheduling import FIFO, SJF
 from netsim.errors import AllocationError, InputError
 
 

@@ -188,7 +188,7 @@ def test_clusters_are_swept():
 @pytest.mark.parametrize(("keywords", "message"), [
     ({"scheduler": "sjfbco"}, r"unknown scheduler 'sjfbco' \(did you mean 'sjf-bco'\?\)"),
     ({"scheduler": {"name": "ff", "lam": 2}}, "unknown option of scheduler 'ff' 'lam'"),
-    ({"scheduler": 3}, "3 is no scheduler: it needs a method decide, or plan"),
+    ({"scheduler": 3}, "3 is no scheduler: it needs a method decide, or begin"),
     ({"execution": "analytic"}, "unknown execution 'analytic'"),
     ({"execution": {"name": "fabric", "beta": 1}}, "unknown option of execution 'fabric' 'beta'"),
     ({"execution": {"name": "fabric", "alpha": -1}}, "alpha must be a number of at least 0"),

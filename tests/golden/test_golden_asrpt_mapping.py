@@ -7,14 +7,8 @@ import pytest
 
 from netsim import ModelStage, ParallelModel
 from netsim.cluster.competitive import competitive_ratio
-from netsim.cluster.iteration import (
-    ServerKind,
-    alpha_max,
-    alpha_min_bound,
-    iteration_parts,
-    per_iteration,
-)
-from netsim.cluster.mapping import (
+from netsim.parallel.iteration import alpha_max, alpha_min_bound, iteration_parts, per_iteration
+from netsim.parallel.mapping import (
     Mapper,
     allreduce_edges,
     consolidated_counts,
@@ -24,6 +18,7 @@ from netsim.cluster.mapping import (
     job_graph,
     optimal_mapping,
 )
+from netsim.parallel.servers import ServerKind
 
 EXACT = {"rel": 1e-9, "abs": 0}
 

@@ -97,13 +97,16 @@ def test_wrong_arguments_are_raised_by_both(sample) -> None:
         with pytest.raises(InputError, match=r"^seed must be .* not -1"):
             door("parrot-60", seed=-1)
         with pytest.raises(UnknownNameError, match="unknown workload format 'cvs'; choose from: "
-                           "coflow-benchmark, json, synthetic, tiresias"):
+                           "coflow-benchmark, gpu-v2023, helios, json"):
             door(sample, format="cvs")
 
 
 def test_formats() -> None:
-    assert sorted(FORMATS) == ["coflow-benchmark", "json", "synthetic", "tiresias"]
-    assert [name for name, form in FORMATS.items() if not form.needs_file] == ["synthetic"]
+    assert sorted(FORMATS) == ["coflow-benchmark", "gpu-v2023", "helios", "json", "pai",
+                               "pai-100k", "philly", "recurrent", "ring-jobs", "synthetic",
+                               "tiresias", "tiresias-cluster"]
+    assert [name for name, form in FORMATS.items() if not form.needs_file] == ["synthetic",
+                                                                              "recurrent"]
     assert FORMATS["json"].options == ("poisson_jobs", "poisson_mean")
     assert "redraw" in FORMATS["tiresias"].options
     assert set(FORMATS["synthetic"].options) - set(FORMATS["tiresias"].options) == {

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from netsim.cluster.prediction.base import Report
 from netsim.cluster.prediction.registry import make_predictor
 from netsim.errors import InputError
+from netsim.history import history_of, split_history
 from netsim.model import History, Workload
-from netsim.traces.history import history_of, split_history
 
 if TYPE_CHECKING:
     import pandas as pd

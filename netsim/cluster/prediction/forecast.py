@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.cluster.prediction.base import Report
 from netsim.cluster.prediction.registry import make_predictor
 from netsim.errors import InputError
+from netsim.history import UNKNOWN, history_of
 from netsim.model import History, JobSpec
-from netsim.traces.history import UNKNOWN, history_of
 from netsim.units import Quantity, parse_seconds
 
 __all__ = ["Forecast"]

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import networkx as nx
 
-from netsim.cluster.kernels import EQUAL
-from netsim.cluster.mapping.graph import job_graph
 from netsim.parallel import ParallelModel
+from netsim.parallel.kernels import EQUAL
+from netsim.parallel.mapping.graph import job_graph
 
 __all__ = ["heavy_edge_reference", "packs"]
 

@@ -1,6 +1,6 @@
 """Neural networks to train, on any number of GPUs: the nine of Table I of A-SRPT.
 
-What is published of them is in ``parallel_catalogue.toml``, with the formulas by which times and
+What is published of them is in ``catalogue.toml``, with the formulas by which times and
 activations are derived of it.
 """
 
@@ -156,5 +156,5 @@ def _least_stages(facts: dict[str, Any]) -> int:
 
 @cache
 def _read() -> dict[str, Any]:
-    path = Path(__file__).with_name("parallel_catalogue.toml")
+    path = Path(__file__).with_name("catalogue.toml")
     return tomllib.loads(path.read_text(encoding="utf-8"))

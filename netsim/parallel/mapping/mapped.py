@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.checks import check_sequence, check_whole
-from netsim.cluster.iteration import ServerKind
 from netsim.errors import InputError
 from netsim.parallel import ParallelModel
+from netsim.parallel.servers import ServerKind
 
 __all__ = ["Mapped", "can_hold", "check_counts"]
 

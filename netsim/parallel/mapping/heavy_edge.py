@@ -8,16 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.cluster.iteration import (
-    ServerKind,
-    alpha_max,
-    alpha_min_bound,
-    stage_terms,
-)
-from netsim.cluster.kernels import heavy_edge_of, per_iteration_of
-from netsim.cluster.mapping.graph import block_weights
-from netsim.cluster.mapping.mapped import Mapped, can_hold, check_counts
 from netsim.parallel import ParallelModel
+from netsim.parallel.iteration import alpha_max, alpha_min_bound, stage_terms
+from netsim.parallel.kernels import heavy_edge_of, per_iteration_of
+from netsim.parallel.mapping.graph import block_weights
+from netsim.parallel.mapping.mapped import Mapped, can_hold, check_counts
+from netsim.parallel.servers import ServerKind
 from netsim.streams import stream
 
 __all__ = ["Mapper", "consolidated_counts", "heavy_edge", "heavy_edge_servers"]

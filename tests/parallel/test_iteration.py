@@ -3,16 +3,16 @@
 import pytest
 
 from netsim import Cluster, ModelStage, ParallelModel
+from netsim.cluster.cluster import server_kind
 from netsim.cluster.competitive import competitive_ratio
-from netsim.cluster.iteration import (
-    ServerKind,
+from netsim.errors import InputError, UnitError
+from netsim.parallel.iteration import (
     alpha_max,
     alpha_min_bound,
     iteration_parts,
     per_iteration,
-    server_kind,
 )
-from netsim.errors import InputError, UnitError
+from netsim.parallel.servers import ServerKind
 
 #: A GPU has 250 MB/s of the NIC, and 1 GB/s inside.
 FOUR = ServerKind(4, "8Gbps", "1GB/s")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from netsim.cluster.mapping.graph import allreduce_edges, job_graph
-from netsim.cluster.mapping.heavy_edge import (
+from netsim.parallel.mapping.graph import allreduce_edges, job_graph
+from netsim.parallel.mapping.heavy_edge import (
     Mapper,
     consolidated_counts,
     heavy_edge,
     heavy_edge_servers,
 )
-from netsim.cluster.mapping.mapped import Mapped, can_hold, check_counts
-from netsim.cluster.mapping.optimal import exhaustive_mapping, optimal_mapping
-from netsim.cluster.mapping.simple import random_mapping, round_robin_mapping
+from netsim.parallel.mapping.mapped import Mapped, can_hold, check_counts
+from netsim.parallel.mapping.optimal import exhaustive_mapping, optimal_mapping
+from netsim.parallel.mapping.simple import random_mapping, round_robin_mapping
 
 __all__ = ["MAPPINGS", "Mapped", "Mapper", "allreduce_edges", "can_hold", "check_counts",
            "consolidated_counts", "exhaustive_mapping", "heavy_edge", "heavy_edge_servers",

@@ -14,12 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.cluster.iteration import ServerKind, StageTerms, per_iteration, stage_terms
-from netsim.cluster.mapping.heavy_edge import heavy_edge
-from netsim.cluster.mapping.mapped import Mapped, check_counts
-from netsim.cluster.mapping.simple import mapped_as
 from netsim.errors import MissingExtraError, NetsimError, NetsimWarning
 from netsim.parallel import ParallelModel
+from netsim.parallel.iteration import StageTerms, per_iteration, stage_terms
+from netsim.parallel.mapping.heavy_edge import heavy_edge
+from netsim.parallel.mapping.mapped import Mapped, check_counts
+from netsim.parallel.mapping.simple import mapped_as
+from netsim.parallel.servers import ServerKind
 from netsim.units import Quantity, format_seconds, parse_seconds
 
 __all__ = ["exhaustive_mapping", "optimal_mapping"]

@@ -7,73 +7,21 @@ other down, and what an iteration takes is known as soon as a job is placed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.checks import check_whole
-from netsim.cluster.cluster import Cluster
-from netsim.cluster.kernels import per_iteration_of
 from netsim.errors import InputError
 from netsim.parallel import ParallelModel
-from netsim.units import parse_rate
+from netsim.parallel.kernels import per_iteration_of
+from netsim.parallel.servers import ServerKind
 
-__all__ = ["IterationParts", "ServerKind", "StageTerms", "alpha_max", "alpha_min_bound",
-           "check_placement", "iteration_parts", "per_iteration", "server_kind", "stage_terms"]
+__all__ = ["IterationParts", "StageTerms", "alpha_max", "alpha_min_bound",
+           "check_placement", "iteration_parts", "per_iteration", "stage_terms"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class ServerKind:
-    """What all servers of a cluster are like.
-
-    Parameters
-    ----------
-    gpus : int
-        g.
-    nic : quantity
-        B_inter: what a server sends, and receives, in bytes per second; ``"10Gbps"``.
-    intra : quantity
-        B_intra: what two GPUs of it exchange; ``"300GB/s"``.
-
-    Raises
-    ------
-    InputError
-        If there are no GPUs, or a rate is not above 0.
-
-    Examples
-    --------
-    >>> ServerKind(4, "8Gbps", "100GB/s").nic
-    1000000000.0
-    """
-
-    gpus: int = 8
-    nic: float = 1.25e9
-    intra: float = 300e9
-
-    def __post_init__(self) -> None:
-        check_whole(self.gpus, "gpus of a server", 1)
-        for name in ("nic", "intra"):
-            rate = parse_rate(getattr(self, name), f"{name} of a server", strict=True)
-            object.__setattr__(self, name, rate)
-
-
-def server_kind(cluster: Cluster) -> ServerKind:
-    """Return what the servers of a cluster are like.
-
-    Raises
-    ------
-    InputError
-        If they have different numbers of GPUs: a GPU's share of the NIC would not be one number.
-    """
-    if len(found := np.unique(cluster.gpus)) > 1:
-        raise InputError(f"servers must have equally many GPUs each, not {found.tolist()}: "
-                         "a GPU's share of the NIC is 1 of that many")
-    return ServerKind(int(found[0]), cluster.nic, cluster.intra)
 
 
 class StageTerms(NamedTuple):

@@ -1,18 +1,18 @@
 """Compiled: what an iteration takes, and Heavy-Edge.
 
-`netsim.cluster.iteration.iteration_parts` and `netsim.cluster.mapping.reference` are readable; the
-tests hold one against the other.
+`netsim.parallel.iteration.iteration_parts` and `netsim.parallel.mapping.reference` are readable;
+the tests hold one against the other.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.compiling import compiled, in_place
 
 __all__ = ["EQUAL", "heavy_edge_of", "per_iteration_of"]
 
-#: Rows of `netsim.cluster.iteration.StageTerms`.
+#: Rows of `netsim.parallel.iteration.StageTerms`.
 (GPUS, _, COMPUTE, SLICES, FAR_IN, NEAR_IN, FAR_OUT, NEAR_OUT, FAR_EXPERTS, NEAR_EXPERTS,
  FAR_REDUCE, NEAR_REDUCE) = range(12)
 

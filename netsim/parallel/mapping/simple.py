@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from netsim.cluster.iteration import ServerKind, alpha_min_bound, per_iteration
-from netsim.cluster.mapping.mapped import Mapped, check_counts
 from netsim.parallel import ParallelModel
+from netsim.parallel.iteration import alpha_min_bound, per_iteration
+from netsim.parallel.mapping.mapped import Mapped, check_counts
+from netsim.parallel.servers import ServerKind
 from netsim.streams import stream
 
 __all__ = ["mapped_as", "random_mapping", "round_robin_mapping"]

@@ -1,0 +1,78 @@
+"""How kernels are compiled: when they are first called, and cached from then on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import njit
+
+__all__ = ["compiled", "in_place", "summing"]
+
+# Numba's own types do not name all that it takes.
+_CONFIG: Any = numba.config
+_NJIT: Any = njit
+
+
+def compiled(kernel: Callable[..., Any]) -> Any:
+    """Compile a kernel when it is first called, and cache it on disk.
+
+    Division is NumPy's (x/0 is inf), without Python's check.
+    """
+    return _compiled(kernel)
+
+
+def in_place(kernel: Callable[..., Any]) -> Any:
+    """As `compiled`, for a kernel that makes no arrays, nor calls one that does.
+
+    It does not count references to those that it gets, which takes longer than many a loop.
+    """
+    return _compiled(kernel, _nrt=False)
+
+
+def summing(kernel: Callable[..., Any]) -> Any:
+    """As `in_place`, for a kernel that may add up in any order, so several at a time."""
+    return _compiled(kernel, _nrt=False, fastmath={"reassoc", "nsz", "contract"})
+
+
+def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
+    # What only other kernels call needs no way in from Python, which takes long to compile.
+    private = kernel.__name__.startswith("_")
+    with _cached_with_its_callees():
+        return _NJIT(cache=True, error_model="numpy", no_cfunc_wrapper=True,
+                     no_cpython_wrapper=private, **options)(kernel)
+
+
+@contextmanager
+def _cached_with_its_callees() -> Iterator[None]:
+    """Have Numba cache in a folder of this version of all kernels.
+
+    Numba looks only at a kernel's own file to see whether what it has cached is out of date, but
+    kernels call those of other files.
+    """
+    before = _CONFIG.CACHE_DIR
+    _CONFIG.CACHE_DIR = _folder(before)
+    try:
+        yield
+    finally:
+        _CONFIG.CACHE_DIR = before
+
+
+@cache
+def _folder(base: str) -> str:
+    here = Path(__file__).parent
+    digest = hashlib.sha256()
+    for part in ("fabric", "parallel"):
+        for path in sorted((here / part).rglob("*.py")):
+            digest.update(path.read_bytes())
+    if not base:
+        beside = here / "__pycache__"
+        base = str(beside if os.access(beside if beside.exists() else here, os.W_OK)
+                   else Path.home() / ".cache" / "netsim")
+    return str(Path(base) / f"netsim-{digest.hexdigest()[:12]}")

@@ -1,0 +1,5 @@
+"""Models that are trained with several kinds of parallelism at once, and how they are mapped."""
+
+from netsim.parallel.models import ALLREDUCES, ModelStage, ParallelModel
+
+__all__ = ["ALLREDUCES", "ModelStage", "ParallelModel"]

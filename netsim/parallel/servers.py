@@ -1,0 +1,45 @@
+"""What the servers of a cluster are like, as far as the time of an iteration goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netsim.checks import check_whole
+from netsim.units import parse_rate
+
+__all__ = ["ServerKind"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerKind:
+    """What all servers of a cluster are like.
+
+    Parameters
+    ----------
+    gpus : int
+        g.
+    nic : quantity
+        B_inter: what a server sends, and receives, in bytes per second; ``"10Gbps"``.
+    intra : quantity
+        B_intra: what two GPUs of it exchange; ``"300GB/s"``.
+
+    Raises
+    ------
+    InputError
+        If there are no GPUs, or a rate is not above 0.
+
+    Examples
+    --------
+    >>> ServerKind(4, "8Gbps", "100GB/s").nic
+    1000000000.0
+    """
+
+    gpus: int = 8
+    nic: float = 1.25e9
+    intra: float = 300e9
+
+    def __post_init__(self) -> None:
+        check_whole(self.gpus, "gpus of a server", 1)
+        for name in ("nic", "intra"):
+            rate = parse_rate(getattr(self, name), f"{name} of a server", strict=True)
+            object.__setattr__(self, name, rate)

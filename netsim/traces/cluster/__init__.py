@@ -1,0 +1,41 @@
+"""Traces of GPU clusters: jobs as columns, cleaned, and as workloads of jobs that train models."""
+
+from __future__ import annotations
+
+from netsim.traces.cluster.columns import ClusterJobs
+from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload, cluster_facts
+from netsim.traces.cluster.gpu2023 import (
+    GpuNodes,
+    gpu_v2023_jobs,
+    gpu_v2023_nodes,
+    read_gpu_v2023,
+)
+from netsim.traces.cluster.helios import helios_jobs, read_helios
+from netsim.traces.cluster.pai import pai_jobs, read_pai
+from netsim.traces.cluster.pai_sample import pai_sample_jobs, read_pai_sample
+from netsim.traces.cluster.philly import philly_jobs, read_philly
+from netsim.traces.cluster.recurrent import recurrent, recurrent_jobs
+from netsim.traces.cluster.tiresias_jobs import read_tiresias_cluster, tiresias_jobs
+
+__all__ = [
+    "ClusterConstruction",
+    "ClusterJobs",
+    "GpuNodes",
+    "TraceWorkload",
+    "cluster_facts",
+    "gpu_v2023_jobs",
+    "gpu_v2023_nodes",
+    "helios_jobs",
+    "pai_jobs",
+    "pai_sample_jobs",
+    "philly_jobs",
+    "read_gpu_v2023",
+    "read_helios",
+    "read_pai",
+    "read_pai_sample",
+    "read_philly",
+    "read_tiresias_cluster",
+    "recurrent",
+    "recurrent_jobs",
+    "tiresias_jobs",
+]

@@ -1,0 +1,118 @@
+"""One long JSON array, read entry by entry: as much memory as the longest entry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from netsim.traces.cluster.tables import locating
+from netsim.traces.files import require_file
+from netsim.traces.problems import Problem, TraceProblemsError
+
+__all__ = ["read_entries"]
+
+_BLOCK = 1 << 18
+_LONGEST = 1 << 24
+#: A token that is cut off at the end of what was read is no longer than that, or a string.
+_TOKEN = 64
+_SPACE = " \t\n\r"
+
+
+def read_entries(path: str | Path, block: int = _BLOCK) -> Iterator[tuple[int, Any]]:
+    """Yield the entries of a file that is one JSON array, each with the line that it begins on.
+
+    Parameters
+    ----------
+    path : path-like
+        The file: UTF-8.
+    block : int
+        How many characters to read at once.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If it is empty, not JSON or not an array, with the line.
+    """
+    with locating(path), open(require_file(path), encoding="utf-8-sig") as file:
+        text = _Text(file, path, block)
+        mark = text.mark()
+        if not mark:
+            raise text.problem("the file is empty" if text.line == 1 else "nothing is in the file")
+        if mark != "[":
+            raise text.problem(f"the file must hold a JSON array, which begins with '[', "
+                               f"not with {mark!r}")
+        text.skip()
+        if text.mark() != "]":
+            yield text.entry()
+            while text.mark() == ",":
+                text.skip()
+                yield text.entry()
+            if text.mark() != "]":
+                raise text.problem(f"not JSON: ',' or ']' must follow an entry, not {text.found}")
+        text.skip()
+        if text.mark():
+            raise text.problem(f"not JSON: {text.found} follows the end of the array")
+
+
+class _Text:
+    """The part of a file that is read and not used yet; `line` is that of its first character."""
+
+    def __init__(self, file: TextIO, path: str | Path, block: int) -> None:
+        self._file, self._path, self._block = file, path, block
+        self._text, self._at = "", 0
+        self._decode = json.JSONDecoder().raw_decode
+        self.line = 1
+
+    def problem(self, message: str, line: int | None = None) -> TraceProblemsError:
+        return TraceProblemsError([Problem(line or self.line, message)], self._path)
+
+    @property
+    def found(self) -> str:
+        rest = self._text[self._at:self._at + 20]
+        return repr(rest) if rest else "the end of the file"
+
+    def mark(self) -> str:
+        """Return the next character that is not white space; nothing at the end of the file."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in _SPACE:
+                self.skip()
+            if self._at < len(self._text) or not self._more():
+                return self._text[self._at:self._at + 1]
+
+    def skip(self) -> None:
+        self.line += self._text[self._at] == "\n"
+        self._at += 1
+
+    def _more(self) -> bool:
+        """Read on, twice as much as is there already; say whether there was anything."""
+        rest = self._text[self._at:]
+        read = self._file.read(max(self._block, len(rest)))
+        self._text, self._at = rest + read, 0
+        return bool(read)
+
+    def entry(self) -> tuple[int, Any]:
+        """Return the next value and its line."""
+        self.mark()
+        begin = self.line
+        while True:
+            try:
+                value, end = self._decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                line = begin + self._text.count("\n", self._at, error.pos)
+                if self._cut_off(error) and len(self._text) - self._at < _LONGEST and self._more():
+                    continue
+                raise self.problem(f"not JSON: {error.msg}", line) from error
+            except (ValueError, RecursionError) as error:  # numbers of 5,000 digits, brackets
+                raise self.problem(f"not read as JSON: {error}", begin) from error
+            self.line += self._text.count("\n", self._at, end)
+            self._at = end
+            return begin, value
+
+    def _cut_off(self, error: json.JSONDecodeError) -> bool:
+        """Say whether more text may mend it."""
+        return (error.pos > len(self._text) - _TOKEN
+                or error.msg.startswith("Unterminated string"))

@@ -1,0 +1,166 @@
+"""Alibaba's GPU cluster of 2023: pods and nodes, ``openb_*.csv`` (Weng et al., ATC '23)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.traces.cluster.columns import (
+    FAILED,
+    NO_GPU,
+    NO_SUBMIT,
+    NO_TIME,
+    UNFINISHED,
+    ClusterJobs,
+    Codes,
+    Intake,
+    gpus_of,
+)
+from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
+from netsim.traces.cluster.options import flag
+from netsim.traces.cluster.pai_sample import ROUNDED
+from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
+from netsim.traces.problems import Problem, Rule, TraceProblemsError
+
+__all__ = ["GpuNodes", "gpu_v2023_jobs", "gpu_v2023_nodes", "read_gpu_v2023"]
+
+_ASKED = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos")
+_COLUMNS = (*_ASKED, "pod_phase", "creation_time", "deletion_time", "scheduled_time")
+
+
+def read_gpu_v2023(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
+                   ) -> TraceWorkload:
+    """Read an ``openb_pod_list_*.csv`` as jobs that train models.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    seed : int
+        As `ClusterConstruction.workload`.
+    failed : bool
+        As `gpu_v2023_jobs`.
+    **construction
+        The fields of `ClusterConstruction`.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If its contents are wrong, with the line, or no job is left.
+    InputError
+        If an option is out of range.
+    """
+    build = ClusterConstruction(**construction)
+    return build.workload(gpu_v2023_jobs(path, failed=failed), Path(path).stem, seed)
+
+
+def gpu_v2023_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
+    """Return the pods of an ``openb_pod_list_*.csv`` that are left after cleaning, as jobs.
+
+    The header has ``cpu_milli``, ``memory_mib``, ``num_gpu``, ``gpu_milli``, ``gpu_spec``,
+    ``qos``, ``pod_phase`` and ``creation_time``, ``deletion_time`` and ``scheduled_time``
+    (seconds), in any order; other columns are not read. A job is submitted when its pod is
+    created, and runs from when that is scheduled until it is deleted. The trace has no users, and
+    so all jobs are of one; a group is all pods that ask for the same.
+
+    A pod has ``num_gpu`` GPUs; one that asks for a part of a GPU (``gpu_milli`` below 1000) gets
+    a whole one, which is noted. Dropped, and counted under the first that holds, are pods
+
+    - without a time of creation;
+    - that were never scheduled or never deleted, or were ``Pending``;
+    - that ``Failed``, unless `failed`;
+    - that asked for no GPU;
+    - that ran no time: deleted when they were scheduled, or before.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    failed : bool
+        Keep pods that ``Failed`` too: they had their GPUs for as long as they ran.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If its contents are wrong, with the line, or no job is left.
+    """
+    keep_failed = flag(failed, "failed")
+    intake, groups = Intake(path), Codes()
+    for rows in read_table(path, _COLUMNS):
+        created, deleted, scheduled = (rows.numbers(f"{what}_time", SECONDS, blank=True)
+                                       for what in ("creation", "deletion", "scheduled"))
+        gpus, _ = gpus_of(rows.numbers("num_gpu", COUNT._replace(whole=True)))
+        milli = rows.numbers("gpu_milli", Rule(0, 1e9), blank=True)
+        ended = rows.are("pod_phase", "Running", "Succeeded", "Failed")
+        intake.add(
+            {NO_SUBMIT: np.isnan(created),
+             UNFINISHED: ~ended | np.isnan(deleted) | np.isnan(scheduled),
+             FAILED: rows.are("pod_phase", "Failed") & (not keep_failed),
+             NO_GPU: gpus == 0,
+             NO_TIME: deleted <= scheduled},
+            {ROUNDED: (gpus == 1) & (milli < 1000)},
+            submit_s=created, duration_s=deleted - scheduled, gpus=gpus,
+            group=groups.of(rows.texts(*_ASKED)), user=np.zeros(len(rows), dtype=np.int64))
+    return intake.jobs()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GpuNodes:
+    """The servers of a cluster.
+
+    Attributes
+    ----------
+    name, model : tuple of str
+        A server's name, and what GPUs it has; empty for none.
+    gpus : ndarray of int, shape (servers,)
+        How many.
+    """
+
+    name: tuple[str, ...]
+    model: tuple[str, ...]
+    gpus: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def sizes(self) -> dict[int, int]:
+        """Return how many servers have so many GPUs, by the GPUs."""
+        return dict(sorted(Counter(self.gpus.tolist()).items()))
+
+
+def gpu_v2023_nodes(path: str | Path) -> GpuNodes:
+    """Return the servers of an ``openb_node_list_*.csv``, with and without GPUs.
+
+    The header has ``sn``, ``gpu`` and ``model``, in any order; other columns are not read.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If its contents are wrong, with the line, or there are no servers.
+    """
+    names: list[str] = []
+    models: list[str] = []
+    gpus: list[float] = []
+    for rows in read_table(path, ("sn", "gpu", "model")):
+        names += rows.cells["sn"]
+        models += rows.cells["model"]
+        gpus += rows.numbers("gpu", COUNT._replace(whole=True)).tolist()
+    if not names:
+        raise TraceProblemsError([Problem(None, "holds no servers")], path)
+    return GpuNodes(tuple(names), tuple(models), np.array(gpus, dtype=np.int64))

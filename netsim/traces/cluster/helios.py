@@ -1,0 +1,105 @@
+"""Helios: jobs of SenseTime's GPU clusters, ``cluster_log.csv`` (Hu et al., SC '21)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.traces.cluster.columns import (
+    FAILED,
+    NO_GPU,
+    NO_SUBMIT,
+    NO_TIME,
+    UNFINISHED,
+    ClusterJobs,
+    Codes,
+    Intake,
+)
+from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
+from netsim.traces.cluster.options import flag
+from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
+
+__all__ = ["helios_jobs", "read_helios"]
+
+_COLUMNS = ("user", "vc", "gpu_num", "cpu_num", "node_num", "state", "submit_time", "start_time",
+            "end_time", "duration")
+
+
+def read_helios(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
+                ) -> TraceWorkload:
+    """Read a ``cluster_log.csv`` of the Helios traces as jobs that train models.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    seed : int
+        As `ClusterConstruction.workload`.
+    failed : bool
+        As `helios_jobs`.
+    **construction
+        The fields of `ClusterConstruction`.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If its contents are wrong, with the line, or no job is left.
+    InputError
+        If an option is out of range.
+    """
+    build = ClusterConstruction(**construction)
+    return build.workload(helios_jobs(path, failed=failed), Path(path).stem, seed)
+
+
+def helios_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
+    """Return the jobs of a ``cluster_log.csv`` that are left after cleaning.
+
+    The header has ``user``, ``vc``, ``gpu_num``, ``cpu_num``, ``node_num``, ``state``,
+    ``submit_time``, ``start_time``, ``end_time`` and ``duration`` (seconds, without the time in
+    the queue), in any order; other columns are not read. Times are as ``2020-06-09 18:41:01``,
+    without a zone. The trace has no names of jobs, and so a group is all jobs of a user in a
+    virtual cluster (``vc``) with the same numbers of GPUs, CPUs and nodes.
+
+    Dropped, and counted under the first that holds, are jobs
+
+    - without a time of submission;
+    - that have no start, end or duration, or whose state is none of the five of the trace;
+    - that failed or were cancelled, which is all but ``COMPLETED``, unless `failed`;
+    - that asked for no GPU: jobs of CPUs alone;
+    - that ran no time: a duration of 0.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    failed : bool
+        Keep jobs that were ``CANCELLED``, ``FAILED``, ``TIMEOUT`` or ``NODE_FAIL`` too: they had
+        their GPUs for as long as they ran.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If its contents are wrong, with the line, or no job is left.
+    """
+    keep_failed = flag(failed, "failed")
+    intake, groups, users = Intake(path), Codes(), Codes()
+    for rows in read_table(path, _COLUMNS):
+        submit, start, end = (rows.times(f"{what}_time") for what in ("submit", "start", "end"))
+        duration = rows.numbers("duration", SECONDS, blank=True)
+        gpus = rows.numbers("gpu_num", COUNT._replace(whole=True))
+        ended = rows.are("state", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
+        intake.add(
+            {NO_SUBMIT: np.isnan(submit),
+             UNFINISHED: ~ended | np.isnan(start + end + duration),
+             FAILED: ~rows.are("state", "COMPLETED") & (not keep_failed),
+             NO_GPU: gpus == 0,
+             NO_TIME: duration == 0},
+            submit_s=submit, duration_s=duration, gpus=gpus, user=users.of(rows.cells["user"]),
+            group=groups.of(rows.texts("user", "vc", "gpu_num", "cpu_num", "node_num")))
+    return intake.jobs()

@@ -1,0 +1,252 @@
+"""Alibaba PAI: the tables of its GPU cluster of 2020 (Weng et al., NSDI '22)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.traces.cluster.columns import (
+    FAILED,
+    NO_GPU,
+    NO_SUBMIT,
+    NO_TIME,
+    UNFINISHED,
+    ClusterJobs,
+    Codes,
+    Intake,
+    gpus_of,
+)
+from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
+from netsim.traces.cluster.options import flag
+from netsim.traces.cluster.pai_sample import ROUNDED
+from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, read_table
+from netsim.traces.files import read_text
+from netsim.traces.problems import Problem, Rule, TraceProblemsError
+
+__all__ = ["pai_jobs", "read_pai"]
+
+#: The headers as published, for tables that have no file for theirs beside them.
+_HEADERS = {
+    "pai_job_table": "job_name,inst_id,user,status,start_time,end_time",
+    "pai_task_table": "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,"
+                      "plan_gpu,gpu_type",
+    "pai_instance_table": "job_name,task_name,inst_name,worker_name,inst_id,status,start_time,"
+                          "end_time,machine",
+    "pai_group_tag_table": "inst_id,user,gpu_type_spec,group,workload",
+}
+_PERCENT = Rule(0, 1e8)
+
+
+def read_pai(
+    path: str | Path,
+    *,
+    seed: int = 0,
+    failed: bool = False,
+    instances: bool = False,
+    **construction: Any,
+) -> TraceWorkload:
+    """Read the tables of Alibaba PAI's GPU cluster of 2020 as jobs that train models.
+
+    Parameters
+    ----------
+    path : path-like
+        ``pai_job_table.csv``; the other tables are beside it.
+    seed : int
+        As `ClusterConstruction.workload`.
+    failed, instances : bool
+        As `pai_jobs`.
+    **construction
+        The fields of `ClusterConstruction`.
+
+    Raises
+    ------
+    TraceError
+        If a file cannot be read.
+    TraceProblemsError
+        If the contents of one are wrong, with the line, or no job is left.
+    InputError
+        If an option is out of range.
+    """
+    build = ClusterConstruction(**construction)
+    jobs = pai_jobs(path, failed=failed, instances=instances)
+    return build.workload(jobs, Path(path).stem, seed)
+
+
+def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False) -> ClusterJobs:
+    """Return the jobs of the tables of Alibaba PAI's GPU cluster that are left after cleaning.
+
+    Four tables are in a folder, under the names with which they are published:
+    ``pai_job_table.csv``, ``pai_task_table.csv``, ``pai_group_tag_table.csv`` and, if asked for,
+    ``pai_instance_table.csv``. They have no header; that of each is read from the file
+    ``.header`` beside it, or is taken to be the published one. Times are in seconds, and 0 is
+    none; ``plan_gpu`` is in percent of a GPU.
+
+    A job is submitted at its ``start_time``, and runs from when the first of its tasks starts
+    until the last one ends. It has the sum of ``inst_num * plan_gpu`` over its tasks, rounded up
+    to whole GPUs, which is noted. Its group is the tag of its ``inst_id``; where it has none, all
+    such jobs of a user are a group, as in the publishers' analysis. Dropped, and counted under
+    the first that holds, are jobs
+
+    - whose ``job_name`` was given before;
+    - without a time of submission;
+    - that have no task, no start or no end, or that are ``Running`` or ``Waiting``;
+    - that are ``Failed``, unless `failed`: only ``Terminated`` is a success;
+    - that asked for no GPU: jobs of CPUs alone;
+    - that ran no time, or less.
+
+    Tables are read in chunks and joined by 64-bit digests of the names, so that only numbers are
+    kept of a job. Rows of tables that are of no job of the job table are not used.
+
+    Parameters
+    ----------
+    path : path-like
+        ``pai_job_table.csv``.
+    failed : bool
+        Keep jobs that are ``Failed`` too: they had their GPUs for as long as they ran.
+    instances : bool
+        Take starts and ends from the table of instances, for jobs that it has: that of a task may
+        be before any of its instances runs.
+
+    Raises
+    ------
+    TraceError
+        If a file cannot be read.
+    TraceProblemsError
+        If the contents of one are wrong, with the line, or no job is left.
+    """
+    keep_failed = flag(failed, "failed")
+    with_instances = flag(instances, "instances")
+    table = _JobTable(path)
+    found = _Tasks(len(table.name))
+    for rows in _read(path, "pai_task_table",
+                      ("job_name", "inst_num", "start_time", "end_time", "plan_gpu")):
+        found.add(table.places(rows), rows)
+    start, end = found.start, found.end
+    if with_instances:
+        ran = _Tasks(len(table.name))
+        for rows in _read(path, "pai_instance_table", ("job_name", "start_time", "end_time")):
+            ran.add(table.places(rows), rows)
+        known = np.isfinite(ran.start) & np.isfinite(ran.end)
+        start, end = np.where(known, ran.start, start), np.where(known, ran.end, end)
+    gpus, rounded = gpus_of(found.shares)
+    intake = Intake(path)
+    intake.add(
+        {"a job_name that was given before": table.again,
+         NO_SUBMIT: np.isnan(table.submit),
+         UNFINISHED: ~(np.isfinite(start) & np.isfinite(end)) | ~table.ended,
+         FAILED: table.failed & (not keep_failed),
+         NO_GPU: gpus == 0,
+         NO_TIME: end <= start},
+        {ROUNDED: rounded},
+        submit_s=table.submit, duration_s=np.where(np.isfinite(start), end - start, 0), gpus=gpus,
+        group=_groups(path, table), user=table.user)
+    return intake.jobs()
+
+
+def _read(path: str | Path, table: str, columns: Sequence[str]) -> Iterator[Chunk]:
+    """Read one of the tables: the file at `path` for jobs, one beside it for the others."""
+    file = Path(path) if table == "pai_job_table" else Path(path).parent / f"{table}.csv"
+    beside = file.with_suffix(".header")
+    header = _HEADERS[table] if not os.path.isfile(beside) else read_text(beside)
+    names = [name.strip() for name in header.strip().split(",")]
+    missing = [Problem(1, f"missing column {name!r}; the header has: "
+                       f"{', '.join(map(repr, names))}") for name in columns if name not in names]
+    if missing:
+        raise TraceProblemsError(missing, beside)
+    return read_table(file, columns, header=names)
+
+
+def _digests(names: Sequence[str]) -> NDArray[np.uint64]:
+    """Return 64-bit digests, the same in every run: a million names collide once in 4e7 times."""
+    from pandas.util import hash_array  # only here, for it takes a second to load
+
+    digests: NDArray[np.uint64] = hash_array(np.array(names, dtype=object), categorize=False)
+    return digests
+
+
+class _JobTable:
+    """The table of jobs.
+
+    Attributes
+    ----------
+    name, inst : ndarray of uint64, shape (jobs,)
+        Digests of the job's name, and of its ``inst_id``.
+    submit : ndarray of float, shape (jobs,)
+    user : ndarray of int, shape (jobs,)
+    ended, failed, again : ndarray of bool, shape (jobs,)
+        Whether it ran to an end, good or bad; to a bad one; whether the name was there before.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        users = Codes()
+        parts = [
+            (_digests(rows.cells["job_name"]), _digests(rows.cells["inst_id"]),
+             _times(rows, "start_time"), users.of(rows.cells["user"]),
+             rows.are("status", "Terminated", "Failed"), rows.are("status", "Failed"))
+            for rows in _read(path, "pai_job_table",
+                              ("job_name", "inst_id", "user", "status", "start_time"))]
+        if not parts:
+            raise TraceProblemsError([Problem(None, "holds no jobs")], path)
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        self.name, self.inst, self.submit, self.user, self.ended, self.failed = columns
+        self._order = np.argsort(self.name, kind="stable")
+        self._sorted = self.name[self._order]
+        self.again = np.zeros(len(self.name), dtype=bool)
+        self.again[self._order[1:]] = self._sorted[1:] == self._sorted[:-1]
+
+    def places(self, rows: Chunk) -> NDArray[np.int64]:
+        """Return which job each row is of, by its name; -1 for none."""
+        digests = _digests(rows.cells["job_name"])
+        at = np.minimum(np.searchsorted(self._sorted, digests), len(self._sorted) - 1)
+        return np.where(self._sorted[at] == digests, self._order[at], -1)
+
+
+def _times(rows: Chunk, name: str) -> NDArray[np.float64]:
+    """Return a column of instants; NaN where nothing is, or 0."""
+    values = rows.numbers(name, SECONDS, blank=True)
+    return np.where(values == 0, np.nan, values)
+
+
+class _Tasks:
+    """What the tasks, or the instances, of each job say together.
+
+    Attributes
+    ----------
+    shares, start, end : ndarray of float, shape (jobs,)
+        GPUs, the first start and the last end; infinite where there is none.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self.shares = np.zeros(jobs)
+        self.start = np.full(jobs, np.inf)
+        self.end = np.full(jobs, -np.inf)
+
+    def add(self, places: NDArray[np.int64], rows: Chunk) -> None:
+        """Take in rows of the jobs at `places`."""
+        ours = places >= 0
+        np.fmin.at(self.start, places[ours], _times(rows, "start_time")[ours])
+        np.fmax.at(self.end, places[ours], _times(rows, "end_time")[ours])
+        if rows.has("plan_gpu"):
+            shares = (rows.numbers("inst_num", COUNT, blank=True)
+                      * rows.numbers("plan_gpu", _PERCENT, blank=True) / 100)
+            np.add.at(self.shares, places[ours], np.nan_to_num(shares[ours]))
+
+
+def _groups(path: str | Path, table: _JobTable) -> NDArray[np.int64]:
+    """Return the group of each job: of its tag, or past those, of its user."""
+    tags = Codes()
+    names, which = np.unique(table.inst, return_inverse=True)
+    tag = np.full(len(names), -1, dtype=np.int64)
+    for rows in _read(path, "pai_group_tag_table", ("inst_id", "group")):
+        digests = _digests(rows.cells["inst_id"])
+        at = np.minimum(np.searchsorted(names, digests), len(names) - 1)
+        ours = (names[at] == digests) & ~rows.are("group", "")
+        tag[at[ours]] = tags.of(name for name, mine in
+                                zip(rows.cells["group"], ours.tolist(), strict=True) if mine)
+    found = tag[which]
+    return np.where(found >= 0, found, len(tags) + table.user)

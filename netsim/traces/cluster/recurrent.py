@@ -1,0 +1,215 @@
+"""Recurrent workloads, drawn: with what is published of the GPU cluster of Alibaba PAI."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.streams import stream
+from netsim.traces.cluster.columns import ClusterJobs
+from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
+from netsim.traces.problems import POSITIVE, Rule, whole_option
+from netsim.units import Quantity, parse_seconds
+
+__all__ = ["recurrent", "recurrent_jobs"]
+
+_RECURRING = 5  # times, and it counts as recurring
+_GPUS = (2, 4, 8, 16, 32, 64)
+_GPU_SHARES = (0.32, 0.26, 0.24, 0.12, 0.04, 0.02)
+_DAY_S = 86400.0
+_SWING = 0.8  # of the rate of arrivals over a day, around its mean
+_LONGEST_S = 14 * _DAY_S
+_SHORTEST_S = 10.0
+_WITHIN = 0.2  # standard deviation of the logarithm of durations within a group
+
+
+def recurrent(
+    jobs: int = 1000,
+    *,
+    seed: int = 0,
+    groups: int | None = None,
+    users: int | None = None,
+    single_gpu_share: float = 0.72,
+    recurring_share: float = 0.65,
+    median_duration: Quantity = "10min",
+    tail: float = 1.7,
+    mean_interarrival: Quantity = "30s",
+    arrivals: str = "poisson",
+    **construction: Any,
+) -> TraceWorkload:
+    """Draw a recurrent workload of jobs that train models; see `recurrent_jobs`.
+
+    Parameters
+    ----------
+    jobs, seed, groups, users, single_gpu_share, recurring_share, median_duration, tail, \
+mean_interarrival, arrivals
+        As `recurrent_jobs`.
+    **construction
+        The fields of `ClusterConstruction`. `jobs` counts those of the history too.
+
+    Raises
+    ------
+    InputError
+        If an option is out of range.
+    """
+    build = ClusterConstruction(**construction)
+    drawn = recurrent_jobs(
+        jobs, seed=seed, groups=groups, users=users, single_gpu_share=single_gpu_share,
+        recurring_share=recurring_share, median_duration=median_duration, tail=tail,
+        mean_interarrival=mean_interarrival, arrivals=arrivals)
+    return build.workload(drawn, f"recurrent-{jobs}", seed)
+
+
+def recurrent_jobs(
+    jobs: int = 1000,
+    *,
+    seed: int = 0,
+    groups: int | None = None,
+    users: int | None = None,
+    single_gpu_share: float = 0.72,
+    recurring_share: float = 0.65,
+    median_duration: Quantity = "10min",
+    tail: float = 1.7,
+    mean_interarrival: Quantity = "30s",
+    arrivals: str = "poisson",
+) -> ClusterJobs:
+    """Draw the jobs of a recurrent workload.
+
+    - Groups: a share of the jobs is of groups with at least five jobs each; how many more a group
+      has is drawn with Zipf's weights 1, 1/2, 1/3, ... The other jobs are of groups of 1 to 4.
+    - Users: each group is of one user, drawn with Zipf's weights, so that a few submit most.
+    - GPUs: all jobs of a group have as many. Groups in random order have one GPU as long as the
+      share of jobs on one is not reached; the others 2, 4, 8, 16, 32 or 64 GPUs with
+      probabilities 0.32, 0.26, 0.24, 0.12, 0.04 and 0.02, which are chosen, not published.
+    - Durations: a group's median is log-normal, and so are its jobs' durations around it, with a
+      standard deviation of the logarithm of 0.2, which is chosen; from 10 s to 14 days.
+    - Arrivals: jobs of all groups in random order, as a Poisson process; ``"diurnal"``: one whose
+      rate follows the sine of the day, with a swing of 0.8 around the mean.
+
+    Parameters
+    ----------
+    jobs : int
+        How many, at least 1.
+    seed : int
+        The seed of all draws.
+    groups : int, optional
+        How many groups recur; one for each 25 of their jobs if not given.
+    users : int, optional
+        How many users there are to draw from; one for each 50 jobs if not given.
+    single_gpu_share : float
+        Share of the jobs that have one GPU: 72 % in the trace.
+    recurring_share : float
+        Share of the jobs of groups that have at least five: 65 % in the trace.
+    median_duration : quantity
+        Of the medians of groups.
+    tail : float
+        Standard deviation of the logarithm of the medians of groups: with 1.7, one in eleven
+        takes more than ten times the median, and the mean is more than four times.
+    mean_interarrival : quantity
+        Mean time between jobs.
+    arrivals : {"poisson", "diurnal"}
+
+    Returns
+    -------
+    ClusterJobs
+        With groups and users in the order in which they are drawn.
+
+    Raises
+    ------
+    InputError
+        If an option is out of range.
+    """
+    count = whole_option(jobs, "jobs", 1, 10**7)
+    for name, share in (("single_gpu_share", single_gpu_share),
+                        ("recurring_share", recurring_share)):
+        if Rule(0, 1).number(share) is None:
+            raise InputError(f"{name} must be a number from 0 to 1, not {share!r}")
+    if Rule(0, 10).number(tail) is None:
+        raise InputError(f"tail must be {Rule(0, 10)}, not {tail!r}")
+    sizes = _sizes(count, seed, recurring_share, groups)
+    gpus = _gpus(sizes, seed, single_gpu_share)
+    owners = _owners(len(sizes), seed, users, count)
+    group = stream(seed, "recurrent-order").permutation(np.repeat(np.arange(len(sizes)), sizes))
+    log_median = np.log(parse_seconds(median_duration, "median_duration", strict=True))
+    log_group = log_median + tail * stream(seed, "recurrent-medians").standard_normal(len(sizes))
+    spread = _WITHIN * stream(seed, "recurrent-durations").standard_normal(count)
+    duration = np.exp(np.clip(log_group[group] + spread, np.log(_SHORTEST_S), np.log(_LONGEST_S)))
+    return ClusterJobs(
+        submit_s=_arrivals(count, seed, mean_interarrival, arrivals), duration_s=duration,
+        gpus=gpus[group].astype(np.int32), group=group.astype(np.int32),
+        user=owners[group].astype(np.int32), read=count, dropped={}, notes={})
+
+
+def _sizes(jobs: int, seed: int, share: float, groups: int | None) -> NDArray[np.int64]:
+    """Return how many jobs each group has: those that recur first."""
+    rng = stream(seed, "recurrent-groups")
+    recurring = round(share * jobs)
+    if recurring < _RECURRING:
+        recurring = 0
+    most = recurring // _RECURRING
+    if groups is None:
+        number = min(most, max(1, recurring // 25))
+    else:
+        number = whole_option(groups, "groups", 1 if recurring else 0, most)
+    sizes = [np.zeros(0, dtype=np.int64)]
+    if number:
+        weights = 1 / np.arange(1, number + 1)
+        more = rng.multinomial(recurring - _RECURRING * number, weights / weights.sum())
+        sizes.append(_RECURRING + more)
+    rest = jobs - recurring
+    small = rng.integers(1, _RECURRING, size=rest)
+    ends = np.cumsum(small)
+    last = int(np.searchsorted(ends, rest))
+    if rest:
+        small = small[:last + 1]
+        small[-1] -= int(ends[last]) - rest
+        sizes.append(small)
+    return np.concatenate(sizes)
+
+
+def _gpus(sizes: NDArray[np.int64], seed: int, share: float) -> NDArray[np.int64]:
+    """Return how many GPUs the jobs of each group have."""
+    rng = stream(seed, "recurrent-gpus")
+    gpus = rng.choice(_GPUS, size=len(sizes), p=_GPU_SHARES)
+    left = round(share * int(sizes.sum()))
+    for group in rng.permutation(len(sizes)).tolist():
+        if sizes[group] <= left:
+            gpus[group] = 1
+            left -= int(sizes[group])
+    return gpus
+
+
+def _owners(groups: int, seed: int, users: int | None, jobs: int) -> NDArray[np.int64]:
+    """Return the user of each group."""
+    number = max(1, jobs // 50) if users is None else whole_option(users, "users", 1, 10**6)
+    weights = 1 / np.arange(1, number + 1)
+    return stream(seed, "recurrent-users").choice(number, size=groups, p=weights / weights.sum())
+
+
+def _arrivals(jobs: int, seed: int, mean: Quantity, kind: str) -> NDArray[np.float64]:
+    """Return the times of submission, from 0 on."""
+    gap = parse_seconds(mean, "mean_interarrival", strict=True)
+    if POSITIVE.number(gap) is None or gap * jobs > 1e12:
+        raise InputError(f"mean_interarrival = {mean!r} is too long for {jobs:,} jobs")
+    times = gap * np.cumsum(stream(seed, "recurrent-arrivals").standard_exponential(jobs))
+    if kind == "diurnal":
+        times = _over_the_day(times)
+    elif kind != "poisson":
+        raise InputError(f"arrivals must be 'poisson' or 'diurnal', not {kind!r}")
+    return times - times[0]
+
+
+def _over_the_day(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return when a process whose rate swings over the day has had as many arrivals.
+
+    The rate at t is 1 + s sin(w t) of the mean, so that t + (s/w) (1 - cos(w t)) are expected
+    until then; this is inverted on a grid of minutes, in which the rate hardly changes.
+    """
+    days, rest = np.divmod(times, _DAY_S)  # a day has as many as the mean rate says
+    grid = np.linspace(0, _DAY_S, 1441)
+    turn = 2 * np.pi / _DAY_S
+    expected = grid + _SWING / turn * (1 - np.cos(turn * grid))
+    return days * _DAY_S + np.interp(rest, expected, grid)

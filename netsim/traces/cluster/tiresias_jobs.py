@@ -1,0 +1,73 @@
+"""Tiresias' CSV as jobs of a cluster: as many GPUs, for as long, in place of its iterations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.traces.cluster.columns import NO_GPU, NO_TIME, ClusterJobs, Codes, Intake
+from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
+from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
+
+__all__ = ["read_tiresias_cluster", "tiresias_jobs"]
+
+
+def read_tiresias_cluster(path: str | Path, *, seed: int = 0, **construction: Any
+                          ) -> TraceWorkload:
+    """Read a trace in the form of Tiresias' ``60_job.csv`` as jobs that train models.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    seed : int
+        As `ClusterConstruction.workload`.
+    **construction
+        The fields of `ClusterConstruction`.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If its contents are wrong, with the line, or no job is left.
+    InputError
+        If an option is out of range.
+    """
+    build = ClusterConstruction(**construction)
+    return build.workload(tiresias_jobs(path), Path(path).stem, seed)
+
+
+def tiresias_jobs(path: str | Path) -> ClusterJobs:
+    """Return the jobs of a trace in the form of Tiresias' ``60_job.csv`` after cleaning.
+
+    The header has ``num_gpu``, ``submit_time`` and ``duration`` (seconds) and ``model_name``, in
+    any order; other columns are not read, nor are the trace's own iterations. The trace has no
+    users, and so all jobs are of one; a group is all jobs with one model on as many GPUs.
+    Dropped, and counted under the first that holds, are jobs that asked for no GPU, and jobs that
+    ran no time.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If its contents are wrong, with the line, or no job is left.
+    """
+    intake, groups = Intake(path), Codes()
+    for rows in read_table(path, ("num_gpu", "submit_time", "model_name", "duration")):
+        gpus = rows.numbers("num_gpu", COUNT._replace(whole=True))
+        duration = rows.numbers("duration", SECONDS)
+        intake.add(
+            {NO_GPU: gpus == 0, NO_TIME: duration == 0},
+            submit_s=rows.numbers("submit_time", SECONDS), duration_s=duration, gpus=gpus,
+            group=groups.of(zip(rows.cells["model_name"], gpus.tolist(), strict=True)),
+            user=np.zeros(len(rows), dtype=np.int64))
+    return intake.jobs()

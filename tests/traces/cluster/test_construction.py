@@ -1,0 +1,143 @@
+"""Jobs of a trace as jobs that train models: which, how often, and what is history."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from netsim.errors import InputError, UnknownNameError
+from netsim.parallel.catalogue import models_for
+from netsim.parallel.mapping import Mapper
+from netsim.parallel.servers import ServerKind
+from netsim.traces import FORMATS, check_trace, read_workload
+from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload, recurrent_jobs
+
+
+def jobs_of(gpus: list[int], group: list[int], duration_s: float = 3600.0) -> ClusterJobs:
+    """Return jobs submitted every ten seconds, of a user each."""
+    count = len(gpus)
+    return ClusterJobs(np.arange(count) * 10.0, np.full(count, duration_s),
+                       np.array(gpus, np.int32), np.array(group, np.int32),
+                       np.arange(count, dtype=np.int32), count, {"ran no time": 0}, {})
+
+
+def test_iterations_are_the_duration_over_what_one_takes() -> None:
+    workload = ClusterConstruction(train=0).workload(jobs_of([1, 2, 8, 16], [0, 1, 2, 3]), "w")
+    assert [job.model.gpus for job in workload] == [1, 2, 8, 16]
+    mapper = Mapper(ServerKind(8, "10Gbps", "300GB/s"))
+    for job in workload:
+        alpha = mapper.extremes(job.model)[1]
+        assert job.iterations == round(3600 / alpha)
+        assert (job.name, job.ranks) == (job.model.name, job.model.gpus)
+        assert job.model in models_for(job.model.gpus)
+    assert workload.history is None
+
+
+def test_a_job_has_one_iteration_at_least() -> None:
+    workload = ClusterConstruction(train=0).workload(jobs_of([64], [0], 1e-6), "w")
+    assert [job.iterations for job in workload] == [1]
+
+
+def test_a_faster_network_makes_more_iterations_of_the_same_time() -> None:
+    jobs = jobs_of([16] * 8, list(range(8)))
+    slow, fast = (ClusterConstruction(train=0, base_nic=nic).workload(jobs, "w")
+                  for nic in ("1Gbps", "100Gbps"))
+    assert [job.model for job in slow] == [job.model for job in fast]
+    assert all(a.iterations < b.iterations for a, b in zip(slow, fast, strict=True))
+
+
+def test_jobs_of_a_group_train_the_same_whatever_else_there_is() -> None:
+    many = jobs_of([4] * 300, [k % 30 for k in range(300)])
+    workload = ClusterConstruction(train=0).workload(many, "w", seed=3)
+    models = {job.group: job.model for job in workload}
+    assert all(job.model is models[job.group] for job in workload)
+    assert len(set(models.values())) > 1
+    few = ClusterConstruction(train=0, limit=40).workload(many, "w", seed=3)
+    assert all(job.model == models[job.group] for job in few)
+    other = ClusterConstruction(train=0).workload(many, "w", seed=4)
+    assert [job.model for job in other] != [job.model for job in workload]
+
+
+def test_the_first_share_is_history() -> None:
+    """0.29 of 100 are 29, though 0.29 * 100 is less; ids and arrivals stay as they are."""
+    jobs = jobs_of([1] * 100, [k % 7 for k in range(100)])
+    workload = ClusterConstruction(train=0.29, arrival_scale=2).workload(jobs, "w", seed=1)
+    every = ClusterConstruction(train=0, arrival_scale=2).workload(jobs, "w", seed=1)
+    assert (len(workload), len(workload.history)) == (71, 29)
+    assert [job.id for job in workload] == list(range(29, 100))
+    assert [job.arrival_s for job in workload] == [20.0 * k for k in range(29, 100)]
+    first = every.jobs[:29]
+    assert workload.history.iterations.tolist() == [job.iterations for job in first]
+    assert workload.history.group.tolist() == [job.group for job in first]
+    assert workload.history.user.tolist() == [job.user for job in first]
+    assert [job.iterations for job in workload] == [job.iterations for job in every.jobs[29:]]
+
+
+def test_limit_and_max_gpus_are_counted() -> None:
+    jobs = jobs_of([1, 64, 2, 8, 1], [0] * 5)
+    workload = ClusterConstruction(train=0, max_gpus=8, limit=3).workload(jobs, "w")
+    assert [job.ranks for job in workload] == [1, 2, 8]
+    assert workload.dropped == {"ran no time": 0, "asked for more GPUs than max_gpus": 1,
+                                "came after the first that limit allows": 1}
+    with pytest.raises(InputError, match="max_gpus = 1 leaves none of 2 jobs: all have more GPUs, "
+                       "at least 2"):
+        ClusterConstruction(max_gpus=1).workload(jobs_of([2, 4], [0, 0]), "w")
+    with pytest.raises(InputError, match=r"train = 0\.8 of 1 jobs leaves none as history"):
+        ClusterConstruction(limit=1).workload(jobs, "w")
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"limit": 0}, "limit must be a whole number from 1 to 1e.15, not 0"),
+    ({"max_gpus": 1.5}, "max_gpus must be a whole number .* not 1.5"),
+    ({"gpus_per_server": None}, "gpus_per_server must be a whole number .* not None"),
+    ({"train": 1}, "train must be a number from 0 to less than 1, not 1"),
+    ({"train": -0.1}, "train must be a number from 0 to less than 1, not -0.1"),
+    ({"train": "most"}, "train must be .* not 'most'"),
+    ({"arrival_scale": float("nan")}, "arrival_scale must be .* not nan"),
+    ({"base_nic": 0}, "base_nic must be greater than 0"),
+    ({"intra": "1 apple"}, "intra '1 apple'"),
+    ({"seed": -1}, "seed must be a whole number"),
+])
+def test_options_out_of_range(trace, options: dict[str, object], message: str) -> None:
+    for name in ("helios", "recurrent"):
+        with pytest.raises(InputError, match=message):
+            read_workload(trace(name) if name == "helios" else None, format=name, **options)
+
+
+def test_options_go_by_format(trace) -> None:
+    with pytest.raises(UnknownNameError, match="unknown helios option 'instances'"):
+        read_workload(trace("helios"), format="helios", instances=True)
+    for name in ("pai", "pai-100k", "philly", "helios", "gpu-v2023", "tiresias-cluster",
+                 "recurrent"):
+        assert {"limit", "train", "max_gpus", "arrival_scale", "base_nic", "intra",
+                "gpus_per_server"} <= set(FORMATS[name].options)
+        assert "length" not in FORMATS[name].options
+
+
+def test_a_workload_keeps_its_account(trace) -> None:
+    workload = read_workload(trace("pai"), format="pai", train=0)
+    assert isinstance(workload, TraceWorkload)
+    for copy in (replace(workload, name="other"), pickle.loads(pickle.dumps(workload))):
+        assert (copy.read, copy.dropped, copy.notes) == (
+            workload.read, workload.dropped, workload.notes)
+    drawn = read_workload(trace("pai"), format="pai", train=0.5, poisson_jobs=4, poisson_mean="1s")
+    assert (len(drawn), len(drawn.history), drawn.read) == (4, 1, 11)
+    facts = check_trace(trace("pai"), "pai", train=0, poisson_jobs=4, poisson_mean="1s").facts
+    assert dict(facts)["jobs"] == 4
+
+
+def test_a_job_must_not_be_larger_than_can_be_mapped() -> None:
+    jobs = jobs_of([1, 5000, 1], [0] * 3)
+    with pytest.raises(InputError, match=r"a job asks for 5,000 GPUs, .* with 4,096 at most; give "
+                       "max_gpus"):
+        ClusterConstruction(train=0).workload(jobs, "w")
+    assert len(ClusterConstruction(train=0, max_gpus=4096).workload(jobs, "w")) == 2
+
+
+def test_drawn_jobs_go_the_same_way() -> None:
+    jobs = recurrent_jobs(200, seed=5)
+    assert ClusterConstruction().workload(jobs, "w", 5).history.iterations.tolist() == (
+        read_workload(format="recurrent", jobs=200, seed=5).history.iterations.tolist())
