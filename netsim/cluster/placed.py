@@ -267,7 +267,7 @@ def _check_slices(model: ParallelModel, places: Ints) -> None:
         apart = np.flatnonzero((each != each[:, :1]).any(axis=1))
         if len(apart):
             raise InputError(
-                f"stage {number} of model {model.name!r} has replicas of {stage.slices} slices, all "
-                f"on one server, but those of replica {apart[0]} are on the servers "
+                f"stage {number} of model {model.name!r} has replicas of {stage.slices} slices, "
+                f"all on one server, but those of replica {apart[0]} are on the servers "
                 f"{each[apart[0]].tolist()}")
         first += stage.gpus

@@ -16,7 +16,7 @@ __all__ = ["convert", "explicit"]
 
 
 def explicit(workload: Workload, network: Topology | None = None, seed: int = 0) -> Workload:
-    """Return the workload flow by flow: with stages for patterns and models, and a host for each rank.
+    """Return the workload flow by flow: with explicit stages, and a host for each rank.
 
     On the same network it runs as `netsim.simulate` would run `workload` under `seed`.
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import InputError
 from netsim.cluster.placed import Inside
+from netsim.errors import InputError
 from netsim.jobs.patterns import make_pattern, model_stages
 from netsim.model import JobSpec, Stage, Workload
 

@@ -6,13 +6,14 @@ import math
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import simpy
+from numpy.typing import NDArray
 
 from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
@@ -32,11 +33,11 @@ from netsim.experiments.progress import show_progress
 from netsim.experiments.recorder import RECORDS, Recorder
 from netsim.experiments.result import Result
 from netsim.fabric.fabric import Fabric
-from netsim.model import Workload
+from netsim.model import JobSpec, Workload
 from netsim.plugins import described
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["check_jobs", "policies_of", "simulate_cluster"]
+__all__ = ["as_rings", "check_jobs", "policies_of", "simulate_cluster"]
 
 _REPORT_EVERY = 4096
 
@@ -50,14 +51,15 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
                      record: Sequence[str] = ("jobs", "coflows"), events: Sequence[Any] = (),
                      check: bool = True,
                      progress: bool | Callable[[int, int], None] = False) -> Result:
-    """Simulate ring-all-reduce jobs on a cluster; what `netsim.simulate` does with one.
+    """Simulate jobs on a cluster; what `netsim.simulate` does with one.
 
     Parameters
     ----------
     cluster : Cluster
     workload : Workload
-        Rings: ``JobSpec(pattern="ring-all-reduce", ranks=GPUs, nbytes=gradients, compute_s=...,
-        iterations=...)``.
+        On the fabric any; by the contention model rings: ``JobSpec(pattern="ring-all-reduce",
+        ranks=GPUs, nbytes=gradients, compute_s=..., iterations=...)``, or with a model of one
+        stage. A job's ranks are placed by the scheduler, whatever hosts it says.
     scheduler, placement, execution, seed, until, progress
         As for `netsim.simulate`.
     allocator, observe_interval, events, check
@@ -81,8 +83,9 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
     for name in check_sequence(record, str, "record", "names"):
         if name not in RECORDS:
             raise UnknownNameError("record", name, RECORDS)
-    run = _ClusterRun(cluster, workload, *policies_of(scheduler, placement, execution, seed),
-                      seed, record)
+    policies = policies_of(scheduler, placement, execution, seed)
+    run = _ClusterRun(cluster, as_rings(workload, policies[0], policies[2]), *policies, seed,
+                      record)
     if run.execution == "fabric":
         run.on_fabric(make_allocator(allocator), check,
                       parse_seconds(observe_interval, "observe_interval"), events)
@@ -126,10 +129,48 @@ def check_jobs(workload: Workload, cluster: Cluster) -> None:
         if job.ranks > cluster.total:
             raise InputError(f"job {job.id} needs {job.ranks} GPUs; cluster {cluster.name!r} has "
                              f"{cluster.total}")
-        pattern = job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
-        if pattern != "ring-all-reduce":
-            raise InputError(f"job {job.id} is no ring: on a cluster jobs have the pattern "
-                             f"'ring-all-reduce', not {pattern!r}")
+
+
+def as_rings(workload: Workload, scheduler: Any, execution: str) -> Workload:
+    """Return a workload with its jobs as rings, where only rings can run.
+
+    They alone can by the contention model, and under schedulers that plan by it.
+
+    Parameters
+    ----------
+    workload : Workload
+    scheduler : object
+        As `policies_of` returns it.
+    execution : str
+        A name.
+
+    Raises
+    ------
+    InputError
+        Naming the first job that is none; see `netsim.cluster.placed.ring_of`.
+    """
+    if execution == "rar-contention":
+        where = f"execution {execution!r} has"
+    elif hasattr(scheduler, "plan"):
+        where = f"scheduler {described(scheduler, SCHEDULERS)['name']!r} plans for"
+    else:
+        return workload
+    rings = []
+    for job in workload:
+        if (ring := ring_of(job)) is None:
+            raise InputError(
+                f"job {job.id} is no ring: {where} jobs of the pattern 'ring-all-reduce', or of a "
+                f"model of one stage that all-reduces in a ring, not {_kind(job)}; others can run "
+                "with execution 'fabric', under schedulers that do not plan, such as 'fifo'")
+        rings.append(ring)
+    return workload if rings == list(workload) else replace(workload, jobs=rings)
+
+
+def _kind(job: JobSpec) -> str:
+    """Return in words what a job sends."""
+    if job.stages:
+        return "of explicit stages"
+    return f"{job.pattern!r}" if job.model is None else f"the model {job.model.name!r}"
 
 
 class _ClusterRun:
@@ -147,6 +188,7 @@ class _ClusterRun:
         self.interval = 0.0
         self.stopped_at_s: float | None = None
         self.fabric: Fabric | None = None
+        self._on_fabric: OnFabric | None = None
         self.engine: Engine
 
     def by_model(self, events: Sequence[Any]) -> None:
@@ -172,8 +214,9 @@ class _ClusterRun:
             completed=recorder.of_lines_finished)
         for at, link, capacity in changes:
             self.env.timeout(at).callbacks.append(partial(self._change, link, capacity))
-        self._begin(OnFabric(self.env, self.fabric, self.cluster, self.workload.jobs, self.model,
-                             recorder, most))
+        self._on_fabric = OnFabric(self.env, self.fabric, self.cluster, self.workload.jobs,
+                                   self.model, recorder, most, self.workload.seed)
+        self._begin(self._on_fabric)
 
     def _change(self, link: int, capacity: float, _: simpy.Event) -> None:
         assert self.fabric is not None
@@ -252,12 +295,23 @@ class _ClusterRun:
             "jct_s": engine.end_s - arrival_s, "iterations": iterations,
             "ranks": [job.ranks for job in jobs], "coflows": self.recorder.coflows_of_job,
             "bytes": self.recorder.bytes_of_job,
-            "lower_bound_s": iterations * self.model.of(self.cluster, jobs).least,
+            "lower_bound_s": self._lower_bounds(),
             "queue_s": engine.start_s - arrival_s,
             "gpus": [int(counts.sum()) for _, counts in held],
             "servers": [len(servers) for servers, _ in held],
             "placement": [" ".join(f"{server}:{count}" for server, count
                                    in zip(*each, strict=True)) for each in held]})
+
+    def _lower_bounds(self) -> NDArray[np.float64]:
+        """Return the least possible time of each job; of others than rings, on its own servers."""
+        jobs = self.workload.jobs
+        if self._on_fabric is None or None not in (rings := [ring_of(job) for job in jobs]):
+            listed = jobs if self._on_fabric is None else rings
+            return (np.array([job.iterations for job in jobs])  # type: ignore[no-any-return]
+                    * self.model.of(self.cluster, listed).least)
+        started = self._on_fabric.processes
+        return np.array([started[k].lower_bound_s if k in started else math.nan
+                         for k in range(len(jobs))])
 
     def _gpus_frame(self) -> pd.DataFrame:
         engine, cluster = self.engine, self.cluster
