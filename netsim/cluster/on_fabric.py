@@ -1,8 +1,13 @@
-"""Placed jobs run as coflows on the network: SJF-BCO's specification, Section 8."""
+"""Placed jobs run as coflows on the network.
+
+Rings as Section 8 of SJF-BCO's specification has them; models as `netsim.jobs.patterns.mixed` says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +15,7 @@ from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
+from netsim.cluster.placed import placed_model, placed_stages, ring_of, servers_of_model
 from netsim.cluster.ring import RingLayout, ring_stages
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.transfer import Transfer
@@ -21,7 +27,10 @@ __all__ = ["OnFabric"]
 
 
 class OnFabric:
-    """Jobs compute, and exchange gradients over a ring of their servers; see `Execution`.
+    """Jobs compute, and send what crosses servers over the network; see `Execution`.
+
+    Rings are laid from server to server. Of other jobs, rank i is on the i-th GPU that the job has,
+    but that the GPUs of each stage of a model are taken server by server.
 
     Parameters
     ----------
@@ -35,6 +44,8 @@ class OnFabric:
     recorder : JobRecorder
     capacity : ndarray of float, shape (links,)
         The most that each link ever has, in bytes per second.
+    seed : int
+        The workload's, for the sizes that patterns draw.
 
     Attributes
     ----------
@@ -43,32 +54,59 @@ class OnFabric:
     """
 
     def __init__(self, env: Any, fabric: Fabric, cluster: Cluster, jobs: Sequence[JobSpec],
-                 model: Contention, recorder: JobRecorder, capacity: NDArray[np.float64]
-                 ) -> None:
+                 model: Contention, recorder: JobRecorder, capacity: NDArray[np.float64],
+                 seed: int = 0) -> None:
         self._env, self._fabric, self._cluster, self._jobs = env, fabric, cluster, jobs
         self._model, self._recorder, self._capacity = model, recorder, capacity
+        self._seed = seed
         self._ended: dict[int, Callable[[int], None]] = {}
         self.processes: dict[int, JobProcess] = {}
 
     def start(self, job: int, gpus: NDArray[np.int64], ended: Callable[[int], None]) -> None:
         """Let a job run from now on; see `Execution.start`."""
         self._ended[job] = ended
-        network = self._cluster.network
-        spec = self._placed(self._jobs[job], gpus)
-        self.processes[job] = JobProcess(
-            self._env, self._fabric, job, self._env.now,
-            lambda _: JobPlan(spec, network, spec.hosts or (), 0, self._capacity), self,
-            waited_for=True)
+        plan = self._plan(self._jobs[job], gpus)
+        self.processes[job] = JobProcess(self._env, self._fabric, job, self._env.now,
+                                         lambda _: plan, self, waited_for=True)
 
-    def _placed(self, job: JobSpec, gpus: NDArray[np.int64]) -> JobSpec:
+    def _plan(self, job: JobSpec, gpus: NDArray[np.int64]) -> JobPlan:
+        """Return what a job does on its GPUs, from now on."""
+        ring, servers = ring_of(job), self._cluster.server_of[gpus]
+        if ring is not None:
+            layout = RingLayout(zip(servers.tolist(),
+                                    (gpus - self._cluster.first[servers]).tolist(), strict=True))
+            return self._plan_of(ring, layout.servers, stages=self._ring_stages(ring, layout),
+                                 pattern=None, compute_s=0.0,
+                                 ranks=len(layout.servers))
+        if (trained := job.model) is None:
+            return self._plan_of(job, servers.tolist(), partial(
+                placed_stages, servers=servers, intra=self._cluster.intra, gpus=self._shared))
+        servers = servers_of_model(trained, servers)
+        # A model's stages are the same in all iterations, and so is what is made of them.
+        return self._plan_of(job, servers.tolist(), lambda _: placed_model(
+            trained, servers, self._cluster.intra, self._shared))
+
+    def _plan_of(self, job: JobSpec, hosts: Sequence[int],
+                 placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple, **changed: Any
+                 ) -> JobPlan:
+        spec = replace(job, arrival_s=self._env.now, hosts=hosts, **changed)
+        return JobPlan(spec, self._cluster.network, hosts, self._seed, self._capacity, placed)
+
+    def _ring_stages(self, job: JobSpec, ring: RingLayout) -> tuple[Stage, ...]:
         cluster, model = self._cluster, self._model
-        servers = cluster.server_of[gpus]
-        ring = RingLayout(zip(servers.tolist(), (gpus - cluster.first[servers]).tolist(),
-                              strict=True))
+        stepwise = isinstance(job.pattern, Mapping) and bool(job.pattern.get("stepwise"))
         stages = ring_stages(ring, job.nbytes, compute_s=job.compute_s, server_s=model.xi2,
-                             reduction=model.reduce, intra=cluster.intra)
-        return JobSpec(job.id, arrival_s=self._env.now, iterations=job.iterations, stages=stages,
-                       hosts=ring.servers, ranks=len(ring.servers), name=job.name)
+                             reduction=model.reduce, intra=cluster.intra, stepwise=stepwise)
+        if self._shared is None:
+            return stages
+        used, workers = np.unique([server for server, _ in ring.workers], return_counts=True)
+        share = float((workers / cluster.gpus[used]).min())
+        return tuple(replace(stage, weight=share) for stage in stages)
+
+    @property
+    def _shared(self) -> NDArray[np.int64] | None:
+        """The GPUs of each server, if the allocator gives coflows the part that GPUs have."""
+        return self._cluster.gpus if self._fabric.allocator.reserves_gpus else None
 
     # --- what job processes tell ----------------------------------------------------------
 

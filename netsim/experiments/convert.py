@@ -16,7 +16,7 @@ __all__ = ["convert", "explicit"]
 
 
 def explicit(workload: Workload, network: Topology | None = None, seed: int = 0) -> Workload:
-    """Return the workload flow by flow: with stages for patterns, and a host for each rank.
+    """Return the workload flow by flow: with explicit stages, and a host for each rank.
 
     On the same network it runs as `netsim.simulate` would run `workload` under `seed`.
 
@@ -39,13 +39,13 @@ def explicit(workload: Workload, network: Topology | None = None, seed: int = 0)
 
 
 def _drawn(job: JobSpec, seed: int) -> JobSpec:
-    if job.pattern is None:
+    if job.stages:
         return job
     if job.redraw and job.iterations > 1:
         raise InputError(f"job {job.id} draws its flows anew in each of {job.iterations} "
                          "iterations, and explicit stages repeat")
     stages = draw_stages(job, seed, *([0] if job.redraw else []))
-    return replace(job, stages=stages, pattern=None, nbytes=0.0, redraw=False)
+    return replace(job, stages=stages, pattern=None, model=None, nbytes=0.0, redraw=False)
 
 
 def _placed(job: JobSpec, network: Topology | None, seed: int) -> JobSpec:

@@ -27,7 +27,7 @@ from netsim.experiments.files import Draft
 from netsim.experiments.result import Result
 from netsim.experiments.run import run_experiment
 from netsim.experiments.simulate import as_network, as_workload, simulate
-from netsim.experiments.simulate_cluster import check_jobs, policies_of
+from netsim.experiments.simulate_cluster import as_rings, check_jobs, policies_of
 from netsim.experiments.spec import POLICIES, Experiment, spec_hash
 from netsim.experiments.tables import SweepTable
 from netsim.plugins import described, labelled, parse_named
@@ -248,8 +248,10 @@ def _check_call(settings: Mapping[str, Any], seed: int) -> None:
     check_options(simulate, settings, "a sweep")
     workload = as_workload(settings["workload"], seed)
     if isinstance(settings["network"], Cluster):
-        check_jobs(workload, settings["network"], policies_of(
-            execution=settings.get("execution"))[2])
+        check_jobs(workload, settings["network"])
+        given: dict[str, Any] = {name: settings.get(name) for name in POLICIES}
+        scheduler, _, execution, _ = policies_of(**given)
+        as_rings(workload, scheduler, execution)
     else:
         as_network(settings["network"])
     for name in ("observe_interval", "until"):

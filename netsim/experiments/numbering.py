@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.cluster.placed import Inside
 from netsim.errors import InputError
-from netsim.jobs.patterns import make_pattern
+from netsim.jobs.patterns import make_pattern, model_stages
 from netsim.model import JobSpec, Stage, Workload
 
 __all__ = ["CoflowNumbers"]
@@ -66,7 +67,10 @@ class CoflowNumbers:
         own = stages[stage].coflow_id
         if own is not None:
             return own
-        self.check_stages(job, iteration, len(stages))
+        count = len(stages)
+        if count != self.stages[job]:  # stages inside servers, which send nothing, do not count
+            count -= sum(isinstance(each, Inside) for each in stages)
+        self.check_stages(job, iteration, count)
         return int(self.free(job, iteration, stage))
 
     def check_stages(self, job: int, iteration: int, stages: int) -> None:
@@ -95,6 +99,8 @@ def _stage_counts(workload: Workload) -> list[int]:
 
 
 def _drawn(job: JobSpec, known: dict[Any, int]) -> int:
+    if job.model is not None:
+        return len(model_stages(job.model))
     pattern: Any = job.pattern
     key = repr(pattern) if isinstance(pattern, str | Mapping) else id(pattern), job.ranks
     if key not in known:

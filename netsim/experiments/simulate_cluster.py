@@ -6,7 +6,7 @@ import math
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from netsim.cluster.contention import Contention
 from netsim.cluster.engine import Analytic, Engine, Execution
 from netsim.cluster.mapped import model_of
 from netsim.cluster.on_fabric import OnFabric
+from netsim.cluster.placed import ring_of
 from netsim.cluster.placement import PLACEMENTS, Placement, make_placement
 from netsim.cluster.registry import SCHEDULERS, chooses_gpus, make_execution, make_scheduler
 from netsim.cluster.scheduling import Setting
@@ -34,11 +35,11 @@ from netsim.experiments.progress import show_progress
 from netsim.experiments.recorder import RECORDS, Recorder
 from netsim.experiments.result import Result
 from netsim.fabric.fabric import Fabric
-from netsim.model import Workload
+from netsim.model import JobSpec, Workload
 from netsim.plugins import described
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["check_jobs", "policies_of", "simulate_cluster"]
+__all__ = ["as_rings", "check_jobs", "policies_of", "simulate_cluster"]
 
 _REPORT_EVERY = 4096
 
@@ -52,14 +53,15 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
                      record: Sequence[str] = ("jobs", "coflows"), events: Sequence[Any] = (),
                      check: bool = True,
                      progress: bool | Callable[[int, int], None] = False) -> Result:
-    """Simulate ring-all-reduce jobs on a cluster; what `netsim.simulate` does with one.
+    """Simulate jobs on a cluster; what `netsim.simulate` does with one.
 
     Parameters
     ----------
     cluster : Cluster
     workload : Workload
-        Rings: ``JobSpec(pattern="ring-all-reduce", ranks=GPUs, nbytes=gradients, compute_s=...,
-        iterations=...)``.
+        On the fabric any; by the contention model rings: ``JobSpec(pattern="ring-all-reduce",
+        ranks=GPUs, nbytes=gradients, compute_s=..., iterations=...)``, or with a model of one
+        stage. A job's ranks are placed by the scheduler, whatever hosts it says.
     scheduler, placement, execution, seed, until, progress
         As for `netsim.simulate`.
     allocator, observe_interval, events, check
@@ -82,9 +84,9 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
     for name in check_sequence(record, str, "record", "names"):
         if name not in RECORDS:
             raise UnknownNameError("record", name, RECORDS)
-    run = _ClusterRun(cluster, workload, *policies_of(scheduler, placement, execution, seed),
-                      seed, record)
-    check_jobs(workload, cluster, run.execution)
+    policies = policies_of(scheduler, placement, execution, seed)
+    run = _ClusterRun(cluster, as_rings(workload, policies[0], policies[2]), *policies, seed,
+                      record)
     if run.execution == "fabric":
         run.on_fabric(make_allocator(allocator), check,
                       parse_seconds(observe_interval, "observe_interval"), events)
@@ -117,8 +119,8 @@ def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = N
             *make_execution("rar-contention" if execution is None else execution))
 
 
-def check_jobs(workload: Workload, cluster: Cluster, execution: str = "fabric") -> None:
-    """Refuse jobs that cannot run on a cluster, or not in the way that they are to.
+def check_jobs(workload: Workload, cluster: Cluster) -> None:
+    """Refuse jobs that are too large for a cluster.
 
     Raises
     ------
@@ -129,13 +131,52 @@ def check_jobs(workload: Workload, cluster: Cluster, execution: str = "fabric") 
         if job.ranks > cluster.total:
             raise InputError(f"job {job.id} needs {job.ranks} GPUs; cluster {cluster.name!r} has "
                              f"{cluster.total}")
-        if execution == "asrpt":
+
+
+def as_rings(workload: Workload, scheduler: Any, execution: str) -> Workload:
+    """Return a workload with its jobs as rings, where only rings can run.
+
+    They alone can by the contention model, and under schedulers that plan by it; and they or models
+    by the time of an iteration.
+
+    Parameters
+    ----------
+    workload : Workload
+    scheduler : object
+        As `policies_of` returns it.
+    execution : str
+        A name.
+
+    Raises
+    ------
+    InputError
+        Naming the first job that is none; see `netsim.cluster.placed.ring_of`.
+    """
+    if execution == "asrpt":
+        for job in workload:
             model_of(job)
-            continue
-        pattern = job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
-        if pattern != "ring-all-reduce":
-            raise InputError(f"job {job.id} is no ring: on a cluster jobs have the pattern "
-                             f"'ring-all-reduce', not {pattern!r}")
+    if execution == "rar-contention":
+        where = f"execution {execution!r} has"
+    elif hasattr(scheduler, "plan"):
+        where = f"scheduler {described(scheduler, SCHEDULERS)['name']!r} plans for"
+    else:
+        return workload
+    rings = []
+    for job in workload:
+        if (ring := ring_of(job)) is None:
+            raise InputError(
+                f"job {job.id} is no ring: {where} jobs of the pattern 'ring-all-reduce', or of a "
+                f"model of one stage that all-reduces in a ring, not {_kind(job)}; others can run "
+                "with execution 'fabric', under schedulers that do not plan, such as 'fifo'")
+        rings.append(ring)
+    return workload if rings == list(workload) else replace(workload, jobs=rings)
+
+
+def _kind(job: JobSpec) -> str:
+    """Return in words what a job sends."""
+    if job.stages:
+        return "of explicit stages"
+    return f"{job.pattern!r}" if job.model is None else f"the model {job.model.name!r}"
 
 
 class _ClusterRun:
@@ -153,6 +194,7 @@ class _ClusterRun:
         self.interval = 0.0
         self.stopped_at_s: float | None = None
         self.fabric: Fabric | None = None
+        self._on_fabric: OnFabric | None = None
         self.engine: Engine
         self.least_s: NDArray[np.float64] | None = None
 
@@ -185,8 +227,9 @@ class _ClusterRun:
             completed=recorder.of_lines_finished)
         for at, link, capacity in changes:
             self.env.timeout(at).callbacks.append(partial(self._change, link, capacity))
-        self._begin(OnFabric(self.env, self.fabric, self.cluster, self.workload.jobs, self.model,
-                             recorder, most))
+        self._on_fabric = OnFabric(self.env, self.fabric, self.cluster, self.workload.jobs,
+                                   self.model, recorder, most, self.workload.seed)
+        self._begin(self._on_fabric)
 
     def _change(self, link: int, capacity: float, _: simpy.Event) -> None:
         assert self.fabric is not None
@@ -265,17 +308,24 @@ class _ClusterRun:
             "jct_s": engine.end_s - arrival_s, "iterations": iterations,
             "ranks": [job.ranks for job in jobs], "coflows": self.recorder.coflows_of_job,
             "bytes": self.recorder.bytes_of_job,
-            "lower_bound_s": iterations * self._least_s(),
+            "lower_bound_s": self._lower_bounds(),
             "queue_s": engine.start_s - arrival_s,
             "gpus": [int(counts.sum()) for _, counts in held],
             "servers": [len(servers) for servers, _ in held],
             "placement": [" ".join(f"{server}:{count}" for server, count
                                    in zip(*each, strict=True)) for each in held]})
 
-    def _least_s(self) -> NDArray[np.float64]:
-        """Return what an iteration of each job takes at least."""
-        return (self.model.of(self.cluster, self.workload.jobs).least if self.least_s is None
-                else self.least_s)
+    def _lower_bounds(self) -> NDArray[np.float64]:
+        """Return the least possible time of each job; of others than rings, on its own servers."""
+        jobs, fabric = self.workload.jobs, self._on_fabric
+        rings = [] if self.least_s is not None else [ring_of(job) for job in jobs]
+        if fabric is not None and None in rings:
+            return np.array([fabric.processes[k].lower_bound_s if k in fabric.processes
+                             else math.nan for k in range(len(jobs))])
+        least = (self.model.of(self.cluster, list(filter(None, rings))).least
+                 if self.least_s is None else self.least_s)
+        bounds: NDArray[np.float64] = np.array([job.iterations for job in jobs]) * least
+        return bounds
 
     def _gpus_frame(self) -> pd.DataFrame:
         engine, cluster = self.engine, self.cluster

@@ -23,7 +23,7 @@ from netsim.cluster import Cluster
 from netsim.errors import InputError, SpecError, UnknownNameError
 from netsim.experiments.blame import Problems, problems_of
 from netsim.experiments.recorder import RECORDS
-from netsim.experiments.simulate_cluster import check_jobs, policies_of
+from netsim.experiments.simulate_cluster import as_rings, check_jobs, policies_of
 from netsim.experiments.sources import ClusterTable, NetworkTable, WorkloadTable
 from netsim.experiments.tables import (
     AllocatorTable,
@@ -167,9 +167,7 @@ class Experiment(Table):
         if info.data.keys() >= {"network", "cluster"}:
             network, cluster = _built(info.data["network"]), info.data["cluster"]
             if cluster is not None:
-                execution = info.data.get("execution")
-                check_jobs(workload.built, cluster.on(network),
-                           "rar-contention" if execution is None else execution.name)
+                check_jobs(workload.built, cluster.on(network))
             elif network is not None:
                 for job in workload.built:
                     check_fits(job, network)
@@ -210,14 +208,24 @@ class Experiment(Table):
                                                    "[cluster]"))
         try:
             given: dict[str, Any] = {name: table.given for name, table in self._policies.items()}
-            policies_of(**given)
+            scheduler, _, execution, _ = policies_of(**given)
         except InputError as error:
             problems.append(("placement", str(error)))
+        else:
+            problems += self._problems_of_rings(scheduler, execution)
         if self.events and self.cluster is not None and not self._on_fabric:
             problems.append(("events", 'change links, which jobs use where execution = "fabric"'))
         if problems:
             raise Problems(problems)
         return self
+
+    def _problems_of_rings(self, scheduler: Any, execution: str) -> list[tuple[str, str]]:
+        try:
+            if self.cluster is not None:
+                as_rings(self.workload.built, scheduler, execution)
+        except InputError as error:
+            return [("workload", str(error))]
+        return []
 
     @property
     def _policies(self) -> dict[str, PolicyTable]:

@@ -158,6 +158,15 @@ class Allocator:
         return False
 
     @property
+    def reserves_gpus(self) -> bool:
+        """Whether it gives coflows the part of NICs that their GPUs have; False unless said.
+
+        Then a coflow of a job that a cluster has placed comes with that part, a share of its LP
+        rates, as its weight; see `netsim.cluster.placed.nic_share`.
+        """
+        return False
+
+    @property
     def work_conserving(self) -> bool:
         """Whether the policy claims that no flow could be given more; False unless said."""
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from zlib import crc32
@@ -16,7 +16,7 @@ from netsim.checks import check_sequence
 from netsim.errors import InputError
 from netsim.fabric.demand import Demand
 from netsim.jobs.graph import Dag, StageGraph
-from netsim.jobs.patterns import make_pattern
+from netsim.jobs.patterns import make_pattern, model_stages
 from netsim.model import JobSpec, Stage
 from netsim.network import Topology
 from netsim.streams import stream
@@ -39,15 +39,20 @@ class JobPlan:
     capacity : ndarray of float, shape (links,)
         The most that each link ever has during the run, for the lower bound. All else goes by
         the network's own capacities: nobody knows of a change before it happens.
+    placed : callable, optional
+        Returns the stages of an iteration as they run on the job's hosts, in as many coflows; as
+        they are if not given.
     """
 
     def __init__(self, spec: JobSpec, network: Topology,
                  hosts: Sequence[int] | NDArray[np.int64], seed: int,
-                 capacity: NDArray[np.float64]) -> None:
+                 capacity: NDArray[np.float64],
+                 placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple) -> None:
         self.spec = spec
         self.hosts = np.asarray(hosts, dtype=np.int64)
         self._network = network
         self._seed = seed
+        self._placed = placed
         self._most = None if np.array_equal(capacity, network.capacity) else capacity
         self._fixed = None if spec.redraw else self._draw()
 
@@ -56,7 +61,7 @@ class JobPlan:
         return self._draw(iteration) if self._fixed is None else self._fixed
 
     def _draw(self, *iteration: int) -> StageGraph:
-        stages = timed_stages(self.spec, self._seed, *iteration)
+        stages = self._placed(timed_stages(self.spec, self._seed, *iteration))
         return StageGraph(stages, tuple(map(self._demand, stages)), Dag.of(stages))
 
     def _demand(self, stage: Stage) -> Demand | None:
@@ -95,15 +100,17 @@ def ecmp_key(job: int, stage: str) -> int:
 
 
 def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
-    """Return a job's stages in rank space: its own, or drawn by its pattern.
+    """Return a job's stages in rank space: its own, those of its model, or drawn by its pattern.
 
     Depends on the workload's seed and the job's id alone, and on the iteration if given.
 
     Raises
     ------
     InputError
-        If the pattern is none, or draws what no job has.
+        If the pattern is none, or draws what no job has; or the model is not for coflows.
     """
+    if spec.model is not None:
+        return model_stages(spec.model)
     if spec.pattern is None:
         return tuple(spec.stages)
     rng = stream(seed, "sizes", spec.id, *iteration)

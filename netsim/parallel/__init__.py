@@ -1,5 +1,5 @@
 """Models that are trained with several kinds of parallelism at once, and how they are mapped."""
 
-from netsim.parallel.models import ALLREDUCES, ModelStage, ParallelModel
+from netsim.parallel.models import ALLREDUCES, ModelStage, ParallelModel, allreduce_edges
 
-__all__ = ["ALLREDUCES", "ModelStage", "ParallelModel"]
+__all__ = ["ALLREDUCES", "ModelStage", "ParallelModel", "allreduce_edges"]

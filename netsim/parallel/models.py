@@ -12,7 +12,7 @@ with computation.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ from netsim.checks import check_sequence, check_whole
 from netsim.errors import InputError
 from netsim.units import parse_bytes, parse_seconds
 
-__all__ = ["ALLREDUCES", "ModelStage", "ParallelModel"]
+__all__ = ["ALLREDUCES", "ModelStage", "ParallelModel", "allreduce_edges"]
 
 #: How replicas of a stage add up their gradients; "tree" is a double binary tree.
 ALLREDUCES = ("ring", "tree")
@@ -167,6 +167,47 @@ class ParallelModel:
 
     def __hash__(self) -> int:
         return self._hash
+
+
+def allreduce_edges(members: int, allreduce: str) -> Iterator[tuple[int, int, float]]:
+    """Yield who exchanges how much in an all-reduce, of every byte of what is reduced.
+
+    In a ring, of k members, each sends ``2(k-1)/k`` to the next; two have one edge. In a double
+    binary tree each of two trees has half of the bytes: ``(k-1)/k`` on each of its edges. A pair
+    may be in both.
+
+    Parameters
+    ----------
+    members : int
+        k.
+    allreduce : {"ring", "tree"}
+
+    Yields
+    ------
+    (int, int, float)
+        Two members, the lower one first, and the share.
+    """
+    k = members
+    if k == 1:
+        return
+    if allreduce == "ring":
+        for member in range(k if k > 2 else 1):
+            yield *sorted((member, (member + 1) % k)), 2 * (k - 1) / k  # type: ignore[misc]
+        return
+    for child in range(1, k):
+        parent = _parent(child, k)
+        yield *sorted((child, parent)), (k - 1) / k  # type: ignore[misc]
+        # The second tree: the first one's mirror image, or it moved on by one.
+        one, other = ((k - 1 - each if k % 2 == 0 else (each + 1) % k)
+                      for each in (child, parent))
+        yield *sorted((one, other)), (k - 1) / k  # type: ignore[misc]
+
+
+def _parent(child: int, members: int) -> int:
+    """Return the parent in the first tree, whose root is 0; an in-order tree of the others."""
+    lowest = child & -child
+    above = (child ^ lowest) | (2 * lowest)
+    return above if above < members else child ^ lowest
 
 
 def _check_activations(stages: tuple[ModelStage, ...], owner: str) -> None:

@@ -80,6 +80,7 @@ def _check(job: JobSpec, hosts: int) -> None:
     times = [time for stage in job.stages for time in (stage.release_s, stage.compute_s)]
     _refuse_if(job, {
         "names a pattern; draw its stages first": job.pattern is not None,
+        "has a model; draw its stages first": job.model is not None,
         "does not say the hosts of its ranks, and there is no network to place them on":
             job.hosts is None,
         f"has a host that is not from 0 to {hosts - 1}": max(job.hosts or (0,)) >= hosts,

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.parallel import ModelStage, ParallelModel
+from netsim.parallel import ModelStage, ParallelModel, allreduce_edges
 
 __all__ = ["allreduce_edges", "block_weights", "job_graph"]
 
 Floats = NDArray[np.float64]
-
-#: Two vertices, and of 2(k-1)/k of what is all-reduced, the part that goes between them.
-Edge = tuple[int, int, float]
 
 
 def job_graph(model: ParallelModel) -> nx.Graph:
@@ -88,47 +84,6 @@ def _add(graph: nx.Graph, u: int, v: int, weight: float) -> None:
     if weight > 0:
         had = graph.edges[u, v]["weight"] if graph.has_edge(u, v) else 0.0
         graph.add_edge(u, v, weight=had + weight)
-
-
-def allreduce_edges(members: int, allreduce: str) -> Iterator[Edge]:
-    """Yield who exchanges how much in an all-reduce, of every byte of what is reduced.
-
-    In a ring, of k members, each sends ``2(k-1)/k`` to the next; two have one edge. In a double
-    binary tree each of two trees has half of the bytes: ``(k-1)/k`` on each of its edges. A pair
-    may be in both.
-
-    Parameters
-    ----------
-    members : int
-        k.
-    allreduce : {"ring", "tree"}
-
-    Yields
-    ------
-    (int, int, float)
-        Two members, the lower one first, and the share.
-    """
-    k = members
-    if k == 1:
-        return
-    if allreduce == "ring":
-        for member in range(k if k > 2 else 1):
-            yield *sorted((member, (member + 1) % k)), 2 * (k - 1) / k  # type: ignore[misc]
-        return
-    for child in range(1, k):
-        parent = _parent(child, k)
-        yield *sorted((child, parent)), (k - 1) / k  # type: ignore[misc]
-        # The second tree: the first one's mirror image, or it moved on by one.
-        one, other = ((k - 1 - each if k % 2 == 0 else (each + 1) % k)
-                      for each in (child, parent))
-        yield *sorted((one, other)), (k - 1) / k  # type: ignore[misc]
-
-
-def _parent(child: int, members: int) -> int:
-    """Return the parent in the first tree, whose root is 0; an in-order tree of the others."""
-    lowest = child & -child
-    above = (child ^ lowest) | (2 * lowest)
-    return above if above < members else child ^ lowest
 
 
 def block_weights(model: ParallelModel) -> tuple[Floats, NDArray[np.int64]]:

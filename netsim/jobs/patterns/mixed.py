@@ -1,0 +1,242 @@
+"""Mixed parallelism: what the stages of a model send in an iteration (A-SRPT, Sections III, VI).
+
+How to read "asynchronous pipelining" as coflows, so that they take what Eq. 4 to 7 say:
+
+- Model stages do not wait for each other. In the steady state each works on another batch, so that
+  an iteration ends when the slowest has made its own: the maximum of Eq. 7.
+- A model stage computes forward, sends activations to the next, computes backward, sends gradients
+  to the one before, and all-reduces: one after the other, the sum in Eq. 7.
+- Each byte is sent once, by whoever has it. Eq. 5 charges a stage with what it sends *and* with
+  what it receives, 2 d^in + 2 d^out at its share of the NIC, though NICs send and receive at once.
+  So on half of that share, what it sends alone takes as long; the other half of either direction is
+  that of the other coflow, gradients or activations, which may be under way at the same time. That
+  half is what `netsim.Allocator.reserves_gpus` asks for; others share the NICs as they like.
+
+A synchronous pipeline has a forward and a backward pass of each micro-batch (as GPipe does): a
+stage's pass begins when the neighbour has passed it on, and it has passed on the one before itself;
+when all are through, all stages all-reduce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.model import Flows, Stage
+from netsim.parallel import ModelStage, ParallelModel, allreduce_edges
+
+__all__ = ["ModelCoflow", "model_coflows", "model_stages"]
+
+Ints = NDArray[np.int64]
+
+
+class ModelCoflow(NamedTuple):
+    """A stage of an iteration, and how the analytic model charges it.
+
+    Attributes
+    ----------
+    stage : Stage
+        In rank space: replicas by model stage, slices by replica.
+    exchange : bool
+        Whether its flows are activations, gradients, or what groups of experts send: of these
+        Eq. 5 adds up both directions, and what goes on inside servers. Otherwise it is an
+        all-reduce.
+    """
+
+    stage: Stage
+    exchange: bool
+
+
+def model_stages(model: ParallelModel) -> tuple[Stage, ...]:
+    """Return the stages of one iteration of a model, in rank space.
+
+    Ranks are replicas, model stage by model stage, and of each replica its slices. Names say what
+    is sent, by which model stage, and of which micro-batch: ``activations-0``, ``gradients-1``,
+    ``all-reduce-1``; ``activations-0/3`` in a synchronous pipeline. Coflows without bytes are left
+    out; computation that no coflow follows is a stage without flows, such as ``backward-0``.
+
+    Parameters
+    ----------
+    model : ParallelModel
+
+    Raises
+    ------
+    InputError
+        If the model has an ``allreduce_factor`` other than 1: as coflows, all of an all-reduce is
+        sent.
+
+    Examples
+    --------
+    >>> from netsim import ModelStage, ParallelModel
+    >>> model = ParallelModel([ModelStage(2, "10ms", "20ms", out_bytes=6, param_bytes=5),
+    ...                        ModelStage(1, "5ms", "5ms", in_bytes=12)])
+    >>> for stage in model_stages(model):
+    ...     print(stage.name, stage.compute_s, [] if stage.flows is None else list(stage.flows)[:1])
+    activations-0 0.01 [Flow(src=0, dst=2, nbytes=6.0)]
+    all-reduce-0 0.02 [Flow(src=0, dst=1, nbytes=5.0)]
+    gradients-1 0.01 [Flow(src=2, dst=0, nbytes=6.0)]
+    """
+    return tuple(each.stage for each in model_coflows(model))
+
+
+@lru_cache(maxsize=64)
+def model_coflows(model: ParallelModel) -> tuple[ModelCoflow, ...]:
+    """Return the stages of one iteration with what `model_stages` leaves out; as that one."""
+    if model.allreduce_factor != 1:
+        raise InputError(
+            f"model {model.name!r} has the allreduce_factor {model.allreduce_factor:g}, by which "
+            "an analytic model counts a part of an all-reduce; as coflows all of it is sent, and "
+            "the factor must be 1")
+    parts = _parts_of(model)
+    return tuple(_synchronous(parts, model.micro_batches) if model.micro_batches else
+                 _asynchronous(parts))
+
+
+class _Sent(NamedTuple):
+    """A coflow before it is a stage: what it is, and who sends what."""
+
+    what: str
+    flows: Flows
+    exchange: bool
+
+
+class _Parts(NamedTuple):
+    """What a model stage does in an iteration, or for one of its micro-batches."""
+
+    forward_s: float
+    backward_s: float
+    forward: list[_Sent]
+    backward: list[_Sent]
+    reduce: list[_Sent]
+
+
+def _parts_of(model: ParallelModel) -> list[_Parts]:
+    """Return what each model stage computes and sends, by micro-batch but for the all-reduce."""
+    batches = max(model.micro_batches, 1)
+    bounds = [0, *accumulate(stage.gpus for stage in model.stages)]
+    ranks = [np.arange(*each) for each in pairwise(bounds)]
+    found = []
+    for number, (stage, own) in enumerate(zip(model.stages, ranks, strict=True)):
+        # Slices and experts exchange as much forward as backward.
+        slices = _slices(stage, own, model.allreduce, batches)
+        experts = _to_all(own, own, stage.replicas * stage.expert_bytes / (2 * batches))
+        forward, backward = ([_Sent(f"slices-{way}", slices, False),
+                              _Sent(f"experts-{way}", experts, True)]
+                             for way in ("forward", "backward"))
+        if number + 1 < len(ranks):
+            nbytes = stage.replicas * stage.out_bytes / batches
+            forward.append(_Sent("activations", _to_all(own, ranks[number + 1], nbytes), True))
+        if number:
+            nbytes = stage.replicas * stage.in_bytes / batches
+            backward.append(_Sent("gradients", _to_all(own, ranks[number - 1], nbytes), True))
+        found.append(_Parts(
+            stage.forward_s / batches, model.backward_factor * stage.backward_s / batches,
+            _some(forward), _some(backward),
+            _some([_Sent("all-reduce", _replicas(stage, own, model.allreduce), False)])))
+    return found
+
+
+def _some(sent: Iterable[_Sent]) -> list[_Sent]:
+    return [each for each in sent if each.flows.nbytes.any()]
+
+
+def _to_all(senders: Ints, receivers: Ints, nbytes: float) -> Flows:
+    """Return flows from all to all others, of as many bytes each, that add up to a number."""
+    src, dst = np.repeat(senders, len(receivers)), np.tile(receivers, len(senders))
+    others = src != dst
+    count = int(others.sum())
+    return Flows(src[others], dst[others], np.full(count, nbytes / max(count, 1)))
+
+
+def _slices(stage: ModelStage, ranks: Ints, kind: str, batches: int) -> Flows:
+    """Return the all-reduce among the slices of each replica, half of it."""
+    return _allreduce(ranks.reshape(stage.replicas, stage.slices),
+                      stage.slice_bytes / (2 * batches), kind)
+
+
+def _replicas(stage: ModelStage, ranks: Ints, kind: str) -> Flows:
+    """Return the all-reduce among the replicas, each slice with its equals."""
+    return _allreduce(ranks.reshape(stage.replicas, stage.slices).T,
+                      stage.param_bytes / stage.slices, kind)
+
+
+def _allreduce(groups: Ints, nbytes: float, kind: str) -> Flows:
+    """Return an all-reduce of some bytes in each group, shape (groups, members).
+
+    In a ring each sends 2(k-1)/k of them to the next. In a double binary tree, half of what
+    `allreduce_edges` says of an edge goes up, and half of it down.
+    """
+    k = groups.shape[1]
+    if k == 1:
+        return Flows.of([])
+    if kind == "ring":
+        place = np.arange(k)
+        src, dst, share = place, (place + 1) % k, np.full(k, 2 * (k - 1) / k)
+    else:
+        one, other, both = map(np.array, zip(*allreduce_edges(k, kind), strict=True))
+        src, dst = np.concatenate((one, other)), np.concatenate((other, one))
+        share = np.tile(both / 2, 2)
+    return Flows(groups[:, src].ravel(), groups[:, dst].ravel(),
+                 np.tile(share * nbytes, len(groups)))
+
+
+def _asynchronous(parts: Sequence[_Parts]) -> list[ModelCoflow]:
+    """Return a chain for each model stage: nobody waits for another one."""
+    made: list[ModelCoflow] = []
+    for number, each in enumerate(parts):
+        label, compute_s = f"-{number}", each.forward_s
+        after: list[str] = []
+        if each.forward:
+            made += _chain(each.forward, label, compute_s, after)
+            compute_s, after = 0.0, [made[-1].stage.name]
+        compute_s += each.backward_s
+        if each.backward or each.reduce:
+            made += _chain([*each.backward, *each.reduce], label, compute_s, after)
+        elif compute_s or not after:
+            made.append(_computes(f"backward{label}", compute_s, after))
+    return made
+
+
+def _synchronous(parts: Sequence[_Parts], batches: int) -> list[ModelCoflow]:
+    """Return passes of micro-batches through all model stages and back, then the all-reduces."""
+    made: list[ModelCoflow] = []
+    turn: list[str] = []  # when the last micro-batch is through, the first one goes back
+    for way, order in (("forward", range(len(parts))), ("backward", range(len(parts))[::-1])):
+        passed: dict[int, str] = {}  # the last stage of each model stage's latest pass
+        for batch in range(batches):
+            before = [] if batch else turn
+            for number in order:
+                each, label = parts[number], f"-{number}/{batch}"
+                sent, compute_s = ((each.forward, each.forward_s) if way == "forward" else
+                                   (each.backward, each.backward_s))
+                after = [*before, *([passed[number]] if batch else [])]
+                made += (_chain(sent, label, compute_s, after) if sent else
+                         [_computes(f"{way}{label}", compute_s, after)])
+                passed[number] = made[-1].stage.name
+                before = [passed[number]]
+        turn = before
+    for number, each in enumerate(parts):
+        if each.reduce:
+            made += _chain(each.reduce, f"-{number}", 0.0, turn)
+    return made
+
+
+def _chain(sent: Sequence[_Sent], label: str, compute_s: float, after: Sequence[str]
+           ) -> list[ModelCoflow]:
+    """Return coflows one after the other, computation before the first."""
+    made: list[ModelCoflow] = []
+    for each in sent:
+        stage = Stage(each.what + label, each.flows, compute_s, after)
+        made.append(ModelCoflow(stage, each.exchange))
+        compute_s, after = 0.0, [stage.name]
+    return made
+
+
+def _computes(name: str, compute_s: float, after: Sequence[str]) -> ModelCoflow:
+    return ModelCoflow(Stage(name, None, compute_s, after), False)
