@@ -46,7 +46,7 @@ class ByIteration:
         self._env, self._cluster, self._jobs = env, cluster, jobs
         self._kind = server_kind(cluster)
         self._models = [model_of(job) for job in jobs]
-        self._found: dict[tuple[ParallelModel, bytes], float] = {}
+        self._found: dict[tuple[ParallelModel, tuple[int, ...]], float] = {}
         least = {model: alpha_min_bound(model, self._kind)
                  for model in dict.fromkeys(self._models)}
         self.least = np.array([least[model] for model in self._models])
@@ -59,12 +59,17 @@ class ByIteration:
     def seconds(self, job: int, gpus: Ints) -> float:
         """Return alpha of a job on some GPUs, in order of ranks."""
         model = self._models[job]
-        servers, place = np.unique(self._cluster.server_of[gpus], return_inverse=True)
-        key = model, place.tobytes()
-        if key not in self._found:
-            stages = len(model.stages)
-            stage = np.repeat(np.arange(stages), [each.gpus for each in model.stages])
-            counts = np.bincount(place * stages + stage, minlength=len(servers) * stages)
-            self._found[key] = per_iteration(model, counts.reshape(len(servers), stages),
-                                             self._kind)
-        return self._found[key]
+        # Servers as numbers in order of their first rank: which ones they are makes no difference.
+        number: dict[int, int] = {}
+        places = tuple([number.setdefault(server, len(number))
+                        for server in self._cluster.server_of[gpus].tolist()])
+        found = self._found.get((model, places))
+        if found is None:
+            found = self._found[model, places] = self._seconds(model, np.array(places), len(number))
+        return found
+
+    def _seconds(self, model: ParallelModel, places: Ints, servers: int) -> float:
+        stages = len(model.stages)
+        stage = np.repeat(np.arange(stages), [each.gpus for each in model.stages])
+        counts = np.bincount(places * stages + stage, minlength=servers * stages)
+        return per_iteration(model, counts.reshape(servers, stages), self._kind)

@@ -147,8 +147,7 @@ class Engine:
 
     def _end(self, job: int) -> None:
         gpus = self._running.pop(job)
-        self._free[gpus] = True
-        np.add.at(self._free_on, self._cluster.server_of[gpus], 1)
+        self._give(gpus, 1)
         self.end_s[job] = self._env.now
         self.ended += 1
         self._left.append(job)
@@ -190,12 +189,19 @@ class Engine:
     def _start(self, job: int, gpus: Ints) -> None:
         self._check(job, gpus)
         del self._pending[job]
-        self._free[gpus] = False
-        np.subtract.at(self._free_on, self._cluster.server_of[gpus], 1)
+        self._give(gpus, -1)
         self._load[gpus] += self._estimates[job]
         self._running[job] = self.gpus[job] = gpus
         self.start_s[job] = self._env.now
         self._execution.start(job, gpus, self._end)
+
+    def _give(self, gpus: Ints, sign: int) -> None:
+        """Give GPUs back, or take them."""
+        self._free[gpus] = sign > 0
+        if len(gpus) == 1:
+            self._free_on[self._cluster.server_of[gpus[0]]] += sign
+        else:
+            np.add.at(self._free_on, self._cluster.server_of[gpus], sign)
 
     def _check(self, job: int, gpus: Ints) -> None:
         """Refuse to start a job that does not wait, or on other GPUs than it can have."""

@@ -23,6 +23,9 @@ Ints = NDArray[np.int64]
 #: the most free first, "consolidated"; or those with the least, "fragmentation-aware".
 SERVER_RULES = ("index", "most", "least")
 
+#: More GPUs than a server has.
+_MANY = np.iinfo(np.int64).max
+
 
 def model_of(job: JobSpec) -> ParallelModel:
     """Return what a job trains; a ring of workers is one stage with as many replicas.
@@ -88,6 +91,9 @@ class Shelf:
     def map(self, model: ParallelModel, free_on: Ints, rule: str
             ) -> tuple[list[int], Mapped] | None:
         """Return servers and which replicas are on each; None if they cannot hold the job now."""
+        if model.gpus == 1:  # as most jobs are
+            server = _first(free_on, rule)
+            return ([server], self._map(model, (1,))) if free_on[server] else None
         chosen = self.counts(free_on, model.gpus, rule)
         if chosen is None:
             return None
@@ -99,8 +105,12 @@ class Shelf:
     def gpus(self, free: NDArray[np.bool_], servers: Sequence[int], placement: Ints) -> Ints:
         """Return the GPUs of a mapping, the first free ones of each server, in order of ranks."""
         first = self.cluster.first
+        if placement.size == 1 and placement[0, 0] == 1:
+            start = int(first[servers[0]])
+            return np.array([start + int(free[start:first[servers[0] + 1]].argmax())])
+        counts = [int(placement.sum())] if len(servers) == 1 else placement.sum(axis=1).tolist()
         taken = [np.flatnonzero(free[first[server]:first[server + 1]])[:count] + first[server]
-                 for server, count in zip(servers, placement.sum(axis=1).tolist(), strict=True)]
+                 for server, count in zip(servers, counts, strict=True)]
         if len(taken) == 1:
             return taken[0]
         ends = np.cumsum(placement, axis=1)
@@ -117,6 +127,15 @@ def _in_order(free_on: Ints, rule: str) -> Ints:
         return servers
     free = free_on[servers]
     return servers[np.argsort(free if rule == "least" else -free, kind="stable")]
+
+
+def _first(free_on: Ints, rule: str) -> int:
+    """Return the first server of `_in_order`; any, if none has free GPUs."""
+    if rule == "most":
+        return int(free_on.argmax())
+    if rule == "index":
+        return int((free_on > 0).argmax())
+    return int(np.where(free_on > 0, free_on, _MANY).argmin())
 
 
 def _remembering(mapping: Callable[..., Mapped], shelf: Shelf, options: dict[str, int]

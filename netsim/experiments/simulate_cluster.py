@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -300,8 +301,7 @@ class _ClusterRun:
         jobs, engine = self.workload.jobs, self.engine
         arrival_s = np.array([job.arrival_s for job in jobs])
         iterations = np.array([job.iterations for job in jobs])
-        held = [np.unique(self.cluster.server_of[engine.gpus.get(k, _NONE)], return_counts=True)
-                for k in range(len(jobs))]
+        gpus, servers, placement = self._held()
         return pd.DataFrame({
             "job": [job.id for job in jobs], "name": [job.name for job in jobs],
             "arrival_s": arrival_s, "start_s": engine.start_s, "finish_s": engine.end_s,
@@ -310,10 +310,20 @@ class _ClusterRun:
             "bytes": self.recorder.bytes_of_job,
             "lower_bound_s": self._lower_bounds(),
             "queue_s": engine.start_s - arrival_s,
-            "gpus": [int(counts.sum()) for _, counts in held],
-            "servers": [len(servers) for servers, _ in held],
-            "placement": [" ".join(f"{server}:{count}" for server, count
-                                   in zip(*each, strict=True)) for each in held]})
+            "gpus": gpus, "servers": servers, "placement": placement})
+
+    def _held(self) -> tuple[list[int], list[int], list[str]]:
+        """Return of each job how many GPUs and servers it has had, and how many GPUs of each."""
+        engine, total = self.engine, self.cluster.servers
+        jobs = len(self.workload)
+        counts = [len(engine.gpus.get(k, _NONE)) for k in range(jobs)]
+        held = np.concatenate([_NONE, *(engine.gpus[k] for k in range(jobs) if counts[k])])
+        where, number = np.unique(np.repeat(np.arange(jobs), counts) * total
+                                  + self.cluster.server_of[held], return_counts=True)
+        servers = np.bincount(where // total, minlength=jobs).tolist()
+        said = iter([f"{server}:{count}" for server, count
+                     in zip((where % total).tolist(), number.tolist(), strict=True)])
+        return counts, servers, [" ".join(islice(said, count)) for count in servers]
 
     def _lower_bounds(self) -> NDArray[np.float64]:
         """Return the least possible time of each job; of others than rings, on its own servers."""

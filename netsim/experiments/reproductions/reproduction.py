@@ -126,7 +126,7 @@ def _above_legend(ax: Axes, title: str) -> float:
     if legend is None:
         return _PAD
     names = [text.get_text() for text in legend.get_texts()]
-    rows = -(-len(names) // legend._ncols)
+    rows = -(-len(names) // legend._ncols)  # type: ignore[attr-defined]
     letters = len(title) + sum(len(name) + _SAMPLE for name in names)
     return _PAD if rows == 1 and letters < _LETTERS else _PAD + _ROW * rows
 
