@@ -249,7 +249,8 @@ def _check_call(settings: Mapping[str, Any], seed: int) -> None:
     workload = as_workload(settings["workload"], seed)
     if isinstance(settings["network"], Cluster):
         check_jobs(workload, settings["network"])
-        scheduler, _, execution, _ = policies_of(**{name: settings.get(name) for name in POLICIES})
+        given: dict[str, Any] = {name: settings.get(name) for name in POLICIES}
+        scheduler, _, execution, _ = policies_of(**given)
         as_rings(workload, scheduler, execution)
     else:
         as_network(settings["network"])

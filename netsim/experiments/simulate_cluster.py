@@ -305,10 +305,10 @@ class _ClusterRun:
     def _lower_bounds(self) -> NDArray[np.float64]:
         """Return the least possible time of each job; of others than rings, on its own servers."""
         jobs = self.workload.jobs
-        if self._on_fabric is None or None not in (rings := [ring_of(job) for job in jobs]):
-            listed = jobs if self._on_fabric is None else rings
-            return (np.array([job.iterations for job in jobs])  # type: ignore[no-any-return]
-                    * self.model.of(self.cluster, listed).least)
+        rings = [ring for job in jobs if (ring := ring_of(job)) is not None]
+        if self._on_fabric is None or len(rings) == len(jobs):
+            iterations = np.array([job.iterations for job in jobs])
+            return np.asarray(iterations * self.model.of(self.cluster, rings).least)
         started = self._on_fabric.processes
         return np.array([started[k].lower_bound_s if k in started else math.nan
                          for k in range(len(jobs))])

@@ -190,7 +190,8 @@ def _asynchronous(parts: Sequence[_Parts]) -> list[ModelCoflow]:
     """Return a chain for each model stage: nobody waits for another one."""
     made: list[ModelCoflow] = []
     for number, each in enumerate(parts):
-        label, compute_s, after = f"-{number}", each.forward_s, []
+        label, compute_s = f"-{number}", each.forward_s
+        after: list[str] = []
         if each.forward:
             made += _chain(each.forward, label, compute_s, after)
             compute_s, after = 0.0, [made[-1].stage.name]
