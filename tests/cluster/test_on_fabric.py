@@ -124,10 +124,10 @@ def on(placements, g):
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(st.one_of(apart(), together(), one_stage(), alike()), min_size=1, max_size=2),
-       st.integers(1, 2))
-def test_reserved_agrees_with_the_analytic_model(drawn, iterations):
-    """Each iteration takes alpha, whoever else runs."""
-    models = [ParallelModel(made) for made, _ in drawn]
+       st.integers(1, 2), st.integers(0, 3))
+def test_reserved_agrees_with_the_analytic_model(drawn, iterations, micro_batches):
+    """Each iteration takes alpha, whoever else runs; in synchronous pipelines, too."""
+    models = [ParallelModel(made, micro_batches=micro_batches) for made, _ in drawn]
     cluster, kind, placements = on([rows for _, rows in drawn], 32)
     jobs = [JobSpec(k, model=model, iterations=iterations) for k, model in enumerate(models)]
     expected = [iterations * per_iteration(model, placement, kind)
@@ -166,6 +166,18 @@ def test_replicas_are_taken_server_by_server():
     assert seconds(cluster, jobs, [[4, 0, 5, 1, 2]]) == pytest.approx([0.3])
 
 
+def test_experts_and_slices_agree():
+    """Groups of experts on servers of their own; replicas of two slices, two on one server."""
+    kind, cluster = ServerKind(4, 1e9, 50e9), Cluster(servers=4, gpus=4, nic=1e9, intra=50e9)
+    for stage, placement in (
+            (ModelStage(4, 0.1, 0.1, param_bytes=1e8, expert_bytes=3e7), [[1], [1], [1], [1]]),
+            (ModelStage(3, 0.1, 0.1, param_bytes=1e8, slices=2, slice_bytes=3e7), [[4], [2]])):
+        model = ParallelModel([stage])
+        assert seconds(cluster, [JobSpec(0, model=model, compute_s=1)],
+                       gpus_of(cluster, placement)) == pytest.approx(
+            [1 + per_iteration(model, placement, kind)], rel=1e-9)
+
+
 # --- where it is not ------------------------------------------------------------------------
 
 
@@ -189,28 +201,6 @@ def test_a_transfer_is_as_slow_as_its_slower_end():
     # All of the NIC, both ways at once: 400 MB at 1 GB/s either way.
     for allocator in ("maxmin", "parrot", "sebf"):
         assert seconds(cluster, job, gpus, allocator) == pytest.approx([0.2 + 0.4 + 0.003])
-
-
-def test_a_synchronous_pipeline():
-    """Of 4 micro-batches, 4 ms per MB and way. Forward (10 + 8)/4 and 15/4 ms, backward 20/4, 38/4.
-
-    Forward is slowest in stage 0, backward in 1: 18 + 15 + 3 * 18 and 38 + 20 + 3 * 38, over 4,
-    and 5 ms of an all-reduce. Eq. 7 as of Section VI has 67.5 ms: one pass, slowest in stage 1.
-    """
-    cluster = Cluster(servers=2, gpus=4, nic="8Gbps", intra="1GB/s")
-    stages = [ModelStage(2, "10ms", "20ms", out_bytes="1MB", param_bytes="5MB"),
-              ModelStage(2, "15ms", "30ms", in_bytes="1MB", param_bytes="2MB")]
-    placement = [[2, 0], [0, 2]]
-
-    def found(stages):
-        return seconds(cluster, [JobSpec(0, model=ParallelModel(stages, micro_batches=4))],
-                       gpus_of(cluster, placement))
-
-    assert found(stages) == pytest.approx([0.06475 + 0.005])
-    stages[1] = ModelStage(2, "19ms", "30ms", in_bytes="1MB", param_bytes="2MB")
-    model = ParallelModel(stages, micro_batches=4)  # slowest in stage 1 both ways: exact
-    assert found(stages) == pytest.approx(
-        [per_iteration(model, placement, ServerKind(4, "8Gbps", "1GB/s"))], rel=1e-9)
 
 
 # --- others ---------------------------------------------------------------------------------
