@@ -303,13 +303,16 @@ class _ClusterRun:
                                    in zip(*each, strict=True)) for each in held]})
 
     def _lower_bounds(self) -> NDArray[np.float64]:
-        """Return the least possible time of each job; of others than rings, on its own servers."""
+        """Return the least possible time of each job.
+
+        If some are no rings, that on the servers that it had, NaN if it had none.
+        """
         jobs = self.workload.jobs
         rings = [ring for job in jobs if (ring := ring_of(job)) is not None]
-        if self._on_fabric is None or len(rings) == len(jobs):
+        if len(rings) == len(jobs):
             iterations = np.array([job.iterations for job in jobs])
             return np.asarray(iterations * self.model.of(self.cluster, rings).least)
-        started = self._on_fabric.processes
+        started = {} if self._on_fabric is None else self._on_fabric.processes
         return np.array([started[k].lower_bound_s if k in started else math.nan
                          for k in range(len(jobs))])
 
