@@ -43,7 +43,7 @@ def test_toml(page, tmp_path):
     for body in blocks(page, "toml"):
         path = tmp_path / "mine.toml"
         path.write_text(body)
-        assert load_experiment(path).network.built.hosts > 0
+        assert load_experiment(path).target is not None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))

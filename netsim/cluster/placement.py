@@ -8,6 +8,7 @@ the jobs that got them were expected to take; it does not fall when these end.
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -32,6 +33,7 @@ PLACEMENTS: dict[str, str] = {
     "first-fit": "netsim.cluster.placement:FirstFit",
     "least-busy-servers": "netsim.cluster.placement:LeastBusyServers",
     "least-loaded": "netsim.cluster.placement:LeastLoaded",
+    "mapped": "netsim.cluster.mapped:MappedPlacement",
     "random": "netsim.cluster.placement:RandomChoice",
 }
 
@@ -52,10 +54,11 @@ class Placement(Protocol):
             What each has been promised to jobs so far.
         """
 
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints:
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
+               ) -> Ints | None:
         """Return ``job.ranks`` of some GPUs of the scope, in whose order they are given.
 
-        The first is of rank 0, and so on.
+        The first is of rank 0, and so on. None if these will not do, and the job is to wait.
         """
 
 
@@ -167,7 +170,7 @@ def make_placement(given: str | Mapping[str, Any] | Placement, seed: int = 0) ->
         return copy.deepcopy(_checked(given, given))
     name, options = named(given, "placement")
     kind = find("placement", name, PLACEMENTS)
-    if kind is RandomChoice:
+    if "seed" in inspect.signature(kind).parameters:
         options = {"seed": seed} | options
     return _checked(build(kind, options, f"placement {name!r}"), name)
 
@@ -206,6 +209,8 @@ class Room:
         if len(candidates) < spec.ranks:
             return None
         gpus = self._placement.choose(self._cluster, spec, candidates, self._load)
+        if gpus is None:
+            return None
         self._free[gpus] = False
         self._load[gpus] += self._estimates[job]
         return gpus

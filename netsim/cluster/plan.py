@@ -118,6 +118,8 @@ class Planner:
                 return None
             idle = making.available(allowed, spec.ranks)
             gpus = placement.choose(self.cluster, spec, idle, load)
+            if gpus is None:
+                return None
             load[gpus] += self.estimates[job]
             making.assign(job, gpus)
         making.finish()

@@ -15,16 +15,24 @@ __all__ = ["EXECUTIONS", "SCHEDULERS", "chooses_gpus", "make_execution",
 
 #: Name -> where the class is: with ``decide``, or ``begin`` that returns who decides in a run.
 SCHEDULERS: dict[str, str] = {
+    "a-srpt": "netsim.cluster.asrpt:ASRPT",
+    "a-srpt-perfect": "netsim.cluster.asrpt:ASRPTPerfect",
     "ff": "netsim.cluster.planners:FF",
     "fifo": "netsim.cluster.scheduling:FIFO",
     "ls": "netsim.cluster.planners:LS",
     "rand": "netsim.cluster.planners:RAND",
     "sjf": "netsim.cluster.scheduling:SJF",
     "sjf-bco": "netsim.cluster.planners:SjfBco",
+    "spjf": "netsim.cluster.predicted:SPJF",
+    "spwf": "netsim.cluster.predicted:SPWF",
+    "wcs-duration": "netsim.cluster.predicted:WCSDuration",
+    "wcs-subtime": "netsim.cluster.predicted:WCSSubTime",
+    "wcs-workload": "netsim.cluster.predicted:WCSWorkload",
 }
 
 #: How placed jobs run: name -> one line.
 EXECUTIONS: dict[str, str] = {
+    "asrpt": "models by the time of an iteration on their GPUs, as A-SRPT has it",
     "fabric": "as coflows on the network, under an allocator",
     "rar-contention": "rings that contend for NICs, as the model of SJF-BCO says",
 }
@@ -84,4 +92,8 @@ def make_execution(given: str | Mapping[str, Any]) -> tuple[str, Contention]:
     name, options = named(given, "execution")
     if name not in EXECUTIONS:
         raise UnknownNameError("execution", name, EXECUTIONS)
+    if name == "asrpt":
+        if options:
+            raise UnknownNameError(f"option of execution {name!r}", next(iter(options)), ())
+        return name, Contention(time="continuous")
     return name, build(Contention, options, f"execution {name!r}")

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
 from netsim.checks import check_sequence, check_whole
+from netsim.cluster.by_iteration import ByIteration
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.cluster.engine import Analytic, Engine, Execution
+from netsim.cluster.mapped import model_of
 from netsim.cluster.on_fabric import OnFabric
 from netsim.cluster.placed import ring_of
 from netsim.cluster.placement import PLACEMENTS, Placement, make_placement
@@ -79,7 +81,6 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
         If jobs wait, and nothing will happen any more.
     """
     check_whole(seed, "seed")
-    check_jobs(workload, cluster)
     for name in check_sequence(record, str, "record", "names"):
         if name not in RECORDS:
             raise UnknownNameError("record", name, RECORDS)
@@ -112,13 +113,14 @@ def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = N
         raise InputError(
             f"scheduler {described(decider, SCHEDULERS)['name']!r} chooses GPUs itself; a "
             "placement is for those that leave it to that, such as 'fifo' and 'sjf'")
-    placed = make_placement("first-fit" if placement is None else placement, seed)
+    usual = getattr(decider, "placement", "first-fit")
+    placed = make_placement(usual if placement is None else placement, seed)
     return (decider, placed,
             *make_execution("rar-contention" if execution is None else execution))
 
 
 def check_jobs(workload: Workload, cluster: Cluster) -> None:
-    """Refuse jobs that cannot run on a cluster.
+    """Refuse jobs that are too large for a cluster.
 
     Raises
     ------
@@ -134,7 +136,8 @@ def check_jobs(workload: Workload, cluster: Cluster) -> None:
 def as_rings(workload: Workload, scheduler: Any, execution: str) -> Workload:
     """Return a workload with its jobs as rings, where only rings can run.
 
-    They alone can by the contention model, and under schedulers that plan by it.
+    They alone can by the contention model, and under schedulers that plan by it; and they or models
+    by the time of an iteration.
 
     Parameters
     ----------
@@ -149,6 +152,9 @@ def as_rings(workload: Workload, scheduler: Any, execution: str) -> Workload:
     InputError
         Naming the first job that is none; see `netsim.cluster.placed.ring_of`.
     """
+    if execution == "asrpt":
+        for job in workload:
+            model_of(job)
     if execution == "rar-contention":
         where = f"execution {execution!r} has"
     elif hasattr(scheduler, "plan"):
@@ -182,21 +188,28 @@ class _ClusterRun:
         self.scheduler, self.placement = scheduler, placement
         self.execution, self.model = execution, model
         self.env = simpy.Environment(0.0)
-        self.recorder = Recorder(record, len(workload), CoflowNumbers(workload),
-                                 cluster.network.capacity)
+        numbers = CoflowNumbers(workload, emitted=execution == "fabric")
+        self.recorder = Recorder(record, len(workload), numbers, cluster.network.capacity)
         self.steps = 0
         self.interval = 0.0
         self.stopped_at_s: float | None = None
         self.fabric: Fabric | None = None
         self._on_fabric: OnFabric | None = None
         self.engine: Engine
+        self.least_s: NDArray[np.float64] | None = None
 
     def by_model(self, events: Sequence[Any]) -> None:
-        """Let jobs run as the contention model says."""
+        """Let jobs run as a model says."""
         if len(events):
             raise InputError("events change links, which jobs use where execution = \"fabric\"; "
                              f"execution {self.execution!r} has none")
-        self._begin(Analytic(self.env, self.cluster, self.workload.jobs, self.model))
+        jobs = self.workload.jobs
+        if self.execution == "asrpt":
+            timed = ByIteration(self.env, self.cluster, jobs)
+            self.least_s = timed.least
+            self._begin(timed)
+        else:
+            self._begin(Analytic(self.env, self.cluster, jobs, self.model))
 
     def on_fabric(self, allocator: Any, check: bool, interval: float, events: Sequence[Any]
                   ) -> None:
@@ -305,16 +318,17 @@ class _ClusterRun:
     def _lower_bounds(self) -> NDArray[np.float64]:
         """Return the least possible time of each job.
 
-        If some are no rings, that on the servers that it had, NaN if it had none.
+        If some are no rings, and run on the fabric, that on the servers that they had; NaN if none.
         """
-        jobs = self.workload.jobs
-        rings = [ring for job in jobs if (ring := ring_of(job)) is not None]
-        if len(rings) == len(jobs):
-            iterations = np.array([job.iterations for job in jobs])
-            return np.asarray(iterations * self.model.of(self.cluster, rings).least)
-        started = {} if self._on_fabric is None else self._on_fabric.processes
-        return np.array([started[k].lower_bound_s if k in started else math.nan
-                         for k in range(len(jobs))])
+        jobs, fabric = self.workload.jobs, self._on_fabric
+        rings = [] if self.least_s is not None else [ring_of(job) for job in jobs]
+        if fabric is not None and None in rings:
+            return np.array([fabric.processes[k].lower_bound_s if k in fabric.processes
+                             else math.nan for k in range(len(jobs))])
+        least = (self.model.of(self.cluster, list(filter(None, rings))).least
+                 if self.least_s is None else self.least_s)
+        bounds: NDArray[np.float64] = np.array([job.iterations for job in jobs]) * least
+        return bounds
 
     def _gpus_frame(self) -> pd.DataFrame:
         engine, cluster = self.engine, self.cluster

@@ -97,10 +97,10 @@ class Experiment(Table):
     check: bool = True
     cluster: ClusterTable | None = None
     network: Annotated[NetworkTable | None, Field(validate_default=True)] = None
-    workload: WorkloadTable
     scheduler: SchedulerTable | None = None
     placement: PlacementTable | None = None
     execution: ExecutionTable | None = None
+    workload: WorkloadTable
     allocator: AllocatorTable = AllocatorTable(name="maxmin")
     events: list[EventTable] = Field(default_factory=list)
     compare: CompareTable = CompareTable()

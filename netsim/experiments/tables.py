@@ -106,7 +106,7 @@ class ExecutionTable(PolicyTable):
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
         name, model = make_execution(table)
-        return {"name": name} | asdict(model)
+        return {"name": name} | ({} if name == "asrpt" else asdict(model))
 
 
 class EventTable(Table):

@@ -280,3 +280,27 @@ def test_only_rings_by_the_contention_model_and_its_plans():
     with pytest.raises(InputError, match="not of explicit stages"):
         netsim.sweep(cluster, [JobSpec(0, stages=[Stage("a", [(0, 1, 1)])])], scheduler=["fifo"])
     assert netsim.simulate(cluster, [ring, pair], execution="fabric").jobs["finish_s"].notna().all()
+
+
+def test_schedules_by_the_time_of_an_iteration_are_those_of_the_fabric():
+    """Stages of equally many replicas, a server each, and data parallelism: alpha is exact."""
+    cluster = Cluster(servers=4, gpus=2, nic=1e9, intra=50e9)
+    pair = ParallelModel([ModelStage(2, 0.1, 0.2, out_bytes=1e7, param_bytes=3e7),
+                          ModelStage(2, 0.2, 0.2, in_bytes=1e7, param_bytes=5e7)])
+    whole = ParallelModel([ModelStage(3, 0.3, 0.3, param_bytes=1e8)])
+    jobs = [JobSpec(k, 0.5 * k, 3 + k % 4, model=(pair, whole)[k % 2]) for k in range(8)]
+    for scheduler in ("a-srpt-perfect", "wcs-subtime"):
+        by_model, on_fabric = (
+            netsim.simulate(cluster, jobs, scheduler=scheduler, execution=execution,
+                            allocator=RESERVED).jobs for execution in ("asrpt", "fabric"))
+        for column in ("start_s", "finish_s"):
+            np.testing.assert_allclose(on_fabric[column], by_model[column], rtol=1e-9)
+        assert on_fabric["placement"].tolist() == by_model["placement"].tolist()
+
+
+def test_what_coflows_cannot_say_runs_by_the_time_of_an_iteration():
+    model = ParallelModel([ModelStage(2, 0.1, 0.2, param_bytes=3e7)], allreduce_factor=0.5)
+    jobs, cluster = [JobSpec(0, model=model)], Cluster(servers=2, gpus=2)
+    assert netsim.simulate(cluster, jobs, execution="asrpt").jobs["finish_s"].notna().all()
+    with pytest.raises(InputError, match="allreduce_factor"):
+        netsim.simulate(cluster, jobs, execution="fabric")

@@ -51,7 +51,8 @@ class Runs:
         if not len(rows):
             return pd.Series(dtype=float)
         for name, value in where.items():
-            column = next(each for each in rows.columns if each.rpartition(".")[2] == name)
+            column = next(each for each in rows.columns
+                          if name in (each, each.rpartition(".")[2]))
             rows = rows[rows[column] == value]
         values = of_whole_runs(rows, metric).set_axis(rows["seed"])
         if values.index.has_duplicates:

@@ -113,6 +113,24 @@ class Reproduction:
         return Draft(keys).copy()
 
 
+#: Between axes and a title, and what a row of a legend takes, in points.
+_PAD, _ROW = 6.0, 10.0
+
+#: Letters that there is room for above axes; the sample of each entry takes some, too.
+_LETTERS, _SAMPLE = 46, 5
+
+
+def _above_legend(ax: Axes, title: str) -> float:
+    """Return how far above axes a title stands: beside the legend, or above it if need be."""
+    legend = ax.get_legend()
+    if legend is None:
+        return _PAD
+    names = [text.get_text() for text in legend.get_texts()]
+    rows = -(-len(names) // legend._ncols)
+    letters = len(title) + sum(len(name) + _SAMPLE for name in names)
+    return _PAD if rows == 1 and letters < _LETTERS else _PAD + _ROW * rows
+
+
 def panels(parts: Mapping[str, Drawn], draw: Callable[[Drawn, Axes], Any],
            height_in: float = 2.3) -> Axes:
     """Draw each of several things on axes of its own, one above the other; return the first.
@@ -131,6 +149,6 @@ def panels(parts: Mapping[str, Drawn], draw: Callable[[Drawn, Axes], Any],
     axes = new_figure(height_in * len(parts)).subplots(len(parts), squeeze=False)[:, 0]
     for ax, (title, part) in zip(axes, parts.items(), strict=True):
         draw(part, ax)
-        ax.set_title(title, fontsize=8, loc="left")
+        ax.set_title(title, fontsize=8, loc="left", pad=_above_legend(ax, title))
     first: Axes = axes[0]
     return first

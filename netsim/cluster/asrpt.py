@@ -1,0 +1,162 @@
+"""A-SRPT: jobs queue in the order in which one machine that always serves the least would end them.
+
+Algorithm 1 of the paper, from event to event: GPUs become free only where jobs end, so that ends
+and deadlines replace its slots.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.cluster.mapped import Shelf, check_rules, model_of
+from netsim.cluster.predicted import Predictions
+from netsim.cluster.prediction import make_predictor
+from netsim.cluster.scheduling import ClusterView, Decision, Setting, Start
+from netsim.cluster.virtual import VirtualMachine
+from netsim.errors import InputError
+from netsim.parallel.mapping import Mapped
+from netsim.units import Quantity, parse_seconds
+
+__all__ = ["ASRPT", "ASRPTPerfect"]
+
+#: Relative: per-iteration times and ratios within it are equal.
+_EQUAL = 1e-9
+
+#: Relative to the instant: what the clock of a run may be off.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class ASRPT:
+    """Adaptive shortest remaining processing time first, by predictions; Heavy-Edge mapping.
+
+    A job of g GPUs that is expected to make n iterations is w = (g/G) n alpha~_min seconds of work
+    for a virtual machine, which stands for all G GPUs. As that completes it, the job joins a queue
+    in which the first one holds up the others. If its iterations may take more than `comm_heavy`
+    times alpha~_min, it gets the servers with the most free GPUs; and if there they do take so
+    much longer, it waits up to tau w seconds for better ones. Others get what is left of the
+    fullest servers.
+
+    Parameters
+    ----------
+    predictor : str, mapping or object
+        As `netsim.cluster.prediction.make_predictor` takes it.
+    retrain : str or number, optional
+        Train it anew every so often, in simulated time: ``"1h"``, ``"1d"``.
+    tau : float
+        How long a job may wait for a better placement, relative to its work; at least 0.
+    comm_heavy : float
+        COMM_HEAVY, at least 1.
+    mapping : str
+        A name of `netsim.parallel.mapping.MAPPINGS`.
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed.
+    """
+
+    chooses_gpus: ClassVar[bool] = True
+
+    predictor: Any = "random-forest"
+    retrain: Quantity | None = None
+    tau: float = 0.0
+    comm_heavy: float = 1.5
+    mapping: str = "heavy-edge"
+
+    def __post_init__(self) -> None:
+        make_predictor(self.predictor)
+        if self.retrain is not None:
+            parse_seconds(self.retrain, "retrain", strict=True)
+        for name, least in (("tau", 0), ("comm_heavy", 1)):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and least <= value < math.inf):
+                raise InputError(f"{name} must be a number of at least {least}, not {value!r}")
+        check_rules("most", self.mapping)
+
+    def begin(self, setting: Setting) -> _Run:
+        """Return what decides in a run; see `netsim.cluster.scheduling.Scheduler`."""
+        return _Run(self, setting)
+
+
+@dataclass(frozen=True)
+class ASRPTPerfect(ASRPT):
+    """A-SRPT that knows how many iterations jobs will make."""
+
+    predictor: Any = "perfect"
+
+
+class _Window(NamedTuple):
+    """What the first of the queue waits for: an iteration of less than kappa; until a deadline."""
+
+    kappa: float
+    deadline: float
+
+
+class _Run:
+    """A-SRPT in one run."""
+
+    def __init__(self, scheduler: ASRPT, setting: Setting) -> None:
+        self._scheduler = scheduler
+        self._predictions = Predictions(setting, scheduler.predictor, scheduler.retrain)
+        self._shelf = Shelf(setting.cluster, scheduler.mapping, setting.seed)
+        self._machine = VirtualMachine()
+        self._work: dict[int, float] = {}
+        self._queue: deque[int] = deque()
+        self._window: _Window | None = None
+
+    def decide(self, view: ClusterView) -> Decision:
+        """Return who starts; see `netsim.cluster.scheduling.Scheduler`."""
+        self._predictions.see(view)
+        for job in view.arrived:
+            share = view.jobs[job].ranks / view.cluster.total
+            work = self._work[job] = share * self._predictions.seconds(job)
+            self._machine.arrive(view.now, job, work)
+        self._queue.extend(self._machine.completed(view.now))
+        starts = self._starts(view) if self._queue else []
+        wake_at = self._machine.next_completion
+        if self._window is not None:
+            wake_at = min(wake_at, self._window.deadline)
+        return Decision(starts, wake_at)
+
+    def _starts(self, view: ClusterView) -> list[Start]:
+        free, free_on = view.free, view.free_on
+        starts: list[Start] = []
+        while self._queue:
+            gpus = self._place(view, self._queue[0], free, free_on)
+            if gpus is None:
+                break
+            if not starts:
+                free, free_on = free.copy(), free_on.copy()
+            free[gpus] = False
+            np.subtract.at(free_on, view.cluster.server_of[gpus], 1)
+            starts.append((self._queue.popleft(), gpus))
+            del self._work[starts[-1][0]]
+            self._window = None
+        return starts
+
+    def _place(self, view: ClusterView, job: int, free: NDArray[np.bool_],
+               free_on: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Return the GPUs that a job is to start on now; None if it is to wait."""
+        most, least = self._predictions.extremes(job)
+        heavy = most >= self._scheduler.comm_heavy * least * (1 - _EQUAL)
+        found = self._shelf.map(model_of(view.jobs[job]), free_on, "most" if heavy else "least")
+        if found is None or (heavy and self._waits(view.now, job, found[1], least)):
+            return None
+        return self._shelf.gpus(free, found[0], found[1].placement)
+
+    def _waits(self, now: float, job: int, mapped: Mapped, least: float) -> bool:
+        """Say whether a job would rather wait for a placement better than its first one."""
+        if self._window is None:
+            if mapped.alpha_s <= self._scheduler.comm_heavy * least * (1 + _EQUAL):
+                return False
+            deadline = now + self._scheduler.tau * self._work[job]
+            self._window = _Window(mapped.alpha_s, deadline)
+        kappa, deadline = self._window
+        return now < deadline * (1 - _ROUNDING) and mapped.alpha_s >= kappa * (1 - _EQUAL)

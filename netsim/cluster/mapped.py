@@ -1,0 +1,193 @@
+"""Placement server by server, and then replica by replica: A-SRPT, Section IV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.cluster.cluster import Cluster, server_kind
+from netsim.errors import InputError, UnknownNameError
+from netsim.model import JobSpec
+from netsim.parallel import ModelStage, ParallelModel
+from netsim.parallel.mapping import MAPPINGS, Mapped, Mapper, can_hold
+
+__all__ = ["SERVER_RULES", "MappedPlacement", "Shelf", "model_of"]
+
+Ints = NDArray[np.int64]
+
+#: In which order servers give what they have free, until a job has enough: by number; those with
+#: the most free first, "consolidated"; or those with the least, "fragmentation-aware".
+SERVER_RULES = ("index", "most", "least")
+
+
+def model_of(job: JobSpec) -> ParallelModel:
+    """Return what a job trains; a ring of workers is one stage with as many replicas.
+
+    Raises
+    ------
+    InputError
+        If it is neither a model nor a ring.
+    """
+    if job.model is not None:
+        return job.model
+    pattern = job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
+    if pattern != "ring-all-reduce":
+        said = "explicit stages" if pattern is None else f"the pattern {pattern!r}"
+        raise InputError(f"job {job.id} has {said}: what an iteration takes is known of models, "
+                         "and of the pattern 'ring-all-reduce'")
+    return _ring(job.ranks, job.compute_s, job.nbytes)
+
+
+@lru_cache(maxsize=4096)
+def _ring(ranks: int, compute_s: float, nbytes: float) -> ParallelModel:
+    return ParallelModel([ModelStage(ranks, backward_s=compute_s, param_bytes=nbytes)], name="ring")
+
+
+class Shelf:
+    """Maps jobs onto the free GPUs of a cluster.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    mapping : str
+        A name of `netsim.parallel.mapping.MAPPINGS`.
+    seed : int
+        Of random mapping.
+
+    Raises
+    ------
+    InputError
+        If servers are not all alike.
+    """
+
+    def __init__(self, cluster: Cluster, mapping: str = "heavy-edge", seed: int = 0) -> None:
+        self.cluster, self.kind = cluster, server_kind(cluster)
+        self.mapper = Mapper(self.kind)
+        self._map = self.mapper if mapping == "heavy-edge" else _remembering(
+            MAPPINGS[mapping], self, {"seed": seed} if mapping == "random" else {})
+
+    def counts(self, free_on: Ints, need: int, rule: str) -> tuple[list[int], list[int]] | None:
+        """Return servers, and how many GPUs each gives; None if there are too few."""
+        if free_on.sum() < need:
+            return None
+        servers: list[int] = []
+        counts: list[int] = []
+        for server in _in_order(free_on, rule).tolist():
+            count = min(int(free_on[server]), need)
+            servers.append(server)
+            counts.append(count)
+            need -= count
+            if not need:
+                break
+        return servers, counts
+
+    def map(self, model: ParallelModel, free_on: Ints, rule: str
+            ) -> tuple[list[int], Mapped] | None:
+        """Return servers and which replicas are on each; None if they cannot hold the job now."""
+        chosen = self.counts(free_on, model.gpus, rule)
+        if chosen is None:
+            return None
+        servers, counts = chosen
+        if len(counts) > 1 and not can_hold(model, counts):
+            return None
+        return servers, self._map(model, counts)
+
+    def gpus(self, free: NDArray[np.bool_], servers: Sequence[int], placement: Ints) -> Ints:
+        """Return the GPUs of a mapping, the first free ones of each server, in order of ranks."""
+        first = self.cluster.first
+        taken = [np.flatnonzero(free[first[server]:first[server + 1]])[:count] + first[server]
+                 for server, count in zip(servers, placement.sum(axis=1).tolist(), strict=True)]
+        if len(taken) == 1:
+            return taken[0]
+        ends = np.cumsum(placement, axis=1)
+        return np.concatenate([own[end - count:end]
+                               for stage in range(placement.shape[1])
+                               for own, end, count in zip(taken, ends[:, stage],
+                                                          placement[:, stage], strict=True)])
+
+
+def _in_order(free_on: Ints, rule: str) -> Ints:
+    """Return the servers that have free GPUs, in the order of a rule; ties by number."""
+    servers = np.flatnonzero(free_on)
+    if rule == "index":
+        return servers
+    free = free_on[servers]
+    return servers[np.argsort(free if rule == "least" else -free, kind="stable")]
+
+
+def _remembering(mapping: Callable[..., Mapped], shelf: Shelf, options: dict[str, int]
+                 ) -> Callable[..., Mapped]:
+    found: dict[tuple[ParallelModel, tuple[int, ...]], Mapped] = {}
+
+    def look(model: ParallelModel, counts: Sequence[int]) -> Mapped:
+        key = model, tuple(counts)
+        if key not in found:
+            found[key] = mapping(model, counts, shelf.kind, **options)
+        return found[key]
+
+    return look
+
+
+@dataclass(frozen=True)
+class MappedPlacement:
+    """Servers give their free GPUs in turn; a mapping says which replica goes to which.
+
+    On clusters whose servers are all alike.
+
+    Parameters
+    ----------
+    servers : {"index", "most", "least"}
+        The first server first, or that with the most or the least free GPUs.
+    mapping : str
+        A name of `netsim.parallel.mapping.MAPPINGS`.
+    seed : int
+        Of random mapping.
+
+    Raises
+    ------
+    InputError
+        If there is no such rule or mapping.
+    """
+
+    servers: str = "index"
+    mapping: str = "heavy-edge"
+    seed: int = 0
+    _shelves: dict[Cluster, Shelf] = field(default_factory=dict, init=False, repr=False,
+                                           compare=False)
+
+    def __post_init__(self) -> None:
+        check_rules(self.servers, self.mapping)
+
+    def scope(self, cluster: Cluster, job: JobSpec, load: NDArray[np.float64]) -> Ints:
+        """Return all."""
+        return np.arange(cluster.total)
+
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints,
+               load: NDArray[np.float64]) -> Ints | None:
+        """Return those of the servers in turn, as mapped; None if they cannot hold the job."""
+        if cluster not in self._shelves:
+            self._shelves[cluster] = Shelf(cluster, self.mapping, self.seed)
+        shelf = self._shelves[cluster]
+        free = np.zeros(cluster.total, np.bool_)
+        free[candidates] = True
+        free_on = np.add.reduceat(free, cluster.first[:-1], dtype=np.int64)
+        found = shelf.map(model_of(job), free_on, self.servers)
+        return None if found is None else shelf.gpus(free, found[0], found[1].placement)
+
+
+def check_rules(servers: str, mapping: str) -> None:
+    """Refuse rules that there are not.
+
+    Raises
+    ------
+    InputError
+        With those that there are.
+    """
+    if servers not in SERVER_RULES:
+        raise InputError(f"servers must be one of {', '.join(SERVER_RULES)}, not {servers!r}")
+    if mapping not in MAPPINGS:
+        raise UnknownNameError("mapping", mapping, MAPPINGS)

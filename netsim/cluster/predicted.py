@@ -1,0 +1,201 @@
+"""Schedulers that go by predictions of how long jobs will run: what A-SRPT is compared with.
+
+What a job will take is predicted as it is submitted: its iterations, times alpha~_min.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any, ClassVar
+
+from netsim.cluster.cluster import server_kind
+from netsim.cluster.mapped import model_of
+from netsim.cluster.prediction import Forecast, make_predictor
+from netsim.cluster.scheduling import ClusterView, Decision, Setting, Start
+from netsim.errors import InputError
+from netsim.parallel.mapping import Mapper
+from netsim.units import Quantity, parse_seconds
+
+__all__ = ["SPJF", "SPWF", "Predictions", "WCSDuration", "WCSSubTime", "WCSWorkload"]
+
+
+class Predictions:
+    """What jobs of a run will take, as predicted when they are submitted.
+
+    Parameters
+    ----------
+    setting : Setting
+    predictor, retrain
+        As for `netsim.cluster.prediction.Forecast`.
+
+    Raises
+    ------
+    InputError
+        If nothing is known to predict from, or servers are not all alike.
+    """
+
+    def __init__(self, setting: Setting, predictor: Any, retrain: Quantity | None) -> None:
+        self._jobs = setting.jobs
+        self._forecast = Forecast(predictor, setting.history, retrain)
+        if not (self._forecast.predictor.clairvoyant or setting.history or retrain is not None):
+            raise InputError(
+                f"predictor {self._forecast.predictor.name!r} has nothing to learn from: the "
+                "workload has no history; give one, such as by `train` where it is read, or "
+                "retrain = \"1d\", or predictor = \"perfect\"")
+        self._mapper = Mapper(server_kind(setting.cluster))
+        self._sure = retrain is None
+        self._iterations = self._forecast.predict_jobs(self._jobs) if self._sure else None
+
+    def extremes(self, job: int) -> tuple[float, float]:
+        """Return alpha_max and alpha~_min of a job, in seconds."""
+        return self._mapper.extremes(model_of(self._jobs[job]))
+
+    def see(self, view: ClusterView) -> None:
+        """Take note of who has ended, before anything is predicted at this instant."""
+        if not self._sure:
+            for job in view.ended:
+                spec = self._jobs[job]
+                self._forecast.observe(view.now, spec.group, spec.user, spec.iterations)
+
+    def iterations(self, job: int) -> float:
+        """Return how many iterations a job that is just submitted will make."""
+        if self._iterations is not None:
+            return float(self._iterations[job])
+        spec = self._jobs[job]
+        return self._forecast.predict(spec.arrival_s, spec.group, spec.user, spec.iterations)
+
+    def seconds(self, job: int) -> float:
+        """Return what it will take, in seconds: its iterations, times alpha~_min."""
+        return self.iterations(job) * self.extremes(job)[1]
+
+
+@dataclass(frozen=True)
+class _Predicted:
+    """What these schedulers share.
+
+    Parameters
+    ----------
+    predictor : str, mapping or object
+        As `netsim.cluster.prediction.make_predictor` takes it.
+    retrain : str or number, optional
+        Train it anew every so often, in simulated time: ``"1h"``, ``"1d"``.
+    """
+
+    #: Whether who comes first and does not fit holds up the others.
+    strict: ClassVar[bool]
+    placement: ClassVar[str] = "mapped"
+
+    predictor: Any = "random-forest"
+    retrain: Quantity | None = None
+
+    def __post_init__(self) -> None:
+        make_predictor(self.predictor)
+        if self.retrain is not None:
+            parse_seconds(self.retrain, "retrain", strict=True)
+
+    def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
+        """Return what jobs are ordered by: the least first."""
+        raise NotImplementedError
+
+    def begin(self, setting: Setting) -> _ByKey:
+        """Return what decides in a run; see `netsim.cluster.scheduling.Scheduler`."""
+        return _ByKey(self, Predictions(setting, self.predictor, self.retrain))
+
+
+@dataclass(frozen=True)
+class SPJF(_Predicted):
+    """The shortest predicted job first; who does not fit holds up the others."""
+
+    strict: ClassVar[bool] = True
+
+    def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
+        """Return what it will take."""
+        return seconds
+
+
+@dataclass(frozen=True)
+class SPWF(_Predicted):
+    """The smallest predicted workload (time by GPUs) first; who does not fit holds up others."""
+
+    strict: ClassVar[bool] = True
+
+    def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
+        """Return what it will take, times its GPUs."""
+        return seconds * gpus
+
+
+@dataclass(frozen=True)
+class WCSDuration(_Predicted):
+    """Work-conserving: all that fit start, the shortest predicted job first."""
+
+    strict: ClassVar[bool] = False
+
+    def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
+        """Return what it will take."""
+        return seconds
+
+
+@dataclass(frozen=True)
+class WCSWorkload(_Predicted):
+    """Work-conserving: all that fit start, the smallest predicted workload first."""
+
+    strict: ClassVar[bool] = False
+
+    def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
+        """Return what it will take, times its GPUs."""
+        return seconds * gpus
+
+
+@dataclass(frozen=True)
+class WCSSubTime(_Predicted):
+    """Work-conserving: all that fit start, who was submitted first before the others."""
+
+    strict: ClassVar[bool] = False
+
+    predictor: Any = "perfect"  # of which nothing is asked
+
+    def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
+        """Return when it was submitted."""
+        return arrival_s
+
+
+class _ByKey:
+    """A queue by key, and a queue for each number of GPUs: of these only the first can be next."""
+
+    def __init__(self, scheduler: _Predicted, predictions: Predictions) -> None:
+        self._scheduler, self._predictions = scheduler, predictions
+        self._queues: dict[int, list[tuple[float, int]]] = {}
+
+    def decide(self, view: ClusterView) -> Decision:
+        """Return who starts; see `netsim.cluster.scheduling.Scheduler`."""
+        self._predictions.see(view)
+        for job in view.arrived:
+            spec = view.jobs[job]
+            key = self._scheduler.key(self._predictions.seconds(job), spec.ranks, spec.arrival_s)
+            heappush(self._queues.setdefault(spec.ranks, []), (key, job))
+        return Decision(self._starts(view) if self._queues else ())
+
+    def _starts(self, view: ClusterView) -> Sequence[Start]:
+        room, left = view.room(), int(view.free_on.sum())
+        starts: list[Start] = []
+        passed: list[tuple[int, tuple[float, int]]] = []
+        while left:
+            first = min(((queue[0], gpus) for gpus, queue in self._queues.items()
+                         if queue and (gpus <= left or self._scheduler.strict)), default=None)
+            if first is None:
+                break
+            entry, gpus = first
+            taken = room.place(entry[1]) if gpus <= left else None
+            if taken is None and self._scheduler.strict:
+                break
+            heappop(self._queues[gpus])
+            if taken is None:  # enough GPUs, but no servers that could hold it
+                passed.append((gpus, entry))
+            else:
+                starts.append((entry[1], taken))
+                left -= gpus
+        for gpus, entry in passed:
+            heappush(self._queues[gpus], entry)
+        return starts
