@@ -114,8 +114,8 @@ def test_formats() -> None:
     assert sorted(FORMATS) == ["coflow-benchmark", "gpu-v2023", "helios", "json", "pai",
                                "pai-100k", "philly", "recurrent", "ring-jobs", "synthetic",
                                "tiresias", "tiresias-cluster"]
-    assert [name for name, form in FORMATS.items() if not form.needs_file] == ["synthetic",
-                                                                              "recurrent"]
+    assert [name for name, form in FORMATS.items() if not form.needs_file] == [
+        "synthetic", "ring-jobs", "recurrent"]
     assert FORMATS["json"].options == ("poisson_jobs", "poisson_mean")
     assert "redraw" in FORMATS["tiresias"].options
     assert set(FORMATS["synthetic"].options) - set(FORMATS["tiresias"].options) == {
