@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from netsim.cluster.placed import placed_model, placed_stages, ring_of, servers_
 from netsim.cluster.ring import RingLayout, ring_stages
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.transfer import Transfer
-from netsim.jobs.plan import JobPlan
+from netsim.jobs.plan import JobPlan, delayed
 from netsim.jobs.process import JobProcess, JobRecorder
 from netsim.model import JobSpec, Stage
 
@@ -71,20 +70,21 @@ class OnFabric:
 
     def _plan(self, job: JobSpec, gpus: NDArray[np.int64]) -> JobPlan:
         """Return what a job does on its GPUs, from now on."""
-        ring, servers = ring_of(job), self._cluster.server_of[gpus]
-        if ring is not None:
+        servers = self._cluster.server_of[gpus]
+        if job.model is None and ring_of(job) is not None:
             layout = RingLayout(zip(servers.tolist(),
                                     (gpus - self._cluster.first[servers]).tolist(), strict=True))
-            return self._plan_of(ring, layout.servers, stages=self._ring_stages(ring, layout),
-                                 pattern=None, compute_s=0.0,
-                                 ranks=len(layout.servers))
-        if (trained := job.model) is None:
-            return self._plan_of(job, servers.tolist(), partial(
-                placed_stages, servers=servers, intra=self._cluster.intra, gpus=self._shared))
-        servers = servers_of_model(trained, servers)
-        # A model's stages are the same in all iterations, and so is what is made of them.
-        return self._plan_of(job, servers.tolist(), lambda _: placed_model(
-            trained, servers, self._cluster.intra, self._shared))
+            return self._plan_of(job, layout.servers, stages=self._ring_stages(job, layout),
+                                 pattern=None, ranks=len(layout.servers), compute_s=0.0,
+                                 redraw=False)
+        model, intra, shared = job.model, self._cluster.intra, self._shared
+        if model is None:
+            return self._plan_of(job, servers.tolist(),
+                                 lambda stages: placed_stages(stages, servers, intra, shared))
+        servers = servers_of_model(model, servers)
+        # Of its stages it is known what they are, by which the analytic model charges them.
+        stages = delayed(placed_model(model, servers, intra, shared), job.compute_s)
+        return self._plan_of(job, servers.tolist(), lambda _: stages)
 
     def _plan_of(self, job: JobSpec, hosts: Sequence[int],
                  placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple, **changed: Any

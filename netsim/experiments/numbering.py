@@ -24,6 +24,8 @@ class CoflowNumbers:
     Parameters
     ----------
     workload : Workload
+    emitted : bool
+        Whether jobs emit coflows at all; if not, they have no stages here.
 
     Attributes
     ----------
@@ -33,10 +35,11 @@ class CoflowNumbers:
         The id of each job, how many stages an iteration of it has, and all of them.
     """
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, emitted: bool = True) -> None:
         self._jobs = workload.jobs
         self.job_ids = np.array([job.id for job in workload], np.int64)
-        self.stages = np.array(_stage_counts(workload), np.int64)
+        self.stages = (np.array(_stage_counts(workload), np.int64) if emitted else
+                       np.zeros(len(workload), np.int64))
         self.coflows = self.stages * [job.iterations for job in workload]
         self._first = np.cumsum(self.coflows) - self.coflows
         self.total = int(self.coflows.sum())

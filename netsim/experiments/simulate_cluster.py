@@ -189,8 +189,8 @@ class _ClusterRun:
         self.scheduler, self.placement = scheduler, placement
         self.execution, self.model = execution, model
         self.env = simpy.Environment(0.0)
-        self.recorder = Recorder(record, len(workload), CoflowNumbers(workload),
-                                 cluster.network.capacity)
+        numbers = CoflowNumbers(workload, emitted=execution == "fabric")
+        self.recorder = Recorder(record, len(workload), numbers, cluster.network.capacity)
         self.steps = 0
         self.interval = 0.0
         self.stopped_at_s: float | None = None
@@ -326,7 +326,10 @@ class _ClusterRun:
         return counts, servers, [" ".join(islice(said, count)) for count in servers]
 
     def _lower_bounds(self) -> NDArray[np.float64]:
-        """Return the least possible time of each job; of others than rings, on its own servers."""
+        """Return the least possible time of each job.
+
+        If some are no rings, and run on the fabric, that on the servers that they had; NaN if none.
+        """
         jobs, fabric = self.workload.jobs, self._on_fabric
         rings = [] if self.least_s is not None else [ring_of(job) for job in jobs]
         if fabric is not None and None in rings:

@@ -21,8 +21,8 @@ from netsim.model import JobSpec, Stage
 from netsim.network import Topology
 from netsim.streams import stream
 
-__all__ = ["JobPlan", "check_all_fit", "check_fits", "draw_stages", "ecmp_key", "place_randomly",
-           "timed_stages"]
+__all__ = ["JobPlan", "check_all_fit", "check_fits", "delayed", "draw_stages", "ecmp_key",
+           "place_randomly", "timed_stages"]
 
 
 class JobPlan:
@@ -125,11 +125,14 @@ def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
 
 def timed_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
     """Return what `draw_stages` does, with the job's own computation before the first stages."""
-    stages = draw_stages(spec, seed, *iteration)
-    if not spec.compute_s:
+    return delayed(draw_stages(spec, seed, *iteration), spec.compute_s)
+
+
+def delayed(stages: tuple[Stage, ...], compute_s: float) -> tuple[Stage, ...]:
+    """Return stages with so many seconds more of computation before the first ones."""
+    if not compute_s:
         return stages
-    return tuple(stage if stage.after
-                 else replace(stage, compute_s=stage.compute_s + spec.compute_s)
+    return tuple(stage if stage.after else replace(stage, compute_s=stage.compute_s + compute_s)
                  for stage in stages)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -88,14 +88,15 @@ def _notices(caught: Iterable[warnings.WarningMessage]) -> tuple[Problem, ...]:
 
 def _facts(workload: Workload) -> list[tuple[str, float]]:
     jobs = workload.jobs
-    sent = [_sent(job) for job in jobs]
-    total = [sum(column) for column in zip(*sent, strict=True)]
+    facts: list[tuple[str, float]] = [("jobs", len(jobs))]
+    if all(map(_is_known, jobs)):
+        total = [sum(column) for column in zip(*map(_sent, jobs), strict=True)]
+        facts += zip(("coflows", "flows", "bytes in total"), total, strict=True)
+        facts += _spread("workers" if jobs[0].pattern else "hosts", [_width(job) for job in jobs])
+    else:
+        facts += _spread("ranks", [job.ranks for job in jobs])
     return [
-        ("jobs", len(jobs)),
-        ("coflows", total[0]),
-        ("flows", total[1]),
-        ("bytes in total", total[2]),
-        *_spread("workers" if jobs[0].pattern else "hosts", [_width(job) for job in jobs]),
+        *facts,
         *_spread("iterations", [job.iterations for job in jobs]),
         ("first arrival (s)", jobs[0].arrival_s),
         ("last arrival (s)", jobs[-1].arrival_s),
@@ -108,6 +109,11 @@ def _spread(label: str, values: Sequence[int]) -> list[tuple[str, float]]:
         (f"{label} per job, median", median(values)),
         (f"{label} per job, most", max(values)),
     ]
+
+
+def _is_known(job: JobSpec) -> bool:
+    """Whether it is known here what a job sends: rings and models are drawn when they run."""
+    return bool(job.stages) or (isinstance(job.pattern, Mapping) and "servers" in job.pattern)
 
 
 def _sent(job: JobSpec) -> tuple[int, int, float]:

@@ -88,10 +88,24 @@ def test_the_whole_of_a_link_is_not_too_much():
 
 @pytest.mark.parametrize("shares", [0, -0.5, 1.5, float("nan"), True, None, [0.5]])
 def test_refused(shares):
-    with pytest.raises(InputError, match=r"shares must be in \(0, 1\] or 'weight', not "):
+    with pytest.raises(InputError, match=r"shares must be in \(0, 1\], 'weight' or 'gpus', not "):
         netsim.make_allocator({"name": "reserved", "shares": shares})
 
 
 def test_unknown_shares():
     with pytest.raises(UnknownNameError, match=r"unknown shares 'weights' \(did you mean 'weight'"):
         netsim.make_allocator({"name": "reserved", "shares": "weights"})
+
+
+def test_parts_of_gpus_are_refused_only_where_rates_do_not_fit():
+    """Of ingress 1, 0.5 of its capacity and 0.75/9 + 0.25: 5/6; by ``"weight"`` that is refused."""
+    coflows = [[(0, 1, 4.0)], [(0, 1, 1.0), (2, 3, 9.0)], [(2, 1, 1.0)]]
+    policy = netsim.make_allocator({"name": "reserved", "shares": "gpus"})
+    assert policy.reserves_gpus
+    assert not netsim.make_allocator("reserved").reserves_gpus
+    fits = make_view(NET, coflows, weight=[0.5, 0.75, 0.25])
+    assert policy.allocate(fits).shares.tolist() == [0.5, 0.75, 0.25]
+    too_much = make_view(NET, coflows, weight=[0.75, 0.75, 0.25], now=1.5)
+    with pytest.raises(AllocationError, match=r"reserved at t = 1.5 s: what GPUs have of link 5 "
+                                              r"adds up to 1\.083\d* of it, by the shares 0\.75, "):
+        policy.allocate(too_much)

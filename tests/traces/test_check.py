@@ -47,6 +47,15 @@ def test_facts_of_pattern_jobs(sample) -> None:
         "iterations per job, most": 1000, "first arrival (s)": 0.0, "last arrival (s)": 150.0}
 
 
+def test_facts_of_rings(write) -> None:
+    """What they send depends on who runs them; how many ranks they have does not."""
+    path = write("a.toml", 'format = "ring-jobs"\nmix = {"1" = 2, "4" = 1}\n')
+    found = dict(check_trace(path).facts)
+    assert [found[key] for key in ("jobs", "ranks per job, median", "ranks per job, most")] == [
+        3, 1, 4]
+    assert "coflows" not in found
+
+
 def test_facts_of_explicit_jobs(write) -> None:
     """Three iterations of two coflows, of 2 and 0 flows: 6 coflows, 6 flows, 3 * 9 bytes."""
     flows = [{"src": 0, "dst": 5, "bytes": 4}, {"src": 0, "dst": 2, "bytes": 5}]
@@ -105,8 +114,8 @@ def test_formats() -> None:
     assert sorted(FORMATS) == ["coflow-benchmark", "gpu-v2023", "helios", "json", "pai",
                                "pai-100k", "philly", "recurrent", "ring-jobs", "synthetic",
                                "tiresias", "tiresias-cluster"]
-    assert [name for name, form in FORMATS.items() if not form.needs_file] == ["synthetic",
-                                                                              "recurrent"]
+    assert [name for name, form in FORMATS.items() if not form.needs_file] == [
+        "synthetic", "ring-jobs", "recurrent"]
     assert FORMATS["json"].options == ("poisson_jobs", "poisson_mean")
     assert "redraw" in FORMATS["tiresias"].options
     assert set(FORMATS["synthetic"].options) - set(FORMATS["tiresias"].options) == {

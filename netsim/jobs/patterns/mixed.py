@@ -12,9 +12,11 @@ How to read "asynchronous pipelining" as coflows, so that they take what Eq. 4 t
   that of the other coflow, gradients or activations, which may be under way at the same time. That
   half is what `netsim.Allocator.reserves_gpus` asks for; others share the NICs as they like.
 
-A synchronous pipeline has a forward and a backward pass of each micro-batch (as GPipe does): a
-stage's pass begins when the neighbour has passed it on, and it has passed on the one before itself;
-when all are through, all stages all-reduce.
+In a synchronous pipeline of micro-batches, all this but the all-reduce is a model stage's *pass* of
+a micro-batch: it begins when the stage before has made its own, and the one of the micro-batch
+before is made. When all are through, all stages all-reduce. So it takes what Section VI says, which
+has one pass, too. Pipelines that go forward with all micro-batches and then back take as long if
+the same stage is slowest both ways, and longer otherwise.
 """
 
 from __future__ import annotations
@@ -188,42 +190,37 @@ def _allreduce(groups: Ints, nbytes: float, kind: str) -> Flows:
 
 def _asynchronous(parts: Sequence[_Parts]) -> list[ModelCoflow]:
     """Return a chain for each model stage: nobody waits for another one."""
-    made: list[ModelCoflow] = []
-    for number, each in enumerate(parts):
-        label, compute_s = f"-{number}", each.forward_s
-        after: list[str] = []
-        if each.forward:
-            made += _chain(each.forward, label, compute_s, after)
-            compute_s, after = 0.0, [made[-1].stage.name]
-        compute_s += each.backward_s
-        if each.backward or each.reduce:
-            made += _chain([*each.backward, *each.reduce], label, compute_s, after)
-        elif compute_s or not after:
-            made.append(_computes(f"backward{label}", compute_s, after))
-    return made
+    return [coflow for number, each in enumerate(parts)
+            for coflow in _pass(each, f"-{number}", [], each.reduce)]
 
 
 def _synchronous(parts: Sequence[_Parts], batches: int) -> list[ModelCoflow]:
-    """Return passes of micro-batches through all model stages and back, then the all-reduces."""
+    """Return passes of micro-batches through all model stages, then the all-reduces."""
     made: list[ModelCoflow] = []
-    turn: list[str] = []  # when the last micro-batch is through, the first one goes back
-    for way, order in (("forward", range(len(parts))), ("backward", range(len(parts))[::-1])):
-        passed: dict[int, str] = {}  # the last stage of each model stage's latest pass
-        for batch in range(batches):
-            before = [] if batch else turn
-            for number in order:
-                each, label = parts[number], f"-{number}/{batch}"
-                sent, compute_s = ((each.forward, each.forward_s) if way == "forward" else
-                                   (each.backward, each.backward_s))
-                after = [*before, *([passed[number]] if batch else [])]
-                made += (_chain(sent, label, compute_s, after) if sent else
-                         [_computes(f"{way}{label}", compute_s, after)])
-                passed[number] = made[-1].stage.name
-                before = [passed[number]]
-        turn = before
+    passed: dict[int, str] = {}  # the last stage of each model stage's latest pass
+    for batch in range(batches):
+        for number, each in enumerate(parts):
+            after = [passed[other] for other in (number, number - 1) if other in passed]
+            made += _pass(each, f"-{number}/{batch}", after, [])
+            passed[number] = made[-1].stage.name
     for number, each in enumerate(parts):
         if each.reduce:
-            made += _chain(each.reduce, f"-{number}", 0.0, turn)
+            made += _chain(each.reduce, f"-{number}", 0.0, [passed[len(parts) - 1]])
+    return made
+
+
+def _pass(each: _Parts, label: str, after: list[str], behind: list[_Sent]) -> list[ModelCoflow]:
+    """Return what a model stage does forward, backward, and behind that."""
+    made: list[ModelCoflow] = []
+    compute_s = each.forward_s
+    if each.forward:
+        made += _chain(each.forward, label, compute_s, after)
+        compute_s, after = 0.0, [made[-1].stage.name]
+    compute_s += each.backward_s
+    if each.backward or behind:
+        made += _chain([*each.backward, *behind], label, compute_s, after)
+    elif compute_s or not made:
+        made.append(ModelCoflow(Stage(f"backward{label}", None, compute_s, after), False))
     return made
 
 
@@ -236,7 +233,3 @@ def _chain(sent: Sequence[_Sent], label: str, compute_s: float, after: Sequence[
         made.append(ModelCoflow(stage, each.exchange))
         compute_s, after = 0.0, [stage.name]
     return made
-
-
-def _computes(name: str, compute_s: float, after: Sequence[str]) -> ModelCoflow:
-    return ModelCoflow(Stage(name, None, compute_s, after), False)

@@ -1,0 +1,306 @@
+"""Jobs of all kinds on the fabric of a cluster; held against the analytic model of A-SRPT."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import netsim
+from netsim import Cluster, JobSpec, ModelStage, ParallelModel, Stage, Workload
+from netsim.errors import AllocationError, InputError
+from netsim.parallel.iteration import per_iteration
+from netsim.parallel.servers import ServerKind
+
+RESERVED = {"name": "reserved", "shares": "gpus"}
+
+
+class Given:
+    """A placement that gives each job the GPUs that are written down for it."""
+
+    def __init__(self, gpus):
+        self.gpus = gpus
+
+    def scope(self, cluster, job, load):
+        return np.arange(cluster.total)
+
+    def choose(self, cluster, job, candidates, load):
+        return np.array(self.gpus[job.id])
+
+
+def gpus_of(cluster, *placements):
+    """Give jobs their GPUs, stage by stage, counts being servers by stages."""
+    used, found = cluster.first[:-1].copy(), []
+    for placement in placements:
+        mine = []
+        for counts in np.transpose(placement):
+            for server, count in enumerate(counts):
+                mine += range(used[server], used[server] + count)
+                used[server] += count
+        found.append(mine)
+    return found
+
+
+def seconds(cluster, jobs, gpus, allocator=RESERVED, **others):
+    result = netsim.simulate(cluster, Workload(jobs), execution="fabric", placement=Given(gpus),
+                             allocator=allocator, **others)
+    return result.jobs["jct_s"].tolist()
+
+
+# --- where the analytic model is exact ------------------------------------------------------
+
+SECONDS = st.floats(0, 0.1)
+BYTES = st.one_of(st.just(0.0), st.floats(1e3, 1e8))
+
+
+@st.composite
+def stages(draw, replicas, slices=1):
+    """Stages of so many replicas."""
+    made, sent = [], 0.0
+    for number, k in enumerate(replicas):
+        total = draw(BYTES) if number + 1 < len(replicas) else 0.0
+        made.append(ModelStage(
+            k, draw(SECONDS), draw(SECONDS), in_bytes=sent / k, out_bytes=total / k,
+            param_bytes=draw(BYTES), slices=slices,
+            slice_bytes=draw(BYTES) if slices > 1 else 0.0))
+        sent = total
+    return made
+
+
+@st.composite
+def spread(draw, replicas, servers):
+    """How many replicas servers have of a stage: each at least one."""
+    cuts = draw(st.sets(st.integers(1, replicas - 1), min_size=servers - 1, max_size=servers - 1)
+                if servers > 1 else st.just(set()))
+    return np.diff([0, *sorted(cuts), replicas]).tolist()
+
+
+@st.composite
+def apart(draw):
+    """Stages of equally many replicas; no server has any of two stages that are neighbours.
+
+    Stages that are not may share servers.
+    """
+    k, count, slices = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.integers(1, 2))
+    rows = np.zeros((8, count), int)
+    for number in range(count):
+        first = 4 * (number % 2)
+        held = draw(spread(k, draw(st.integers(1, k))))
+        rows[first:first + len(held), number] = slices * np.array(held)
+    return draw(stages([k] * count, slices)), rows
+
+
+@st.composite
+def together(draw):
+    """All on one server, any numbers of replicas."""
+    replicas = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    return draw(stages(replicas)), np.array([replicas])
+
+
+@st.composite
+def one_stage(draw):
+    """Data parallelism, on any servers."""
+    k = draw(st.integers(1, 12))
+    held = draw(spread(k, draw(st.integers(1, min(k, 6)))))
+    return draw(stages([k])), np.array(held)[:, None]
+
+
+@st.composite
+def alike(draw):
+    """Stages of equally many replicas, equally many of each on every server."""
+    servers, each, count = (draw(st.integers(1, 3)) for _ in range(3))
+    return draw(stages([servers * each] * count)), np.full((servers, count), each)
+
+
+def on(placements, g):
+    """Return a cluster that holds them, and what all its servers are like."""
+    servers = max(len(each) for each in placements)
+    cluster = Cluster(servers=servers, gpus=g, nic=1.25e9, intra=50e9)
+    padded = [np.vstack([each, np.zeros((servers - len(each), each.shape[1]), int)])
+              for each in placements]
+    return cluster, ServerKind(g, 1.25e9, 50e9), padded
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(st.one_of(apart(), together(), one_stage(), alike()), min_size=1, max_size=2),
+       st.integers(1, 2), st.integers(0, 3))
+def test_reserved_agrees_with_the_analytic_model(drawn, iterations, micro_batches):
+    """Each iteration takes alpha, whoever else runs; in synchronous pipelines, too."""
+    models = [ParallelModel(made, micro_batches=micro_batches) for made, _ in drawn]
+    cluster, kind, placements = on([rows for _, rows in drawn], 32)
+    jobs = [JobSpec(k, model=model, iterations=iterations) for k, model in enumerate(models)]
+    expected = [iterations * per_iteration(model, placement, kind)
+                for model, placement in zip(models, placements, strict=True)]
+    found = seconds(cluster, jobs, gpus_of(cluster, *placements))
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-15)
+
+
+@st.composite
+def anything(draw):
+    """Any stages, each on any servers."""
+    replicas = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    rows = np.zeros((4, len(replicas)), int)
+    for number, k in enumerate(replicas):
+        for server in draw(st.lists(st.integers(0, 3), min_size=k, max_size=k)):
+            rows[server, number] += 1
+    return draw(stages(replicas)), rows
+
+
+@settings(deadline=None, max_examples=100)
+@given(anything(), st.integers(0, 3))
+def test_nothing_is_faster_than_the_analytic_model(drawn, micro_batches):
+    """On shares x/g the fabric takes alpha or longer: a transfer is as slow as its slower end."""
+    model = ParallelModel(drawn[0], micro_batches=micro_batches)
+    cluster, kind, (placement,) = on([drawn[1]], 16)
+    found, = seconds(cluster, [JobSpec(0, model=model)], gpus_of(cluster, placement))
+    assert found >= per_iteration(model, placement, kind) * (1 - 1e-9)
+
+
+def test_replicas_are_taken_server_by_server():
+    """GPUs in any order: a ring enters each server once. D = 2 * 3/4 * 100 MB at half of 1 GB/s."""
+    cluster = Cluster(servers=2, gpus=4, nic=1e9, intra=50e9)
+    model = ParallelModel([ModelStage(4, param_bytes=1e8), ModelStage(1)])
+    jobs = [JobSpec(0, model=model)]
+    assert seconds(cluster, jobs, [[0, 4, 1, 5, 6]]) == pytest.approx([0.3])
+    assert seconds(cluster, jobs, [[4, 0, 5, 1, 2]]) == pytest.approx([0.3])
+
+
+def test_experts_and_slices_agree():
+    """Groups of experts on servers of their own; replicas of two slices, two on one server."""
+    kind, cluster = ServerKind(4, 1e9, 50e9), Cluster(servers=4, gpus=4, nic=1e9, intra=50e9)
+    for stage, placement in (
+            (ModelStage(4, 0.1, 0.1, param_bytes=1e8, expert_bytes=3e7), [[1], [1], [1], [1]]),
+            (ModelStage(3, 0.1, 0.1, param_bytes=1e8, slices=2, slice_bytes=3e7), [[4], [2]])):
+        model = ParallelModel([stage])
+        assert seconds(cluster, [JobSpec(0, model=model, compute_s=1)],
+                       gpus_of(cluster, placement)) == pytest.approx(
+            [1 + per_iteration(model, placement, kind)], rel=1e-9)
+
+
+# --- where it is not ------------------------------------------------------------------------
+
+
+def uneven():
+    """Four replicas, 100 MB each to one replica; a GPU has 250 MB/s of a NIC each way."""
+    model = ParallelModel([ModelStage(4, 0.1, 0.1, out_bytes=1e8, param_bytes=1e8),
+                           ModelStage(1, 0.1, 0.1, in_bytes=4e8)])
+    return Cluster(servers=2, gpus=4, nic=1e9, intra=50e9), model, [[4, 0], [0, 1]]
+
+
+def test_a_transfer_is_as_slow_as_its_slower_end():
+    """Eq. 5 gives the four 2 * 100/250 s, and the one 2 * 400/250 s, for the same bytes.
+
+    So the four are done after 0.2 + 0.8 + D/B_intra, D = 150 MB, to Eq. 7; and the one after
+    0.2 + 3.2. On the fabric the four wait for the one: 0.2 + 3.2 + 0.003.
+    """
+    cluster, model, placement = uneven()
+    assert per_iteration(model, placement, ServerKind(4, 1e9, 50e9)) == pytest.approx(3.4)
+    job, gpus = [JobSpec(0, model=model)], gpus_of(cluster, placement)
+    assert seconds(cluster, job, gpus) == pytest.approx([3.403])
+    # All of the NIC, both ways at once: 400 MB at 1 GB/s either way.
+    for allocator in ("maxmin", "parrot", "sebf"):
+        assert seconds(cluster, job, gpus, allocator) == pytest.approx([0.2 + 0.4 + 0.003])
+
+
+# --- others ---------------------------------------------------------------------------------
+
+
+def test_any_job_runs_on_the_fabric():
+    """Two servers of 2 GPUs; 1 MB/s between them, 10 MB/s inside."""
+    cluster = Cluster(gpus=[2, 2], nic=1e6, intra=1e7)
+    jobs = [JobSpec(0, pattern={"name": "all-to-all"}, ranks=4, nbytes=4e6, iterations=2),
+            JobSpec(1, stages=[Stage("a", [(0, 1, 1e6)], 1), Stage("b", after=("a",))], ranks=3),
+            JobSpec(2, pattern={"name": "parameter-server", "servers": 2}, ranks=4, nbytes=1e6,
+                    redraw=True, iterations=3),
+            JobSpec(3, pattern={"name": "ring-all-reduce", "stepwise": True}, ranks=4, nbytes=4e6)]
+    result = netsim.simulate(cluster, jobs, execution="fabric")
+    # 2 * 2 MB leave a server, 0.1 s inside beside it; 1 s and 1 MB inside; ...; 6 steps of 1 MB.
+    took = (result.jobs["finish_s"] - result.jobs["start_s"]).tolist()
+    assert took[:2] == pytest.approx([8, 1.1])
+    assert took[3] == pytest.approx(6)
+    assert result.jobs["coflows"].tolist() == [2, 0, 6, 6]
+    assert len(set(result.coflows["coflow"])) == 14
+    np.testing.assert_array_less(result.jobs["lower_bound_s"] * (1 - 1e-9), took)
+
+
+def test_a_coflow_that_waits_for_what_is_inside():
+    """1 MB in 1 s from server to server, and 40 MB in 4 s inside one."""
+    cluster = Cluster(gpus=[2, 1], nic=1e6, intra=1e7)
+    job = JobSpec(0, stages=[Stage("a", [(0, 1, 40e6), (0, 2, 1e6)], 1),
+                             Stage("b", [(2, 0, 1e6)], after=("a",))], iterations=2)
+    result = netsim.simulate(cluster, [job], execution="fabric")
+    assert result.jobs["finish_s"].tolist() == pytest.approx([2 * (1 + 4 + 1)])
+    ends = result.coflows.sort_values("coflow")["finish_s"].tolist()
+    assert ends == pytest.approx([5, 6, 11, 12])
+
+
+def test_rings_and_patterns_under_reserved():
+    """Rings of 4 GPUs on 2 servers of 4: 2/4 of a NIC; all-to-all likewise; 2 jobs fill it."""
+    cluster = Cluster(servers=2, gpus=4, nic=1e6, intra=1e12)
+    gpus = [[0, 1, 4, 5], [2, 3, 6, 7]]
+    jobs = [JobSpec(0, pattern="ring-all-reduce", ranks=4, nbytes=4e6),
+            JobSpec(1, pattern="all-to-all", ranks=4, nbytes=4e6)]
+    assert seconds(cluster, jobs, gpus) == pytest.approx([6 / 0.5, 4 / 0.5])
+
+
+def test_a_network_that_cannot_carry_what_gpus_have():
+    """Leaves with a quarter of what their servers could send."""
+    topology = netsim.leaf_spine(leaves=2, spines=1, hosts_per_leaf=4, capacity=1e6,
+                                 oversubscription=4)
+    cluster = Cluster(gpus=[1] * 8, nic=1e6, intra=1e9, topology=topology)
+    jobs = [JobSpec(k, pattern="ring-all-reduce", ranks=2, nbytes=1e6) for k in range(4)]
+    with pytest.raises(AllocationError, match=r"reserved at t = 0 s: what GPUs have of link .* "
+                                              r"adds up to 4 of it"):
+        seconds(cluster, jobs, [[k, 4 + k] for k in range(4)])
+
+
+def test_slices_that_a_placement_tears_apart():
+    cluster = Cluster(servers=2, gpus=3)
+    model = ParallelModel([ModelStage(2, slices=2, slice_bytes=5)], name="mine")
+    with pytest.raises(InputError, match="replica 1 are on the servers"):
+        netsim.simulate(cluster, [JobSpec(0, model=model)], execution="fabric")
+
+
+def test_only_rings_by_the_contention_model_and_its_plans():
+    cluster = Cluster(servers=2, gpus=2)
+    ring = JobSpec(0, model=ParallelModel([ModelStage(4, 0.1, 0.2, param_bytes=1e6)]))
+    same = JobSpec(0, pattern="ring-all-reduce", ranks=4, nbytes=1e6, compute_s=0.1 + 0.2)
+    for execution in ("rar-contention:time=continuous", "fabric"):
+        for scheduler in ("fifo", "ff"):
+            one, other = (netsim.simulate(cluster, [job], execution=execution, scheduler=scheduler)
+                          for job in (ring, same))
+            assert one.jobs["finish_s"].tolist() == pytest.approx(other.jobs["finish_s"].tolist())
+    pair = JobSpec(1, model=ParallelModel([ModelStage(), ModelStage()], name="mine"))
+    with pytest.raises(InputError, match=r"job 1 is no ring: execution 'rar-contention' has .* not "
+                                         r"the model 'mine'; .* 'fifo'"):
+        netsim.simulate(cluster, [ring, pair])
+    with pytest.raises(InputError, match="job 1 is no ring: scheduler 'ff' plans for"):
+        netsim.simulate(cluster, [ring, pair], execution="fabric", scheduler="ff")
+    with pytest.raises(InputError, match="not of explicit stages"):
+        netsim.sweep(cluster, [JobSpec(0, stages=[Stage("a", [(0, 1, 1)])])], scheduler=["fifo"])
+    assert netsim.simulate(cluster, [ring, pair], execution="fabric").jobs["finish_s"].notna().all()
+
+
+def test_schedules_by_the_time_of_an_iteration_are_those_of_the_fabric():
+    """Stages of equally many replicas, a server each, and data parallelism: alpha is exact."""
+    cluster = Cluster(servers=4, gpus=2, nic=1e9, intra=50e9)
+    pair = ParallelModel([ModelStage(2, 0.1, 0.2, out_bytes=1e7, param_bytes=3e7),
+                          ModelStage(2, 0.2, 0.2, in_bytes=1e7, param_bytes=5e7)])
+    whole = ParallelModel([ModelStage(3, 0.3, 0.3, param_bytes=1e8)])
+    jobs = [JobSpec(k, 0.5 * k, 3 + k % 4, model=(pair, whole)[k % 2]) for k in range(8)]
+    for scheduler in ("a-srpt-perfect", "wcs-subtime"):
+        by_model, on_fabric = (
+            netsim.simulate(cluster, jobs, scheduler=scheduler, execution=execution,
+                            allocator=RESERVED).jobs for execution in ("asrpt", "fabric"))
+        for column in ("start_s", "finish_s"):
+            np.testing.assert_allclose(on_fabric[column], by_model[column], rtol=1e-9)
+        assert on_fabric["placement"].tolist() == by_model["placement"].tolist()
+
+
+def test_what_coflows_cannot_say_runs_by_the_time_of_an_iteration():
+    model = ParallelModel([ModelStage(2, 0.1, 0.2, param_bytes=3e7)], allreduce_factor=0.5)
+    jobs, cluster = [JobSpec(0, model=model)], Cluster(servers=2, gpus=2)
+    assert netsim.simulate(cluster, jobs, execution="asrpt").jobs["finish_s"].notna().all()
+    with pytest.raises(InputError, match="allreduce_factor"):
+        netsim.simulate(cluster, jobs, execution="fabric")
