@@ -20,6 +20,7 @@ from netsim.cluster.prediction import make_predictor
 from netsim.cluster.scheduling import ClusterView, Decision, Setting, Start
 from netsim.cluster.virtual import VirtualMachine
 from netsim.errors import InputError
+from netsim.parallel import ParallelModel
 from netsim.parallel.mapping import Mapped
 from netsim.units import Quantity, parse_seconds
 
@@ -99,15 +100,35 @@ class _Window(NamedTuple):
     deadline: float
 
 
+class _Job(NamedTuple):
+    """What is known of a job since it was submitted.
+
+    Attributes
+    ----------
+    model : ParallelModel
+    work : float
+        Seconds of the virtual machine, w.
+    least : float
+        alpha~_min, in seconds.
+    heavy : bool
+        Whether its communication may make iterations take COMM_HEAVY times as long.
+    """
+
+    model: ParallelModel
+    work: float
+    least: float
+    heavy: bool
+
+
 class _Run:
     """A-SRPT in one run."""
 
     def __init__(self, scheduler: ASRPT, setting: Setting) -> None:
-        self._scheduler = scheduler
+        self._tau, self._comm_heavy = scheduler.tau, scheduler.comm_heavy
         self._predictions = Predictions(setting, scheduler.predictor, scheduler.retrain)
         self._shelf = Shelf(setting.cluster, scheduler.mapping, setting.seed)
         self._machine = VirtualMachine()
-        self._work: dict[int, float] = {}
+        self._known: dict[int, _Job] = {}
         self._queue: deque[int] = deque()
         self._window: _Window | None = None
 
@@ -115,9 +136,7 @@ class _Run:
         """Return who starts; see `netsim.cluster.scheduling.Scheduler`."""
         self._predictions.see(view)
         for job in view.arrived:
-            share = view.jobs[job].ranks / view.cluster.total
-            work = self._work[job] = share * self._predictions.seconds(job)
-            self._machine.arrive(view.now, job, work)
+            self._submit(view, job)
         self._queue.extend(self._machine.completed(view.now))
         starts = self._starts(view) if self._queue else []
         wake_at = self._machine.next_completion
@@ -125,38 +144,44 @@ class _Run:
             wake_at = min(wake_at, self._window.deadline)
         return Decision(starts, wake_at)
 
+    def _submit(self, view: ClusterView, job: int) -> None:
+        most, least = self._predictions.extremes(job)
+        model = model_of(view.jobs[job])
+        work = model.gpus / view.cluster.total * self._predictions.iterations(job) * least
+        self._known[job] = _Job(model, work, least,
+                                most >= self._comm_heavy * least * (1 - _EQUAL))
+        self._machine.arrive(view.now, job, work)
+
     def _starts(self, view: ClusterView) -> list[Start]:
-        free, free_on = view.free, view.free_on
+        free, free_on, idle = view.free, view.free_on, view.idle
         starts: list[Start] = []
         while self._queue:
-            gpus = self._place(view, self._queue[0], free, free_on)
-            if gpus is None:
+            job = self._known[self._queue[0]]
+            if job.model.gpus > idle or (gpus := self._place(view.now, job, free, free_on)) is None:
                 break
             if not starts:
                 free, free_on = free.copy(), free_on.copy()
             free[gpus] = False
             np.subtract.at(free_on, view.cluster.server_of[gpus], 1)
+            idle -= len(gpus)
             starts.append((self._queue.popleft(), gpus))
-            del self._work[starts[-1][0]]
+            del self._known[starts[-1][0]]
             self._window = None
         return starts
 
-    def _place(self, view: ClusterView, job: int, free: NDArray[np.bool_],
-               free_on: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def _place(self, now: float, job: _Job, free: NDArray[np.bool_], free_on: NDArray[np.int64]
+               ) -> NDArray[np.int64] | None:
         """Return the GPUs that a job is to start on now; None if it is to wait."""
-        most, least = self._predictions.extremes(job)
-        heavy = most >= self._scheduler.comm_heavy * least * (1 - _EQUAL)
-        found = self._shelf.map(model_of(view.jobs[job]), free_on, "most" if heavy else "least")
-        if found is None or (heavy and self._waits(view.now, job, found[1], least)):
+        found = self._shelf.map(job.model, free_on, "most" if job.heavy else "least")
+        if found is None or (job.heavy and self._waits(now, job, found[1])):
             return None
         return self._shelf.gpus(free, found[0], found[1].placement)
 
-    def _waits(self, now: float, job: int, mapped: Mapped, least: float) -> bool:
+    def _waits(self, now: float, job: _Job, mapped: Mapped) -> bool:
         """Say whether a job would rather wait for a placement better than its first one."""
         if self._window is None:
-            if mapped.alpha_s <= self._scheduler.comm_heavy * least * (1 + _EQUAL):
+            if mapped.alpha_s <= self._comm_heavy * job.least * (1 + _EQUAL):
                 return False
-            deadline = now + self._scheduler.tau * self._work[job]
-            self._window = _Window(mapped.alpha_s, deadline)
+            self._window = _Window(mapped.alpha_s, now + self._tau * job.work)
         kappa, deadline = self._window
         return now < deadline * (1 - _ROUNDING) and mapped.alpha_s >= kappa * (1 - _EQUAL)

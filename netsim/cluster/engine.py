@@ -119,6 +119,7 @@ class Engine:
         self._running: dict[int, Ints] = {}
         self._free = np.ones(cluster.total, np.bool_)
         self._free_on = cluster.gpus.copy()
+        self._idle = cluster.total
         self._load, self._estimates = np.zeros(cluster.total), estimates_of(jobs)
         self._seen = tuple(map(_seen, (self._free, self._free_on, self._load)))
         self._arrived: list[int] = []
@@ -172,8 +173,8 @@ class Engine:
         free, free_on, load = self._seen
         view = ClusterView(
             self._cluster, self._jobs, self._env.now, self._arrived, self._left,
-            MappingProxyType(self._pending), MappingProxyType(self._running), free, free_on, load,
-            self._estimates, self._placement)
+            MappingProxyType(self._pending), MappingProxyType(self._running), free, free_on,
+            self._idle, load, self._estimates, self._placement)
         self._arrived, self._left = [], []
         answer = self._scheduler.decide(view)
         decision = answer if isinstance(answer, Decision) else Decision(answer)
@@ -198,6 +199,7 @@ class Engine:
     def _give(self, gpus: Ints, sign: int) -> None:
         """Give GPUs back, or take them."""
         self._free[gpus] = sign > 0
+        self._idle += sign * len(gpus)
         if len(gpus) == 1:
             self._free_on[self._cluster.server_of[gpus[0]]] += sign
         else:

@@ -175,10 +175,10 @@ class _ByKey:
             spec = view.jobs[job]
             key = self._scheduler.key(self._predictions.seconds(job), spec.ranks, spec.arrival_s)
             heappush(self._queues.setdefault(spec.ranks, []), (key, job))
-        return Decision(self._starts(view) if self._queues else ())
+        return Decision(self._starts(view) if view.idle else ())
 
     def _starts(self, view: ClusterView) -> Sequence[Start]:
-        room, left = view.room(), int(view.free_on.sum())
+        room, left = view.room(), view.idle
         starts: list[Start] = []
         passed: list[tuple[int, tuple[float, int]]] = []
         while left:

@@ -60,6 +60,8 @@ class ClusterView:
         Which GPUs nobody has.
     free_on : ndarray of int, shape (servers,)
         How many of each server.
+    idle : int
+        How many of all.
     load, estimates : ndarray of float, shape (GPUs,) and (jobs,)
         Seconds that GPUs have been promised to jobs so far, and that jobs are expected to take.
     placement : Placement
@@ -75,6 +77,7 @@ class ClusterView:
     running: Mapping[int, Ints]
     free: NDArray[np.bool_]
     free_on: Ints
+    idle: int
     load: NDArray[np.float64]
     estimates: NDArray[np.float64]
     placement: Placement
