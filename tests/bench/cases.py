@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 import netsim
+from netsim.cluster import Contention
+from netsim.cluster.planners import SjfBco
+from netsim.cluster.prediction import Forecast
 from netsim.experiments.recorder import RECORDS
 from netsim.parallel.mapping import heavy_edge
 from netsim.parallel.servers import ServerKind
@@ -180,25 +183,69 @@ def _facebook(allocator: str) -> Callable[[bool], Any]:
     return build
 
 
-def _cluster(servers: int, times: int, **options: Any) -> Callable[[bool], Any]:
-    """So many times the 160 jobs of SJF-BCO's Section 7, under its contention model."""
+def _section_7(servers: int, times: int, smoke: bool) -> tuple[Any, list[Any]]:
+    """So many times the 160 jobs of SJF-BCO's Section 7, on so many servers."""
+    rng = np.random.default_rng(1)
+    counts = np.array([80, 14, 26, 30, 8, 2]) * times // (8 if smoke else 1)
+    ranks = rng.permutation(np.repeat([1, 2, 4, 8, 16, 32], counts))
+    jobs = [netsim.JobSpec(k, pattern="ring-all-reduce", ranks=int(gpus), nbytes=0.625e9,
+                           compute_s=rng.uniform(0.01, 0.0425),
+                           iterations=int(rng.integers(1000, 6001)))
+            for k, gpus in enumerate(ranks)]
+    return netsim.Cluster(gpus=rng.choice([4, 8, 16, 32], servers).tolist(), intra="1000TB/s"), jobs
+
+
+_LIGHT = {"k_min": 0, "xi1": 7e-5, "xi2": 7e-5}
+
+
+def _search(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """The whole search for a schedule, and its run under the contention model."""
+    cluster, jobs = _section_7(20, 1, smoke)
+
+    def run() -> Any:
+        return netsim.simulate(cluster, jobs, scheduler="sjf-bco:horizon=1200",
+                               execution={"name": "rar-contention", **_LIGHT})
+    return run, lambda result: _check_jobs(result, len(jobs))
+
+
+def _plan(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """2,000 jobs on 200 servers, at one limit and one kappa."""
+    cluster, jobs = _section_7(200, 12, smoke)
+    scheduler = SjfBco()
+    planner = scheduler.planner(cluster, jobs, Contention(**_LIGHT))
+
+    def check(plan: Any) -> None:
+        assert plan is not None
+        assert len(plan.order) == len(jobs)
+    return (lambda: scheduler.plan_at(planner, 20_000, 4)), check
+
+
+def _recurrent(scheduler: str) -> Callable[[bool], Any]:
+    """Jobs that recur, of many models, on 250 servers of 8 GPUs, by the time of an iteration."""
     def build(smoke: bool) -> Any:
-        rng = np.random.default_rng(1)
-        counts = np.array([80, 14, 26, 30, 8, 2]) * times // (8 if smoke else 1)
-        ranks = rng.permutation(np.repeat([1, 2, 4, 8, 16, 32], counts))
-        jobs = [netsim.JobSpec(k, pattern="ring-all-reduce", ranks=int(gpus), nbytes=0.625e9,
-                               compute_s=rng.uniform(0.01, 0.0425),
-                               iterations=int(rng.integers(1000, 6001)))
-                for k, gpus in enumerate(ranks)]
-        cluster = netsim.Cluster(gpus=rng.choice([4, 8, 16, 32], servers).tolist(),
-                                 intra="1000TB/s")
-        model = {"name": "rar-contention", "k_min": 0, "xi1": 7e-5, "xi2": 7e-5}
+        jobs = netsim.read_workload(format="recurrent", jobs=2_000 if smoke else 150_000, train=0,
+                                    seed=1, mean_interarrival="4s")
+        cluster = netsim.Cluster(servers=250, gpus=8)
 
         def run() -> Any:
-            return netsim.simulate(cluster, jobs, scheduler={"name": "sjf-bco", **options},
-                                   execution=model)
+            return netsim.simulate(cluster, jobs, scheduler=scheduler, execution="asrpt",
+                                   record=["jobs"])
         return run, lambda result: _check_jobs(result, len(jobs))
     return build
+
+
+def _forest(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """A forest learns from jobs that recur, and predicts a quarter as many."""
+    jobs = netsim.read_workload(format="recurrent", jobs=2_000 if smoke else 125_000, seed=1)
+
+    def run() -> Any:
+        return Forecast("random-forest", jobs.history).predict_jobs(jobs.jobs)
+
+    def check(found: Any) -> None:
+        assert len(found) == len(jobs)
+        assert (found >= 0).all()
+        assert (found > 0).mean() > 0.5
+    return run, check
 
 
 def _check_jobs(result: Any, count: int) -> None:
@@ -255,8 +302,13 @@ CASES = {case.name: case for case in (
     Case("trace-maxmin-per-coflow", _trace({"name": "maxmin", "decisions": "coflow"}), 10.0),
     Case("ring-maxmin", _ring("maxmin"), 6.0),
     Case("ring-parrot", _ring("parrot"), 6.0),
-    Case("cluster-search", _cluster(20, 1, horizon=1200), 1.5),
-    Case("cluster-2000-jobs", _cluster(200, 12, horizon=20_000, kappa=4), 20.0),
+    Case("cluster-search", _search, 1.5),
+    Case("cluster-2000-jobs", _plan, 2.0),
+    *(Case(f"recurrent-{scheduler.partition(':')[0]}", _recurrent(scheduler), 15.0)
+      for scheduler in ("a-srpt-perfect", "spjf:predictor=perfect", "spwf:predictor=perfect",
+                        "wcs-duration:predictor=perfect", "wcs-workload:predictor=perfect",
+                        "wcs-subtime")),
+    Case("forest-100000-jobs", _forest, 20.0),
     Case("heavy-edge-100-jobs", _heavy_edge, 0.2),
     Case("facebook-maxmin", _facebook("maxmin"), 3.0),
     Case("facebook-sincronia", _facebook("sincronia"), 2.0),
