@@ -1,0 +1,279 @@
+"""A-SRPT and its baselines: invariants on random instances, and rules by hand."""
+
+import numpy as np
+import pytest
+import simpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import netsim
+from netsim import Cluster, History, JobSpec, ModelStage, ParallelModel, Workload
+from netsim.cluster.asrpt import ASRPT
+from netsim.cluster.by_iteration import ByIteration
+from netsim.cluster.cluster import server_kind
+from netsim.cluster.competitive import competitive_ratio
+from netsim.cluster.engine import Engine
+from netsim.cluster.placement import make_placement
+from netsim.cluster.registry import make_scheduler
+from netsim.cluster.scheduling import Setting
+from netsim.cluster.virtual import VirtualMachine
+from netsim.errors import InputError, UnknownNameError
+from netsim.parallel.iteration import alpha_max, alpha_min_bound
+
+#: One GPU, data parallel with much to reduce, a pipeline, and one that exchanges little.
+MODELS = (
+    ParallelModel([ModelStage(1, 0.02, 0.03)], name="single"),
+    ParallelModel([ModelStage(4, 0.01, 0.02, param_bytes=1e8)], name="heavy"),
+    ParallelModel([ModelStage(2, 0.01, 0.02, out_bytes=1e6, param_bytes=2e7),
+                   ModelStage(1, 0.02, 0.03, in_bytes=2e6)], name="pipeline"),
+    ParallelModel([ModelStage(2, 0.05, 0.05, param_bytes=1e4)], name="light"),
+)
+ALL = ["a-srpt", "spjf", "spwf", "wcs-duration", "wcs-workload", "wcs-subtime"]
+
+jobs_of = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 3), st.integers(1, 400),
+                             st.integers(0, 2)), min_size=1, max_size=10)
+clusters = st.tuples(st.integers(1, 3), st.integers(2, 4)).filter(lambda c: c[0] * c[1] >= 4)
+
+
+def workload_of(listed, history=True):
+    jobs = [JobSpec(k, arrival_s=tenths / 10, iterations=iterations, model=MODELS[model],
+                    group=group, user=0)
+            for k, (tenths, model, iterations, group) in enumerate(listed)]
+    known = History([0, 0, 1], [0, 0, 0], [50, 150, 300]) if history else None
+    return Workload(jobs, history=known)
+
+
+def cluster_of(servers, gpus):
+    return Cluster(servers, gpus, nic=1e9, intra=100e9)
+
+
+class Watched:
+    """Passes questions on, and keeps what was asked and answered."""
+
+    def __init__(self, decider):
+        self.decider, self.seen = decider, []
+
+    def decide(self, view):
+        answer = self.decider.decide(view)
+        starts = getattr(answer, "starts", answer)
+        self.seen.append((view.now, tuple(view.arrived), view.idle, view.waiting,
+                          [job for job, _ in starts]))
+        return answer
+
+
+def run(cluster, workload, scheduler, placement="mapped"):
+    """Run to the end; return the engine and what the scheduler was asked."""
+    env = simpy.Environment()
+    setting = Setting(cluster, workload.jobs, None, workload.history)
+    watched = Watched(setting.decider_of(make_scheduler(scheduler)))
+    engine = Engine(env, cluster, workload.jobs, watched,
+                    ByIteration(env, cluster, workload.jobs), make_placement(placement))
+    while engine.ended < len(workload):
+        env.step()
+    return engine, watched.seen
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters, jobs_of, st.sampled_from(ALL), st.sampled_from(["index", "most", "least"]),
+       st.sampled_from(["mean", "perfect"]))
+def test_capacity_gangs_and_nobody_waits_who_would_not_have_to(size, listed, name, rule, predictor):
+    """No GPU twice, all GPUs of a job at once and to its end, and who is passed over.
+
+    Under WCS nobody waits who would fit; in strict queues the others wait for one who does not.
+    """
+    cluster, workload = cluster_of(*size), workload_of(listed)
+    engine, seen = run(cluster, workload, {"name": name, "predictor": predictor},
+                       {"name": "mapped", "servers": rule})
+    for gpu in range(cluster.total):
+        held = sorted((engine.start_s[job], engine.end_s[job])
+                      for job, gpus in engine.gpus.items() if gpu in gpus)
+        assert all(end <= start for (_, end), (start, _) in zip(held, held[1:], strict=False))
+    kind = server_kind(cluster)
+    for job, spec in enumerate(workload):
+        took = engine.end_s[job] - engine.start_s[job]
+        assert len(engine.gpus[job]) == spec.model.gpus
+        low, high = alpha_min_bound(spec.model, kind), alpha_max(spec.model, kind)
+        assert low * (1 - 1e-9) <= took / spec.iterations <= high * (1 + 1e-9)
+    for _, _, idle, waiting, started in seen:
+        left = idle - sum(workload.jobs[job].ranks for job in started)
+        passed = set(waiting) - set(started)
+        if name.startswith("wcs"):
+            assert all(workload.jobs[job].ranks > left for job in passed)
+        elif name != "a-srpt" and passed:
+            assert any(workload.jobs[job].ranks > left for job in passed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters, jobs_of, st.sampled_from([0.0, 3.0]))
+def test_jobs_start_in_the_order_of_the_virtual_machine_and_not_before_it(size, listed, tau):
+    """Sizes are (g/G) n alpha~_min; the queue is first in, first out."""
+    cluster, workload = cluster_of(*size), workload_of(listed)
+    scheduler = ASRPT(predictor="perfect", tau=tau)
+    engine, _ = run(cluster, workload, scheduler)
+    decider = scheduler.begin(Setting(cluster, workload.jobs, None))
+    machine, order, instants = VirtualMachine(), [], {}
+
+    def collect(now):
+        for job in machine.completed(now):
+            instants[job] = now
+            order.append(job)
+
+    for job, spec in enumerate(workload):
+        while machine.next_completion <= spec.arrival_s:
+            collect(machine.next_completion)
+        work = spec.ranks / cluster.total * decider._predictions.seconds(job)
+        machine.arrive(spec.arrival_s, job, work)
+    while machine.next_completion < np.inf:
+        collect(machine.next_completion)
+    starts = engine.start_s[order]
+    assert (np.diff(starts) >= -1e-9).all()
+    assert (starts >= np.array([instants[job] for job in order]) - 1e-9).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(clusters, jobs_of, st.sampled_from([0.0, 1.0]))
+def test_theorem_1(size, listed, tau):
+    """The sum of completion times is within the ratio of what one machine for all would need.
+
+    That machine has sizes (g/G) n alpha_min, with the safe bound for alpha_min, and serves by
+    SRPT: no schedule has a smaller sum. The theorem needs a job of all GPUs to be absent.
+    """
+    cluster = cluster_of(size[0] + 1, size[1])
+    workload = workload_of(listed)
+    engine, _ = run(cluster, workload, {"name": "a-srpt", "predictor": "mean", "tau": tau})
+    kind = server_kind(cluster)
+    least = [alpha_min_bound(job.model, kind) for job in workload]
+    most = [alpha_max(job.model, kind) for job in workload]
+    machine, clock = VirtualMachine(), []
+    for job, spec in enumerate(workload):
+        while machine.next_completion <= spec.arrival_s:
+            clock += [machine.next_completion] * len(machine.completed(machine.next_completion))
+        machine.arrive(spec.arrival_s, job,
+                       spec.ranks / cluster.total * spec.iterations * least[job])
+    while (instant := machine.next_completion) < np.inf:
+        clock += [instant] * len(machine.completed(instant))
+    predicted = {0: 100.0, 1: 300.0, 2: 0.0}
+    error = np.mean([abs(spec.iterations - predicted[spec.group]) for spec in workload])
+    ratio = competitive_ratio(
+        rho=max(high / low for high, low in zip(most, least, strict=True)), tau=tau,
+        gpus=cluster.total, most_gpus=max(spec.ranks for spec in workload),
+        alpha_max=max(most), alpha_min=min(least), error=float(error))
+    assert engine.end_s.sum() <= ratio * sum(clock) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_nobody_looks_at_iterations_before_a_job_ends(name):
+    """Other numbers of iterations change nothing until the first end."""
+    listed = [(10 * k, k % 4, 200 + 37 * k, k % 3) for k in range(8)]
+    cluster = cluster_of(2, 4)
+    scheduler = {"name": name} if name == "wcs-subtime" else {"name": name, "predictor": "mean"}
+    found, ends = [], []
+    for factor in (1, 3):
+        changed = [(at, model, count * factor, group) for at, model, count, group in listed]
+        engine, _ = run(cluster, workload_of(changed), scheduler)
+        found.append(engine)
+        ends.append(engine.end_s.min())
+    early = found[0].start_s < min(ends)
+    assert early.any()
+    assert (found[1].start_s[early] == found[0].start_s[early]).all()
+    for job in np.flatnonzero(early).tolist():
+        assert found[1].gpus[job].tolist() == found[0].gpus[job].tolist()
+
+
+@pytest.mark.parametrize(("tau", "start_s", "servers"), [
+    (0, 2.1, 2), (0.5, 2.65, 2), (1, 3.0, 1)])
+def test_a_job_waits_for_a_better_placement_until_its_deadline(tau, start_s, servers):
+    """Two servers of 2 GPUs. Singles of 1 and 3 s are on server 0, one of 10 s on server 1.
+
+    They are of a group that nobody knows, expected to take nothing, and start at once. A pair that
+    reduces 1 GB comes at 1 s: on one server it takes 0.1 + 1/100 s per iteration, apart 0.1 + 2, at
+    half of 1 GB/s. Of 20 iterations it is 2/4 of 2.2 s of work, so that its turn comes at 2.1 s,
+    when there is a GPU on each server. It waits 1.1 tau; at 3 s server 0 becomes free.
+    """
+    single = ParallelModel([ModelStage(1, 0.04, 0.06)])
+    pair = ParallelModel([ModelStage(2, 0.04, 0.06, param_bytes=1e9)])
+    jobs = [JobSpec(k, iterations=count, model=single, group=1, user=0)
+            for k, count in enumerate((10, 30, 100))]
+    jobs.append(JobSpec(3, arrival_s=1, iterations=20, model=pair, group=0, user=0))
+    workload = Workload(jobs, history=History([0], [0], [20]))
+    result = netsim.simulate(cluster_of(2, 2), workload, execution="asrpt", scheduler={
+        "name": "a-srpt", "predictor": "mean", "tau": tau})
+    assert result.jobs["placement"].tolist()[:3] == ["0:1", "0:1", "1:1"]
+    assert result.jobs["start_s"][3] == pytest.approx(start_s)
+    assert result.jobs["servers"][3] == servers
+
+
+def test_a_forecast_that_is_trained_anew_changes_the_order():
+    """One GPU. Without a history all jobs are expected to take nothing, and go as they come.
+
+    After 10 s the job of group 0 is known to take 100 iterations, and group 1 nothing yet: the job
+    of group 1 that comes last goes first.
+    """
+    model = ParallelModel([ModelStage(1, 0.04, 0.06)])
+    jobs = [JobSpec(0, iterations=100, model=model, group=0, user=0),
+            JobSpec(1, arrival_s=5, iterations=100, model=model, group=1, user=0),
+            JobSpec(2, arrival_s=12, iterations=100, model=model, group=0, user=0),
+            JobSpec(3, arrival_s=13, iterations=10, model=model, group=2, user=0)]
+    cluster = Cluster(1, 1)
+    result = netsim.simulate(cluster, jobs, execution="asrpt", scheduler={
+        "name": "spjf", "predictor": "mean", "retrain": "10s"})
+    assert result.jobs["start_s"].tolist() == pytest.approx([0, 10, 21, 20])
+
+
+def test_slices_wait_for_a_server_that_holds_them():
+    """Servers of 2 with one free GPU each cannot hold a pair of slices; under WCS another passes."""
+    single = ParallelModel([ModelStage(1, 0.04, 0.06)])
+    sliced = ParallelModel([ModelStage(1, 0.04, 0.06, slices=2)])
+    two = ParallelModel([ModelStage(2, 0.04, 0.06)])
+    jobs = [JobSpec(0, iterations=10, model=ParallelModel([ModelStage(3, 0.04, 0.06)])),
+            JobSpec(1, arrival_s=0.1, iterations=30, model=single),
+            JobSpec(2, arrival_s=0.2, iterations=10, model=sliced),
+            JobSpec(3, arrival_s=0.3, iterations=10, model=two)]
+    cluster = cluster_of(3, 2)
+    result = netsim.simulate(cluster, jobs, execution="asrpt", scheduler="wcs-subtime",
+                             placement="mapped:servers=index")
+    # 0: server 0, and one of 1; 1: the other of 1; 2: server 2; 3 waits for 0 and 2 till 1.0.
+    assert result.jobs["placement"].tolist() == ["0:2 1:1", "1:1", "2:2", "0:2"]
+    narrow = [JobSpec(0, iterations=10, model=single), JobSpec(1, iterations=50, model=two),
+              JobSpec(2, arrival_s=0.1, iterations=10, model=sliced),
+              JobSpec(3, arrival_s=0.2, iterations=5, model=single)]
+    result = netsim.simulate(cluster_of(2, 2), narrow, execution="asrpt", scheduler="wcs-subtime",
+                             placement="mapped:servers=index")
+    # 1 has a half of each server: 2 fits in nothing until it ends at 5, and 3 passes at once.
+    assert result.jobs["start_s"].tolist() == pytest.approx([0, 0, 5, 0.2])
+
+
+@pytest.mark.parametrize(("scheduler", "message"), [
+    ({"name": "a-srpt", "tau": -1}, "tau must be a number of at least 0, not -1"),
+    ({"name": "a-srpt", "comm_heavy": 0.5}, "comm_heavy must be a number of at least 1, not 0.5"),
+    ({"name": "a-srpt", "mapping": "best"}, "unknown mapping 'best'; choose from: heavy-edge"),
+    ({"name": "a-srpt", "predictor": "oracle"}, "unknown predictor 'oracle'"),
+    ({"name": "spjf", "predictor": "mean", "retrain": 0}, "retrain must be greater than 0"),
+    ({"name": "spjf", "predictor": "mean"}, "has nothing to learn from: the workload has no hist"),
+])
+def test_bad_options(scheduler, message):
+    workload = workload_of([(0, 0, 10, 0)], history=False)
+    with pytest.raises((InputError, UnknownNameError), match=message):
+        netsim.simulate(cluster_of(2, 4), workload, scheduler=scheduler, execution="asrpt")
+
+
+def test_bad_clusters_and_jobs():
+    workload = workload_of([(0, 0, 10, 0)])
+    with pytest.raises(InputError, match=r"servers must have equally many GPUs each, not \[2, 4\]"):
+        netsim.simulate(Cluster(gpus=[4, 2]), workload, scheduler="wcs-subtime",
+                        execution="asrpt")
+    with pytest.raises(InputError, match="job 0 needs 4 GPUs; cluster 'cluster' has 2"):
+        netsim.simulate(cluster_of(1, 2), workload_of([(0, 1, 10, 0)]), scheduler="fifo",
+                        execution="asrpt")
+    other = [JobSpec(0, pattern="all-to-all", ranks=2, nbytes=1e6)]
+    with pytest.raises(InputError, match="job 0 has the pattern 'all-to-all': what an iteration"):
+        netsim.simulate(cluster_of(1, 2), other, scheduler="fifo", execution="asrpt")
+    with pytest.raises(InputError, match="scheduler 'a-srpt' chooses GPUs itself"):
+        netsim.simulate(cluster_of(2, 2), workload, scheduler="a-srpt", placement="mapped",
+                        execution="asrpt")
+    for wrong, message in (({"servers": "last"}, "servers must be one of index, most, least"),
+                           ({"mapping": "best"}, "unknown mapping 'best'")):
+        with pytest.raises((InputError, UnknownNameError), match=message):
+            netsim.simulate(cluster_of(2, 2), workload, placement={"name": "mapped", **wrong})
+    with pytest.raises(UnknownNameError, match="unknown option of execution 'asrpt' 'alpha'"):
+        netsim.simulate(cluster_of(2, 2), workload, execution="asrpt:alpha=1")
