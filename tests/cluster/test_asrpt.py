@@ -1,5 +1,7 @@
 """A-SRPT and its baselines: invariants on random instances, and rules by hand."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import simpy
@@ -87,7 +89,7 @@ def test_capacity_gangs_and_nobody_waits_who_would_not_have_to(size, listed, nam
     for gpu in range(cluster.total):
         held = sorted((engine.start_s[job], engine.end_s[job])
                       for job, gpus in engine.gpus.items() if gpu in gpus)
-        assert all(end <= start for (_, end), (start, _) in zip(held, held[1:], strict=False))
+        assert all(end <= start for (_, end), (start, _) in pairwise(held))
     kind = server_kind(cluster)
     for job, spec in enumerate(workload):
         took = engine.end_s[job] - engine.start_s[job]
@@ -221,7 +223,7 @@ def test_a_forecast_that_is_trained_anew_changes_the_order():
 
 
 def test_slices_wait_for_a_server_that_holds_them():
-    """Servers of 2 with one free GPU each cannot hold a pair of slices; under WCS another passes."""
+    """Servers with one free GPU each cannot hold a pair of slices; under WCS another job passes."""
     single = ParallelModel([ModelStage(1, 0.04, 0.06)])
     sliced = ParallelModel([ModelStage(1, 0.04, 0.06, slices=2)])
     two = ParallelModel([ModelStage(2, 0.04, 0.06)])
