@@ -101,11 +101,17 @@ def test_runs_must_be_told_apart():
         Runs(table()).of(allocator="a")
 
 
+#: By the beginning of a reproduction's name: the options that make its workload small.
+FEW = {"parrot": {"jobs": 12},
+       "sjf-bco": {"mix": {"1": 4, "2": 2, "8": 2}, "iterations": [20, 60]}}
+
+
 @pytest.mark.parametrize("name", REPRODUCTIONS)
 def test_each_can_be_measured_and_drawn(name, tmp_path):
     """On a few jobs, so that nothing is said of what comes out."""
     whole = find_reproduction(name)
-    few = replace(whole, keys={**whole.keys, "workload": {**whole.keys["workload"], "jobs": 12}})
+    small = next(options for start, options in FEW.items() if name.startswith(start))
+    few = replace(whole, keys={**whole.keys, "workload": {**whole.keys["workload"], **small}})
     done = few.run(seeds=1, folder=tmp_path / name)
     assert done.sweep.missing == 0
     assert len(done.claims) == len(whole.claims)
