@@ -42,6 +42,7 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
     stopped = "" if stop is None else f"; stopped at {format_seconds(stop)}"
     lines = {
         **_policies(run),
+        **({"cluster": f"{run['cluster']}: {run['gpus']:,} GPUs"} if "cluster" in run else {}),
         "network": run["network"],
         "workload": f"{run['workload']}: {summary['jobs']:,} jobs" + (
             f", {summary['coflows']:,} coflows, {format_bytes(summary['bytes'])}"

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import numpy as np
 
-from netsim.checks import check_sequence, check_whole
+from netsim.checks import check_sequence, check_whole, is_whole
 from netsim.errors import InputError
-from netsim.network import Topology, big_switch
+from netsim.model import JobSpec
+from netsim.network import Topology, big_switch, read_network
 from netsim.parallel.servers import ServerKind
 from netsim.streams import stream
 from netsim.units import Quantity, parse_rate
 
-__all__ = ["Cluster", "draw_gpus", "server_kind"]
+__all__ = ["Cluster", "check_size", "draw_gpus", "server_kind"]
+
+#: Of two rates, one computed by units and one given in others.
+_SAME = 1e-9
 
 
 class Cluster:
@@ -27,13 +33,15 @@ class Cluster:
         How many; as many as `gpus` lists, or as the topology has hosts, if not given.
     gpus : int or sequence of int
         GPUs of every server, or of each.
-    nic : quantity
-        What each server can send, and receive: ``"10Gbps"``.
+    nic : quantity, optional
+        What each server can send, and receive; ``"10Gbps"`` if not given, or what the ports of the
+        topology's hosts can. Where these differ, or a host has several, it must be given: by it
+        plans and models go, while the fabric has the topology's links.
     intra : quantity
         What two GPUs of one server exchange: ``"300GB/s"``.
-    topology : Topology, optional
-        The network that the servers are the hosts of; a big switch with ports of `nic` if not
-        given.
+    topology : Topology, str or path, optional
+        The network that the servers are the hosts of, or what `netsim.read_network` reads; a big
+        switch with ports of `nic` if not given.
     name : str
 
     Attributes
@@ -49,7 +57,8 @@ class Cluster:
     Raises
     ------
     InputError
-        If there are no servers, one has no GPUs, or the numbers do not fit one another.
+        If there are no servers, one has no GPUs, the numbers do not fit one another, a rate is not
+        above 0, or `nic` is not that of the topology's ports.
 
     Examples
     --------
@@ -58,8 +67,12 @@ class Cluster:
     """
 
     def __init__(self, servers: int | None = None, gpus: int | Sequence[int] = 8,
-                 nic: Quantity = "10Gbps", intra: Quantity = "300GB/s",
-                 topology: Topology | None = None, name: str = "cluster") -> None:
+                 nic: Quantity | None = None, intra: Quantity = "300GB/s",
+                 topology: Topology | str | Path | None = None, name: str = "cluster") -> None:
+        if isinstance(topology, str | Path):
+            topology = read_network(topology)
+        if not isinstance(topology, Topology | None):
+            raise InputError(f"topology must be a Topology, a name or a path, not {topology!r}")
         counts = _counts(servers, gpus, topology)
         for server, count in enumerate(counts):
             check_whole(count, f"gpus: those of server {server}", 1)
@@ -67,7 +80,8 @@ class Cluster:
         self.gpus = np.array(counts, dtype=np.int64)
         self.first = np.concatenate(([0], np.cumsum(self.gpus)))
         self.server_of = np.repeat(np.arange(len(counts)), self.gpus)
-        self.nic, self.intra = parse_rate(nic, "nic"), parse_rate(intra, "intra")
+        self.nic = _nic_of(nic, topology)
+        self.intra = parse_rate(intra, "intra", strict=True)
         self.network = big_switch(len(counts), self.nic) if topology is None else topology
         for array in (self.gpus, self.first, self.server_of):
             array.setflags(write=False)
@@ -91,8 +105,10 @@ def _counts(servers: int | None, gpus: int | Sequence[int], topology: Topology |
     """Return the GPUs of each server, of as many servers as all that is given agrees on."""
     if servers is not None:
         check_whole(servers, "servers", 1)
-    listed = None if isinstance(gpus, int) else check_sequence(
-        gpus, int | np.integer, "gpus", "whole numbers")
+    one = is_whole(gpus)
+    if not one and (isinstance(gpus, str) or not isinstance(gpus, Iterable)):
+        raise InputError(f"gpus must be a whole number, or one per server, not {gpus!r}")
+    listed = None if one else check_sequence(gpus, int | np.integer, "gpus", "whole numbers")
     said = {"servers": servers, "the list of gpus": None if listed is None else len(listed),
             "the hosts of the topology": None if topology is None else topology.hosts}
     known = {name: count for name, count in said.items() if count is not None}
@@ -104,7 +120,52 @@ def _counts(servers: int | None, gpus: int | Sequence[int], topology: Topology |
     count = next(iter(known.values()))
     if count < 1:
         raise InputError("a cluster needs a server")
-    return [gpus] * count if isinstance(gpus, int) else list(listed or ())
+    return [int(gpus)] * count if one else list(listed or ())  # type: ignore[arg-type]
+
+
+def _nic_of(nic: Quantity | None, topology: Topology | None) -> float:
+    """Return the rate of servers' ports, as given or as the topology has it."""
+    given = None if nic is None else parse_rate(nic, "nic", strict=True)
+    if topology is None:
+        return parse_rate("10Gbps") if given is None else given
+    rates = _port_rates(topology)
+    if len(rates) != 1:
+        if given is None:
+            raise InputError(
+                f"hosts of network {topology.name!r} have ports of "
+                f"{', '.join(f'{rate:g}' for rate in rates[:5])} bytes/s, or several each; give "
+                "nic, which plans and models take for each server's")
+        return given
+    if given is not None and not math.isclose(given, rates[0], rel_tol=_SAME):
+        raise InputError(f"nic is {given:g} bytes/s, and the ports of network {topology.name!r} "
+                         f"have {rates[0]:g}; leave nic out, or change the network")
+    return rates[0]
+
+
+def _port_rates(topology: Topology) -> list[float]:
+    """Return all rates of the first and last links of paths between hosts; several, or one."""
+    hosts = np.arange(topology.hosts)
+    if len(hosts) == 1:
+        return sorted(set(topology.capacity.tolist()))
+    found: set[float] = set()
+    for step in {1, len(hosts) // 2, len(hosts) - 1}:
+        ptr, links = topology.routes(hosts, (hosts + step) % len(hosts), np.zeros_like(hosts))
+        found |= set(topology.capacity[links[ptr[:-1]]].tolist())
+        found |= set(topology.capacity[links[ptr[1:] - 1]].tolist())
+    return sorted(found)
+
+
+def check_size(job: JobSpec, cluster: Cluster) -> None:
+    """Refuse a job that needs more GPUs than a cluster has.
+
+    Raises
+    ------
+    InputError
+        Naming both.
+    """
+    if job.ranks > cluster.total:
+        raise InputError(f"job {job.id} needs {job.ranks} GPUs; cluster {cluster.name!r} has "
+                         f"{cluster.total}")
 
 
 def draw_gpus(servers: int, choices: Sequence[int], seed: int = 0) -> list[int]:

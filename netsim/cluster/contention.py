@@ -21,7 +21,7 @@ from netsim.errors import InputError
 from netsim.model import JobSpec
 from netsim.units import parse_rate, parse_seconds
 
-__all__ = ["Contention", "Iterations", "RunningJobs"]
+__all__ = ["Contention", "Iterations", "RunningJobs", "check_rates"]
 
 #: Of what an iteration takes: rounding must not cost one in a slot.
 _ROUNDING = 1e-9
@@ -80,11 +80,24 @@ class Contention:
         object.__setattr__(self, "xi2", parse_seconds(self.xi2, "xi2"))
         object.__setattr__(self, "slot", parse_seconds(self.slot, "slot", strict=True))
         if self.reduce != math.inf:
-            object.__setattr__(self, "reduce", parse_rate(self.reduce, "reduce"))
+            object.__setattr__(self, "reduce", parse_rate(self.reduce, "reduce", strict=True))
 
     def of(self, cluster: Cluster, jobs: Sequence[JobSpec]) -> Iterations:
         """Return how long iterations of some jobs take on a cluster."""
         return Iterations(self, cluster, jobs)
+
+
+def check_rates(cluster: Cluster) -> None:
+    """Refuse a cluster on which a ring would be slower on one server than on two.
+
+    Raises
+    ------
+    InputError
+        With both rates.
+    """
+    if cluster.intra < cluster.nic:
+        raise InputError(f"intra must be at least nic, for a ring is no slower on one server: "
+                         f"{cluster.intra:g} and {cluster.nic:g} bytes/s")
 
 
 class Iterations:
@@ -103,16 +116,9 @@ class Iterations:
     least, most : ndarray of float, shape (jobs,)
         Bounds on the seconds of an iteration, wherever a job runs.
 
-    Raises
-    ------
-    InputError
-        If GPUs of one server exchange more slowly than those of two.
     """
 
     def __init__(self, model: Contention, cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
-        if cluster.intra < cluster.nic:
-            raise InputError(f"intra must be at least nic, for a job is no slower on one server: "
-                             f"{cluster.intra:g} and {cluster.nic:g} bytes/s")
         self.model = model
         ranks = np.array([job.ranks for job in jobs], dtype=np.float64)
         share = np.array([job.nbytes for job in jobs]) * (ranks - 1) / ranks
@@ -202,9 +208,7 @@ class RunningJobs:
 
     def _set_pace(self, job: int) -> None:
         """Note how many iterations a job makes in a slot, or what one takes in seconds."""
-        where = self._servers[job]
-        p = max(self._multi_on[server] for server in where) if len(where) > 1 else 0
-        seconds = self._iterations.seconds(job, len(where), p)
+        seconds = self.seconds(job)
         self._pace[job] = self._iterations.per_slot(seconds) if self._slotted else seconds
 
     def seconds(self, job: int) -> float:
@@ -241,14 +245,19 @@ class RunningJobs:
             self._pass_seconds(self._seconds_left())
         return self._leave()
 
+    def next_start(self, now: float) -> float:
+        """Return when a job may start: at once, or in slotted time at the end of the slot."""
+        slot = self._iterations.model.slot
+        return math.ceil(now / slot * (1 - _ROUNDING)) * slot if self._slotted else now
+
     def advance(self, to: float) -> list[int]:
         """Go on to an instant that is not behind the next exit; return who exits then.
 
-        In slotted time, to the end of the slot that it is in.
+        In slotted time, to one that `next_start` has returned.
         """
         self._see_contention()
         if self._slotted:
-            slot = math.ceil(to / self._iterations.model.slot * (1 - _ROUNDING))
+            slot = round(to / self._iterations.model.slot)
             self._pass_slots(max(slot - self._slot, 0))
         else:
             self._pass_seconds(max(to - self._s, 0.0))

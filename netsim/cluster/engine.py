@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -12,12 +13,12 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from netsim.cluster.cluster import Cluster
+from netsim.cluster.cluster import Cluster, check_size
 from netsim.cluster.contention import Contention, RunningJobs
 from netsim.cluster.estimates import estimates_of
 from netsim.cluster.placement import FirstFit, Placement
-from netsim.cluster.scheduling import ClusterView, Decision, Scheduler
-from netsim.errors import AllocationError, InputError, StalledError
+from netsim.cluster.scheduling import ClusterView, Decision, Scheduler, Start
+from netsim.errors import AllocationError, StalledError
 from netsim.model import JobSpec
 
 __all__ = ["Analytic", "Engine", "Execution"]
@@ -32,7 +33,10 @@ class Execution(Protocol):
     """How placed jobs run."""
 
     def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
-        """Let a job run from now on; call `ended` with it when it has made all its iterations."""
+        """Let a job run from now on; call `ended` with it when it has made all its iterations.
+
+        An execution in which jobs cannot start at any instant has ``next_start(now)``, besides.
+        """
 
 
 class Analytic:
@@ -52,6 +56,10 @@ class Analytic:
         self._running = RunningJobs(model.of(cluster, jobs), cluster, jobs)
         self._ended: Callable[[int], None] = lambda job: None
         self._alarm = 0
+
+    def next_start(self, now: float) -> float:
+        """Return the next instant at which jobs may start: the beginning of a slot, or now."""
+        return self._running.next_start(now)
 
     def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
         """See `Execution.start`; in slotted time at the beginning of a slot."""
@@ -109,9 +117,7 @@ class Engine:
                  scheduler: Scheduler, execution: Execution,
                  placement: Placement | None = None) -> None:
         for job in jobs:
-            if job.ranks > cluster.total:
-                raise InputError(f"job {job.id} needs {job.ranks} GPUs; cluster {cluster.name!r} "
-                                 f"has {cluster.total}")
+            check_size(job, cluster)
         self._env, self._cluster, self._jobs = env, cluster, jobs
         self._scheduler, self._execution = scheduler, execution
         self._placement = placement or FirstFit()
@@ -125,6 +131,7 @@ class Engine:
         self._arrived: list[int] = []
         self._left: list[int] = []
         self._asked, self._alarm = False, 0
+        self._next_start = getattr(execution, "next_start", None)
         self.ended = 0
         self.gpus: dict[int, Ints] = {}
         self.start_s = np.full(len(jobs), np.nan)
@@ -158,7 +165,8 @@ class Engine:
         """Have the scheduler asked once, after all that happens at this instant."""
         if not self._asked:
             self._asked = True
-            self._at(self._env.now, lambda _: self._decide())
+            now = self._env.now
+            self._at(self._next_start(now) if self._next_start else now, lambda _: self._decide())
 
     def _at(self, instant: float, act: Callable[[simpy.Event], None]) -> None:
         event = simpy.Event(self._env)
@@ -178,10 +186,28 @@ class Engine:
         self._arrived, self._left = [], []
         answer = self._scheduler.decide(view)
         decision = answer if isinstance(answer, Decision) else Decision(answer)
-        for job, gpus in decision.starts:
+        starts = self._checked(decision)
+        for job, gpus in starts:
             self._start(job, gpus)
         if decision.wake_at < math.inf:
             self._at(decision.wake_at, partial(self._wake, self._alarm))
+
+    def _checked(self, decision: Decision) -> list[Start]:
+        """Return who starts on which GPUs; refuse an answer that is none."""
+        now, name = self._env.now, type(self._scheduler).__name__
+        try:
+            starts = [(job, np.asarray(gpus)) for job, gpus in decision.starts]
+            sound = all(gpus.ndim == 1 and gpus.dtype.kind in "iu" for _, gpus in starts)
+            late = decision.wake_at > now or (bool(starts) and decision.wake_at == now)
+        except (TypeError, ValueError):
+            sound, late = False, True
+        if not sound:
+            raise AllocationError(f"scheduler {name} must return pairs (job, array of GPUs), or a "
+                                  f"Decision of them, not {reprlib.repr(decision.starts)}")
+        if not late:
+            raise AllocationError(f"scheduler {name} asks to be woken at {decision.wake_at!r} s, "
+                                  f"and it is {now!r}")
+        return starts
 
     def _wake(self, alarm: int, _: simpy.Event) -> None:
         if alarm == self._alarm and not self._asked:
@@ -215,6 +241,9 @@ class Engine:
         if len(listed) != spec.ranks or len(set(listed)) != spec.ranks:
             raise AllocationError(f"scheduler {name} gives job {spec.id} the GPUs "
                                   f"{listed}; it needs {spec.ranks}")
+        if min(listed) < 0 or max(listed) >= len(self._free):
+            raise AllocationError(f"scheduler {name} gives job {spec.id} the GPUs {listed}; there "
+                                  f"are {len(self._free)}, numbered from 0")
         if not self._free[gpus].all():
             taken = gpus[~self._free[gpus]].tolist()
             raise AllocationError(f"scheduler {name} gives job {spec.id} GPUs that others have: "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster
-from netsim.errors import InputError
+from netsim.errors import AllocationError, InputError
 from netsim.model import JobSpec
 from netsim.plugins import build, find, named
 from netsim.streams import stream
@@ -205,12 +206,31 @@ class Room:
         """Take the GPUs that the placement gives a job; None, and nothing, if too few are free."""
         spec = self._jobs[job]
         scope = self._placement.scope(self._cluster, spec, self._load)
-        candidates = scope[self._free[scope]]
+        try:
+            candidates = np.asarray(scope)[self._free[scope]]
+        except (IndexError, TypeError, ValueError):
+            raise self._refused("scope", scope) from None
         if len(candidates) < spec.ranks:
             return None
         gpus = self._placement.choose(self._cluster, spec, candidates, self._load)
         if gpus is None:
             return None
+        gpus = self._checked(gpus, spec)
         self._free[gpus] = False
         self._load[gpus] += self._estimates[job]
         return gpus
+
+    def _checked(self, gpus: Any, job: JobSpec) -> Ints:
+        """Return what a placement gives as an array, or refuse it."""
+        given = np.asarray(gpus)
+        if not (given.dtype.kind in "iu" and given.ndim == 1 and len(given) == job.ranks
+                and given.min() >= 0 and given.max() < len(self._free)
+                and self._free[given].all()):
+            raise self._refused("choose", gpus)
+        return given
+
+    def _refused(self, method: str, gpus: Any) -> AllocationError:
+        return AllocationError(
+            f"placement {type(self._placement).__name__}: {method} must return GPUs as an array of "
+            f"numbers below {len(self._free)}, as many as the job has ranks and free where it "
+            f"chooses, not {reprlib.repr(gpus)}")

@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-
 from netsim.checks import check_whole
-from netsim.cluster.cluster import Cluster
-from netsim.cluster.contention import Contention
+from netsim.cluster.cluster import Cluster, check_size
+from netsim.cluster.contention import Contention, Iterations, check_rates
 from netsim.cluster.estimates import estimates_of
 from netsim.cluster.guarantee import guarantee_of
 from netsim.cluster.placement import (
@@ -81,12 +79,11 @@ class _Planning:
             If a job needs more GPUs than there are, or is not there at time 0.
         """
         for job in jobs:
-            if job.ranks > cluster.total:
-                raise InputError(f"job {job.id} needs {job.ranks} GPUs; cluster "
-                                 f"{cluster.name!r} has {cluster.total}")
+            check_size(job, cluster)
             if job.arrival_s > 0:
                 raise InputError(f"job {job.id} arrives at {job.arrival_s:g} s; this scheduler "
                                  "plans jobs that are all there at 0")
+        check_rates(cluster)
         estimates = estimates_of(jobs) / model.slot / self.u
         return Planner(cluster, jobs, model.of(cluster, jobs), estimates)
 
@@ -94,9 +91,18 @@ class _Planning:
         """Return T, in slots."""
         if self.horizon is not None:
             return self.horizon
-        iterations = np.array([job.iterations for job in planner.jobs])
-        slots = iterations * planner.iterations.most / planner.iterations.model.slot
-        return math.ceil(max(slots.sum() + len(slots), planner.estimates.sum())) + 1
+        iterations = planner.iterations
+        slots = [self._slots(job.iterations, float(most), iterations)
+                 for job, most in zip(planner.jobs, iterations.most, strict=True)]
+        return math.ceil(max(sum(slots), planner.estimates.sum())) + 1
+
+    @staticmethod
+    def _slots(count: int, seconds: float, iterations: Iterations) -> float:
+        """Return what so many iterations of so many seconds take, in slots."""
+        if iterations.model.time == "continuous":
+            return count * seconds / iterations.model.slot
+        # Where not even one fits into a slot, the job waits until others have gone.
+        return math.ceil(count / max(iterations.per_slot(seconds), 1))
 
     def bisect(self, planner: Planner, plans_at: Callable[[int], Sequence[Plan | None]]) -> Plan:
         """Return the plan of the least makespan that Algorithm 1 finds.

@@ -96,4 +96,6 @@ def make_execution(given: str | Mapping[str, Any]) -> tuple[str, Contention]:
         if options:
             raise UnknownNameError(f"option of execution {name!r}", next(iter(options)), ())
         return name, Contention(time="continuous")
+    if name == "fabric":  # which has no slots
+        options = {"time": "continuous"} | options
     return name, build(Contention, options, f"execution {name!r}")

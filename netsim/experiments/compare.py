@@ -23,6 +23,7 @@ from netsim.analysis.comparison import check_baseline, improvement_on, table_of
 from netsim.cluster import Cluster
 from netsim.cluster.registry import SCHEDULERS
 from netsim.errors import InputError, NetsimError, SpecError
+from netsim.experiments.cluster_inputs import NOTHING_TO_SHARE, policies_of
 from netsim.experiments.files import load_experiment
 from netsim.experiments.progress import show_progress
 from netsim.experiments.result import Result, with_spec
@@ -220,6 +221,9 @@ def compare(network: Topology | Cluster | str | Path,
     if baseline is not None:
         baseline = _label_in(baseline, policies)
     place = network if isinstance(network, Cluster) else as_network(network)
+    if what == "allocator" and isinstance(place, Cluster) and (
+            policies_of(execution=settings.get("execution"))[2] != "fabric"):
+        raise InputError(NOTHING_TO_SHARE)
     workload = as_workload(workload, seed)
     results = {}
     with show_progress(progress, 1) as report:

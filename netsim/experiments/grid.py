@@ -22,12 +22,17 @@ from netsim.cluster import Cluster
 from netsim.cluster.placement import PLACEMENTS
 from netsim.cluster.registry import SCHEDULERS
 from netsim.errors import InputError, SpecError
+from netsim.experiments.cluster_inputs import (
+    NOTHING_TO_SHARE,
+    as_rings,
+    check_jobs,
+    policies_of,
+)
 from netsim.experiments.compare import label_of
 from netsim.experiments.files import Draft
 from netsim.experiments.result import Result
 from netsim.experiments.run import run_experiment
 from netsim.experiments.simulate import as_network, as_workload, simulate
-from netsim.experiments.simulate_cluster import as_rings, check_jobs, policies_of
 from netsim.experiments.spec import POLICIES, Experiment, spec_hash
 from netsim.experiments.tables import SweepTable
 from netsim.plugins import described, labelled, parse_named
@@ -172,6 +177,8 @@ def _seeded(variant: Draft, grid: SweepTable, values: Sequence[Any]) -> Iterator
     seeds = seeds_of(grid.seeds, variant.keys.get("seed", 0))
     variant.put("seed", seeds[0], f"seed={seeds[0]}")
     first = variant.build()
+    if not first.allocates and any(key.partition(".")[0] == "allocator" for key in grid.vary):
+        raise SpecError([f"sweep.vary: allocator: {NOTHING_TO_SHARE}"])
     resolved = first.single().resolved()
     varied = {_column(key): _label(key, value)
               for key, value in zip(grid.vary, values, strict=True)}
@@ -231,6 +238,9 @@ def cells_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any
         settings = dict(fixed) | {name: value for name, (_, value)
                                   in zip(vary, choice, strict=True)}
         _check_call(settings, seeds[0])
+        if "allocator" in vary and isinstance(settings["network"], Cluster) and policies_of(
+                execution=settings.get("execution"))[2] != "fabric":
+            raise InputError(NOTHING_TO_SHARE)
         policies, names = _policies_of(settings)
         identity = identity_of(settings | policies)
         code = code_version(*names)
@@ -251,7 +261,7 @@ def _check_call(settings: Mapping[str, Any], seed: int) -> None:
         check_jobs(workload, settings["network"])
         given: dict[str, Any] = {name: settings.get(name) for name in POLICIES}
         scheduler, _, execution, _ = policies_of(**given)
-        as_rings(workload, scheduler, execution)
+        as_rings(workload, settings["network"], scheduler, execution)
     else:
         as_network(settings["network"])
     for name in ("observe_interval", "until"):

@@ -44,7 +44,8 @@ class Result:
         the policy inferred. Recorded for a timeline alone, they are coarser: see `timeline` of
         `netsim.simulate`.
     run : mapping
-        What identifies the run: allocator, network, workload, seed, version, platform;
+        What identifies the run: allocator, network, workload, seed, version, platform, on a
+        cluster also cluster, scheduler, placement and execution;
         ``stopped_at_s``, when `until` stopped it (None if all jobs finished); its cost:
         decisions, simpy_events, wall_s; what the allocator has counted: counts; and how many
         coflows were overdue when it was stopped: overdue.

@@ -6,7 +6,7 @@ import math
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -23,24 +23,24 @@ from netsim.cluster.by_iteration import ByIteration
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.cluster.engine import Analytic, Engine, Execution
-from netsim.cluster.mapped import model_of
 from netsim.cluster.on_fabric import OnFabric
 from netsim.cluster.placed import ring_of
-from netsim.cluster.placement import PLACEMENTS, Placement, make_placement
-from netsim.cluster.registry import SCHEDULERS, chooses_gpus, make_execution, make_scheduler
+from netsim.cluster.placement import PLACEMENTS, Placement
+from netsim.cluster.registry import SCHEDULERS, chooses_gpus
 from netsim.cluster.scheduling import Setting
 from netsim.errors import InputError, StalledError, UnknownNameError
+from netsim.experiments.cluster_inputs import as_rings, check_jobs, policies_of
 from netsim.experiments.events import changes_of, end_at
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
 from netsim.experiments.recorder import RECORDS, Recorder
 from netsim.experiments.result import Result
 from netsim.fabric.fabric import Fabric
-from netsim.model import JobSpec, Workload
+from netsim.model import Workload
 from netsim.plugins import described
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["as_rings", "check_jobs", "policies_of", "simulate_cluster"]
+__all__ = ["simulate_cluster"]
 
 _REPORT_EVERY = 4096
 
@@ -86,11 +86,14 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
         if name not in RECORDS:
             raise UnknownNameError("record", name, RECORDS)
     policies = policies_of(scheduler, placement, execution, seed)
-    run = _ClusterRun(cluster, as_rings(workload, policies[0], policies[2]), *policies, seed,
-                      record)
+    check_jobs(workload, cluster)
+    rings = as_rings(workload, cluster, policies[0], policies[2])
+    run = _ClusterRun(cluster, rings, *policies, seed, record)
+    # What is wrong is refused also where nothing depends on it.
+    shared, interval = make_allocator(allocator), parse_seconds(observe_interval,
+                                                                "observe_interval")
     if run.execution == "fabric":
-        run.on_fabric(make_allocator(allocator), check,
-                      parse_seconds(observe_interval, "observe_interval"), events)
+        run.on_fabric(shared, check, interval, events)
     else:
         run.by_model(events)
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
@@ -98,86 +101,6 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
     with show_progress(progress, len(workload), "jobs") as report:
         run.go(limit, report)
     return run.result(time.perf_counter() - started)
-
-
-def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = None,
-                seed: int = 0) -> tuple[Any, Placement, str, Contention]:
-    """Return the scheduler, the placement, how jobs run, and the contention model.
-
-    Raises
-    ------
-    InputError
-        If there is no such policy, or a placement for a scheduler that does not ask for it.
-    """
-    decider = make_scheduler("fifo" if scheduler is None else scheduler)
-    if placement is not None and chooses_gpus(decider):
-        raise InputError(
-            f"scheduler {described(decider, SCHEDULERS)['name']!r} chooses GPUs itself; a "
-            "placement is for those that leave it to that, such as 'fifo' and 'sjf'")
-    usual = getattr(decider, "placement", "first-fit")
-    placed = make_placement(usual if placement is None else placement, seed)
-    return (decider, placed,
-            *make_execution("rar-contention" if execution is None else execution))
-
-
-def check_jobs(workload: Workload, cluster: Cluster) -> None:
-    """Refuse jobs that are too large for a cluster.
-
-    Raises
-    ------
-    InputError
-        Naming the first one.
-    """
-    for job in workload:
-        if job.ranks > cluster.total:
-            raise InputError(f"job {job.id} needs {job.ranks} GPUs; cluster {cluster.name!r} has "
-                             f"{cluster.total}")
-
-
-def as_rings(workload: Workload, scheduler: Any, execution: str) -> Workload:
-    """Return a workload with its jobs as rings, where only rings can run.
-
-    They alone can by the contention model, and under schedulers that plan by it; and they or models
-    by the time of an iteration.
-
-    Parameters
-    ----------
-    workload : Workload
-    scheduler : object
-        As `policies_of` returns it.
-    execution : str
-        A name.
-
-    Raises
-    ------
-    InputError
-        Naming the first job that is none; see `netsim.cluster.placed.ring_of`.
-    """
-    if execution == "asrpt":
-        for job in workload:
-            model_of(job)
-    if execution == "rar-contention":
-        where = f"execution {execution!r} has"
-    elif hasattr(scheduler, "plan"):
-        where = f"scheduler {described(scheduler, SCHEDULERS)['name']!r} plans for"
-    else:
-        return workload
-    rings = []
-    for job in workload:
-        if (ring := ring_of(job)) is None:
-            raise InputError(
-                f"job {job.id} is no ring: {where} jobs of the pattern 'ring-all-reduce', or of a "
-                f"model of one stage that all-reduces in a ring, not {_kind(job)}; others can run "
-                "with execution 'fabric', under schedulers that do not plan, such as 'fifo'")
-        rings.append(ring)
-    return workload if rings == list(workload) else replace(workload, jobs=rings)
-
-
-def _kind(job: JobSpec) -> str:
-    """Return in words what a job sends."""
-    if job.stages:
-        return "of explicit stages"
-    return f"{job.pattern!r}" if job.model is None else f"the model {job.model.name!r}"
 
 
 class _ClusterRun:
@@ -264,10 +187,11 @@ class _ClusterRun:
 
     def _stalled(self) -> StalledError:
         if self.fabric is not None and (pending := self.fabric.pending()):
-            job = self.workload.jobs[pending[0][0]]
+            jobs = dict.fromkeys(self.workload.jobs[job].id for job, *_ in pending)
+            listed = ", ".join(str(job) for job in list(jobs)[:5])
             return StalledError(f"stalled at t = {self.env.now:g} s: allocator "
                                 f"{type(self.fabric.allocator).__name__} gives no bandwidth to "
-                                f"{len(pending)} pending coflows, of job {job.id} and others")
+                                f"{len(pending)} pending coflows, of {len(jobs)} jobs: {listed}")
         return self.engine.stalled()
 
     # --- records ---------------------------------------------------------------------------
@@ -277,7 +201,8 @@ class _ClusterRun:
         self.recorder.pack()
         fabric = self.fabric
         run = {
-            "workload": self.workload.name, "network": self.cluster.name,
+            "workload": self.workload.name, "network": self.cluster.network.name,
+            "cluster": self.cluster.name,
             "allocator": {"name": self.execution} if fabric is None else
             describe(fabric.allocator),
             "scheduler": described(self.scheduler, SCHEDULERS),
@@ -289,13 +214,21 @@ class _ClusterRun:
             "platform": platform.platform(), "python": platform.python_version(),
             "stopped_at_s": self.stopped_at_s, "decisions": 0 if fabric is None else
             fabric.decisions, "simpy_events": self.steps, "wall_s": wall_s, "overdue": 0,
-            "counts": dict(getattr(self.decider, "counts", {})),
+            "counts": dict(getattr(self.decider, "counts", {})) | self._spread(),
         }
         tables: dict[str, Any] = {
             name: None if fabric is None else
             self.recorder.table(name, self.cluster.network.link_names)
             for name in ("coflows", "flows", "links", "decisions")}
         return Result(jobs=self._jobs_frame(), run=run, gpus=self._gpus_frame(), **tables)
+
+    def _spread(self) -> dict[str, float]:
+        """Return the mean of servers that jobs were on, over as few as could have held each."""
+        most = np.cumsum(np.sort(self.cluster.gpus)[::-1])
+        held = self.engine.gpus
+        ratios = [len(np.unique(self.cluster.server_of[gpus]))
+                  / (np.searchsorted(most, len(gpus)) + 1) for gpus in held.values()]
+        return {"fragmentation": float(np.mean(ratios))} if ratios else {}
 
     def _jobs_frame(self) -> pd.DataFrame:
         jobs, engine = self.workload.jobs, self.engine

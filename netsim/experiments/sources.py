@@ -173,7 +173,7 @@ class ClusterTable(Table):
     name: str = "cluster"
     servers: int | None = None
     gpus: int | list[int] | None = None
-    nic: str | float | int = "10Gbps"
+    nic: str | float | int | None = None
     intra: str | float | int = "300GB/s"
     draw_gpus: list[int] | None = None
     seed: Annotated[int, Field(ge=0)] = 0
@@ -192,7 +192,7 @@ class ClusterTable(Table):
             Naming the keys that are wrong.
         """
         table = self.model_dump(exclude_none=True)
-        return build(partial(_cluster, network), table, ("servers", "gpus"))
+        return build(partial(_cluster, network), table, ("gpus", "servers"))
 
     def resolved(self) -> dict[str, Any]:
         """Return the table with all defaults in it."""

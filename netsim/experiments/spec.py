@@ -22,8 +22,13 @@ from netsim._version import __version__
 from netsim.cluster import Cluster
 from netsim.errors import InputError, SpecError, UnknownNameError
 from netsim.experiments.blame import Problems, problems_of
+from netsim.experiments.cluster_inputs import (
+    NOTHING_TO_SHARE,
+    as_rings,
+    check_jobs,
+    policies_of,
+)
 from netsim.experiments.recorder import RECORDS
-from netsim.experiments.simulate_cluster import as_rings, check_jobs, policies_of
 from netsim.experiments.sources import ClusterTable, NetworkTable, WorkloadTable
 from netsim.experiments.tables import (
     AllocatorTable,
@@ -213,8 +218,10 @@ class Experiment(Table):
             problems.append(("placement", str(error)))
         else:
             problems += self._problems_of_rings(scheduler, execution)
-        if self.events and self.cluster is not None and not self._on_fabric:
+        if self.events and not self.allocates:
             problems.append(("events", 'change links, which jobs use where execution = "fabric"'))
+        if self.compare.allocators and not self.allocates:
+            problems.append(("compare.allocators", NOTHING_TO_SHARE))
         if problems:
             raise Problems(problems)
         return self
@@ -222,7 +229,8 @@ class Experiment(Table):
     def _problems_of_rings(self, scheduler: Any, execution: str) -> list[tuple[str, str]]:
         try:
             if self.cluster is not None:
-                as_rings(self.workload.built, scheduler, execution)
+                as_rings(self.workload.built, self.cluster.on(_built(self.network)), scheduler,
+                         execution)
         except InputError as error:
             return [("workload", str(error))]
         return []
@@ -232,8 +240,10 @@ class Experiment(Table):
         return {name: table for name in POLICIES if (table := getattr(self, name)) is not None}
 
     @property
-    def _on_fabric(self) -> bool:
-        return self.execution is not None and self.execution.name == "fabric"
+    def allocates(self) -> bool:
+        """Whether jobs use the network, and so the allocator."""
+        return self.cluster is None or (self.execution is not None
+                                        and self.execution.name == "fabric")
 
     @property
     def seeded(self) -> tuple[str, ...]:

@@ -121,7 +121,8 @@ def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
         labels = [_label(name, each) for each in listed]
         values = dict(zip(labels, listed, strict=True))
         if len(values) < len(listed):
-            raise InputError(f"{name}: two of the values are the same: {labels}")
+            raise InputError(f"{name}: two of the values have one label in {labels}; leave one "
+                             "out, or give a mapping with a label for each")
     if not values:
         raise InputError(f"{name}: there are no values to vary it over")
     return values

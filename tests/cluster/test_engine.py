@@ -8,12 +8,13 @@ import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import netsim
 from netsim import JobSpec
 from netsim.cluster import Cluster, Contention
 from netsim.cluster.engine import Analytic, Engine
 from netsim.cluster.plan import PlanFollower
 from netsim.cluster.planners import FF, LS, RAND, SjfBco
-from netsim.cluster.scheduling import FIFO, SJF
+from netsim.cluster.scheduling import FIFO, SJF, Decision
 from netsim.errors import AllocationError, InputError
 
 
@@ -75,7 +76,54 @@ def test_plans_come_out_as_planned(gpus, listed, model, availability, kind):
         assert (took <= count * iterations.most * (1 + 1e-9)).all()
         work = (np.array([job.ranks for job in jobs]) * count * iterations.least).sum()
         assert plan.makespan_s >= work / cluster.total * (1 - 1e-9)
+        assert plan.makespan_s <= (count * iterations.most).sum() * (1 + 1e-9) or (
+            availability == "queue")
     assert plan.load.max() <= plan.limit + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters, workloads, models, st.lists(st.integers(0, 40), min_size=8, max_size=8),
+       st.sampled_from([FIFO, SJF]))
+def test_jobs_that_arrive_at_any_instant(gpus, listed, model, tenths, kind):
+    """Each takes at least its iterations at their fastest, and in slots starts and ends with one.
+
+    At most what it takes at its slowest; in slots, where each counts whole, that is rounded up.
+    """
+    cluster = Cluster(gpus=gpus)
+    arrivals = sorted(tenths[:len(listed)])
+    jobs = [ring(place, ranks, iterations, ms / 1000, arrival_s=at / 10)
+            for place, ((ranks, iterations, ms), at) in enumerate(zip(listed, arrivals,
+                                                                      strict=True))]
+    engine = run(cluster, jobs, kind(), model)
+    check_capacity(engine, cluster)
+    iterations = model.of(cluster, jobs)
+    count = np.array([job.iterations for job in jobs])
+    took = engine.end_s - engine.start_s
+    assert (took >= count * iterations.least * (1 - 1e-9)).all()
+    assert (engine.start_s >= np.array(arrivals) / 10 - 1e-9).all()
+    if model.time == "continuous":
+        assert (took <= count * iterations.most * (1 + 1e-9)).all()
+    else:
+        assert (engine.start_s % 1 == 0).all()
+        assert (engine.end_s % 1 == 0).all()
+        slots = [-(-total // iterations.per_slot(seconds))
+                 for total, seconds in zip(count.tolist(), iterations.most, strict=True)]
+        assert (took <= np.array(slots) + 1e-9).all()
+
+
+def test_who_arrives_within_a_slot_starts_with_the_next_one():
+    """Two GPUs; a job of 10 iterations of 0.1 s is not done when another arrives at 0.01 s."""
+    jobs = [ring(0, 1, 10, 0.1), ring(1, 1, 10, 0.1, arrival_s=0.01)]
+    engine = run(Cluster(gpus=[2, 2]), jobs, FIFO(), Contention())
+    assert engine.start_s.tolist() == [0, 1]
+    assert engine.end_s.tolist() == [1, 2]
+
+
+def test_the_usual_horizon_is_enough():
+    """One iteration of 0.6 s fits into a slot of 1 s: 100 slots, and not 60."""
+    jobs = [ring(0, 1, 100, 0.6)]
+    plan = FF().plan(Cluster(gpus=[2, 2]), jobs, Contention())
+    assert plan.makespan_s == 100
 
 
 def test_a_queue_is_served_in_order_and_a_job_that_does_not_fit_holds_it_up():
@@ -120,6 +168,71 @@ def test_schedulers_that_break_the_rules(answer, message):
         run(Cluster(gpus=[2]), [ring(0, 2)], Wrong(), Contention())
 
 
+@pytest.mark.parametrize(("answer", "message"), [
+    (None, "must return pairs"), ([(0, [0.5, 1.0])], "must return pairs"),
+    ([(0, np.array([[0, 1]]))], "must return pairs"), ([(0, [0, 1], 2)], "must return pairs"),
+    ([(0, [0, 99])], r"gives job 0 the GPUs \[0, 99\]; there are 2, numbered from 0"),
+    ([(0, [-1, 0])], r"gives job 0 the GPUs \[-1, 0\]; there are 2"),
+    (Decision([], -1.0), r"asks to be woken at -1.0 s, and it is 0"),
+    (Decision([], 0.0), "asks to be woken at 0.0 s, and it is 0"),
+    (Decision([], float("nan")), "asks to be woken at nan s"),
+])
+def test_answers_that_are_none(answer, message):
+    class Wrong:
+        def decide(self, view):
+            return answer
+
+    with pytest.raises(AllocationError, match=f"scheduler Wrong {message}"):
+        run(Cluster(gpus=[2]), [ring(0, 2)], Wrong(), Contention())
+
+
+@pytest.mark.parametrize(("scope", "choose"), [
+    (["a"], None), ([0.5, 1.0], None), ([0, 1, 2], None), ([0, 1], [0]), ([0, 1], [0, 2]),
+    ([0, 1], [0.5, 1.5]), ([0, 1], "ab")])
+def test_placements_that_break_the_rules(scope, choose):
+    class Wrong:
+        def scope(self, cluster, job, load):
+            return scope
+
+        def choose(self, cluster, job, candidates, load):
+            return choose
+
+    env = simpy.Environment()
+    cluster, jobs = Cluster(gpus=[2]), [ring(0, 2)]
+    Engine(env, cluster, jobs, FIFO(), Analytic(env, cluster, jobs, Contention()), Wrong())
+    with pytest.raises(AllocationError, match=r"placement Wrong: (scope|choose) must return GPUs"):
+        env.run(1)
+
+
+def test_gpus_may_be_a_list():
+    class Listed:
+        def decide(self, view):
+            return [(job, [1, 0]) for job in view.waiting]
+
+    assert run(Cluster(gpus=[2]), [ring(0, 2)], Listed(), Contention()).gpus[0].tolist() == [1, 0]
+
+
+def test_the_ports_of_a_topology_are_the_nics():
+    fast = netsim.big_switch(3, "100Gbps")
+    assert Cluster(gpus=2, topology=fast).nic == 12.5e9
+    assert Cluster(gpus=2, topology=netsim.leaf_spine(leaves=2, spines=1, hosts_per_leaf=2,
+                                                      capacity="40Gbps")).nic == 5e9
+    assert Cluster(gpus=np.int64(2), topology="big-switch-128-10g").nic == 1.25e9
+    with pytest.raises(InputError, match=r"nic is 1\.25e\+09 bytes/s, and the ports of network"):
+        Cluster(gpus=2, nic="10Gbps", topology=fast)
+    uneven = netsim.big_switch(2, ["10Gbps", "20Gbps"])
+    with pytest.raises(InputError, match=r"have ports of 1\.25e\+09, 2\.5e\+09 bytes/s"):
+        Cluster(gpus=2, topology=uneven)
+    assert Cluster(gpus=2, nic="10Gbps", topology=uneven).nic == 1.25e9
+    for wrong, message in (({"topology": 3}, "topology must be a Topology, a name or a path"),
+                           ({"servers": 1, "gpus": "8"}, "gpus must be a whole number, or one per"),
+                           ({"servers": 1, "gpus": 2.5}, "gpus must be a whole number, or one per"),
+                           ({"servers": 1, "nic": 0}, "nic must be greater than 0"),
+                           ({"servers": 1, "intra": 0}, "intra must be greater than 0")):
+        with pytest.raises(InputError, match=message):
+            Cluster(**wrong)
+
+
 def test_bad_input():
     with pytest.raises(InputError, match="job 0 needs 3 GPUs; cluster 'cluster' has 2"):
         run(Cluster(gpus=[2]), [ring(0, 3)], FIFO(), Contention())
@@ -134,7 +247,8 @@ def test_bad_input():
     with pytest.raises(InputError, match="arrives at 5 s; this scheduler plans jobs that are all"):
         FF().plan(Cluster(gpus=[2]), [ring(0, 2, arrival_s=5)], Contention())
     for wrong, message in (({"alpha": -1}, "alpha"), ({"xi1": 0}, "xi1"), ({"xi1": 2}, "xi1"),
-                           ({"time": "ticks"}, "time"), ({"slot": 0}, "slot"),
+                           ({"time": "ticks"}, "time"), ({"reduce": 0}, "reduce"),
+                           ({"slot": 0}, "slot"),
                            ({"k_min": 0, "xi1": 0.1, "alpha": 1}, "raise k_min")):
         with pytest.raises(InputError, match=message):
             Contention(**wrong)

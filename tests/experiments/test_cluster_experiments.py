@@ -71,10 +71,17 @@ def test_gpus_are_drawn_by_the_seed_and_the_first_servers_stay():
 @pytest.mark.parametrize(("keys", "problem"), [
     ({"cluster": {"servers": 0}}, "cluster.servers: servers must be a whole number of at least 1"),
     ({"cluster": {"gpus": [2, 0]}}, "cluster.gpus: gpus: those of server 1"),
-    ({"cluster": {"servers": 2, "gpus": [1, 2, 3]}}, "cluster.servers: a cluster has one number"),
+    ({"cluster": {"servers": 2, "gpus": [1, 2, 3]}}, "cluster.gpus: a cluster has one number"),
     ({"cluster": {"servers": 2, "nic": "10Gbs"}}, "cluster.nic: nic '10Gbs' has the unkn"),
     ({"cluster": {"server": 2}}, "cluster.server: unknown key 'server' (did you mean 'servers'?)"),
     ({"cluster": {"servers": 2, "gpus": 3, "draw_gpus": [4]}}, "cluster.draw_gpus: give either"),
+    ({"cluster": {"servers": 2, "gpus": 0}}, "cluster.gpus: gpus: those of server 0 must be"),
+    ({"cluster": {"servers": 2, "gpus": 2, "intra": 0}}, "cluster.intra: intra must be greater"),
+    ({"cluster": {"servers": 2, "gpus": 4, "intra": "1Gbps"}}, "workload: intra must be at least"),
+    ({"cluster": {"gpus": 2}, "network": {"name": "big-switch-128-40g"},
+      "compare": {"allocators": ["maxmin"]}}, "compare.allocators: allocators share out the netw"),
+    ({"cluster": {"gpus": 2, "nic": "10Gbps"}, "network": {"name": "big-switch-128-40g"}},
+     "network: nic is 1.25e+09 bytes/s, and the ports of network 'big-switch-128-40g' have 5e+09"),
     ({"cluster": {"gpus": 2}}, "network: a cluster needs servers, a list of gpus, or a topology"),
     ({"cluster": {"servers": 5}, "network": {"kind": "ring", "hosts": 4}},
      "network: a cluster has one number of servers, not 5 (servers), 4 (the hosts"),
@@ -88,7 +95,8 @@ def test_gpus_are_drawn_by_the_seed_and_the_first_servers_stay():
     ({"events": [{"at": 1, "link": 0, "capacity": 0}]}, "events: change links, which jobs use"),
     ({"events": [{"at": 1, "link": 9, "capacity": 0}], "execution": "fabric"},
      "events.0.link: "),
-    ({"compare": {"schedulers": ["ff"], "allocators": ["maxmin"]}}, "compare: has allocators and"),
+    ({"compare": {"schedulers": ["ff"], "allocators": ["maxmin"]}, "execution": "fabric"},
+     "compare: has allocators and"),
 ])
 def test_what_is_wrong_is_said_with_its_key(keys, problem):
     found = problems(**keys)
@@ -132,6 +140,17 @@ def test_allocators_are_compared_on_a_cluster_too():
         execution="fabric", compare={"allocators": ["maxmin", "sebf"]}))
     assert compared.what == "allocator"
     assert list(compared.results) == ["maxmin", "sebf"]
+
+
+def test_allocators_are_not_compared_where_there_is_nothing_to_share():
+    experiment = of()
+    message = 'allocators share out the network, which jobs on a cluster use where execution = "fab'
+    with pytest.raises(InputError, match=message):
+        netsim.compare(experiment.target, experiment.workload.built, ["maxmin", "aalo"])
+    with pytest.raises(InputError, match=message):
+        netsim.sweep(experiment.target, experiment.workload.built, allocator=["maxmin", "aalo"])
+    with pytest.raises(SpecError, match=message):
+        netsim.sweep_experiment(experiment, {"allocator": ["maxmin", "aalo"]})
 
 
 def test_sweeps_draw_clusters_and_jobs_by_the_seed():

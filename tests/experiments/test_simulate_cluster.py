@@ -202,7 +202,8 @@ def test_clusters_are_swept():
     ({"scheduler": "builtins:dict"}, "scheduler 'builtins:dict' cannot be made"),
     ({"timeline": True}, "there is no timeline of a run on a cluster"),
     ({"events": [{"at": 1, "link": 0, "capacity": 0}]}, "execution 'rar-contention' has none"),
-    ({"until": -1}, "until"),
+    ({"until": -1}, "until"), ({"observe_interval": -5}, "observe_interval"),
+    ({"allocator": "nonsense"}, "unknown allocator 'nonsense'"),
     ({"record": ["coflow"]}, "unknown record 'coflow'"),
 ])
 def test_bad_input(keywords, message):
