@@ -144,6 +144,9 @@ def stream_timeline(result: Result, path: Path, workload: Workload | str | Path 
     OSError
         If the file cannot be written.
     """
+    if result.gpus is not None:
+        raise InputError("there is no timeline of a run on a cluster; its `gpus` say who had what, "
+                         "from when to when")
     made = _Timeline.of(result, workload, most_events, most_links)
     with path.open("w", encoding="ascii") as file:
         file.write(json.dumps(made.head())[:-1] + ', "traceEvents": [')
