@@ -218,3 +218,19 @@ def test_jobs_that_are_no_rings_and_networks_that_are_no_clusters():
         netsim.simulate(cluster, [other])
     with pytest.raises(InputError, match=r"scheduler, placement and execution are for jobs on a"):
         netsim.simulate("big-switch-128-10g", jobs, scheduler="fifo")
+
+
+def test_there_is_no_timeline(tmp_path):
+    result = netsim.simulate(*crowded(), scheduler="ff", execution=CONTINUOUS)
+    with pytest.raises(InputError, match="there is no timeline of a run on a cluster"):
+        netsim.write_timeline(result, tmp_path / "t.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_fragmentation_is_servers_over_as_few_as_could_be():
+    """Servers of 2: a job of 3 on two of them is as good as can be, a pair on two is twice that."""
+    cluster = Cluster(gpus=[2, 2, 2], nic=1e9)
+    jobs = [ring(0, 3), ring(1, 2)]
+    result = netsim.simulate(cluster, jobs, placement="first-fit")
+    assert result.jobs["placement"].tolist() == ["0:2 1:1", "1:1 2:1"]
+    assert result.summary()["fragmentation"] == 1.5
