@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +23,7 @@ from netsim.analysis.style import (
     three_figures,
 )
 from netsim.errors import InputError, OutputError
+from netsim.whole import whole_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -236,17 +236,8 @@ def save_plot(ax: Axes, path: str | Path) -> Path:
     from matplotlib import rc_context
 
     target = Path(path)
-    temporary = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with rc_context(_AS_TEXT):
-                ax.figure.canvas.figure.savefig(temporary, metadata=_dateless(target))
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with whole_file(path, folders=True) as temporary, rc_context(_AS_TEXT):
+        ax.figure.canvas.figure.savefig(temporary, metadata=_dateless(target))
     return target
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import html
 import io
-import os
-import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from string import Template
@@ -14,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from netsim.analysis.pictures import PICTURES
-from netsim.errors import InputError, OutputError
+from netsim.errors import InputError
+from netsim.whole import whole_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,15 +103,8 @@ def save_report(sweep: Sweep, path: str | Path, claims: pd.DataFrame | None = No
         If it cannot be written.
     """
     page, target = report_page(sweep, claims), Path(path)
-    temporary = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
-    try:
-        try:
-            temporary.write_text(page, encoding="utf-8")
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with whole_file(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
     return target
 
 

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import secrets
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +20,10 @@ from numpy.typing import NDArray
 from netsim.analysis.counters import LinkRates, link_rates
 from netsim.analysis.lanes import JobSpans, job_spans
 from netsim.analysis.nanoseconds import microseconds, nanoseconds
-from netsim.errors import InputError, NetsimWarning, OutputError
+from netsim.errors import InputError, NetsimWarning
 from netsim.experiments.recorded import Recorded, columns_of, table_of
 from netsim.experiments.simulate import as_workload
+from netsim.whole import whole_file
 
 if TYPE_CHECKING:
     from netsim.experiments.result import Result
@@ -111,21 +109,10 @@ def write_timeline(result: Result, path: str | Path,
     OutputError
         If the file cannot be written; nothing is left behind then.
     """
-    target = Path(path)
-    temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}"
-    try:
-        try:
-            stream_timeline(result, temporary, workload, most_events=most_events,
-                            most_links=most_links)
-            os.replace(temporary, target)
-        finally:
-            with suppress(OSError):  # where there is no folder, neither is there a file
-                temporary.unlink(missing_ok=True)
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
-    return target
+    with whole_file(path) as temporary:
+        stream_timeline(result, temporary, workload, most_events=most_events,
+                        most_links=most_links)
+    return Path(path)
 
 
 def stream_timeline(result: Result, path: Path, workload: Workload | str | Path | None = None, *,

@@ -18,6 +18,7 @@ from typing import Any
 from netsim.errors import InputError, OutputError
 from netsim.experiments.result import Result
 from netsim.experiments.store import load_result, naming, save_result
+from netsim.whole import whole_file
 
 try:
     import fcntl
@@ -184,15 +185,8 @@ class RunStore:
         OutputError
             If it cannot be written.
         """
-        target = self.folder / name
-        temporary = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
-        with naming(self.folder):
-            try:
-                target.parent.mkdir(exist_ok=True)
-                temporary.write_text(text, encoding="utf-8")
-                os.replace(temporary, target)
-            finally:
-                temporary.unlink(missing_ok=True)
+        with whole_file(self.folder / name, folders=True, named=self.folder) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
     def put(self, key: str, files: Files) -> None:
         """Keep a run.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import codecs
 import os
 import re
-import secrets
 from pathlib import Path
 
-from netsim.errors import OutputError, TraceError
+from netsim.errors import TraceError
 from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.whole import whole_file
 
 __all__ = ["read_text", "require_file", "split_lines", "write_text"]
 
@@ -67,13 +67,5 @@ def write_text(text: str, path: str | Path) -> None:
     OutputError
         If it cannot be written; nothing is left behind then.
     """
-    target = Path(path)
-    temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}"
-    try:
-        try:
-            temporary.write_bytes(text.encode("utf-8"))
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except (OSError, UnicodeEncodeError) as error:
-        raise OutputError(f"{target}: cannot be written: {error}") from error
+    with whole_file(path) as temporary:
+        temporary.write_bytes(text.encode("utf-8"))

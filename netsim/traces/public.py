@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from netsim.errors import FetchError, MissingExtraError, OutputError, UnknownNameError
+from netsim.whole import whole_file
 
 __all__ = ["PUBLIC_TRACES", "PublicTrace", "fetch"]
 
@@ -149,18 +148,5 @@ def _reason(error: BaseException) -> str:
 
 
 def _write(data: bytes, target: Path) -> None:
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    made = [parent for parent in target.parents if not parent.exists()]
-    try:
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(data)
-            os.replace(temporary, target)
-        finally:
-            with suppress(OSError):  # where there is no folder, neither is there a file
-                temporary.unlink(missing_ok=True)
-            for parent in made:
-                with suppress(OSError):  # it holds the file, if all went well
-                    parent.rmdir()
-    except OSError as error:
-        raise OutputError(f"{target}: cannot be written: {error.strerror}") from error
+    with whole_file(target, folders=True) as temporary:
+        temporary.write_bytes(data)

@@ -225,7 +225,7 @@ def test_a_workload_by_name_is_drawn_for_each_seed():
 def test_wrong_calls():
     with pytest.raises(InputError, match="allocator: there are no values"):
         netsim.sweep("parrot-fig2", "parrot-fig2", allocator=[])
-    with pytest.raises(InputError, match="two of the values are the same"):
+    with pytest.raises(InputError, match="two of the values have one label"):
         netsim.sweep("parrot-fig2", "parrot-fig2", observe_interval=["1ms", "1ms"])
     with pytest.raises(InputError, match="seeds"):
         netsim.sweep("parrot-fig2", "parrot-fig2", seed=[])
