@@ -37,7 +37,7 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, tr
 
     if listed or name is None:
         for each in REPRODUCTIONS.values():
-            click.echo(f"{each.name:<14}  {each.title}")
+            click.echo(f"{each.name:<17}  {each.title}")
         return
     found = find_reproduction(name)
     folder = Path(out or f"reproductions/{name}")
@@ -45,11 +45,13 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, tr
     check_plottable(figure)
     done = found.run(seeds=seeds_of(seeds), trace=trace, workers=workers, folder=folder,
                      resume=resume, progress=True)
-    print_failures(done.sweep)
-    if len(done.sweep.table):
+    if done.sweep is not None:
+        print_failures(done.sweep)
+    if len(done.table):
         print_claims(done.claims)
         ax = done.draw()
         for path in (figure, figure.with_suffix(".png")):
             save_plot(ax, path)
         click.echo(f"results: {folder}\npicture: {figure}")
-    ctx.exit(EXIT_FAILED if len(done.sweep.failures) else 0)
+    failed = done.sweep is not None and len(done.sweep.failures)
+    ctx.exit(EXIT_FAILED if failed else 0)

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from typing import Any, ClassVar
 
 from netsim.cluster.cluster import server_kind
-from netsim.cluster.mapped import model_of
+from netsim.cluster.mapped import check_rules, model_of
 from netsim.cluster.prediction import Forecast, make_predictor
 from netsim.cluster.scheduling import ClusterView, Decision, Setting, Start
 from netsim.errors import InputError
@@ -81,16 +81,30 @@ class _Predicted:
         As `netsim.cluster.prediction.make_predictor` takes it.
     retrain : str or number, optional
         Train it anew every so often, in simulated time: ``"1h"``, ``"1d"``.
+    servers : {"index", "most", "least"}
+        Whose free GPUs come first, as `netsim.cluster.mapped.MappedPlacement` takes it; without
+        effect where a placement is given.
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed.
     """
 
     #: Whether who comes first and does not fit holds up the others.
     strict: ClassVar[bool]
-    placement: ClassVar[str] = "mapped"
 
     predictor: Any = "random-forest"
     retrain: Quantity | None = None
+    servers: str = "index"
+
+    @property
+    def placement(self) -> dict[str, str]:
+        """The placement of a run that says none."""
+        return {"name": "mapped", "servers": self.servers}
 
     def __post_init__(self) -> None:
+        check_rules(self.servers, "heavy-edge")
         make_predictor(self.predictor)
         if self.retrain is not None:
             parse_seconds(self.retrain, "retrain", strict=True)

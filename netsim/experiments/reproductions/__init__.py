@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from netsim.errors import UnknownNameError
-from netsim.experiments.reproductions import parrot, sjf_bco
+from netsim.experiments.reproductions import a_srpt, a_srpt_mapping, parrot, sjf_bco
 from netsim.experiments.reproductions.claims import Claim
-from netsim.experiments.reproductions.reproduction import Reproduced, Reproduction
+from netsim.experiments.reproductions.reproduction import Measurement, Reproduced, Reproduction
 
-__all__ = ["REPRODUCTIONS", "Claim", "Reproduced", "Reproduction", "find_reproduction"]
+__all__ = ["REPRODUCTIONS", "Claim", "Measurement", "Reproduced", "Reproduction",
+           "find_reproduction"]
 
 #: Name to reproduction; each system adds its own.
-REPRODUCTIONS = {each.name: each for each in (*parrot.FIGURES, *sjf_bco.FIGURES)}
+REPRODUCTIONS: dict[str, Reproduction | Measurement] = {
+    each.name: each for each in (*parrot.FIGURES, *sjf_bco.FIGURES, *a_srpt.FIGURES,
+                                 *a_srpt_mapping.FIGURES)}
 
 
-def find_reproduction(name: str) -> Reproduction:
+def find_reproduction(name: str) -> Reproduction | Measurement:
     """Return a reproduction by its name.
 
     Raises

@@ -1,4 +1,4 @@
-"""A reproduction: a sweep, what is claimed of it, and a figure."""
+"""A reproduction: a sweep or a table of something else, what is claimed of it, and a figure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pandas as pd
 
 from netsim.errors import InputError
 from netsim.experiments.files import Draft
+from netsim.experiments.grid import seeds_of
+from netsim.experiments.progress import show_runs
 from netsim.experiments.reproductions.claims import Claim, table_of_claims
 from netsim.experiments.run_store import RunStore
 from netsim.experiments.sweep import sweep_experiment
@@ -20,7 +22,7 @@ from netsim.experiments.sweep_result import Sweep
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Reproduced", "Reproduction", "panels"]
+__all__ = ["Measurement", "Reproduced", "Reproduction", "panels"]
 
 
 #: What there is a picture of.
@@ -33,17 +35,20 @@ class Reproduced:
 
     Attributes
     ----------
-    sweep : Sweep
-        Its runs.
+    table : DataFrame
+        What claims are held against: of a sweep a row per run.
     claims : DataFrame
         See `netsim.experiments.reproductions.claims.table_of_claims`.
     draw : callable
         Draws the figure.
+    sweep : Sweep, optional
+        Its runs; none of a `Measurement`.
     """
 
-    sweep: Sweep
+    table: pd.DataFrame
     claims: pd.DataFrame
     draw: Callable[[], Axes]
+    sweep: Sweep | None = None
 
 
 @dataclass(frozen=True)
@@ -97,10 +102,8 @@ class Reproduction:
                                  folder=folder, resume=resume, progress=progress)
         claims = table_of_claims(self.claims, sweep.table)
         if folder is not None:
-            text = io.StringIO()
-            claims.to_csv(text, index=False, lineterminator="\n")
-            RunStore(folder).write("claims.csv", text.getvalue())
-        return Reproduced(sweep, claims, lambda: self.draw(sweep))
+            _write(folder, claims=claims)
+        return Reproduced(sweep.table, claims, lambda: self.draw(sweep), sweep)
 
     def draft(self, trace: str | Path | None = None) -> Draft:
         """Return its experiment, on a trace if one is given."""
@@ -111,6 +114,74 @@ class Reproduction:
             own = {key: value for key, value in keys["workload"].items() if key != "name"}
             keys["workload"] = {"file": str(Path(trace).absolute()), **self.trace, **own}
         return Draft(keys).copy()
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A table of a paper that is of no runs of an experiment, such as of mappings.
+
+    Attributes
+    ----------
+    name, title, claims
+        As of `Reproduction`.
+    measure : callable
+        From a seed to rows; what else tells rows apart are columns.
+    draw : callable
+        Draws the table of all seeds.
+    unsteady : sequence of str
+        Columns that differ from one time to the next, such as what it took. No file has them, for
+        the same seeds are to give the same bytes.
+    """
+
+    name: str
+    title: str
+    measure: Callable[[int], pd.DataFrame]
+    claims: Sequence[Claim]
+    draw: Callable[[pd.DataFrame], Axes]
+    unsteady: Sequence[str] = ()
+
+    def run(self, *, seeds: int | Sequence[int] = 10, trace: str | Path | None = None,
+            workers: int = 1, folder: str | Path | None = None, resume: bool = True,
+            progress: bool | Callable[[int, int, int], None] = False) -> Reproduced:
+        """Measure, and hold what comes out against what is claimed.
+
+        Parameters
+        ----------
+        seeds, folder, progress
+            As for `Reproduction.run`.
+        trace : path-like, optional
+            Refused.
+        workers, resume
+            Without effect: it is done in one process, and from the start.
+
+        Raises
+        ------
+        InputError
+            If a trace is given, or the seeds are wrong.
+        OutputError
+            If the folder cannot be written.
+        """
+        if trace is not None:
+            raise InputError(f"{self.name} takes no trace")
+        chosen, parts = seeds_of(seeds), []
+        with show_runs(progress, len(chosen), 0) as report:
+            for seed in chosen:
+                parts.append(self.measure(seed).assign(seed=seed))
+                report(False)
+        table = pd.concat(parts, ignore_index=True)
+        claims = table_of_claims(self.claims, table)
+        if folder is not None:
+            _write(folder, runs=table.drop(columns=list(self.unsteady)), claims=claims)
+        return Reproduced(table, claims, lambda: self.draw(table))
+
+
+def _write(folder: str | Path, **tables: pd.DataFrame) -> None:
+    """Write tables as CSV files, by their names."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        text = io.StringIO()
+        table.to_csv(text, index=False, lineterminator="\n")
+        RunStore(folder).write(f"{name}.csv", text.getvalue())
 
 
 #: Between axes and a title, and what a row of a legend takes, in points.
