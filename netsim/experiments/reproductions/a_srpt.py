@@ -8,6 +8,7 @@ is that of mean flow times: both differ by the sum of the arrivals alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -149,7 +150,7 @@ def _relative(table: pd.DataFrame, by: Sequence[str], metric: str, series: Mappi
     from netsim.analysis.intervals import means_of
 
     wide = table.pivot(index=[*by, "seed"], columns=scheduler, values=metric)
-    parts = [np.log(wide[names].min(axis=1) / wide[base]).rename("ratio").reset_index()
+    parts = [(wide[names].min(axis=1) / wide[base]).map(math.log).rename("ratio").reset_index()
              .assign(scheduler=called) for called, names in series.items()]
     means = means_of(pd.concat(parts), ["scheduler", *by], ["ratio"])
     ratios = ["ratio", "ratio_low", "ratio_high"]
@@ -225,7 +226,7 @@ def _draw_predictors(sweep: Sweep) -> Axes:
                       "scheduler.predictor", "perfect")
     ax = mean_bars(means, "ratio")
     ax.axvline(1, color="#222222", linewidth=0.8, zorder=3)
-    ax.set_xlabel("mean flow time over that with perfect predictions", fontsize=7.5)
+    ax.set_xlabel("mean flow time over perfect predictions", fontsize=7.5)
     return ax
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "measure_mappings", "random_job"]
 
-_SERVER = ServerKind(8, "10Gbps", "300GB/s")
+_SERVER = ServerKind(gpus=8, nic=1.25e9, intra=300e9)  # 10 Gbps, 300 GB/s
 _GPUS = (4, 8, 16, 32)
 _JOBS = 20  # of each size and seed
 _STAGES = (2, 8)
