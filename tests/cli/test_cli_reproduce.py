@@ -8,7 +8,17 @@ def test_the_list(netsim):
     assert done.exit_code == 0
     assert [line.split()[0] for line in done.stdout.splitlines()] == [
         *(f"parrot-fig{number}" for number in range(5, 11)),
-        *(f"sjf-bco-{name}" for name in ("policies", "kappa", "servers", "lambda", "fabric"))]
+        *(f"sjf-bco-{name}" for name in ("policies", "kappa", "servers", "lambda", "fabric")),
+        *(f"a-srpt-{name}" for name in ("testbed", "jobs", "single", "nic", "predictors",
+                                        "mapping"))]
+
+
+def test_a_measurement_is_printed_and_drawn_like_a_sweep(netsim, here, monkeypatch):
+    monkeypatch.setattr("netsim.experiments.reproductions.a_srpt_mapping._JOBS", 2)
+    done = netsim("reproduce", "a-srpt-mapping", "--seeds", "1", "--out", "r")
+    assert done.exit_code == 0
+    assert "Heavy-Edge's alpha over that of random mapping, 8 GPUs" in done.stdout
+    assert (here / "r" / "a-srpt-mapping.pdf").stat().st_size > 1000
 
 
 def test_a_reproduction_prints_its_claims_and_draws_its_figure(netsim, here):

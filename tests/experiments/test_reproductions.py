@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from netsim.cluster.prediction.registry import PREDICTORS
 from netsim.errors import InputError, UnknownNameError
-from netsim.experiments.reproductions import REPRODUCTIONS, Claim, find_reproduction
+from netsim.experiments.reproductions import REPRODUCTIONS, Claim, Reproduction, find_reproduction
 from netsim.experiments.reproductions.claims import Runs, table_of_claims
 
 
@@ -102,13 +103,15 @@ def test_runs_must_be_told_apart():
 
 
 #: By the beginning of a reproduction's name: the options that make its workload small.
-FEW = {"parrot": {"jobs": 12},
+FEW = {"parrot": {"jobs": 12}, "a-srpt": {"jobs": 12},
        "sjf-bco": {"mix": {"1": 4, "2": 2, "8": 2}, "iterations": [20, 60]}}
 
 
-@pytest.mark.parametrize("name", REPRODUCTIONS)
-def test_each_can_be_measured_and_drawn(name, tmp_path):
-    """On a few jobs, so that nothing is said of what comes out."""
+@pytest.mark.parametrize("name", [name for name, each in REPRODUCTIONS.items()
+                                  if isinstance(each, Reproduction)])
+def test_each_can_be_measured_and_drawn(name, tmp_path, monkeypatch):
+    """On a few jobs, so that nothing is said of what comes out, nor does it take a forest."""
+    monkeypatch.setitem(PREDICTORS, "random-forest", PREDICTORS["mean"])
     whole = find_reproduction(name)
     small = next(options for start, options in FEW.items() if name.startswith(start))
     few = replace(whole, keys={**whole.keys, "workload": {**whole.keys["workload"], **small}})
@@ -121,6 +124,26 @@ def test_each_can_be_measured_and_drawn(name, tmp_path):
     assert ax.figure.axes
     assert pd.read_csv(tmp_path / name / "claims.csv")["claim"].tolist() == (
         done.claims["claim"].tolist())
+
+
+def test_a_measurement_writes_what_is_steady(tmp_path, monkeypatch):
+    """Times that it took are in no file: the same seeds give the same bytes."""
+    monkeypatch.setattr("netsim.experiments.reproductions.a_srpt_mapping._JOBS", 2)
+    whole, told = find_reproduction("a-srpt-mapping"), []
+    for which in "ab":
+        done = whole.run(seeds=[3], folder=tmp_path / which,
+                         progress=lambda *at: told.append(at))
+    assert told == [(1, 0, 1)] * 2
+    assert done.sweep is None
+    assert "took_ms" in done.table
+    assert "not measured" not in set(done.claims["verdict"])
+    assert done.draw().figure.axes
+    for name in ("runs.csv", "claims.csv"):
+        text = (tmp_path / "a" / name).read_bytes()
+        assert text == (tmp_path / "b" / name).read_bytes()
+        assert b"took" not in text
+    with pytest.raises(InputError, match="a-srpt-mapping takes no trace"):
+        whole.run(trace="jobs.csv")
 
 
 def test_a_trace_takes_the_place_of_the_drawn_one():

@@ -161,7 +161,8 @@ def _beside(table: pd.DataFrame) -> dict[str, list[str]]:
     """Return what figures show beside A-SRPT."""
     present = set(table["scheduler"])
     own = {_OWN[name]: [name] for name in list(_OWN)[1:] if name in present}
-    return own | {f"best baseline, {said}": _baselines(rule) for rule, said in _RULES.items()}
+    return own | {f"best {said}": _baselines(rule)
+                  for rule, said in (("index", "by number"), ("most", "most free"))}
 
 
 def _mark_one(ax: Axes, said: str) -> None:
