@@ -173,10 +173,10 @@ def _mark_one(ax: Axes, said: str) -> None:
     ax.set_ylabel(said, fontsize=7.5, color=INK)
 
 
-def _lines(means: pd.DataFrame, x: str, ax: Axes, called: str) -> None:
+def _lines(means: pd.DataFrame, x: str, ax: Axes, called: str, scale: str | None = None) -> None:
     from netsim.analysis.sweep_plots import sweep_lines
 
-    sweep_lines(means, x, "ratio", ax=ax)
+    sweep_lines(means, x, "ratio", ax=ax, scale=scale)
     ax.set_xlabel(called, fontsize=7.5)
     _mark_one(ax, "over A-SRPT, tau = 0")
 
@@ -193,7 +193,7 @@ def _draw_single(sweep: Sweep) -> Axes:
 
     def draw(own: pd.DataFrame, ax: Axes) -> None:
         _lines(_relative(own, [x], "jct_mean_s", _beside(own)), x, ax,
-               "share of jobs on one GPU")
+               "share of jobs on one GPU", "categories")
 
     return panels({f"mean flow time, {words(str(nic))}": own
                    for nic, own in sweep.table.groupby("cluster.nic", sort=False)}, draw)
