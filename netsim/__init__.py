@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from netsim.analysis.links import coflows_at_bottleneck, link_utilisation, share_at_bottleneck
     from netsim.analysis.timeline import timeline, write_timeline
     from netsim.cluster import Cluster
+    from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
     from netsim.errors import (
         AllocationError,
         FetchError,
@@ -85,6 +86,7 @@ _HOME = {
     "netsim.analysis.links": ("coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck"),
     "netsim.analysis.timeline": ("timeline", "write_timeline"),
     "netsim.cluster": ("Cluster",),
+    "netsim.edge": ("EdgeCloud", "EdgeJob", "EdgeWorkload"),
     "netsim.errors": ("AllocationError", "FetchError", "InputError", "MissingExtraError",
                       "NetsimError", "NetsimWarning", "OutputError", "SpecError", "StalledError",
                       "TraceError", "UnitError", "UnknownNameError"),

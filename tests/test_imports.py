@@ -13,8 +13,8 @@ PACKAGE = Path(netsim.__file__).parent
 
 #: What each part may import of netsim, besides itself. Later parts may import earlier ones.
 LAYERS = ["errors", "_version", "streams", "units", "checks", "compiling", "plugins", "parallel",
-          "model", "history", "network", "fabric", "allocators", "jobs", "cluster", "experiments",
-          "testing", "cli", "__main__"]
+          "model", "history", "network", "fabric", "allocators", "jobs", "cluster", "edge",
+          "experiments", "testing", "cli", "__main__"]
 ONLY = {"traces": {"errors", "units", "model", "history", "parallel", "streams"},
         "analysis": {"errors", "units", "model", "network", "traces", "fabric", "jobs",
                      "experiments"},
