@@ -6,6 +6,7 @@ Jobs of different types have no workers in common, so that each type is run on i
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -107,7 +108,7 @@ class TiresiasL:
 
 
 def _level(service: float, thresholds: Sequence[float]) -> int:
-    return sum(each <= service * (1 + _EQUAL) for each in thresholds)
+    return bisect_right(thresholds, service * (1 + _EQUAL))
 
 
 @dataclass(slots=True, eq=False)
@@ -151,8 +152,10 @@ class _Gang:
 
     def reaches(self, now: float, thresholds: Sequence[float]) -> float:
         """Return when its service crosses the next threshold; inf if it does not."""
+        if not len(self.workers):
+            return math.inf
         level = _level(self.attained(now), thresholds)
-        if not len(self.workers) or level == len(thresholds):
+        if level == len(thresholds):
             return math.inf
         return self.since + (thresholds[level] - self.service) / self.size
 
