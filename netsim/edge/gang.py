@@ -145,9 +145,11 @@ class _Gang:
         return self.ready + self.left
 
     def remaining(self, now: float) -> float:
+        """Return the seconds of training that are left."""
         return self.left - max(now - self.ready, 0.0) if len(self.workers) else self.left
 
     def attained(self, now: float) -> float:
+        """Return the worker-seconds for which it has held workers, uploads included."""
         return self.service + (self.size * (now - self.since) if len(self.workers) else 0.0)
 
     def reaches(self, now: float, thresholds: Sequence[float]) -> float:
@@ -203,6 +205,7 @@ class _Record:
             self.start[gang.job] = np.fmin(self.start[gang.job], gang.ready)
 
     def schedule(self) -> Schedule:
+        """Return it, after all jobs have ended."""
         jobs = self._setting.jobs
         rows = sorted(self._rows, key=lambda row: (row[0], row[2], row[1]))
         job, worker, start, end = (np.array(column) for column in zip(*rows, strict=True))
@@ -226,6 +229,7 @@ class _Type:
         self._free = np.ones(setting.system.total, np.bool_)
 
     def run(self) -> None:
+        """Go from event to event: ends, then arrivals, then the choice of who trains."""
         now = 0.0
         while self._coming or self._active:
             now = self._next(now)
