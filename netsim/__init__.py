@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from netsim.analysis.coflows import by_class, classify_coflows
     from netsim.analysis.links import coflows_at_bottleneck, link_utilisation, share_at_bottleneck
     from netsim.analysis.timeline import timeline, write_timeline
+    from netsim.analysis.usage import edge_utilisation
     from netsim.cluster import Cluster
+    from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
     from netsim.errors import (
         AllocationError,
         FetchError,
@@ -84,7 +86,9 @@ _HOME = {
     "netsim.analysis.coflows": ("by_class", "classify_coflows"),
     "netsim.analysis.links": ("coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck"),
     "netsim.analysis.timeline": ("timeline", "write_timeline"),
+    "netsim.analysis.usage": ("edge_utilisation",),
     "netsim.cluster": ("Cluster",),
+    "netsim.edge": ("EdgeCloud", "EdgeJob", "EdgeWorkload"),
     "netsim.errors": ("AllocationError", "FetchError", "InputError", "MissingExtraError",
                       "NetsimError", "NetsimWarning", "OutputError", "SpecError", "StalledError",
                       "TraceError", "UnitError", "UnknownNameError"),

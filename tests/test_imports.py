@@ -14,7 +14,7 @@ PACKAGE = Path(netsim.__file__).parent
 #: What each part may import of netsim, besides itself. Later parts may import earlier ones.
 LAYERS = ["errors", "_version", "whole", "streams", "units", "checks", "compiling", "plugins",
           "parallel", "model", "history", "network", "fabric", "allocators", "jobs", "cluster",
-          "experiments", "testing", "cli", "__main__"]
+          "edge", "experiments", "testing", "cli", "__main__"]
 ONLY = {"traces": {"errors", "whole", "units", "model", "history", "parallel", "streams"},
         "analysis": {"errors", "whole", "units", "model", "network", "traces", "fabric", "jobs",
                      "experiments"},

@@ -1,0 +1,6 @@
+"""Edge-cloud systems: servers near the data with few workers, a cloud far away with many."""
+
+from netsim.edge.jobs import EdgeJob, EdgeWorkload
+from netsim.edge.system import EdgeCloud
+
+__all__ = ["EdgeCloud", "EdgeJob", "EdgeWorkload"]

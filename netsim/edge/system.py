@@ -1,0 +1,163 @@
+"""Edge servers with workers and parameter servers, and a cloud."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.checks import check_sequence, check_whole, is_whole
+from netsim.errors import InputError
+from netsim.units import Quantity, parse_bytes
+
+__all__ = ["EdgeCloud", "Kind"]
+
+#: What kind a worker or a parameter server is of: a name or a number.
+Kind = str | int
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeCloud:
+    """Edge servers with typed workers and parameter servers (PSs), and a cloud without limits.
+
+    Workers are numbered through, server by server.
+
+    Parameters
+    ----------
+    workers : sequence of sequence of str or int
+        For each server, the type of each of its workers. A job needs workers of one type.
+    ps : int, or sequence of int or of sequence of str or int
+        PSs of every server, or of each: how many, that any job may use, or the type of each.
+    storage : quantity, or sequence of quantity
+        What every server can hold, or each: ``"2TB"``; without limit if not given.
+    cloud : bool
+        Whether there is a cloud: any number of workers and PSs of every type, and any storage.
+    name : str
+
+    Attributes
+    ----------
+    workers : tuple of tuple of str or int
+    ps : tuple of tuple of str, int or None
+        For each server the type of each PS, None for one that any job may use.
+    storage : ndarray of float, shape (servers,)
+        U_s in bytes; inf without limit.
+    types : tuple of str or int
+        Those of workers, in order of their first appearance.
+    first : ndarray of int, shape (servers + 1,)
+        The number of the first worker of each server, and last that of all workers.
+    server_of, type_of : ndarray of int, shape (workers,)
+        Where each worker is, and of which type, as a place in `types`.
+
+    Raises
+    ------
+    InputError
+        If there is neither a worker nor a cloud, or the numbers do not fit one another.
+
+    Examples
+    --------
+    >>> EdgeCloud(workers=[["gpu", "gpu"], ["gpu", "tpu"]], storage="1TB")
+    <EdgeCloud 'edge-cloud': 2 servers, 4 workers of 2 types, with a cloud>
+    """
+
+    workers: Sequence[Sequence[Kind]]
+    ps: int | Sequence[int | Sequence[Kind | None]] = 1
+    storage: Quantity | Sequence[Quantity] | NDArray[np.float64] = math.inf
+    cloud: bool = True
+    name: str = "edge-cloud"
+    types: tuple[Kind, ...] = field(init=False)
+    first: NDArray[np.int64] = field(init=False)
+    server_of: NDArray[np.int64] = field(init=False)
+    type_of: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        def put(**values: object) -> None:
+            for name, value in values.items():
+                if isinstance(value, np.ndarray):
+                    value.setflags(write=False)
+                object.__setattr__(self, name, value)
+
+        owner = f"edge-cloud {self.name!r}"
+        given = check_sequence(self.workers, Sequence, f"{owner}: workers", "lists of types")
+        workers = tuple(_kinds(each, f"{owner}: workers of server {server}")
+                        for server, each in enumerate(given))
+        flat = [kind for each in workers for kind in each]
+        if not (flat or self.cloud):
+            raise InputError(f"{owner} has neither a worker nor a cloud")
+        counts = [len(each) for each in workers]
+        types = tuple(dict.fromkeys(flat))
+        place = {kind: k for k, kind in enumerate(types)}
+        put(workers=workers, types=types, first=np.concatenate(([0], np.cumsum(counts, dtype=int))),
+            server_of=np.repeat(np.arange(len(counts)), counts),
+            type_of=np.array([place[kind] for kind in flat], np.int64))
+        put(ps=self._parameter_servers(owner), storage=self._capacities(owner))
+
+    def _parameter_servers(self, owner: str) -> tuple[tuple[Kind | None, ...], ...]:
+        given: Sequence[Any] = [self.ps] * self.servers if is_whole(self.ps) else _one_each(
+            self.ps, self.servers, f"{owner}: ps")
+        found: list[tuple[Kind | None, ...]] = []
+        for server, each in enumerate(given):
+            what = f"{owner}: ps of server {server}"
+            if is_whole(each):
+                check_whole(each, what, most=10**6)
+                found.append((None,) * int(each))
+            else:
+                found.append(_kinds(each, what, none=True))
+        return tuple(found)
+
+    def _capacities(self, owner: str) -> NDArray[np.float64]:
+        one = isinstance(self.storage, str | int | float)
+        given: Sequence[Any] = [self.storage] * self.servers if one else _one_each(
+            self.storage, self.servers, f"{owner}: storage")
+        return np.array([math.inf if each == math.inf else
+                         parse_bytes(each, f"{owner}: storage of server {server}")
+                         for server, each in enumerate(given)], np.float64)
+
+    @property
+    def servers(self) -> int:
+        """The number of edge servers."""
+        return len(self.workers)
+
+    @property
+    def total(self) -> int:
+        """The number of workers of the edge servers."""
+        return len(self.server_of)
+
+    @property
+    def capacity(self) -> NDArray[np.float64]:
+        """`storage`, known to be an array of shape (servers,), in bytes."""
+        return np.asarray(self.storage, np.float64)
+
+    @property
+    def ps_types(self) -> tuple[tuple[Kind | None, ...], ...]:
+        """`ps`, known to be the types of the PSs of each server."""
+        return cast(tuple[tuple[Kind | None, ...], ...], self.ps)
+
+    def of_type(self, kind: Kind) -> NDArray[np.int64]:
+        """Return the workers of a type, in order of (server, worker)."""
+        if kind not in self.types:
+            return np.array([], np.int64)
+        return np.flatnonzero(self.type_of == self.types.index(kind))
+
+    def __repr__(self) -> str:
+        return (f"<EdgeCloud {self.name!r}: {self.servers} servers, {self.total} workers of "
+                f"{len(self.types)} types, {'with' if self.cloud else 'without'} a cloud>")
+
+
+def _one_each(values: Any, servers: int, what: str) -> Sequence[Any]:
+    listed = check_sequence(values, object, what, "one value per server")
+    if len(listed) != servers:
+        raise InputError(f"{what} must have a value for each of the {servers} servers, "
+                         f"not {len(listed)}")
+    return listed
+
+
+def _kinds(values: Any, what: str, none: bool = False) -> tuple[Kind, ...]:
+    kinds = check_sequence(values, str | int | np.integer | type(None), what, "types")
+    for kind in kinds:
+        if isinstance(kind, bool) or (kind is None and not none):
+            raise InputError(f"{what}: a type is a name or a number, not {kind!r}")
+    return tuple(int(kind) if isinstance(kind, np.integer) else kind for kind in kinds)
