@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from netsim.analysis.timeline import timeline, write_timeline
     from netsim.cluster import Cluster
     from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
+    from netsim.edge.bound import LPBound, lp_bound
+    from netsim.edge.drawn import draw_edge_cloud, draw_edge_jobs
+    from netsim.edge.files import read_edge_cloud, read_edge_jobs
     from netsim.errors import (
         AllocationError,
         FetchError,
@@ -87,6 +90,9 @@ _HOME = {
     "netsim.analysis.timeline": ("timeline", "write_timeline"),
     "netsim.cluster": ("Cluster",),
     "netsim.edge": ("EdgeCloud", "EdgeJob", "EdgeWorkload"),
+    "netsim.edge.bound": ("LPBound", "lp_bound"),
+    "netsim.edge.drawn": ("draw_edge_cloud", "draw_edge_jobs"),
+    "netsim.edge.files": ("read_edge_cloud", "read_edge_jobs"),
     "netsim.errors": ("AllocationError", "FetchError", "InputError", "MissingExtraError",
                       "NetsimError", "NetsimWarning", "OutputError", "SpecError", "StalledError",
                       "TraceError", "UnitError", "UnknownNameError"),
