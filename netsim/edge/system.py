@@ -98,7 +98,7 @@ class EdgeCloud:
     def _parameter_servers(self, owner: str) -> tuple[tuple[Kind | None, ...], ...]:
         given: Sequence[Any] = [self.ps] * self.servers if is_whole(self.ps) else _one_each(
             self.ps, self.servers, f"{owner}: ps")
-        found = []
+        found: list[tuple[Kind | None, ...]] = []
         for server, each in enumerate(given):
             what = f"{owner}: ps of server {server}"
             if is_whole(each):
@@ -125,6 +125,11 @@ class EdgeCloud:
     def total(self) -> int:
         """The number of workers of the edge servers."""
         return len(self.server_of)
+
+    @property
+    def capacity(self) -> NDArray[np.float64]:
+        """`storage`, known to be an array of shape (servers,), in bytes."""
+        return np.asarray(self.storage, np.float64)
 
     def of_type(self, kind: Kind) -> NDArray[np.int64]:
         """Return the workers of a type, in order of (server, worker)."""

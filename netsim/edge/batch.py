@@ -1,0 +1,146 @@
+"""BatchSche: jobs gather, and at certain instants each gets workers or goes to the cloud."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from netsim.edge.schedule import Schedule, Training
+from netsim.edge.setting import CLOUD, EdgeSetting, Ints
+from netsim.errors import InputError, UnknownNameError
+from netsim.units import Quantity, parse_seconds
+
+__all__ = ["BatchSche"]
+
+#: Relative to the instant: what happens at once; see `netsim.edge.kernels.ROUNDING`.
+_ROUNDING = 1e-12
+
+_MODES = ("doubling", "periodic")
+
+
+@dataclass(frozen=True)
+class BatchSche:
+    """BatchSche, as this project reads it: whole jobs in batches, not preempted.
+
+    At each instant the jobs that wait are taken in increasing D p1. One goes to the edge if it is
+    cheaper there: if 0.8 * 10**u * p0 < p1, u being the share of the workers of its type that are
+    busy. There it keeps min(D, free) workers until it ends. The others go to the cloud.
+
+    Parameters
+    ----------
+    mode : {"doubling", "periodic"}
+        Instants of first, 2 first, 4 first and so on slots, or of first, 2 first, 3 first.
+    first : float
+        In slots, greater than 0.
+    slot : quantity
+        The length of a slot.
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed.
+    """
+
+    edge: ClassVar[bool] = True
+    cloud: ClassVar[bool] = True
+
+    mode: str = "doubling"
+    first: float = 8
+    slot: Quantity = "1h"
+
+    def __post_init__(self) -> None:
+        if self.mode not in _MODES:
+            raise UnknownNameError("mode of BatchSche", self.mode, _MODES)
+        if not (isinstance(self.first, int | float) and 0 < self.first < math.inf):
+            raise InputError(f"first must be a number of slots greater than 0, not {self.first!r}")
+        parse_seconds(self.slot, "slot", strict=True)
+
+    def run(self, setting: EdgeSetting) -> Schedule:
+        """Return the schedule of all jobs.
+
+        Raises
+        ------
+        InputError
+            If there are neither workers for a job nor a cloud.
+        """
+        setting.check_workers(cloud=True)
+        batches = _Batches(setting)
+        waiting: list[int] = []
+        coming = list(range(len(setting.jobs)))[::-1]
+        for now in self._instants():
+            while coming and setting.arrival[coming[-1]] <= now * (1 + _ROUNDING):
+                waiting.append(coming.pop())
+            waiting = batches.dispatch(waiting, now)
+            if not (coming or waiting):
+                break
+        return batches.schedule()
+
+    def _instants(self) -> Iterator[float]:
+        step = self.first * parse_seconds(self.slot, "slot")
+        count = 1
+        while True:
+            yield step * count
+            count = 2 * count if self.mode == "doubling" else count + 1
+
+
+class _Batches:
+    """Who has got what so far."""
+
+    def __init__(self, setting: EdgeSetting) -> None:
+        jobs = len(setting.jobs)
+        self._setting = setting
+        self._busy_until = np.zeros(setting.system.total)
+        self._workers: list[Ints] = [np.array([], np.int64)] * jobs
+        self._start, self._finish, self._uploads = np.zeros(jobs), np.zeros(jobs), np.zeros(jobs)
+
+    def dispatch(self, waiting: list[int], now: float) -> list[int]:
+        """Give jobs what they get at an instant; return those that get nothing."""
+        setting = self._setting
+        order = sorted(waiting, key=lambda job: (setting.chunks[job] * setting.p1[job], job))
+        return sorted(job for job in order if not self._give(job, now))
+
+    def _give(self, job: int, now: float) -> bool:
+        setting, workers = self._setting, self._setting.workers_of[job]
+        free = workers[self._busy_until[workers] <= now * (1 + _ROUNDING)]
+        cloud = setting.system.cloud
+        if len(free):
+            price = 0.8 * 10 ** (1 - len(free) / len(workers))
+            if not cloud or price * setting.p0[job] < setting.p1[job]:
+                self._to_edge(job, free, now)
+                return True
+        if cloud:
+            self._start[job] = now + setting.cloud_delay[job]
+            self._finish[job] = self._start[job] + setting.p1[job]
+            self._uploads[job] = setting.chunks[job] * setting.cloud_delay[job]
+        return cloud
+
+    def _to_edge(self, job: int, free: Ints, now: float) -> None:
+        setting, chunks = self._setting, int(self._setting.chunks[job])
+        delay = setting.delays[job, setting.system.server_of[free]]
+        order = np.lexsort((free, delay))[:chunks]
+        count = len(order)
+        self._workers[job] = free[order]
+        self._start[job] = now + delay[order].max()
+        self._finish[job] = self._start[job] + -(-chunks // count) * setting.p0[job]
+        self._uploads[job] = delay[order][np.arange(chunks) % count].sum()
+        self._busy_until[self._workers[job]] = self._finish[job]
+
+    def schedule(self) -> Schedule:
+        """Return what came of it."""
+        setting = self._setting
+        exchange = np.array([job.batches * job.exchange_s for job in setting.jobs])
+        # In the cloud all chunks train at once: one row with the number of none.
+        workers = [held if len(held) else np.array([CLOUD]) for held in self._workers]
+        at_edge = np.array([len(held) > 0 for held in self._workers])
+        rows = np.repeat(np.arange(len(workers)), [len(held) for held in workers])
+        training = Training(rows, np.full(len(rows), -1), np.concatenate(workers),
+                            self._start[rows], self._finish[rows])
+        return Schedule(
+            self._start, self._finish, np.where(at_edge, 0, setting.chunks),
+            np.zeros(len(workers), np.int64),
+            self._uploads + np.where(at_edge, exchange * setting.chunks, 0.0), training,
+            counts={"cloud_jobs": int((~at_edge).sum())})

@@ -1,0 +1,290 @@
+"""Whole jobs on the edge: all their workers at once or none, and preempted as a whole.
+
+Jobs of different types have no workers in common, so that each type is run on its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from netsim.edge.schedule import Schedule, Training
+from netsim.edge.setting import EdgeSetting, Ints
+from netsim.errors import InputError
+from netsim.units import Quantity, parse_seconds
+
+__all__ = ["SRTF", "TiresiasL"]
+
+#: Relative to the instant: what happens at once; see `netsim.edge.kernels.ROUNDING`.
+_ROUNDING = 1e-12
+
+#: Relative: attained services, and remaining times beside the longest job's, that are equal.
+_EQUAL = 1e-9
+
+
+@dataclass(frozen=True)
+class SRTF:
+    """Shortest remaining time first, of whole jobs at the edge.
+
+    At every event workers go to jobs in order of (remaining training, arrival), to each that still
+    fits. Who is not among them is suspended, at no cost; its data stays where it is.
+    """
+
+    edge: ClassVar[bool] = True
+    cloud: ClassVar[bool] = False
+
+    def run(self, setting: EdgeSetting) -> Schedule:
+        """Return the schedule of all jobs.
+
+        Raises
+        ------
+        InputError
+            If there are no workers for a job.
+        """
+        setting.check_workers(cloud=False)
+        longest = max(gang.left for gang in _gangs(setting))
+
+        def rank(gang: _Gang, now: float) -> tuple[float, int]:
+            return round(gang.remaining(now) / (_EQUAL * longest)), gang.job
+
+        return _schedule(setting, rank, ())
+
+
+@dataclass(frozen=True)
+class TiresiasL:
+    """Tiresias-L: least attained service first in discrete levels, of whole jobs at the edge.
+
+    As `SRTF`, but in order of (level, arrival): the level is how many thresholds the service of a
+    job has reached, its workers times the time that it has held them.
+
+    Parameters
+    ----------
+    thresholds : sequence of quantity, optional
+        In worker-seconds, ascending; as ``["6h", "24h"]``. If not given, 1/8 and 1/2 of the mean of
+        what jobs need in all.
+
+    Raises
+    ------
+    InputError
+        If they are not positive and ascending.
+    """
+
+    edge: ClassVar[bool] = True
+    cloud: ClassVar[bool] = False
+
+    thresholds: Sequence[Quantity] | None = None
+
+    def __post_init__(self) -> None:
+        if self.thresholds is not None:
+            self._given()
+
+    def _given(self) -> tuple[float, ...]:
+        given: Any = self.thresholds
+        listed = (given,) if isinstance(given, str | int | float) else tuple(given)
+        found = tuple(parse_seconds(each, "thresholds", strict=True) for each in listed)
+        if any(low >= high for low, high in pairwise(found)):
+            raise InputError(f"thresholds must ascend, unlike {list(listed)!r}")
+        return found
+
+    def run(self, setting: EdgeSetting) -> Schedule:
+        """Return the schedule of all jobs; see `SRTF.run`."""
+        setting.check_workers(cloud=False)
+        if self.thresholds is None:
+            mean = float(np.mean([gang.size * gang.left for gang in _gangs(setting)]))
+            thresholds: tuple[float, ...] = (mean / 8, mean / 2)
+        else:
+            thresholds = self._given()
+
+        def rank(gang: _Gang, now: float) -> tuple[float, int]:
+            return _level(gang.attained(now), thresholds), gang.job
+
+        return _schedule(setting, rank, thresholds)
+
+
+def _level(service: float, thresholds: Sequence[float]) -> int:
+    return sum(each <= service * (1 + _EQUAL) for each in thresholds)
+
+
+@dataclass(slots=True, eq=False)
+class _Gang:
+    """A job with all its workers, or none.
+
+    Attributes
+    ----------
+    size : int
+        k', how many workers it takes.
+    left : float
+        Seconds of training that were left when it got its workers, or lost them, last.
+    service : float
+        Worker-seconds attained by then.
+    since, ready : float
+        When it got those that it has, and when the data is on all their servers.
+    workers : ndarray of int
+    data_at : dict of int to float
+        The instant at which its data is, or will be, on each server used so far.
+    """
+
+    job: int
+    size: int
+    left: float
+    service: float = 0.0
+    since: float = math.inf
+    ready: float = math.inf
+    workers: Ints = field(default_factory=lambda: np.array([], np.int64))
+    data_at: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def end(self) -> float:
+        """When it will have trained, in seconds, if it keeps its workers; inf without."""
+        return self.ready + self.left
+
+    def remaining(self, now: float) -> float:
+        return self.left - max(now - self.ready, 0.0) if len(self.workers) else self.left
+
+    def attained(self, now: float) -> float:
+        return self.service + (self.size * (now - self.since) if len(self.workers) else 0.0)
+
+    def reaches(self, now: float, thresholds: Sequence[float]) -> float:
+        """Return when its service crosses the next threshold; inf if it does not."""
+        level = _level(self.attained(now), thresholds)
+        if not len(self.workers) or level == len(thresholds):
+            return math.inf
+        return self.since + (thresholds[level] - self.service) / self.size
+
+
+def _gangs(setting: EdgeSetting) -> list[_Gang]:
+    """Return the jobs, none of which has workers."""
+    found = []
+    for job, spec in enumerate(setting.jobs):
+        size = min(spec.workers, len(setting.workers_of[job]))
+        found.append(_Gang(job, size, -(-spec.chunks // size) * float(setting.p0[job])))
+    return found
+
+
+Rank = Callable[[_Gang, float], tuple[float, int]]
+
+
+def _schedule(setting: EdgeSetting, rank: Rank, thresholds: Sequence[float]) -> Schedule:
+    """Return the schedule of all jobs, who go in order of their ranks."""
+    record = _Record(setting)
+    by_type: dict[Any, list[_Gang]] = {}
+    for gang in _gangs(setting):
+        by_type.setdefault(setting.jobs[gang.job].worker_type, []).append(gang)
+    for gangs in by_type.values():
+        _Type(setting, gangs, rank, thresholds, record).run()
+    return record.schedule()
+
+
+class _Record:
+    """What happens to whole jobs."""
+
+    def __init__(self, setting: EdgeSetting) -> None:
+        jobs = len(setting.jobs)
+        self._setting = setting
+        self._rows: list[tuple[int, int, float, float]] = []
+        self.start, self.finish = np.full(jobs, np.nan), np.full(jobs, np.nan)
+        self.preemptions = np.zeros(jobs, np.int64)
+        self.uploads = np.zeros(jobs)
+        self.workers = self.migrations = 0
+
+    def trained(self, gang: _Gang, until: float) -> None:
+        """Take note that a gang trains no more with the workers that it has."""
+        if until > gang.ready:
+            self._rows += [(gang.job, worker, gang.ready, until)
+                           for worker in gang.workers.tolist()]
+            self.start[gang.job] = np.fmin(self.start[gang.job], gang.ready)
+
+    def schedule(self) -> Schedule:
+        jobs = self._setting.jobs
+        rows = sorted(self._rows, key=lambda row: (row[0], row[2], row[1]))
+        job, worker, start, end = (np.array(column) for column in zip(*rows, strict=True))
+        exchange = np.array([job.chunks * job.batches * job.exchange_s for job in jobs])
+        return Schedule(
+            self.start, self.finish, np.zeros(len(jobs), np.int64), self.preemptions,
+            self.uploads + exchange, Training(job, np.full(len(job), -1), worker, start, end),
+            counts={"preempted_workers": self.workers, "migrations": self.migrations})
+
+
+class _Type:
+    """The jobs of one type of workers, from event to event."""
+
+    def __init__(self, setting: EdgeSetting, gangs: Sequence[_Gang], rank: Rank,
+                 thresholds: Sequence[float], record: _Record) -> None:
+        self._setting, self._rank, self._record = setting, rank, record
+        self._thresholds = thresholds
+        self._coming = list(reversed(gangs))
+        self._active: list[_Gang] = []
+        self._workers = setting.workers_of[gangs[0].job]
+        self._free = np.ones(setting.system.total, np.bool_)
+
+    def run(self) -> None:
+        now = 0.0
+        while self._coming or self._active:
+            now = self._next(now)
+            for gang in [gang for gang in self._active if gang.end <= now * (1 + _ROUNDING)]:
+                self._record.finish[gang.job] = gang.end
+                self._record.trained(gang, gang.end)
+                self._active.remove(gang)
+                self._free[gang.workers] = True
+            while self._coming and self._arrival(self._coming[-1]) <= now * (1 + _ROUNDING):
+                self._active.append(self._coming.pop())
+            self._choose(now)
+
+    def _arrival(self, gang: _Gang) -> float:
+        return float(self._setting.arrival[gang.job])
+
+    def _next(self, now: float) -> float:
+        """Return the instant of the next event."""
+        soonest = self._arrival(self._coming[-1]) if self._coming else math.inf
+        for gang in self._active:
+            soonest = min(soonest, gang.end)
+            if self._thresholds:
+                soonest = min(soonest, gang.reaches(now, self._thresholds))
+        return soonest
+
+    def _choose(self, now: float) -> None:
+        """Suspend who is not among the first that fit, and let the others of these start."""
+        left, chosen = len(self._workers), []
+        for gang in sorted(self._active, key=lambda gang: self._rank(gang, now)):
+            if gang.size <= left:
+                chosen.append(gang)
+                left -= gang.size
+            elif len(gang.workers):
+                self._suspend(gang, now)
+        for gang in chosen:
+            if not len(gang.workers):
+                self._start(gang, now)
+
+    def _suspend(self, gang: _Gang, now: float) -> None:
+        record = self._record
+        record.trained(gang, now)
+        record.preemptions[gang.job] += 1
+        record.workers += gang.size
+        gang.left, gang.service = gang.remaining(now), gang.attained(now)
+        self._free[gang.workers] = True
+        gang.workers, gang.since, gang.ready = gang.workers[:0], math.inf, math.inf
+
+    def _start(self, gang: _Gang, now: float) -> None:
+        """Give a job free workers: first where its data is, or comes soonest."""
+        system, delays = self._setting.system, self._setting.delays[gang.job]
+        free = self._workers[self._free[self._workers]]
+        server = system.server_of[free]
+        fetched = ~np.isin(server, list(gang.data_at))
+        gang.workers = free[np.lexsort((free, delays[server], fetched))[:gang.size]]
+        self._free[gang.workers] = False
+        # Chunk i is for worker i modulo k'; those of a server new to the job are uploaded.
+        chunks = self._setting.jobs[gang.job].chunks
+        used = np.bincount(system.server_of[gang.workers[np.arange(chunks) % gang.size]],
+                           minlength=system.servers)
+        new = [each for each in np.flatnonzero(used).tolist() if each not in gang.data_at]
+        self._record.migrations += bool(new) and bool(gang.data_at)
+        self._record.uploads[gang.job] += float((used[new] * delays[new]).sum())
+        for each in new:
+            gang.data_at[each] = now + float(delays[each])
+        servers = np.unique(system.server_of[gang.workers]).tolist()
+        gang.since, gang.ready = now, max(now, *(gang.data_at[each] for each in servers))

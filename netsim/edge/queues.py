@@ -1,0 +1,57 @@
+"""The chunks that workers have before them, as far as a scheduler knows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.edge import kernels
+from netsim.edge.setting import EdgeSetting, Floats, Ints
+
+__all__ = ["Queues"]
+
+
+class Queues:
+    """What has been dispatched to each edge worker and has not finished.
+
+    All of it is what a scheduler goes by: estimates, which with constant delays and rates are
+    true. A transport keeps them up to date.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+
+    Attributes
+    ----------
+    queue : ndarray of int, shape (workers, longest)
+        The chunks of each, in order of HAPRF: (D p0, order of dispatch).
+    count : ndarray of int, shape (workers,)
+        How many they are.
+    clock : ndarray of float, shape (workers,)
+        The instant, in seconds, that each has been brought up to.
+    left, ready : ndarray of float, shape (chunks,)
+        Seconds of training that are left of a chunk, and the instant at which its data is there.
+    weight, share : ndarray of float, shape (chunks,)
+        D p0, and 1 / D, of its job.
+    """
+
+    def __init__(self, setting: EdgeSetting) -> None:
+        workers = setting.system.total
+        self.queue: Ints = np.zeros((workers, 16), np.int64)
+        self.count: Ints = np.zeros(workers, np.int64)
+        self.clock: Floats = np.zeros(workers)
+        self.left: Floats = np.zeros(setting.total)
+        self.ready: Floats = np.full(setting.total, np.inf)
+        self.weight: Floats = np.repeat(setting.weight, setting.chunks)
+        self.share: Floats = np.repeat(1 / setting.chunks, setting.chunks)
+
+    def insert(self, chunks: Ints, workers: Ints, ready: Floats, left: float) -> None:
+        """Add chunks that were dispatched to edge workers, in this order."""
+        if not len(chunks):
+            return
+        self.left[chunks], self.ready[chunks] = left, ready
+        longest = int(self.count[workers].max()) + len(chunks)
+        if longest > self.queue.shape[1]:
+            wider = np.zeros((len(self.queue), 2 * longest), np.int64)
+            wider[:, :self.queue.shape[1]] = self.queue
+            self.queue = wider
+        kernels.insert(chunks, workers, self.queue, self.count, self.weight)

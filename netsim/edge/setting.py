@@ -1,0 +1,139 @@
+"""What is known when a run begins: jobs on an edge-cloud, as arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.checks import check_whole
+from netsim.edge.jobs import EdgeJob
+from netsim.edge.system import EdgeCloud
+from netsim.errors import InputError
+
+__all__ = ["CLOUD", "EdgeSetting", "Floats", "Ints"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: The worker, or the server, of what is in the cloud.
+CLOUD = -1
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeSetting:
+    """Jobs on an edge-cloud. Jobs are places in `jobs`; so are rows of arrays.
+
+    Parameters
+    ----------
+    system : EdgeCloud
+    jobs : sequence of EdgeJob
+        In order of (arrival, id).
+    seed : int
+    epsilon : float
+        Speed augmentation: online, training takes 1 / (1 + epsilon) of its time, at least 0.
+
+    Attributes
+    ----------
+    arrival : ndarray of float, shape (jobs,)
+    chunks, first : ndarray of int, shapes (jobs,), (jobs + 1,)
+        How many, and the number of the first one of each job, as they are numbered through.
+    p0, p1 : ndarray of float, shape (jobs,)
+        Seconds that a chunk trains, with zeta 0 and 1, at the speed augmented.
+    weight : ndarray of float, shape (jobs,)
+        D p0 at the plain speed, that HAPRF goes by.
+    delays : ndarray of float, shape (jobs, servers)
+    cloud_delay : ndarray of float, shape (jobs,)
+    workers_of : list of ndarray of int
+        For each job the edge workers of its type, in order.
+
+    Raises
+    ------
+    InputError
+        If a job cannot be trained, or epsilon is negative.
+    """
+
+    system: EdgeCloud
+    jobs: Sequence[EdgeJob]
+    seed: int = 0
+    epsilon: float = 0.0
+    arrival: Floats = field(init=False)
+    chunks: Ints = field(init=False)
+    first: Ints = field(init=False)
+    p0: Floats = field(init=False)
+    p1: Floats = field(init=False)
+    weight: Floats = field(init=False)
+    delays: Floats = field(init=False)
+    cloud_delay: Floats = field(init=False)
+    workers_of: Sequence[Ints] = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_whole(self.seed, "seed")
+        number = isinstance(self.epsilon, int | float) and not isinstance(self.epsilon, bool)
+        if not (number and 0 <= self.epsilon < math.inf):
+            raise InputError(f"epsilon must be a number of at least 0, not {self.epsilon!r}")
+        jobs, system, speed = self.jobs, self.system, 1 + self.epsilon
+        chunks = np.array([job.chunks for job in jobs], np.int64)
+        workers = {kind: system.of_type(kind) for kind in {job.worker_type: None for job in jobs}}
+        values = {
+            "arrival": np.array([job.arrival_s for job in jobs]), "chunks": chunks,
+            "first": np.concatenate(([0], np.cumsum(chunks))),
+            "p0": np.array([job.p0_s for job in jobs]) / speed,
+            "p1": np.array([job.p1_s for job in jobs]) / speed,
+            "weight": np.array([job.weight_s for job in jobs]),
+            "delays": np.array([job.delays(system.servers) for job in jobs]
+                               ).reshape(len(jobs), system.servers),
+            "cloud_delay": np.array([job.cloud_upload_s for job in jobs]),
+            "workers_of": [workers[job.worker_type] for job in jobs]}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def total(self) -> int:
+        """The number of chunks of all jobs."""
+        return int(self.first[-1])
+
+    def check_workers(self, cloud: bool) -> None:
+        """Refuse jobs that no worker can train, or whose chunks nothing can hold.
+
+        Parameters
+        ----------
+        cloud : bool
+            Whether the cloud may be used.
+
+        Raises
+        ------
+        InputError
+            Naming the first one.
+        """
+        system = self.system
+        if cloud and system.cloud:
+            return
+        why = "there is no cloud" if not system.cloud else "the scheduler uses the edge alone"
+        for job, workers in zip(self.jobs, self.workers_of, strict=True):
+            if not len(workers):
+                raise InputError(f"job {job.id} needs workers of type {job.worker_type!r}; {why}, "
+                                 f"and the types of the edge are: "
+                                 + (", ".join(map(repr, system.types)) or "none"))
+
+    def check_storage(self, cloud: bool) -> None:
+        """Refuse jobs that the servers of their type could not hold even if these were empty.
+
+        Raises
+        ------
+        InputError
+            Naming the first one; see `check_workers`.
+        """
+        system = self.system
+        if (cloud and system.cloud) or np.isinf(system.capacity).all():
+            return
+        for job, workers in zip(self.jobs, self.workers_of, strict=True):
+            room = system.capacity[np.unique(system.server_of[workers])]
+            if job.chunk_bytes > 0 and np.floor(room / job.chunk_bytes).sum() < job.chunks:
+                raise InputError(
+                    f"job {job.id} has {job.chunks} chunks of {job.chunk_bytes:g} bytes, and the "
+                    f"servers with workers of type {job.worker_type!r} hold at most "
+                    f"{room.max():g} each: storage is too small, and no cloud can be used")

@@ -1,0 +1,157 @@
+"""How chunks get to workers and train there: what happens, whatever a scheduler expects.
+
+A scheduler of chunks knows delays and rates as the jobs say them. What they really are is a
+transport's to say: it moves the data, lets workers train by HAPRF, and keeps the `Queues` that the
+scheduler sees. It owns the clock too, and is asked only for instants at which jobs arrive.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from netsim.edge import kernels
+from netsim.edge.queues import Queues
+from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+
+__all__ = ["Constant", "Dispatch", "Log", "Transport"]
+
+
+class Dispatch(NamedTuple):
+    """Where the chunks of a job go.
+
+    Attributes
+    ----------
+    worker : ndarray of int, shape (chunks,)
+        An edge worker each, or `CLOUD`; in order of dispatch.
+    alpha : ndarray of float, shape (chunks,)
+        Q at selection, in seconds: the dual variable.
+    t_star : ndarray of float, shape (chunks,)
+        The instant at which it is planned to start.
+    """
+
+    worker: Ints
+    alpha: Floats
+    t_star: Floats
+
+
+class Log(NamedTuple):
+    """What has happened by the end.
+
+    Attributes
+    ----------
+    chunk : ndarray of int, shape (intervals,)
+        Who trained, in each longest interval of a chunk's training, in no order.
+    start, end : ndarray of float, shape (intervals,)
+    ready, finish : ndarray of float, shape (chunks,)
+        When a chunk's data was there, and its training ended.
+    preemptions : ndarray of int, shape (chunks,)
+        How often others displaced it after it had trained.
+    """
+
+    chunk: Ints
+    start: Floats
+    end: Floats
+    ready: Floats
+    finish: Floats
+    preemptions: Ints
+
+
+class Transport(Protocol):
+    """A back end that dispatched chunks run on.
+
+    Attributes
+    ----------
+    queues : Queues
+        What a scheduler sees; after `advance` up to date of the workers asked for.
+    """
+
+    queues: Queues
+
+    def advance(self, until: float, workers: Ints) -> None:
+        """Let everything happen up to an instant, in seconds; at least of these workers.
+
+        Chunks that finish then have finished. Who trains from then on is not chosen yet: chunks may
+        still be dispatched at that instant.
+        """
+
+    def dispatch(self, job: int, given: Dispatch) -> None:
+        """Upload and train the chunks of a job as it arrives, where its type has advanced to."""
+
+    def ended(self, job: int) -> float:
+        """Return when the last chunk of a dispatched job ended, in seconds; inf if not yet.
+
+        It may lie ahead where that is known.
+        """
+
+    def finish(self) -> Log:
+        """Let everything happen to the end, and return it."""
+
+
+class Constant:
+    """The delays and rates of the jobs, always: uploads and exchanges never contend.
+
+    Workers then have nothing to do with each other, and each advances when it is asked for.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+    """
+
+    def __init__(self, setting: EdgeSetting) -> None:
+        self._setting, self.queues = setting, Queues(setting)
+        jobs, chunks, workers = len(setting.jobs), setting.total, setting.system.total
+        self._current = np.full(workers, -1)
+        self._since = np.zeros(workers)
+        self._ready, self._finish = np.full(chunks, np.nan), np.full(chunks, np.nan)
+        self._preemptions = np.zeros(chunks, np.int64)
+        self._job_of = np.repeat(np.arange(jobs), setting.chunks)
+        self._unfinished = np.zeros(jobs, np.int64)
+        self._ended = np.zeros(jobs)
+        # A chunk that becomes ready displaces at most one other; and each finishes once.
+        self._chunk = np.zeros(2 * chunks, np.int64)
+        self._start, self._end = np.zeros(2 * chunks), np.zeros(2 * chunks)
+        self._logged = 0
+
+    def advance(self, until: float, workers: Ints) -> None:
+        """See `Transport.advance`."""
+        see = self.queues
+        self._logged = kernels.advance(
+            workers, until, see.queue, see.count, see.clock, self._current, self._since, see.left,
+            see.ready, self._finish, self._preemptions, self._job_of, self._unfinished,
+            self._ended, self._chunk, self._start, self._end, self._logged)
+
+    def dispatch(self, job: int, given: Dispatch) -> None:
+        """See `Transport.dispatch`."""
+        setting = self._setting
+        chunks = np.arange(setting.first[job], setting.first[job + 1])
+        edge = given.worker != CLOUD
+        server = setting.system.server_of[given.worker[edge]]
+        ready = np.full(len(chunks), setting.arrival[job] + setting.cloud_delay[job])
+        ready[edge] = setting.arrival[job] + setting.delays[job, server]
+        self._ready[chunks] = ready
+        self._unfinished[job] = edge.sum()
+        self.queues.insert(chunks[edge], given.worker[edge], ready[edge], setting.p0[job])
+        self._in_cloud(job, chunks[~edge], ready[~edge],
+                       setting.p0[job] if edge.any() else setting.p1[job])
+
+    def _in_cloud(self, job: int, chunks: Ints, ready: Floats, needed: float) -> None:
+        if not len(chunks):
+            return
+        log = slice(self._logged, self._logged + len(chunks))
+        self._logged = log.stop
+        self._chunk[log], self._start[log], self._end[log] = chunks, ready, ready + needed
+        self._finish[chunks] = ready + needed
+        self._ended[job] = ready[0] + needed
+
+    def ended(self, job: int) -> float:
+        """See `Transport.ended`."""
+        return float("inf") if self._unfinished[job] else float(self._ended[job])
+
+    def finish(self) -> Log:
+        """See `Transport.finish`."""
+        self.advance(float("inf"), np.arange(len(self._current)))
+        logged = slice(self._logged)
+        return Log(self._chunk[logged], self._start[logged], self._end[logged], self._ready,
+                   self._finish, self._preemptions)
