@@ -261,7 +261,7 @@ def compare_experiment(experiment: Experiment | str | Path, *,
     settings = {"allocator": experiment.allocator.given, **experiment.settings}
     settings.pop(what, None)
     settings[f"{what}s"] = [each.given for each in tables]
-    compared = compare(experiment.target, experiment.workload.built, progress=progress,
+    compared = compare(experiment.target, experiment.jobs, progress=progress,
                        baseline=table.baseline, **settings)
     specs = [experiment.single(**{what: each}).resolved() for each in tables]
     results = {label: with_spec(result, spec) for (label, result), spec

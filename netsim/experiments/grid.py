@@ -40,7 +40,7 @@ _POLICIES = ("allocator", *POLICIES)
 
 #: Keys that make no sense to vary, and what to do instead.
 _FIXED = {"seed": "give seeds (--seeds)", "workload.seed": "give seeds (--seeds)",
-          "cluster.seed": "give seeds (--seeds)",
+          "cluster.seed": "give seeds (--seeds)", "edge_cloud.seed": "give seeds (--seeds)",
           "name": "it names the results", "description": "it changes nothing",
           "compare": "vary allocator", "sweep": "it says what to vary"}
 

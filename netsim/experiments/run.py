@@ -39,9 +39,8 @@ def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = Fals
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
     alone = experiment.single()
-    result = simulate(alone.target, alone.workload.built,
-                      allocator=alone.allocator.given, timeline=timeline, progress=progress,
-                      **alone.settings)
+    result = simulate(alone.target, alone.jobs, allocator=alone.allocator.given,
+                      timeline=timeline, progress=progress, **alone.settings)
     return with_spec(result, alone.resolved())
 
 
