@@ -179,3 +179,12 @@ def greedy(workers, server_of, room, delays, queue, count, left, ready, weight, 
         start[best] += p
         q[best] += p / chunks
     return chunks
+
+
+@in_place
+def begin_spans(job, start, end, fresh):
+    """Say which intervals, in order of (job, start), do not go on with those before of the job."""
+    until = 0.0
+    for k in range(len(job)):
+        fresh[k] = k == 0 or job[k] != job[k - 1] or start[k] > until * (1 + ROUNDING)
+        until = end[k] if fresh[k] else max(until, end[k])

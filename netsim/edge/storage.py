@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from netsim.edge.schedule import Schedule
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 
-__all__ = ["Storage"]
+__all__ = ["Storage", "peaks"]
 
 #: Relative: what sums of sizes may be off, and instants.
 _ROUNDING = 1e-12
@@ -64,3 +65,29 @@ class Storage:
         self.used = np.zeros(len(self.used))
         for job, chunks in self._held.items():
             self.used += chunks * self._setting.jobs[job].chunk_bytes
+
+
+def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:
+    """Return the most bytes that each server held at once; NaN where whole jobs were scheduled.
+
+    Returns
+    -------
+    ndarray of float, shape (servers,)
+    """
+    servers = setting.system.servers
+    if schedule.chunks is None:
+        return np.full(servers, np.nan)
+    size = np.repeat([job.chunk_bytes for job in setting.jobs], setting.chunks)
+    job = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
+    edge = schedule.chunks.worker != CLOUD
+    server = setting.system.server_of[schedule.chunks.worker[edge]]
+    size, job = size[edge], job[edge]
+    # What is released at an instant makes room for who arrives then.
+    at = np.concatenate([schedule.finish[job] * (1 - _ROUNDING), setting.arrival[job]])
+    change = np.concatenate([-size, size])
+    where = np.tile(server, 2)
+    order = np.lexsort((change, at, where))
+    held = np.cumsum(change[order])
+    most = np.zeros(servers)
+    np.maximum.at(most, where[order], held)
+    return most

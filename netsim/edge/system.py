@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +130,11 @@ class EdgeCloud:
     def capacity(self) -> NDArray[np.float64]:
         """`storage`, known to be an array of shape (servers,), in bytes."""
         return np.asarray(self.storage, np.float64)
+
+    @property
+    def ps_types(self) -> tuple[tuple[Kind | None, ...], ...]:
+        """`ps`, known to be the types of the PSs of each server."""
+        return cast(tuple[tuple[Kind | None, ...], ...], self.ps)
 
     def of_type(self, kind: Kind) -> NDArray[np.int64]:
         """Return the workers of a type, in order of (server, worker)."""

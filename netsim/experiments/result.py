@@ -32,7 +32,9 @@ class Result:
         iterations, ranks, coflows, bytes, lower_bound_s. Times of a job that had not
         finished when the run was stopped are NaN. On a `netsim.Cluster` also queue_s (from arrival
         to its start, which start_s then is), gpus, servers (how many of each) and placement
-        (``"0:2 3:1"``: two GPUs of server 0, one of server 3).
+        (``"0:2 3:1"``: two GPUs of server 0, one of server 3). On a `netsim.EdgeCloud` also
+        queue_s (from arrival to its first training, which start_s then is), type, chunks,
+        cloud_chunks, zeta (1 if all are in the cloud), preemptions and communication_s.
     coflows : DataFrame or None
         One row per completed coflow: coflow, job, iteration, stage, valid_s, start_s,
         finish_s, cct_s, bytes, longest_bytes (of its longest flow), width (flows with bytes),
@@ -53,6 +55,23 @@ class Result:
     gpus : DataFrame or None
         Of a run on a `netsim.Cluster`, one row per job and GPU that it had: job, server, gpu (of
         the server), start_s, end_s.
+    chunks : DataFrame or None
+        Of a run on a `netsim.EdgeCloud` under a scheduler of chunks, one row per chunk: job, chunk
+        (of the job), server, worker (of the server; -1 both in the cloud), dispatch_s, ready_s
+        (its data is there), start_s, finish_s, preemptions, alpha_s (Q at selection), t_star_s
+        (the start planned then).
+    training : DataFrame or None
+        On an edge-cloud, one row per longest interval in which a chunk trained: job, chunk, server,
+        worker, start_s, end_s; of a scheduler of whole jobs, in which one of its workers did, and
+        the chunk is -1.
+    workers, servers : DataFrame or None
+        On an edge-cloud, one row per worker at the edge: server, worker, type, busy_s, utilisation
+        (busy_s over the makespan), jobs (that it trained for), preemptions (on it; chunks only);
+        and per server: workers, ps, busy_s, utilisation, storage_bytes, peak_bytes (the most that
+        it held; chunks only).
+    ps : DataFrame or None
+        On an edge-cloud, one row per longest interval in which a job trained: job, server, ps (of
+        the server; -1 both in the cloud), start_s, end_s.
     """
 
     jobs: pd.DataFrame
@@ -63,6 +82,11 @@ class Result:
     run: Mapping[str, Any]
     spec: Mapping[str, Any] | None = field(default=None)
     gpus: pd.DataFrame | None = None
+    chunks: pd.DataFrame | None = None
+    training: pd.DataFrame | None = None
+    workers: pd.DataFrame | None = None
+    servers: pd.DataFrame | None = None
+    ps: pd.DataFrame | None = None
 
     def summary(self) -> dict[str, Any]:
         """Return total, mean and percentile JCT and CCT, makespan, bytes, and the run's cost.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
 from netsim.checks import check_whole
 from netsim.cluster import Cluster
+from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, StalledError
 from netsim.experiments.events import CapacityEvent, changes_of, end_at
 from netsim.experiments.numbering import CoflowNumbers
@@ -26,6 +27,7 @@ from netsim.experiments.progress import show_progress
 from netsim.experiments.recorder import Recorder
 from netsim.experiments.result import Result
 from netsim.experiments.simulate_cluster import simulate_cluster
+from netsim.experiments.simulate_edge import simulate_edge
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.policy import Allocator
 from netsim.jobs.plan import JobPlan, check_all_fit, place_randomly
@@ -43,22 +45,26 @@ _REPORT_EVERY = 4096
 #: What a timeline shows beside the jobs.
 TIMELINE = ("coflows", "links", "decisions")
 
-def simulate(network: Topology | Cluster | str | Path,
-             workload: Workload | Sequence[JobSpec] | str | Path, *,
+def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
+             workload: Workload | Sequence[JobSpec] | EdgeWorkload | Sequence[EdgeJob] | str
+             | Path, *,
              allocator: str | Mapping[str, Any] | Allocator | type[Allocator] = "maxmin",
              observe_interval: Quantity = 0, seed: int = 0, until: Quantity | None = None,
              record: Sequence[str] = ("jobs", "coflows"), timeline: bool = False,
              events: Sequence[CapacityEvent | Mapping[str, Any]] = (), check: bool = True,
              scheduler: Any = None, placement: Any = None, execution: Any = None,
+             epsilon: float = 0.0, transport: str | Mapping[str, Any] = "constant",
              progress: bool | Callable[[int, int], None] = False) -> Result:
-    """Simulate a workload on a network, or on the servers of a cluster.
+    """Simulate a workload on a network, on the servers of a cluster, or on an edge-cloud.
 
     Parameters
     ----------
-    network : Topology, Cluster, str or path
-        A network, or what `read_network` reads; or servers with GPUs.
+    network : Topology, Cluster, EdgeCloud, str or path
+        A network, or what `read_network` reads; or servers with GPUs; or an edge-cloud, of which
+        only `workload`, `scheduler`, `epsilon`, `transport`, `seed` and `progress` are for.
     workload : Workload, sequence of JobSpec, str or path
-        A workload, its jobs, or what `read_workload` reads.
+        A workload, its jobs, or what `read_workload` reads. Of an edge-cloud, an `EdgeWorkload`,
+        or a sequence of `EdgeJob`.
     allocator : str, mapping, Allocator or class
         Who gets which bandwidth; see `netsim.allocators.make_allocator`.
     observe_interval : quantity
@@ -81,7 +87,8 @@ def simulate(network: Topology | Cluster | str | Path,
         Check that each allocation is feasible. Costs a few percent of the run.
     scheduler : str, mapping or object, optional
         On a cluster, who starts when; ``"fifo"`` if not given. See
-        `netsim.cluster.registry.make_scheduler`.
+        `netsim.cluster.registry.make_scheduler`. On an edge-cloud, which chunks train where;
+        ``"a-online"`` if not given. See `netsim.edge.registry.make_edge_scheduler`.
     placement : str, mapping or Placement, optional
         On a cluster, which GPUs jobs get, for schedulers that leave it to that; ``"first-fit"`` if
         not given. See `netsim.cluster.placement.make_placement`.
@@ -89,9 +96,15 @@ def simulate(network: Topology | Cluster | str | Path,
         On a cluster, how placed jobs run: as the model says that ``"rar-contention"`` is (if not
         given), or as coflows on the ``"fabric"``, under the allocator. See
         `netsim.cluster.registry.make_execution`.
+    epsilon : float
+        On an edge-cloud, by how much faster than the jobs say workers train: training takes
+        1 / (1 + epsilon) of its time.
+    transport : str or mapping
+        On an edge-cloud, how chunks get to workers and exchange gradients; see
+        `netsim.edge.registry.make_transport`.
     progress : bool or callable
         Show a progress bar on a terminal; or call with coflows done and in total; on a cluster,
-        jobs.
+        or an edge-cloud, jobs.
 
     Returns
     -------
@@ -114,6 +127,15 @@ def simulate(network: Topology | Cluster | str | Path,
     >>> netsim.simulate(net, netsim.Workload([job])).jobs["jct_s"][0]
     np.float64(3.0)
     """
+    if isinstance(network, EdgeCloud):
+        _refuse_on_edge(allocator=allocator != "maxmin", observe_interval=observe_interval != 0,
+                        until=until is not None, timeline=timeline, events=len(events) > 0,
+                        placement=placement is not None, execution=execution is not None)
+        return simulate_edge(network, cast(Any, workload), scheduler=scheduler, epsilon=epsilon,
+                             transport=transport, seed=seed, progress=progress)
+    if epsilon != 0 or transport != "constant":
+        raise InputError("epsilon and transport are for jobs on a netsim.EdgeCloud")
+    workload = cast("Workload | Sequence[JobSpec] | str | Path", workload)
     if isinstance(network, Cluster):
         if timeline:
             raise InputError("there is no timeline of a run on a cluster; its `gpus` say who had "
@@ -132,6 +154,13 @@ def simulate(network: Topology | Cluster | str | Path,
     with show_progress(progress, run.numbers.total) as report:
         run.go(limit, report)
     return run.result(time.perf_counter() - started)
+
+
+def _refuse_on_edge(**given: bool) -> None:
+    """Refuse arguments that an edge-cloud has no use for."""
+    if said := [name for name, is_given in given.items() if is_given]:
+        raise InputError(f"{', '.join(said)}: not for a netsim.EdgeCloud, where jobs have constant "
+                         "delays and rates, and run to their ends")
 
 
 def as_network(given: Topology | str | Path) -> Topology:

@@ -32,7 +32,8 @@ from netsim.model import Workload
 __all__ = ["check_writable", "folder_names", "load_result", "naming", "read_spec",
            "save_comparison", "save_result", "whole_folder"]
 
-TABLES = ("jobs", "coflows", "flows", "links", "decisions", "gpus")
+TABLES = ("jobs", "coflows", "flows", "links", "decisions", "gpus", "chunks", "training", "workers",
+          "servers", "ps")
 
 _LARGE = TABLES[2:5]
 
