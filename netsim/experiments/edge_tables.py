@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from pydantic import PrivateAttr, model_validator
 
 from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.edge.bound import lp_bound
 from netsim.edge.files import (
     EDGE_FORMATS,
     full_edge_cloud,
@@ -20,10 +21,11 @@ from netsim.edge.files import (
 from netsim.edge.registry import make_edge_scheduler, make_transport
 from netsim.errors import InputError, TraceError
 from netsim.experiments.blame import build
+from netsim.experiments.result import Result
 from netsim.experiments.tables import OpenTable, PolicyTable
 
-__all__ = ["EdgeCloudTable", "TransportTable", "edge_jobs", "is_of_edge", "problems_on_edge",
-           "resolved_edge_jobs"]
+__all__ = ["EdgeCloudTable", "TransportTable", "bound_of", "edge_jobs", "is_of_edge",
+           "problems_on_edge", "resolved_edge_jobs"]
 
 
 class EdgeCloudTable(OpenTable):
@@ -111,13 +113,18 @@ def problems_on_edge(of_edge: bool, given: Mapping[str, Any]) -> list[tuple[str,
     """
     if not of_edge:
         return [(name, "is for jobs on an edge-cloud; there is no [edge_cloud]")
-                for name in ("transport", "epsilon") if name in given]
+                for name in ("transport", "epsilon", "lp_bound") if name in given]
     problems = [(name, "an edge-cloud has none") for name in ("network", "cluster")
                 if name in given]
     problems += [(name, "is for jobs on a cluster, and not on an edge-cloud")
                  for name in ("placement", "execution") if name in given]
     if "events" in given:
         problems.append(("events", "change links; an edge-cloud has none"))
+    if "allocator" in given:
+        problems.append(("allocator", "shares links; an edge-cloud has none"))
+    problems += [(name, "is for runs on a network or a cluster; on an edge-cloud, events are exact "
+                        "and jobs run to their ends")
+                 for name in ("until", "observe_interval") if name in given]
     if "compare.allocators" in given:
         problems.append(("compare.allocators", "share links; an edge-cloud has none: give "
                                                "schedulers"))
@@ -128,3 +135,33 @@ def problems_on_edge(of_edge: bool, given: Mapping[str, Any]) -> list[tuple[str,
             except InputError as error:
                 problems.append((f"{key}.name", str(error)))
     return problems
+
+
+def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None
+             ) -> Callable[[Result], Result]:
+    """Return what adds the LP bound, and what a run is beside it, to what the run has counted.
+
+    Parameters
+    ----------
+    system : EdgeCloud
+    jobs : EdgeWorkload
+    slot_s : float, optional
+        In seconds; nothing is added if not given.
+
+    Raises
+    ------
+    NetsimError
+        As `netsim.lp_bound` does.
+    """
+    if slot_s is None:
+        return lambda result: result
+    bound = lp_bound(system, jobs, slot=slot_s)
+
+    def add(result: Result) -> Result:
+        total = float(result.jobs["jct_s"].sum())
+        counts = {"lp_bound_s": bound.lp_s, "jct_bound_s": bound.jct_s,
+                  "ratio_paper": bound.ratio_paper(total), "ratio": bound.ratio(total)}
+        run = {**result.run, "counts": {**result.run["counts"], **counts}}
+        return Result(**(vars(result) | {"run": run}))
+
+    return add

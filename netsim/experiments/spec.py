@@ -25,6 +25,7 @@ from netsim.errors import InputError, SpecError, UnknownNameError
 from netsim.experiments.blame import Problems, problems_of
 from netsim.experiments.edge_tables import EdgeCloudTable, TransportTable, problems_on_edge
 from netsim.experiments.recorder import RECORDS
+from netsim.experiments.result import EDGE_TABLES
 from netsim.experiments.simulate_cluster import as_rings, check_jobs, policies_of
 from netsim.experiments.sources import ClusterTable, NetworkTable, WorkloadTable
 from netsim.experiments.tables import (
@@ -80,6 +81,9 @@ class Experiment(Table):
     transport : TransportTable, optional
     epsilon : float
         On an edge-cloud, as for `netsim.simulate`.
+    lp_bound : float, optional
+        On an edge-cloud, find the LP bound too, with slots of so many seconds; see
+        `netsim.lp_bound`.
     allocator : AllocatorTable
         Or its name.
     events : list of EventTable
@@ -114,6 +118,7 @@ class Experiment(Table):
     execution: ExecutionTable | None = None
     transport: TransportTable | None = None
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    lp_bound: PositiveSeconds = None
     workload: WorkloadTable
     allocator: AllocatorTable = AllocatorTable(name="maxmin")
     events: list[EventTable] = Field(default_factory=list)
@@ -148,8 +153,8 @@ class Experiment(Table):
     @classmethod
     def _check_record(cls, record: list[str]) -> list[str]:
         for name in record:
-            if name not in RECORDS:
-                raise UnknownNameError("record", name, RECORDS)
+            if name not in RECORDS and name not in EDGE_TABLES:
+                raise UnknownNameError("record", name, (*RECORDS, *EDGE_TABLES))
         return record
 
     @field_validator("cluster")
@@ -235,7 +240,8 @@ class Experiment(Table):
             given: dict[str, Any] = {name: table.given for name, table in self._policies.items()}
             scheduler, _, execution, _ = policies_of(**given)
         except InputError as error:
-            problems.append(("placement", str(error)))
+            unknown = isinstance(error, UnknownNameError)
+            problems.append(("scheduler.name" if unknown else "placement", str(error)))
         else:
             problems += self._problems_of_rings(scheduler, execution)
         if self.events and self.cluster is not None and not self._on_fabric:
@@ -248,7 +254,10 @@ class Experiment(Table):
         """Return what is given of what an edge-cloud allows, or excludes."""
         names = ("network", "cluster", "placement", "execution", "transport")
         given: dict[str, Any] = {name: True for name in names if getattr(self, name) is not None}
-        given |= {name: True for name in ("events", "epsilon") if getattr(self, name)}
+        given |= {name: True for name in ("events", "epsilon", "lp_bound", "until",
+                                          "observe_interval") if getattr(self, name)}
+        if self.allocator != AllocatorTable(name="maxmin"):
+            given["allocator"] = True
         if self.compare.allocators:
             given["compare.allocators"] = True
         tables = {f"compare.schedulers.{k}": each for k, each in enumerate(self.compare.schedulers)}
@@ -296,14 +305,18 @@ class Experiment(Table):
         return self.workload.built
 
     @property
+    def sharing(self) -> dict[str, Any]:
+        """The allocator, as a keyword argument of `netsim.simulate`; none on an edge-cloud."""
+        return {"allocator": self.allocator.given} if self.edge_cloud is None else {}
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The keyword arguments of `netsim.simulate`, but for the allocator."""
         policies = {name: table.given for name, table in self._policies.items()}
         if self.edge_cloud is not None:
             if self.transport is not None:
                 policies["transport"] = self.transport.given
-            return policies | {"epsilon": self.epsilon, "seed": self.seed, "until": self.until,
-                               "record": tuple(self.record)}
+            return policies | {"epsilon": self.epsilon, "seed": self.seed}
         return policies | {"observe_interval": self.observe_interval, "seed": self.seed,
                 "until": self.until, "record": tuple(self.record), "check": self.check,
                 "events": [event.model_dump() for event in self.events]}
@@ -325,9 +338,13 @@ class Experiment(Table):
         Ready-made descriptions are copied in and defaults filled in; files that are read are
         named by path and digest. ``Experiment(**resolved)`` gives the same results.
         """
-        plain = self.model_dump(exclude={*_RESOLVED, "compare", "sweep"}, exclude_none=True)
+        # Without what only an edge-cloud has, other experiments are what they were before it.
+        only = () if self.edge_cloud is not None else ("epsilon",)
+        plain = self.model_dump(exclude={*_RESOLVED, "compare", "sweep", *only},
+                                exclude_none=True)
         tables = {name: getattr(self, name).resolved() for name in _RESOLVED
-                  if getattr(self, name) is not None}
+                  if getattr(self, name) is not None
+                  and not (name == "allocator" and self.edge_cloud is not None)}
         if compared := {name: [table.resolved() for table in getattr(self.compare, name)]
                         for name in ("allocators", "schedulers") if getattr(self.compare, name)}:
             tables["compare"] = compared
