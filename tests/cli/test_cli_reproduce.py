@@ -8,7 +8,9 @@ def test_the_list(netsim):
     assert done.exit_code == 0
     assert [line.split()[0] for line in done.stdout.splitlines()] == [
         *(f"parrot-fig{number}" for number in range(5, 11)),
-        *(f"sjf-bco-{name}" for name in ("policies", "kappa", "servers", "lambda", "fabric"))]
+        *(f"sjf-bco-{name}" for name in ("policies", "kappa", "servers", "lambda", "fabric")),
+        *(f"a-online-{name}" for name in ("jobs", "servers", "preemptions", "utilisation",
+                                          "ratio-jobs", "ratio-servers", "ratio-epsilon"))]
 
 
 def test_a_reproduction_prints_its_claims_and_draws_its_figure(netsim, here):

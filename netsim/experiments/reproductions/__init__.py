@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from netsim.errors import UnknownNameError
-from netsim.experiments.reproductions import parrot, sjf_bco
+from netsim.experiments.reproductions import a_online, parrot, sjf_bco
 from netsim.experiments.reproductions.claims import Claim
 from netsim.experiments.reproductions.reproduction import Reproduced, Reproduction
 
 __all__ = ["REPRODUCTIONS", "Claim", "Reproduced", "Reproduction", "find_reproduction"]
 
 #: Name to reproduction; each system adds its own.
-REPRODUCTIONS = {each.name: each for each in (*parrot.FIGURES, *sjf_bco.FIGURES)}
+REPRODUCTIONS = {each.name: each for each in (*parrot.FIGURES, *sjf_bco.FIGURES,
+                                             *a_online.FIGURES)}
 
 
 def find_reproduction(name: str) -> Reproduction:
