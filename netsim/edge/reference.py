@@ -1,0 +1,142 @@
+"""A_online as it reads in the paper, one chunk and one event at a time; slow.
+
+The compiled version is `netsim.edge.kernels`; the tests hold one against the other. All numbers may
+be fractions, and then all is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Piece", "Task", "a_online", "calculate_q", "train"]
+
+#: An int, a float or a fraction.
+Number = Any
+
+_FOREVER = float("inf")
+
+
+@dataclass(eq=False)
+class Piece:
+    """A chunk.
+
+    Attributes
+    ----------
+    task : int
+        Its job, by place.
+    weight, share : number
+        D p0, and 1 / D.
+    left, ready : number
+        Training that is left, and the instant at which its data is there.
+    worker : int or None
+        None in the cloud.
+    alpha, t_star : number
+        Q at selection, and the start planned then.
+    spans : list of list of number
+        The longest intervals [start, end] of its training.
+    """
+
+    task: int
+    weight: Number
+    share: Number
+    left: Number
+    ready: Number
+    worker: int | None = None
+    alpha: Number = 0
+    t_star: Number = 0
+    spans: list[list[Number]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job: its arrival r, chunks D, times p0 and p1, and delay to each worker and the cloud.
+
+    `delays` is a mapping of the workers of its type, in order, to delays.
+    """
+
+    arrival: Number
+    chunks: int
+    p0: Number
+    p1: Number
+    delays: dict[int, Number]
+    cloud_delay: Number
+
+
+def train(queue: Sequence[Piece], now: Number, until: Number) -> None:
+    """Let one worker train from `now` to `until` by HAPRF; its queue is in order of dispatch."""
+    while now < until:
+        unfinished = [piece for piece in queue if piece.left > 0]
+        at_hand = [piece for piece in unfinished if piece.ready <= now]
+        # Who is ready later may take over then; sorting keeps the order of dispatch among equals.
+        stop = min([until, *(piece.ready for piece in unfinished if piece.ready > now)])
+        if at_hand:
+            first = min(at_hand, key=lambda piece: piece.weight)
+            stop = min(stop, now + first.left)
+            first.left -= stop - now
+            if first.spans and first.spans[-1][1] == now:
+                first.spans[-1][1] = stop
+            else:
+                first.spans.append([now, stop])
+        elif stop == _FOREVER:
+            return
+        now = stop
+
+
+def calculate_q(queue: Sequence[Piece], now: Number, delay: Number, p: Number, chunks: int,
+                weight: Number) -> tuple[Number, Number]:
+    """Return Q of Eq. 5 and the planned start t* of a new chunk on one worker."""
+    later = [copy(piece) for piece in queue]
+    for piece in later:
+        piece.spans = []
+    train(later, now, now + delay)
+    ahead = sum(piece.left for piece in later if piece.weight <= weight)
+    harm = sum(piece.share for piece in later if piece.weight > weight and piece.left > 0)
+    return (delay + ahead + p) / chunks + p * harm, now + delay + ahead
+
+
+def a_online(tasks: Sequence[Task], workers: int, cloud: bool,
+             number: Callable[[int], Number] = float) -> list[Piece]:
+    """Return the chunks of all jobs, in order of dispatch, after all have been trained.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        In order of arrival.
+    workers : int
+        Of the edge.
+    cloud : bool
+    number : callable
+        What makes a number exact enough: `fractions.Fraction`, or float.
+    """
+    queues: list[list[Piece]] = [[] for _ in range(workers)]
+    pieces: list[Piece] = []
+    clock = number(0)
+    for place, task in enumerate(tasks):
+        for queue in queues:
+            train(queue, clock, task.arrival)
+        clock = task.arrival
+        at_edge = False
+        for _ in range(task.chunks):
+            weight = task.chunks * task.p0
+            piece = Piece(place, weight, number(1) / task.chunks, task.p0, clock)
+            offers: list[tuple[Number, ...]] = [
+                (*calculate_q(queues[worker], clock, delay, task.p0, task.chunks, weight),
+                 worker, delay) for worker, delay in task.delays.items()]
+            if cloud:
+                p = task.p0 if at_edge else task.p1
+                offers.append(((task.cloud_delay + p) / task.chunks, clock + task.cloud_delay,
+                               None, task.cloud_delay))
+            piece.alpha, piece.t_star, piece.worker, delay = min(offers, key=lambda each: each[0])
+            piece.ready = clock + delay
+            pieces.append(piece)
+            if piece.worker is None:
+                piece.left, piece.spans = 0, [[piece.ready, piece.ready + p]]
+            else:
+                queues[piece.worker].append(piece)
+                at_edge = True
+    for queue in queues:
+        train(queue, clock, _FOREVER)
+    return pieces
