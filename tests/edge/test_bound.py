@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+import netsim
 from netsim.edge import EdgeCloud, EdgeJob
 from netsim.edge.bound import lp_bound
 from netsim.edge.programme import CLOUD, Place, Work, _columns, least_cost
@@ -110,3 +111,32 @@ def test_errors(monkeypatch):
     monkeypatch.setattr("netsim.edge.programme.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"coflow-netsim\[ilp\]"):
         bound([[0]], [job()])
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("scheduler", ["a-online", "srtf", "tiresias-l", "batch:mode=periodic"])
+def test_no_scheduler_goes_below_the_bound(scheduler, seed):
+    """JCT >= LP + half the processing: with and without a cloud, whole slots and parts of them."""
+    rng = np.random.default_rng(seed)
+    servers = int(rng.integers(1, 5))
+    system = EdgeCloud([["a", *("ab"[each] for each in rng.integers(0, 2, rng.integers(0, 4)))]
+                        for _ in range(servers)], cloud=bool(seed % 2) or scheduler[:5] == "batch")
+    kinds = sorted(system.types)
+    jobs = [EdgeJob(id=k, arrival_s=float(rng.integers(0, 12)) / 2, chunks=int(rng.integers(1, 7)),
+                    compute_s=float(rng.uniform(0.3, 6)), gradient_bytes=float(rng.uniform(0, 1)),
+                    bandwidth=1, worker_type=kinds[int(rng.integers(len(kinds)))],
+                    upload_s=rng.uniform(0.2, 4, servers).tolist(),
+                    cloud_upload_s=float(rng.uniform(2, 15)), gang=int(rng.integers(1, 5)))
+            for k in range(int(rng.integers(1, 9)))]
+    jct = netsim.simulate(system, jobs, scheduler=scheduler).jobs["jct_s"]
+    for slot in (0.5, 1.7):
+        found = lp_bound(system, jobs, slot=slot)
+        assert found.lp_s <= found.jct_s <= jct.sum() * (1 + 1e-9)
+
+
+def test_the_bound_can_be_reached():
+    """One job with as many workers as chunks: it trains as soon as its data are there."""
+    alone = [job(chunks=3, upload_s=2.0)]
+    total = netsim.simulate(EdgeCloud([[0] * 3], cloud=False), alone).jobs["jct_s"].sum()
+    assert total == 6
+    assert bound([[0] * 3], alone, slot=0.01).jct_s == pytest.approx(total, rel=0.01)
