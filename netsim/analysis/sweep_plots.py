@@ -47,7 +47,7 @@ METRICS = {
     "cct_p95_s": "95th percentile of CCT", "cct_p99_s": "99th percentile of CCT",
     "makespan_s": "makespan", "deadlines_met": "share of deadlines met",
     "jct_rate": "total JCT / that of SRTF", "ratio_paper": "total JCT / LP bound",
-    "preemptions_per_job": "preemptions per job",
+    "preemptions_per_job": "preemptions of workers per job",
 }
 
 SCALES = ("linear", "log", "categories")
