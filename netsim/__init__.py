@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from netsim.analysis.coflows import by_class, classify_coflows
     from netsim.analysis.links import coflows_at_bottleneck, link_utilisation, share_at_bottleneck
     from netsim.analysis.timeline import timeline, write_timeline
+    from netsim.analysis.usage import edge_utilisation
     from netsim.cluster import Cluster
     from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
     from netsim.edge.bound import LPBound, lp_bound
@@ -88,6 +89,7 @@ _HOME = {
     "netsim.analysis.coflows": ("by_class", "classify_coflows"),
     "netsim.analysis.links": ("coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck"),
     "netsim.analysis.timeline": ("timeline", "write_timeline"),
+    "netsim.analysis.usage": ("edge_utilisation",),
     "netsim.cluster": ("Cluster",),
     "netsim.edge": ("EdgeCloud", "EdgeJob", "EdgeWorkload"),
     "netsim.edge.bound": ("LPBound", "lp_bound"),

@@ -32,6 +32,18 @@ def test_a_shorter_job_preempts_a_longer_one():
     assert result.summary()["ps_shortages"] == 0
 
 
+def test_utilisation_per_slot():
+    system = EdgeCloud([["a", "a"]])
+    result = netsim.simulate(system, [job(0, compute_s=10, worker_type="a"),
+                                      job(1, arrival_s=3, compute_s=2, worker_type="a")])
+    found = netsim.edge_utilisation(result, slot=4)
+    assert found["slot_s"].tolist() == [0, 4, 8]
+    assert found["utilisation"].tolist() == pytest.approx([3 / 8, 6 / 8, 3 / 8])
+    net, stage = netsim.big_switch(2, "8Mbps"), netsim.Stage("push", [(0, 1, 1.0)])
+    with pytest.raises(InputError, match="is of runs on a netsim"):
+        netsim.edge_utilisation(netsim.simulate(net, [netsim.JobSpec(0, stages=[stage])]))
+
+
 def test_all_chunks_in_the_cloud_exchange_nothing_over_the_wan():
     only = job(chunks=3, worker_type="a", gradient_bytes=1, bandwidth=2, cloud_upload_s=5)
     result = netsim.simulate(ONE, [only], scheduler="cloud-only")
