@@ -118,7 +118,9 @@ def _draw_rates(key: str, sweep: Sweep) -> Axes:
     srtf = rows[rows["scheduler"] == "srtf"].set_index(same)["jct_total_s"]
     own = pd.MultiIndex.from_frame(rows[same])
     rate = rows["jct_total_s"].to_numpy() / srtf.reindex(own).to_numpy()
-    return panels(_by_setting(_named(sweep, jct_rate=rate)), partial(_lines, key, "jct_rate"), 2.6)
+    every = _named(sweep, jct_rate=rate)
+    others = replace(every, table=every.table[every.table["scheduler"] != _NAMES["srtf"]])
+    return panels(_by_setting(others), partial(_lines, key, "jct_rate"), 2.6)
 
 
 # --- preemptions ---------------------------------------------------------------------------
