@@ -68,7 +68,7 @@ def _cached_with_its_callees() -> Iterator[None]:
 def _folder(base: str) -> str:
     here = Path(__file__).parent
     digest = hashlib.sha256()
-    for part in ("edge", "fabric", "parallel"):
+    for part in ("fabric", "parallel"):
         for path in sorted((here / part).rglob("*.py")):
             digest.update(path.read_bytes())
     if not base:

@@ -6,6 +6,7 @@ Jobs of different types have no workers in common, so that each type is run on i
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -107,7 +108,7 @@ class TiresiasL:
 
 
 def _level(service: float, thresholds: Sequence[float]) -> int:
-    return sum(each <= service * (1 + _EQUAL) for each in thresholds)
+    return bisect_right(thresholds, service * (1 + _EQUAL))
 
 
 @dataclass(slots=True, eq=False)
@@ -144,15 +145,19 @@ class _Gang:
         return self.ready + self.left
 
     def remaining(self, now: float) -> float:
+        """Return the seconds of training that are left."""
         return self.left - max(now - self.ready, 0.0) if len(self.workers) else self.left
 
     def attained(self, now: float) -> float:
+        """Return the worker-seconds for which it has held workers, uploads included."""
         return self.service + (self.size * (now - self.since) if len(self.workers) else 0.0)
 
     def reaches(self, now: float, thresholds: Sequence[float]) -> float:
         """Return when its service crosses the next threshold; inf if it does not."""
+        if not len(self.workers):
+            return math.inf
         level = _level(self.attained(now), thresholds)
-        if not len(self.workers) or level == len(thresholds):
+        if level == len(thresholds):
             return math.inf
         return self.since + (thresholds[level] - self.service) / self.size
 
@@ -200,6 +205,7 @@ class _Record:
             self.start[gang.job] = np.fmin(self.start[gang.job], gang.ready)
 
     def schedule(self) -> Schedule:
+        """Return it, after all jobs have ended."""
         jobs = self._setting.jobs
         rows = sorted(self._rows, key=lambda row: (row[0], row[2], row[1]))
         job, worker, start, end = (np.array(column) for column in zip(*rows, strict=True))
@@ -223,6 +229,7 @@ class _Type:
         self._free = np.ones(setting.system.total, np.bool_)
 
     def run(self) -> None:
+        """Go from event to event: ends, then arrivals, then the choice of who trains."""
         now = 0.0
         while self._coming or self._active:
             now = self._next(now)
