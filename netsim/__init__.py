@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from netsim.analysis.usage import edge_utilisation
     from netsim.cluster import Cluster
     from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
+    from netsim.edge.bound import LPBound, lp_bound
+    from netsim.edge.drawn import draw_edge_cloud, draw_edge_jobs
+    from netsim.edge.files import read_edge_cloud, read_edge_jobs
     from netsim.errors import (
         AllocationError,
         FetchError,
@@ -89,6 +92,9 @@ _HOME = {
     "netsim.analysis.usage": ("edge_utilisation",),
     "netsim.cluster": ("Cluster",),
     "netsim.edge": ("EdgeCloud", "EdgeJob", "EdgeWorkload"),
+    "netsim.edge.bound": ("LPBound", "lp_bound"),
+    "netsim.edge.drawn": ("draw_edge_cloud", "draw_edge_jobs"),
+    "netsim.edge.files": ("read_edge_cloud", "read_edge_jobs"),
     "netsim.errors": ("AllocationError", "FetchError", "InputError", "MissingExtraError",
                       "NetsimError", "NetsimWarning", "OutputError", "SpecError", "StalledError",
                       "TraceError", "UnitError", "UnknownNameError"),

@@ -46,6 +46,8 @@ METRICS = {
     "jct_p99_s": "99th percentile of JCT", "cct_mean_s": "mean CCT", "cct_p50_s": "median CCT",
     "cct_p95_s": "95th percentile of CCT", "cct_p99_s": "99th percentile of CCT",
     "makespan_s": "makespan", "deadlines_met": "share of deadlines met",
+    "jct_rate": "total JCT / that of SRTF", "ratio_paper": "total JCT / LP bound",
+    "preemptions_per_job": "preemptions of workers per job",
 }
 
 SCALES = ("linear", "log", "categories")

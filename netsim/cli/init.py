@@ -11,9 +11,13 @@ __all__ = ["init"]
 @click.argument("file", type=click.Path(), default="experiment.toml")
 @click.option("--cluster", "on_cluster", is_flag=True,
               help="Of jobs that are scheduled on servers with GPUs.")
-def init(file: str, on_cluster: bool) -> None:
+@click.option("--edge", "on_edge", is_flag=True,
+              help="Of jobs on edge servers and a cloud.")
+def init(file: str, on_cluster: bool, on_edge: bool) -> None:
     """Write an experiment file with every option explained, to FILE or experiment.toml."""
     from netsim.experiments.files import write_template
 
-    write_template(file, "cluster" if on_cluster else "network")
+    if on_cluster and on_edge:
+        raise click.UsageError("give either --cluster or --edge")
+    write_template(file, "cluster" if on_cluster else "edge" if on_edge else "network")
     click.echo(f"wrote {file}; run it with: netsim run {file}")

@@ -37,7 +37,7 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, tr
 
     if listed or name is None:
         for each in REPRODUCTIONS.values():
-            click.echo(f"{each.name:<17}  {each.title}")
+            click.echo(f"{each.name:<22}  {each.title}")
         return
     found = find_reproduction(name)
     folder = Path(out or f"reproductions/{name}")

@@ -50,7 +50,7 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
         "finished": f"{summary['jobs_finished']:,} of {summary['jobs']:,} jobs{stopped}",
         "total JCT": format_seconds(summary["jct_total_s"]) + over,
         "JCT": _spread(summary, "jct"),
-        **_queueing(summary),
+        **_queueing(summary), **_at_the_edge(summary),
         "CCT": _spread(summary, "cct"),
         **_deadlines(summary),
         "makespan": format_seconds(summary["makespan_s"]),
@@ -70,6 +70,19 @@ def _policies(run: Mapping[str, Any]) -> dict[str, str]:
     return {name: ", ".join(f"{key} {value}".removeprefix("name ")
                             for key, value in run[name].items() if value is not None)
             for name in names if run.get(name) is not None}
+
+
+def _at_the_edge(summary: Mapping[str, Any]) -> dict[str, str]:
+    if "cloud_chunks" not in summary:
+        return {}
+    lines = {"chunks": f"{summary['chunks']:,}, of which {summary['cloud_chunks']:,} in the cloud; "
+                       f"{summary['preemptions']:,} preemptions",
+             "workers": f"{summary['utilisation']:.1%} of their time in training"}
+    if "lp_bound_s" in summary:
+        lines["LP bound"] = (f"{format_seconds(summary['lp_bound_s'])}, total JCT "
+                             f"{summary['ratio_paper']:.3g} times; with half the processing "
+                             f"{summary['ratio']:.3g} times")
+    return lines
 
 
 def _queueing(summary: Mapping[str, Any]) -> dict[str, str]:

@@ -10,6 +10,13 @@ from netsim.allocators import ALLOCATORS, PRESETS, make_allocator
 from netsim.cluster.placement import PLACEMENTS
 from netsim.cluster.prediction import PREDICTORS
 from netsim.cluster.registry import EXECUTIONS, SCHEDULERS
+from netsim.edge.files import (
+    EDGE_FORMATS,
+    EDGE_KINDS,
+    ready_made_edge_clouds,
+    ready_made_edge_jobs,
+)
+from netsim.edge.registry import EDGE_SCHEDULERS
 from netsim.errors import UnknownNameError
 from netsim.experiments.files import ready_made_experiments
 from netsim.jobs.patterns import PATTERNS
@@ -57,23 +64,29 @@ def _patterns() -> dict[str, str]:
 
 
 def _formats() -> dict[str, str]:
-    return {name: form.summary for name, form in traces.FORMATS.items()}
+    edge = {name: f"of edge-clouds: {_first_line(make)}" for name, make in EDGE_FORMATS.items()}
+    return {name: form.summary for name, form in traces.FORMATS.items()} | edge
 
 
 def _topologies() -> dict[str, str]:
     kinds = {name: f"kind: {_first_line(make)}" for name, make in network.TOPOLOGIES.items()}
-    return kinds | network.ready_made()
+    edge = {name: f"kind of edge-cloud: {_first_line(make)}" for name, make in EDGE_KINDS.items()}
+    clouds = {name: f"edge-cloud: {line}" for name, line in ready_made_edge_clouds().items()}
+    return kinds | edge | network.ready_made() | clouds
 
 
 def _workloads() -> dict[str, str]:
     experiments = {name: f"experiment: {line}" for name, line in ready_made_experiments().items()}
-    return traces.ready_made() | experiments
+    edge = {name: f"of edge-clouds: {line}" for name, line in ready_made_edge_jobs().items()}
+    return traces.ready_made() | edge | experiments
 
 
 #: Kind -> what lists it.
 CATALOGUES: dict[str, Callable[[], dict[str, str]]] = {
     "allocators": _allocators,
-    "schedulers": lambda: _listed("scheduler", SCHEDULERS),
+    "schedulers": lambda: _listed("scheduler", SCHEDULERS) | {
+        name: f"of edge-clouds: {line}"
+        for name, line in _listed("scheduler", EDGE_SCHEDULERS).items()},
     "placements": lambda: _listed("placement", PLACEMENTS),
     "executions": lambda: dict(EXECUTIONS),
     "predictors": lambda: _listed("predictor", PREDICTORS),

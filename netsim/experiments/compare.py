@@ -22,8 +22,11 @@ from netsim.allocators import (
 from netsim.analysis.comparison import check_baseline, improvement_on, table_of
 from netsim.cluster import Cluster
 from netsim.cluster.registry import SCHEDULERS
+from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.edge.registry import EDGE_SCHEDULERS
 from netsim.errors import InputError, NetsimError, SpecError
 from netsim.experiments.cluster_inputs import NOTHING_TO_SHARE, policies_of
+from netsim.experiments.edge_tables import bound_of
 from netsim.experiments.files import load_experiment
 from netsim.experiments.progress import show_progress
 from netsim.experiments.result import Result, with_spec
@@ -167,8 +170,8 @@ class Comparison:
         return f"<Comparison of {', '.join(self.results)}>"
 
 
-def compare(network: Topology | Cluster | str | Path,
-            workload: Workload | Sequence[JobSpec] | str | Path,
+def compare(network: Topology | Cluster | EdgeCloud | str | Path,
+            workload: Workload | Sequence[JobSpec] | EdgeWorkload | str | Path,
             allocators: Sequence[Policy] | Mapping[str, Policy] | None = None, *,
             schedulers: Sequence[Any] | Mapping[str, Any] | None = None,
             baseline: str | None = None, seed: int = 0,
@@ -183,7 +186,7 @@ def compare(network: Topology | Cluster | str | Path,
         Names, tables, classes or instances; ``"parrot:theta_max=0.6"`` is a name with an
         option. A mapping gives the labels.
     schedulers : sequence or mapping
-        Likewise, instead of allocators, on a cluster.
+        Likewise, instead of allocators, on a cluster or an edge-cloud.
     baseline : str, optional
         The label of the one that the others are held against, or its name with options, such as
         ``"dclas:weights=strict"``; the first if not given.
@@ -220,11 +223,12 @@ def compare(network: Topology | Cluster | str | Path,
     policies = _labelled(allocators if schedulers is None else schedulers, what)
     if baseline is not None:
         baseline = _label_in(baseline, policies)
-    place = network if isinstance(network, Cluster) else as_network(network)
+    place = network if isinstance(network, Cluster | EdgeCloud) else as_network(network)
     if what == "allocator" and isinstance(place, Cluster) and (
             policies_of(execution=settings.get("execution"))[2] != "fabric"):
         raise InputError(NOTHING_TO_SHARE)
-    workload = as_workload(workload, seed)
+    if not isinstance(workload, EdgeWorkload):
+        workload = as_workload(workload, seed)
     results = {}
     with show_progress(progress, 1) as report:
         for index, (label, policy) in enumerate(policies.items()):
@@ -262,11 +266,15 @@ def compare_experiment(experiment: Experiment | str | Path, *,
     if not tables:
         raise SpecError(["compare.allocators: is empty; list what to compare, or give --allocator "
                          "(or on a cluster compare.schedulers, --scheduler)"])
-    settings = {"allocator": experiment.allocator.given, **experiment.settings}
+    settings = experiment.sharing | experiment.settings
     settings.pop(what, None)
     settings[f"{what}s"] = [each.given for each in tables]
-    compared = compare(experiment.target, experiment.workload.built, progress=progress,
-                       baseline=table.baseline, **settings)
+    target, jobs = experiment.target, experiment.jobs
+    compared = compare(target, jobs, progress=progress, baseline=table.baseline, **settings)
+    if isinstance(target, EdgeCloud) and isinstance(jobs, EdgeWorkload):
+        add = bound_of(target, jobs, experiment.lp_bound)
+        results = {label: add(result) for label, result in compared.results.items()}
+        compared = Comparison(results, compared.spec, compared.baseline)
     specs = [experiment.single(**{what: each}).resolved() for each in tables]
     results = {label: with_spec(result, spec) for (label, result), spec
                in zip(compared.results.items(), specs, strict=True)}
@@ -316,7 +324,7 @@ def _scheduler_label(given: Any) -> str:
     if isinstance(given, str | Mapping):
         name, options = named(given, "scheduler")
         return labelled({"name": name} | options)
-    return str(described(given, SCHEDULERS)["name"])
+    return str(described(given, SCHEDULERS | EDGE_SCHEDULERS)["name"])
 
 
 def _labelled(policies: Any, what: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from netsim.units import parse_value
 
 __all__ = ["Draft", "load_experiment", "ready_made_experiments", "template", "write_template"]
 
-_POLICIES = ("allocator", *POLICIES)
+_POLICIES = ("allocator", "transport", *POLICIES)
 
 
 def load_experiment(source: str | Path, overrides: Iterable[str] = ()) -> Experiment:
@@ -73,7 +73,7 @@ class Draft:
         """Read an experiment file; see `load_experiment`."""
         path = _locate(source)
         keys = _read(path)
-        for table in ("network", "workload"):
+        for table in ("network", "edge_cloud", "workload"):
             if isinstance(keys.get(table), dict) and isinstance(keys[table].get("file"), str):
                 keys[table]["file"] = os.path.abspath(path.parent / keys[table]["file"])
         keys.setdefault("name", re.sub(r"[^\w.+-]+", "-", path.stem).strip("-") or "experiment")
@@ -151,7 +151,7 @@ def template(of: str = "network") -> str:
 
     Parameters
     ----------
-    of : {"network", "cluster"}
+    of : {"network", "cluster", "edge"}
         What jobs run on.
     """
     return Path(__file__).with_name(f"template-{of}.toml").read_text(encoding="utf-8")

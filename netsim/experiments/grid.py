@@ -21,18 +21,16 @@ from netsim.checks import check_options, check_whole
 from netsim.cluster import Cluster
 from netsim.cluster.placement import PLACEMENTS
 from netsim.cluster.registry import SCHEDULERS
+from netsim.edge import EdgeCloud
+from netsim.edge.registry import EDGE_SCHEDULERS, make_edge_scheduler
 from netsim.errors import InputError, SpecError
-from netsim.experiments.cluster_inputs import (
-    NOTHING_TO_SHARE,
-    as_rings,
-    check_jobs,
-    policies_of,
-)
+from netsim.experiments.cluster_inputs import NOTHING_TO_SHARE, as_rings, check_jobs, policies_of
 from netsim.experiments.compare import label_of
 from netsim.experiments.files import Draft
 from netsim.experiments.result import Result
 from netsim.experiments.run import run_experiment
 from netsim.experiments.simulate import as_network, as_workload, simulate
+from netsim.experiments.simulate_edge import as_edge_workload
 from netsim.experiments.spec import POLICIES, Experiment, spec_hash
 from netsim.experiments.tables import SweepTable
 from netsim.plugins import described, labelled, parse_named
@@ -43,9 +41,9 @@ __all__ = ["Cell", "cells_of_calls", "cells_of_draft", "code_version", "identity
 
 _POLICIES = ("allocator", *POLICIES)
 
-#: Keys that make no sense to vary, and what to do instead.
+#: Keys that cannot be varied, and what to do instead.
 _FIXED = {"seed": "give seeds (--seeds)", "workload.seed": "give seeds (--seeds)",
-          "cluster.seed": "give seeds (--seeds)",
+          "cluster.seed": "give seeds (--seeds)", "edge_cloud.seed": "give seeds (--seeds)",
           "name": "it names the results", "description": "it changes nothing",
           "compare": "vary allocator", "sweep": "it says what to vary"}
 
@@ -256,6 +254,11 @@ def cells_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any
 def _check_call(settings: Mapping[str, Any], seed: int) -> None:
     """Find out before any run what is wrong with a call."""
     check_options(simulate, settings, "a sweep")
+    if isinstance(settings["network"], EdgeCloud):
+        as_edge_workload(settings["workload"]).check_on(settings["network"])
+        if settings.get("scheduler") is not None:
+            make_edge_scheduler(settings["scheduler"])
+        return
     workload = as_workload(settings["workload"], seed)
     if isinstance(settings["network"], Cluster):
         check_jobs(workload, settings["network"])
@@ -277,6 +280,9 @@ def _policies_of(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]
         given: dict[str, Any] = {name: settings.get(name) for name in POLICIES}
         scheduler, placement, execution, model = policies_of(**given)
         made |= {"scheduler": (scheduler, SCHEDULERS), "placement": (placement, PLACEMENTS)}
+    elif isinstance(settings["network"], EdgeCloud):
+        scheduler = make_edge_scheduler(settings.get("scheduler") or "a-online")
+        made["scheduler"] = (scheduler, EDGE_SCHEDULERS)
     identity: dict[str, Any] = {}
     for name, (policy, registry) in made.items():
         identity[name] = described(policy, registry)

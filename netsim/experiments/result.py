@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from netsim.model import Workload
 
-__all__ = ["Result", "asked_for", "with_spec"]
+__all__ = ["EDGE_TABLES", "Result", "asked_for", "with_spec"]
+
+#: Those of a run on an edge-cloud, besides that of jobs.
+EDGE_TABLES = ("chunks", "training", "workers", "servers", "ps")
 
 
 @dataclass(frozen=True)
@@ -183,5 +186,7 @@ def with_spec(result: Result, spec: Mapping[str, Any]) -> Result:
 
 def asked_for(result: Result) -> Result:
     """Return a result without the tables that its experiment does not ask for, if it has one."""
-    asked = (result.spec or {}).get("record", _TABLES)
-    return Result(**(vars(result) | {name: None for name in _TABLES if name not in asked}))
+    spec = result.spec or {}
+    asked = spec.get("record", (*_TABLES, *EDGE_TABLES))
+    return Result(**(vars(result) | {name: None for name in (*_TABLES, *EDGE_TABLES)
+                                     if name not in asked}))

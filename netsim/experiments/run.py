@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.experiments.edge_tables import bound_of
 from netsim.experiments.files import load_experiment
 from netsim.experiments.result import Result, with_spec
 from netsim.experiments.simulate import simulate
@@ -39,9 +41,11 @@ def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = Fals
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
     alone = experiment.single()
-    result = simulate(alone.target, alone.workload.built,
-                      allocator=alone.allocator.given, timeline=timeline, progress=progress,
+    target, jobs = alone.target, alone.jobs
+    result = simulate(target, jobs, timeline=timeline, progress=progress, **alone.sharing,
                       **alone.settings)
+    if isinstance(target, EdgeCloud) and isinstance(jobs, EdgeWorkload):
+        result = bound_of(target, jobs, alone.lp_bound)(result)
     return with_spec(result, alone.resolved())
 
 

@@ -18,8 +18,11 @@ from netsim import network as networks
 from netsim import traces
 from netsim.cluster import Cluster
 from netsim.cluster import draw_gpus as drawn
+from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.edge.files import ready_made_edge_jobs
 from netsim.errors import InputError, UnknownNameError
 from netsim.experiments.blame import build
+from netsim.experiments.edge_tables import edge_jobs, is_of_edge, resolved_edge_jobs
 from netsim.experiments.tables import OpenTable, Table
 from netsim.model import Workload
 from netsim.network.files import ready_made_folder
@@ -117,19 +120,48 @@ class WorkloadTable(_SourceTable):
     seed: int = 0
     _request: Request = PrivateAttr()
     _built: Workload = PrivateAttr()
+    _of_edge: bool = PrivateAttr(default=False)
 
     @model_validator(mode="after")
     def _build(self) -> WorkloadTable:
+        self._of_edge = is_of_edge(self.given)
+        if self._of_edge:
+            return self  # they are made on their edge-cloud
         self._request, self._built = build(_workload, self.given, ("name", "file", "format"))
         return self
 
     @property
     def built(self) -> Workload:
-        """The workload."""
+        """The workload, unless its jobs are those of an edge-cloud.
+
+        Raises
+        ------
+        InputError
+            If they are.
+        """
+        if self._of_edge:
+            raise InputError("these are jobs of an edge-cloud; there is no [edge_cloud]")
         return self._built
+
+    def on(self, system: EdgeCloud) -> EdgeWorkload:
+        """Return the jobs on an edge-cloud.
+
+        Raises
+        ------
+        InputError
+            If they are not such jobs.
+        Problems
+            Naming the keys that are wrong.
+        """
+        if not self._of_edge:
+            raise InputError("these are no jobs of an edge-cloud; netsim list formats, and "
+                             "workloads, say which are")
+        return edge_jobs(system, self.given)
 
     def resolved(self) -> dict[str, Any]:
         """Return the table with the options of a workload file and all defaults in it."""
+        if self._of_edge:
+            return resolved_edge_jobs(self.given)
         request = self._request
         table = {"name": self._built.name, "format": request.format, "seed": request.seed}
         table |= _format_defaults(request.format) | dict(request.options)
@@ -147,7 +179,7 @@ def _workload(*, name: str | None = None, file: str | None = None, format: str |
               ) -> tuple[Request, Workload]:
     source: str | Path | None = None if file is None else Path(file)
     if file is None and format is None:
-        source = _ready_made("workload", name, traces.ready_made())
+        source = _ready_made("workload", name, traces.ready_made() | ready_made_edge_jobs())
     request = resolve(source, format, seed, options)
     _check_digest(request.path, sha256)
     workload = request.workload()

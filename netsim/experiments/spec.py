@@ -20,6 +20,7 @@ from pydantic import (
 
 from netsim._version import __version__
 from netsim.cluster import Cluster
+from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.errors import InputError, SpecError, UnknownNameError
 from netsim.experiments.blame import Problems, problems_of
 from netsim.experiments.cluster_inputs import (
@@ -28,7 +29,9 @@ from netsim.experiments.cluster_inputs import (
     check_jobs,
     policies_of,
 )
+from netsim.experiments.edge_tables import EdgeCloudTable, TransportTable, problems_on_edge
 from netsim.experiments.recorder import RECORDS
+from netsim.experiments.result import EDGE_TABLES
 from netsim.experiments.sources import ClusterTable, NetworkTable, WorkloadTable
 from netsim.experiments.tables import (
     AllocatorTable,
@@ -43,6 +46,7 @@ from netsim.experiments.tables import (
 )
 from netsim.experiments.values import PositiveSeconds, Seconds
 from netsim.jobs.plan import check_fits
+from netsim.model import Workload
 from netsim.network import Topology
 
 __all__ = ["POLICIES", "Experiment", "default_folder", "spec_hash"]
@@ -50,7 +54,7 @@ __all__ = ["POLICIES", "Experiment", "default_folder", "spec_hash"]
 #: What a name or a table with a name chooses on a cluster, besides the allocator.
 POLICIES = ("scheduler", "placement", "execution")
 
-_RESOLVED = ("network", "cluster", "workload", *POLICIES, "allocator")
+_RESOLVED = ("network", "cluster", "edge_cloud", "workload", *POLICIES, "transport", "allocator")
 
 
 class Experiment(Table):
@@ -70,10 +74,21 @@ class Experiment(Table):
         As for `netsim.simulate`.
     network : NetworkTable, optional
     cluster : ClusterTable, optional
-        Servers with GPUs, on the hosts of the network if there is one; one of both there must be.
+        Servers with GPUs, on the hosts of the network if there is one; one of both there must be,
+        or an edge-cloud.
+    edge_cloud : EdgeCloudTable, optional
+        Edge servers and a cloud, instead of both.
     workload : WorkloadTable
-    scheduler, placement, execution : SchedulerTable, PlacementTable, ExecutionTable, optional
+    scheduler : SchedulerTable, optional
+        On a cluster or an edge-cloud; or its name.
+    placement, execution : PlacementTable, ExecutionTable, optional
         On a cluster; or their names.
+    transport : TransportTable, optional
+    epsilon : float
+        On an edge-cloud, as for `netsim.simulate`.
+    lp_bound : float, optional
+        On an edge-cloud, find the LP bound too, with slots of so many seconds; see
+        `netsim.lp_bound`.
     allocator : AllocatorTable
         Or its name.
     events : list of EventTable
@@ -101,10 +116,14 @@ class Experiment(Table):
     record: list[str] = Field(default_factory=lambda: ["jobs", "coflows"])
     check: bool = True
     cluster: ClusterTable | None = None
+    edge_cloud: EdgeCloudTable | None = None
     network: Annotated[NetworkTable | None, Field(validate_default=True)] = None
     scheduler: SchedulerTable | None = None
     placement: PlacementTable | None = None
     execution: ExecutionTable | None = None
+    transport: TransportTable | None = None
+    epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    lp_bound: PositiveSeconds = None
     workload: WorkloadTable
     allocator: AllocatorTable = AllocatorTable(name="maxmin")
     events: list[EventTable] = Field(default_factory=list)
@@ -139,8 +158,8 @@ class Experiment(Table):
     @classmethod
     def _check_record(cls, record: list[str]) -> list[str]:
         for name in record:
-            if name not in RECORDS:
-                raise UnknownNameError("record", name, RECORDS)
+            if name not in RECORDS and name not in EDGE_TABLES:
+                raise UnknownNameError("record", name, (*RECORDS, *EDGE_TABLES))
         return record
 
     @field_validator("cluster")
@@ -154,11 +173,11 @@ class Experiment(Table):
     @classmethod
     def _check_network(cls, network: NetworkTable | None, info: ValidationInfo
                        ) -> NetworkTable | None:
-        if "cluster" not in info.data:
+        if not info.data.keys() >= {"cluster", "edge_cloud"} or info.data["edge_cloud"] is not None:
             return network
         cluster = info.data["cluster"]
         if cluster is network is None:
-            raise InputError("is required, or a [cluster]")
+            raise InputError("is required, or a [cluster] or an [edge_cloud]")
         if cluster is not None:
             try:
                 cluster.on(_built(network))
@@ -169,7 +188,9 @@ class Experiment(Table):
     @field_validator("workload")
     @classmethod
     def _check_fits(cls, workload: WorkloadTable, info: ValidationInfo) -> WorkloadTable:
-        if info.data.keys() >= {"network", "cluster"}:
+        if info.data.get("edge_cloud") is not None:
+            workload.on(info.data["edge_cloud"].built)
+        elif info.data.keys() >= {"network", "cluster", "edge_cloud"}:
             network, cluster = _built(info.data["network"]), info.data["cluster"]
             if cluster is not None:
                 check_jobs(workload.built, cluster.on(network))
@@ -181,14 +202,18 @@ class Experiment(Table):
     @field_validator("scheduler", "placement", "execution")
     @classmethod
     def _check_on_cluster(cls, table: Any, info: ValidationInfo) -> Any:
-        if table is not None and info.data.get("cluster", table) is None:
-            raise InputError("is for jobs on a cluster; there is no [cluster]")
+        known = [info.data.get(name, table) for name in ("cluster", "edge_cloud")]
+        if table is not None and known == [None, None]:
+            raise InputError("is for jobs on a cluster; there is no [cluster]"
+                             + (", nor an [edge_cloud]" if info.field_name == "scheduler" else ""))
         return table
 
     @field_validator("events")
     @classmethod
     def _check_links(cls, events: list[EventTable], info: ValidationInfo) -> list[EventTable]:
         network = _built(info.data.get("network"))
+        if info.data.get("edge_cloud") is not None:
+            return events
         if network is None and info.data.get("cluster") is not None:
             network = info.data["cluster"].on(None).network
         if network is None:
@@ -208,14 +233,20 @@ class Experiment(Table):
         problems = []
         if self.compare.allocators and self.compare.schedulers:
             problems.append(("compare", "has allocators and schedulers; a sweep varies both"))
-        if self.compare.schedulers and self.cluster is None:
+        if self.compare.schedulers and self.cluster is self.edge_cloud is None:
             problems.append(("compare.schedulers", "is for jobs on a cluster; there is no "
-                                                   "[cluster]"))
+                                                   "[cluster], nor an [edge_cloud]"))
+        problems += problems_on_edge(self.edge_cloud is not None, self._on_edge())
+        if self.edge_cloud is not None:
+            if problems:
+                raise Problems(problems)
+            return self
         try:
             given: dict[str, Any] = {name: table.given for name, table in self._policies.items()}
             scheduler, _, execution, _ = policies_of(**given)
         except InputError as error:
-            problems.append(("placement", str(error)))
+            unknown = isinstance(error, UnknownNameError)
+            problems.append(("scheduler.name" if unknown else "placement", str(error)))
         else:
             problems += self._problems_of_rings(scheduler, execution)
         if self.events and not self.allocates:
@@ -225,6 +256,21 @@ class Experiment(Table):
         if problems:
             raise Problems(problems)
         return self
+
+    def _on_edge(self) -> dict[str, Any]:
+        """Return what is given of what an edge-cloud allows, or excludes."""
+        names = ("network", "cluster", "placement", "execution", "transport")
+        given: dict[str, Any] = {name: True for name in names if getattr(self, name) is not None}
+        given |= {name: True for name in ("events", "epsilon", "lp_bound", "until",
+                                          "observe_interval") if getattr(self, name)}
+        if self.allocator != AllocatorTable(name="maxmin"):
+            given["allocator"] = True
+        if self.compare.allocators:
+            given["compare.allocators"] = True
+        tables = {f"compare.schedulers.{k}": each for k, each in enumerate(self.compare.schedulers)}
+        if self.scheduler is not None:
+            tables["scheduler"] = self.scheduler
+        return given | {key: table.given for key, table in tables.items()}
 
     def _problems_of_rings(self, scheduler: Any, execution: str) -> list[tuple[str, str]]:
         try:
@@ -251,8 +297,10 @@ class Experiment(Table):
         return self._seeded
 
     @property
-    def target(self) -> Topology | Cluster:
-        """What jobs run on: the network, or the cluster."""
+    def target(self) -> Topology | Cluster | EdgeCloud:
+        """What jobs run on: the network, the cluster or the edge-cloud."""
+        if self.edge_cloud is not None:
+            return self.edge_cloud.built
         network = _built(self.network)
         if self.cluster is not None:
             return self.cluster.on(network)
@@ -260,9 +308,25 @@ class Experiment(Table):
         return network
 
     @property
+    def jobs(self) -> Workload | EdgeWorkload:
+        """What runs."""
+        if self.edge_cloud is not None:
+            return self.workload.on(self.edge_cloud.built)
+        return self.workload.built
+
+    @property
+    def sharing(self) -> dict[str, Any]:
+        """The allocator, as a keyword argument of `netsim.simulate`; none on an edge-cloud."""
+        return {"allocator": self.allocator.given} if self.edge_cloud is None else {}
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The keyword arguments of `netsim.simulate`, but for the allocator."""
         policies = {name: table.given for name, table in self._policies.items()}
+        if self.edge_cloud is not None:
+            if self.transport is not None:
+                policies["transport"] = self.transport.given
+            return policies | {"epsilon": self.epsilon, "seed": self.seed}
         return policies | {"observe_interval": self.observe_interval, "seed": self.seed,
                 "until": self.until, "record": tuple(self.record), "check": self.check,
                 "events": [event.model_dump() for event in self.events]}
@@ -284,9 +348,13 @@ class Experiment(Table):
         Ready-made descriptions are copied in and defaults filled in; files that are read are
         named by path and digest. ``Experiment(**resolved)`` gives the same results.
         """
-        plain = self.model_dump(exclude={*_RESOLVED, "compare", "sweep"}, exclude_none=True)
+        # Without what only an edge-cloud has, other experiments are what they were before it.
+        only = () if self.edge_cloud is not None else ("epsilon",)
+        plain = self.model_dump(exclude={*_RESOLVED, "compare", "sweep", *only},
+                                exclude_none=True)
         tables = {name: getattr(self, name).resolved() for name in _RESOLVED
-                  if getattr(self, name) is not None}
+                  if getattr(self, name) is not None
+                  and not (name == "allocator" and self.edge_cloud is not None)}
         if compared := {name: [table.resolved() for table in getattr(self.compare, name)]
                         for name in ("allocators", "schedulers") if getattr(self.compare, name)}:
             tables["compare"] = compared
@@ -303,7 +371,7 @@ def _built(network: NetworkTable | None) -> Topology | None:
 
 def _without_seed(keys: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the tables among some keys that take the experiment's seed."""
-    return tuple(name for name in ("cluster", "workload")
+    return tuple(name for name in ("cluster", "edge_cloud", "workload")
                  if isinstance(keys.get(name), Mapping) and "seed" not in keys[name])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from netsim.checks import check_whole
 from netsim.cluster import Cluster
+from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, SpecError
 from netsim.experiments.compare import Policy, label_of
 from netsim.experiments.files import Draft
@@ -33,7 +34,10 @@ from netsim.plugins import labelled, named
 __all__ = ["default_sweep_folder", "prepare", "run_cells", "sweep", "sweep_experiment"]
 
 #: Those that may be a table with a name.
-_TABLES = ("allocator", *POLICIES)
+_TABLES = ("allocator", "transport", *POLICIES)
+
+#: What is one value though it may be iterable.
+_WHOLE = (str, Workload, EdgeWorkload, Topology, Cluster, EdgeCloud)
 
 #: Keywords of `netsim.simulate` that are lists by nature: they are not varied.
 _LISTS = ("record", "events")
@@ -108,7 +112,7 @@ def sweep(network: Any, workload: Any, *,
 
 def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
     """Return the values that a keyword is to have, by label; None if it has one."""
-    one = isinstance(value, str | Workload | Topology | Cluster) or not isinstance(value, Iterable)
+    one = isinstance(value, _WHOLE) or not isinstance(value, Iterable)
     if name in _LISTS or one or (
             name in _TABLES and isinstance(value, Mapping) and "name" in value):
         return None
@@ -116,7 +120,7 @@ def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
         values = dict(value)
     else:
         listed = list(value)
-        if name == "workload" and all(isinstance(each, JobSpec) for each in listed):
+        if name == "workload" and all(isinstance(each, JobSpec | EdgeJob) for each in listed):
             return None
         labels = [_label(name, each) for each in listed]
         values = dict(zip(labels, listed, strict=True))
@@ -131,9 +135,9 @@ def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
 def _label(name: str, value: Any) -> Any:
     if name == "allocator":
         return label_of(value)
-    if isinstance(value, Workload | Topology | Cluster):
-        return value.name
-    if name in POLICIES and isinstance(value, str | Mapping):
+    if isinstance(value, _WHOLE):
+        return value if isinstance(value, str) else value.name
+    if name in _TABLES and isinstance(value, str | Mapping):
         policy, options = named(value, name)
         return labelled({"name": policy} | options)
     return value if isinstance(value, str | int | float | bool) else str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 
@@ -11,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from netsim.allocators import describe, make_allocator
 from netsim.cluster.placement import PLACEMENTS, make_placement
 from netsim.cluster.registry import SCHEDULERS, make_execution, make_scheduler
-from netsim.errors import InputError
+from netsim.edge.registry import EDGE_SCHEDULERS, make_edge_scheduler
+from netsim.errors import InputError, UnknownNameError
 from netsim.experiments.blame import Problems, build
 from netsim.experiments.values import LinkName, Rate, Seconds
 from netsim.plugins import described, parse_named
@@ -83,11 +85,22 @@ class AllocatorTable(PolicyTable):
 
 
 class SchedulerTable(PolicyTable):
-    """``scheduler``: what `netsim.cluster.registry.make_scheduler` takes."""
+    """``scheduler``: what `netsim.cluster.registry.make_scheduler` takes, or that of the edge."""
 
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
-        return described(make_scheduler(table), SCHEDULERS)
+        name = str(table.get("name"))
+        if name in EDGE_SCHEDULERS:
+            return described(make_edge_scheduler(table), EDGE_SCHEDULERS)
+        if ":" not in name and name not in SCHEDULERS:
+            raise UnknownNameError("scheduler", name, (*SCHEDULERS, *EDGE_SCHEDULERS))
+        try:
+            return described(make_scheduler(table), SCHEDULERS)
+        except InputError:
+            # A class of the user's own may be for an edge-cloud; else the first error tells.
+            with suppress(InputError):
+                return described(make_edge_scheduler(table), EDGE_SCHEDULERS)
+            raise
 
 
 class PlacementTable(PolicyTable):

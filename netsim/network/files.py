@@ -22,6 +22,9 @@ TOPOLOGIES: dict[str, Callable[..., Topology]] = {
     "edge-cloud": builders.edge_cloud, "graph": graph,
 }
 
+#: Kinds of files that `netsim.edge` reads.
+_EDGE = ("edge-servers", "edge-listed")
+
 
 def make_network(kind: str, **options: Any) -> Topology:
     """Build a network of a registered kind.
@@ -68,6 +71,9 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
             raise UnknownNameError("network", str(source), ready_made())
     description = _describe(path)
     kind = description.pop("kind", None)
+    if kind in _EDGE:
+        raise TraceError("describes an edge-cloud, and no network; netsim.read_edge_cloud reads it",
+                         path)
     if kind is None:
         raise TraceError(f"names no kind; choose from: {', '.join(TOPOLOGIES)}", path)
     try:
@@ -127,7 +133,9 @@ def ready_made() -> dict[str, str]:
     """Return the ready-made networks: name -> one-line description."""
     found = {}
     for path in sorted(ready_made_folder().glob("*.toml")):
-        found[path.stem] = str(_parse_toml(read_text(path), path).get("description", ""))
+        table = _parse_toml(read_text(path), path)
+        if table.get("kind") not in _EDGE:
+            found[path.stem] = str(table.get("description", ""))
     return found
 
 

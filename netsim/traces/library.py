@@ -16,7 +16,10 @@ from netsim.traces.problems import Problem, TraceProblemsError
 __all__ = ["load_workload_file", "locate", "ready_made"]
 
 _SUFFIXES = (".toml", ".json")
-_EXPERIMENT = ("network", "cluster", "allocator")
+_EXPERIMENT = ("network", "cluster", "edge_cloud", "allocator")
+
+#: Formats with it are of jobs of edge-clouds, which `netsim.edge` reads.
+_EDGE = "edge-"
 
 
 def _folder() -> Path:
@@ -30,7 +33,8 @@ def ready_made() -> dict[str, str]:
     """Return the ready-made workloads: name to one-line description, sorted by name.
 
     They are the workload files (``*.toml`` with a ``description``) and explicit instances
-    (``*.json`` with a ``note``) of the folder ``workloads``; experiments are not among them.
+    (``*.json`` with a ``note``) of the folder ``workloads``; experiments are not among them, and
+    jobs of edge-clouds are not, see `netsim.edge.files`.
 
     Raises
     ------
@@ -41,7 +45,7 @@ def ready_made() -> dict[str, str]:
     for path in sorted(_folder().glob("*"), key=lambda path: path.stem):
         if path.suffix == ".toml":
             table = _load_toml(path)
-            if not _experiment_keys(table):
+            if not (_experiment_keys(table) or _is_edge(table)):
                 found[path.stem] = str(table.get("description", ""))
         elif path.suffix == ".json":
             found[path.stem] = str(parse_json(read_text(path), path).get("note", ""))
@@ -79,7 +83,7 @@ def load_workload_file(path: Path) -> dict[str, Any]:
     Raises
     ------
     TraceError
-        If the file cannot be read.
+        If the file cannot be read, or is of jobs of an edge-cloud.
     TraceProblemsError
         If it is not TOML, with the line, or is an experiment.
     """
@@ -88,7 +92,13 @@ def load_workload_file(path: Path) -> dict[str, Any]:
     if keys:
         message = f"an experiment (it has a [{keys[0]}] table), not a workload; run it instead"
         raise TraceProblemsError([Problem(None, message)], path)
+    if _is_edge(table):
+        raise TraceError("jobs of an edge-cloud; netsim.read_edge_jobs reads it", path)
     return table
+
+
+def _is_edge(table: dict[str, Any]) -> bool:
+    return str(table.get("format", "")).startswith(_EDGE)
 
 
 def _experiment_keys(table: dict[str, Any]) -> list[str]:

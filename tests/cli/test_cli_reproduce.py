@@ -10,7 +10,9 @@ def test_the_list(netsim):
         *(f"parrot-fig{number}" for number in range(5, 11)),
         *(f"sjf-bco-{name}" for name in ("policies", "kappa", "servers", "lambda", "fabric")),
         *(f"a-srpt-{name}" for name in ("testbed", "jobs", "single", "nic", "predictors",
-                                        "mapping"))]
+                                        "mapping")),
+        *(f"a-online-{name}" for name in ("jobs", "servers", "preemptions", "utilisation",
+                                          "ratio-jobs", "ratio-servers", "ratio-epsilon"))]
 
 
 def test_a_measurement_is_printed_and_drawn_like_a_sweep(netsim, here, monkeypatch):

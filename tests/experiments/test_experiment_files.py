@@ -270,9 +270,9 @@ def _commented_policies() -> list[dict[str, Any]]:
 
 
 def test_the_templates_have_every_option() -> None:
-    text = template() + template("cluster")
+    text = template() + template("cluster") + template("edge")
     shown = set(re.findall(r"\b([a-z_0-9]+) = ", text))
-    tables = {part for heading in re.findall(r"^#?\[+([a-z.]+)\]+", text, re.MULTILINE)
+    tables = {part for heading in re.findall(r"^#?\[+([a-z_.]+)\]+", text, re.MULTILINE)
               for part in heading.split(".")}
     assert _options() - shown - tables == set()
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from netsim.errors import UnknownNameError
-from netsim.experiments.reproductions import a_srpt, a_srpt_mapping, parrot, sjf_bco
+from netsim.experiments.reproductions import (
+    a_online,
+    a_srpt,
+    a_srpt_mapping,
+    parrot,
+    sjf_bco,
+)
 from netsim.experiments.reproductions.claims import Claim
 from netsim.experiments.reproductions.reproduction import Measurement, Reproduced, Reproduction
 
@@ -13,7 +19,7 @@ __all__ = ["REPRODUCTIONS", "Claim", "Measurement", "Reproduced", "Reproduction"
 #: Name to reproduction; each system adds its own.
 REPRODUCTIONS: dict[str, Reproduction | Measurement] = {
     each.name: each for each in (*parrot.FIGURES, *sjf_bco.FIGURES, *a_srpt.FIGURES,
-                                 *a_srpt_mapping.FIGURES)}
+                                 *a_srpt_mapping.FIGURES, *a_online.FIGURES)}
 
 
 def find_reproduction(name: str) -> Reproduction | Measurement:

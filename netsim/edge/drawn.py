@@ -1,0 +1,266 @@
+"""Edge-cloud systems and jobs drawn at random: the setting of A_online's evaluation, Section V."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from netsim.checks import check_sequence, check_whole
+from netsim.edge.jobs import EdgeJob, EdgeWorkload
+from netsim.edge.system import EdgeCloud, Kind
+from netsim.errors import InputError
+from netsim.streams import stream
+from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
+
+__all__ = ["CHUNKS", "SIZES", "draw_edge_cloud", "draw_edge_jobs"]
+
+#: Workers of a server -> of all servers how many have so many.
+SIZES: Mapping[str, float] = {"2": 321, "8": 231}
+
+#: D: each is as likely as the others.
+CHUNKS = (27, 115, 60)
+
+#: Beyond this many slots times would not be exact.
+_MOST_SLOTS = 2.0**40
+
+
+def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, types: int = 10,
+                    ps: int = 1, storage: Quantity | Sequence[Quantity] = math.inf,
+                    cloud: bool = True, name: str = "edge-cloud", seed: int = 0) -> EdgeCloud:
+    """Draw edge servers with typed workers.
+
+    The defaults are those of the evaluation of A_online: 100 servers of 2 or 8 workers. The paper
+    has 8 to 10 types of workers, and does not say how many PSs there are.
+
+    Parameters
+    ----------
+    servers : int
+        Each draws from a stream of its own: one more changes no other.
+    sizes : mapping of int to float
+        Numbers of workers, and how likely each is, relative to the others.
+    types : int
+        Each worker is of one of so many types, from 0 on, all as likely.
+    ps, storage, cloud, name
+        As for `EdgeCloud`.
+    seed : int
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed.
+
+    Examples
+    --------
+    >>> draw_edge_cloud(3, types=2, seed=1)
+    <EdgeCloud 'edge-cloud': 3 servers, 12 workers of 2 types, with a cloud>
+    """
+    check_whole(servers, "servers", 0, 10**6)
+    check_whole(types, "types", 1, 10**6)
+    check_whole(seed, "seed")
+    counts, likely = _sizes(sizes)
+    workers = []
+    for server in range(servers):
+        rng = stream(seed, "edge server", server)
+        count = counts[int(np.searchsorted(likely, rng.random(), side="right"))]
+        workers.append([int(types * each) for each in rng.random(count)])
+    return EdgeCloud(workers, ps=ps, storage=storage, cloud=cloud, name=name)
+
+
+def _sizes(sizes: object) -> tuple[list[int], np.ndarray]:
+    """Return numbers of workers, and the probability of no more than each."""
+    if not isinstance(sizes, Mapping) or not sizes:
+        raise InputError(f"sizes must be a table of workers to how likely they are, not {sizes!r}")
+    counts, weights = [], []
+    for size, weight in sizes.items():
+        count = int(size) if str(size).isdecimal() else size
+        check_whole(count, "sizes: workers", 0, 10**6)
+        if isinstance(weight, bool) or not (isinstance(weight, int | float)
+                                            and 0 <= weight < math.inf):
+            raise InputError(f"sizes: how likely {size} workers are must be a number of at least "
+                             f"0, not {weight!r}")
+        counts.append(count)
+        weights.append(weight)
+    if not sum(weights) > 0:
+        raise InputError("sizes: one must be likely at all; all are 0")
+    likely = np.cumsum(weights) / math.fsum(weights)
+    likely[-1] = 1.0
+    return counts, likely
+
+
+def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence[Kind] = 10,
+                   span: Quantity = "1800h", peaks: Sequence[float] = (0.25, 0.65),
+                   peak_width: float = 0.05, in_peaks: float = 0.6,
+                   chunks: Sequence[int] = CHUNKS, minibatches: int = 58,
+                   epochs: Sequence[int] = (20, 60),
+                   compute: Sequence[Quantity] = ("0.001h", "0.05h"),
+                   update: Sequence[Quantity] = ("10ms", "100ms"),
+                   gradients: Sequence[Quantity] = ("30MB", "575MB"),
+                   bandwidth: Sequence[Quantity] = ("100Mbps", "5120Mbps"),
+                   upload: Sequence[Quantity] = ("1h", "4h"),
+                   cloud_upload: Sequence[Quantity] = ("10h", "15h"), slot: Quantity = "1h",
+                   chunk: Quantity = "1GB", gang: int | None = None, name: str = "edge-jobs",
+                   seed: int = 0) -> EdgeWorkload:
+    """Draw jobs for an edge-cloud.
+
+    The defaults are those of the evaluation of A_online, which has slots of an hour. Of a range,
+    given as the least and the most, all values are as likely.
+
+    Parameters
+    ----------
+    jobs : int
+        Each draws from streams of its own: one more, or other ranges, change nothing else.
+    servers : int
+        To so many edge servers each job has delays.
+    types : int or sequence of str or int
+        Each job needs one of these types of workers, or of so many, from 0 on.
+    span : quantity
+        Jobs arrive from 0 on, until then.
+    peaks : sequence of float
+        Where in the span many arrive: around each equally many, normally distributed.
+    peak_width : float
+        The standard deviation, as a share of the span.
+    in_peaks : float
+        The share of jobs that arrive in peaks; the others do at any time.
+    chunks : sequence of int
+        D is one of these, each as likely; one that is listed twice is twice as likely.
+    minibatches : int
+        B, of each chunk.
+    epochs : (int, int)
+        The range of E.
+    compute, update : (quantity, quantity)
+        The ranges of m, of a mini-batch's computation, and of G, of the update by the PS.
+    gradients, bandwidth : (quantity, quantity)
+        The ranges of q and b.
+    upload, cloud_upload : (quantity, quantity)
+        The ranges of the delays to each edge server, and to the cloud, in whole slots.
+    slot : quantity
+        Jobs arrive, and delays are, at multiples of it.
+    chunk : quantity
+        The size of a chunk, for systems whose storage is limited; the paper gives none.
+    gang : int, optional
+        k, for schedulers of whole jobs; D if not given.
+    name : str
+    seed : int
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed.
+
+    Examples
+    --------
+    >>> drawn = draw_edge_jobs(2, servers=1, seed=1)
+    >>> [(job.arrival_s / 3600, job.chunks, job.epochs) for job in drawn]
+    [(523.0, 27, 30), (1021.0, 115, 53)]
+    """
+    check_whole(jobs, "jobs", 1, 10**7)
+    check_whole(servers, "servers", 0, 10**6)
+    check_whole(seed, "seed")
+    kinds = _kinds(types)
+    slot_s = parse_seconds(slot, "slot", strict=True)
+    arrival = _Arrivals(_slots(span, "span", slot_s), peaks, peak_width, in_peaks)
+    listed = _counts(chunks, "chunks")
+    ranges = {
+        "epochs": _range(epochs, "epochs", _whole), "compute": _seconds(compute, "compute"),
+        "update": _seconds(update, "update"),
+        "gradients": _range(gradients, "gradients", parse_bytes),
+        "bandwidth": _range(bandwidth, "bandwidth", parse_rate)}
+    near = _range(upload, "upload", lambda value, what: _slots(value, what, slot_s))
+    far = _range(cloud_upload, "cloud_upload", lambda value, what: _slots(value, what, slot_s))
+    drawn = []
+    for k in range(jobs):
+        # Always the same numbers between 0 and 1, whatever the ranges that they are put into.
+        kind, size, *at = stream(seed, "edge job", k).random(2 + len(ranges)).tolist()
+        own = {what: _at(u, *ranges[what]) for what, u in zip(ranges, at, strict=True)}
+        rng = stream(seed, "uploads of an edge job", k)
+        delay = _whole_at(float(rng.random()), *far)
+        drawn.append(EdgeJob(
+            id=k, arrival_s=arrival.of(seed, k) * slot_s, worker_type=kinds[int(kind * len(kinds))],
+            chunks=listed[int(size * len(listed))], minibatches=minibatches,
+            epochs=_whole_at(at[0], *ranges["epochs"]), compute_s=own["compute"],
+            update_s=own["update"], gradient_bytes=own["gradients"], bandwidth=own["bandwidth"],
+            upload_s=[_whole_at(u, *near) * slot_s for u in rng.random(servers).tolist()],
+            cloud_upload_s=delay * slot_s, chunk_bytes=parse_bytes(chunk, "chunk"), gang=gang))
+    return EdgeWorkload(drawn, name, seed=seed)
+
+
+class _Arrivals:
+    """When jobs arrive, in slots."""
+
+    def __init__(self, span: int, peaks: Sequence[float], width: float, share: float) -> None:
+        self.span, self.width, self.share = max(span, 1), width, share
+        self.peaks = check_sequence(peaks, int | float, "peaks", "numbers")
+        for what, value, most in (("peak_width", width, 1.0), ("in_peaks", share, 1.0),
+                                  *(("peaks: each", each, 1.0) for each in self.peaks)):
+            if isinstance(value, bool) or not (isinstance(value, int | float)
+                                               and 0 <= value <= most):
+                raise InputError(f"{what} must be a number from 0 to 1, not {value!r}")
+        if share > 0 and not self.peaks:
+            raise InputError(f"in_peaks is {share}, but there are no peaks")
+
+    def of(self, seed: int, job: int) -> int:
+        rng = stream(seed, "arrival of an edge job", job)
+        which, where = rng.random(2).tolist()
+        if which < self.share:
+            peak = self.peaks[int(which / self.share * len(self.peaks))]
+            where = peak + self.width * float(rng.standard_normal())
+        return int(min(max(math.floor(where * self.span), 0), self.span - 1))
+
+
+# --- options -------------------------------------------------------------------------------
+
+
+def _kinds(types: object) -> Sequence[Kind]:
+    if isinstance(types, int) and not isinstance(types, bool):
+        check_whole(types, "types", 1, 10**6)
+        return range(types)
+    kinds: tuple[Kind, ...] = check_sequence(types, str | int, "types", "names and numbers")
+    if not kinds:
+        raise InputError("types: there is none that jobs could need")
+    return kinds
+
+
+def _counts(values: object, what: str) -> tuple[int, ...]:
+    counts: tuple[int, ...] = check_sequence(values, int | np.integer, what, "whole numbers")
+    if not counts:
+        raise InputError(f"{what}: there are none to choose from")
+    for each in counts:
+        check_whole(each, f"{what}: each", 1)
+    return counts
+
+
+def _range(values: Any, what: str, parse: Callable[[Any, str], Any]) -> tuple[Any, Any]:
+    if isinstance(values, str) or not isinstance(values, Sequence) or len(values) != 2:
+        raise InputError(f"{what} must be the least and the most, not {values!r}")
+    least, most = (parse(value, what) for value in values)
+    if least > most:
+        raise InputError(f"{what}: the least, {values[0]}, is more than the most, {values[1]}")
+    return least, most
+
+
+def _seconds(values: Any, what: str) -> tuple[float, float]:
+    return _range(values, what, parse_seconds)
+
+
+def _whole(value: Any, what: str) -> int:
+    check_whole(value, what, 1)
+    return int(value)
+
+
+def _slots(value: Any, what: str, slot_s: float) -> int:
+    """Return a duration in whole slots."""
+    slots = parse_seconds(value, what) / slot_s
+    if slots > _MOST_SLOTS or abs(slots - round(slots)) > 1e-9 * max(slots, 1.0):
+        raise InputError(f"{what} must be whole slots of {slot_s:g} s, not {value!r}")
+    return round(slots)
+
+
+def _at(u: float, least: float, most: float) -> float:
+    return least + u * (most - least)
+
+
+def _whole_at(u: float, least: int, most: int) -> int:
+    return least + int(u * (most - least + 1))

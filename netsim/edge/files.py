@@ -1,0 +1,286 @@
+"""Edge-cloud systems and their jobs from tables: ready-made ones by name, files, or options."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import tomllib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from netsim.checks import check_options
+from netsim.edge.drawn import draw_edge_cloud, draw_edge_jobs
+from netsim.edge.jobs import EdgeJob, EdgeWorkload
+from netsim.edge.system import EdgeCloud, Kind
+from netsim.errors import InputError, TraceError, UnknownNameError
+
+__all__ = [
+    "EDGE_FORMATS",
+    "EDGE_KINDS",
+    "full_edge_cloud",
+    "full_edge_jobs",
+    "make_edge_cloud",
+    "make_edge_jobs",
+    "read_edge_cloud",
+    "read_edge_jobs",
+    "ready_made_edge_clouds",
+    "ready_made_edge_jobs",
+]
+
+Table = dict[str, Any]
+
+
+def _listed_cloud(workers: Sequence[Sequence[Kind]],
+                  ps: int | Sequence[int | Sequence[Kind | None]] = 1, storage: Any = math.inf,
+                  cloud: bool = True, name: str = "edge-cloud", seed: int = 0) -> EdgeCloud:
+    """Edge servers whose workers are listed, server by server."""
+    return EdgeCloud(workers, ps=ps, storage=storage, cloud=cloud, name=name)
+
+
+def _listed_jobs(jobs: Sequence[Mapping[str, Any]], name: str = "edge-jobs",
+                 seed: int = 0) -> EdgeWorkload:
+    """Jobs of an edge-cloud that are listed, each a table; see `EdgeJob`."""
+    if isinstance(jobs, str) or not isinstance(jobs, Sequence):
+        raise InputError(f"jobs must be a list of tables, not {jobs!r}")
+    made = []
+    for place, table in enumerate(jobs):
+        if not isinstance(table, Mapping):
+            raise InputError(f"jobs.{place}: must be a table, not {table!r}")
+        table = {"id": place, **table}
+        check_options(EdgeJob, table, f"jobs.{place}")
+        made.append(EdgeJob(**table))
+    return EdgeWorkload(made, name, seed=seed)
+
+
+#: Kind of an edge-cloud -> what makes it of its options.
+EDGE_KINDS: Mapping[str, Callable[..., EdgeCloud]] = {
+    "edge-servers": draw_edge_cloud, "edge-listed": _listed_cloud}
+
+#: Format of its jobs -> likewise.
+EDGE_FORMATS: Mapping[str, Callable[..., EdgeWorkload]] = {
+    "edge-jobs": draw_edge_jobs, "edge-listed": _listed_jobs}
+
+
+def make_edge_cloud(*, name: str | None = None, file: str | Path | None = None,
+                    kind: str | None = None, seed: int = 0, **options: Any) -> EdgeCloud:
+    """Return an edge-cloud that a table describes.
+
+    Parameters
+    ----------
+    name : str, optional
+        A ready-made one, see `ready_made_edge_clouds`; beside `file` or `kind` just a label.
+    file : path-like, optional
+        A TOML file with such a table.
+    kind : str, optional
+        A name of `EDGE_KINDS`: ``"edge-servers"``, with the options of `draw_edge_cloud`, or
+        ``"edge-listed"``, with those of `EdgeCloud`.
+    seed : int
+        Of what is drawn.
+    **options
+        Over those of a file.
+
+    Raises
+    ------
+    InputError
+        If there is no such thing, or an option has a value that is not allowed.
+    TraceError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> make_edge_cloud(kind="edge-listed", workers=[["gpu"], ["gpu", "tpu"]])
+    <EdgeCloud 'edge-cloud': 2 servers, 3 workers of 2 types, with a cloud>
+    """
+    table = full_edge_cloud({"name": name, "file": file, "kind": kind, **options})
+    kind = table.pop("kind")
+    check_options(EDGE_KINDS[kind], table, f"edge-cloud {kind!r}")
+    return EDGE_KINDS[kind](**table, seed=seed)
+
+
+def full_edge_cloud(table: Mapping[str, Any], defaults: bool = False) -> Table:
+    """Return the table of an edge-cloud with what a ready-made one or a file says, and its kind.
+
+    And with the options that it does not give, on request.
+
+    Raises
+    ------
+    InputError, TraceError
+        As `make_edge_cloud` does.
+    """
+    full = _full(table, "kind", "edge-cloud", EDGE_KINDS, "topologies")
+    return full if not defaults else _defaults(EDGE_KINDS[full["kind"]]) | full
+
+
+def read_edge_cloud(source: str | Path, *, seed: int = 0, **options: Any) -> EdgeCloud:
+    """Return an edge-cloud from a TOML file, or by the name of a ready-made one.
+
+    Parameters
+    ----------
+    source : path-like or str
+        A name of `ready_made_edge_clouds`, or a file with a ``kind`` and its options.
+    seed, **options
+        As for `make_edge_cloud`.
+
+    Raises
+    ------
+    InputError, TraceError
+        As `make_edge_cloud` does.
+
+    Examples
+    --------
+    >>> read_edge_cloud("edge-servers-100", servers=5, types=2)
+    <EdgeCloud 'edge-servers-100': 5 servers, 28 workers of 2 types, with a cloud>
+    """
+    return make_edge_cloud(**_from(source), seed=seed, **options)
+
+
+def make_edge_jobs(system: EdgeCloud | None = None, *, name: str | None = None,
+                   file: str | Path | None = None, format: str | None = None, seed: int = 0,
+                   **options: Any) -> EdgeWorkload:
+    """Return jobs that a table describes.
+
+    Parameters
+    ----------
+    system : EdgeCloud, optional
+        What they are to run on: jobs that are drawn have as many delays as it has servers. They
+        need a type that its workers have, unless `types` are given.
+    name, file, seed, **options
+        As for `make_edge_cloud`, of `ready_made_edge_jobs`.
+    format : str, optional
+        A name of `EDGE_FORMATS`: ``"edge-jobs"``, with the options of `draw_edge_jobs`, or
+        ``"edge-listed"``, with a list of ``jobs``, each a table of the fields of `EdgeJob`.
+
+    Raises
+    ------
+    InputError
+        If there is no such thing, an option has a value that is not allowed, or nothing can train
+        the jobs.
+    TraceError
+        If a file cannot be read.
+    """
+    table = full_edge_jobs({"name": name, "file": file, "format": format, **options})
+    format = table.pop("format")
+    if format == "edge-jobs" and system is not None:
+        table = {"servers": system.servers, "types": _kinds_of(system)} | table
+    check_options(EDGE_FORMATS[format], table, f"format {format!r}")
+    jobs = EDGE_FORMATS[format](**table, seed=seed)
+    if system is not None:
+        jobs.check_on(system)
+    return jobs
+
+
+def full_edge_jobs(table: Mapping[str, Any], defaults: bool = False) -> Table:
+    """Return the table of jobs with what ready-made ones or a file say, and its format.
+
+    And with the options that it does not give, on request, but for those that the system decides.
+
+    Raises
+    ------
+    InputError, TraceError
+        As `make_edge_jobs` does.
+    """
+    full = _full(table, "format", "workload", EDGE_FORMATS, "workloads")
+    return full if not defaults else _defaults(EDGE_FORMATS[full["format"]]) | full
+
+
+def read_edge_jobs(source: str | Path, system: EdgeCloud | None = None, *, seed: int = 0,
+                   **options: Any) -> EdgeWorkload:
+    """Return jobs from a TOML file, or by the name of ready-made ones.
+
+    Parameters
+    ----------
+    source : path-like or str
+        A name of `ready_made_edge_jobs`, or a file with a ``format`` and its options.
+    system, seed, **options
+        As for `make_edge_jobs`.
+
+    Raises
+    ------
+    InputError, TraceError
+        As `make_edge_jobs` does.
+
+    Examples
+    --------
+    >>> len(read_edge_jobs("edge-jobs-300", jobs=7))
+    7
+    """
+    return make_edge_jobs(system, **_from(source), seed=seed, **options)
+
+
+def ready_made_edge_clouds() -> dict[str, str]:
+    """Return the ready-made edge-clouds: name to one-line description."""
+    return _ready_made("topologies", "kind", EDGE_KINDS)
+
+
+def ready_made_edge_jobs() -> dict[str, str]:
+    """Return the ready-made jobs of edge-clouds: name to one-line description."""
+    return _ready_made("workloads", "format", EDGE_FORMATS)
+
+
+def _kinds_of(system: EdgeCloud) -> Sequence[Kind]:
+    """Return the types of workers in an order that does not hang on which server has them."""
+    return sorted(system.types, key=lambda kind: (isinstance(kind, str), kind)) or [0]
+
+
+# --- tables --------------------------------------------------------------------------------
+
+
+def _full(given: Mapping[str, Any], key: str, what: str, known: Mapping[str, Any],
+          folder: str) -> Table:
+    """Return a table that says by itself what it describes."""
+    table = {name: value for name, value in given.items() if value is not None}
+    file = table.pop("file", None)
+    if file is not None and key in table:
+        raise InputError(f"give either {key} or file, not both")
+    if file is None and key not in table:
+        names = _ready_made(folder, key, known)
+        if "name" not in table:
+            raise InputError(f"give the name of a ready-made {what}, a file, or a {key}: "
+                             + ", ".join(known))
+        if table["name"] not in names:
+            raise UnknownNameError(what, table["name"], names)
+        file = _folder(folder) / f"{table['name']}.toml"
+    if file is not None:
+        read = _read(Path(file))
+        table = {"name": Path(file).stem} | read | table
+        table.pop("description", None)
+    if table.get(key) not in known:
+        raise UnknownNameError(f"{key} of an edge-cloud" if key == "kind" else
+                               "format of an edge-cloud's jobs", table.get(key), known)
+    return table
+
+
+def _from(source: str | Path) -> Table:
+    named = isinstance(source, str) and Path(source).name == source and not Path(source).suffix
+    return {"name": source} if named else {"file": os.fspath(source)}
+
+
+def _folder(name: str) -> Path:
+    """Return where ready-made files are: in the package, or beside it in a checkout."""
+    package = Path(__file__).parent.parent
+    inside = package / name
+    return inside if inside.is_dir() else package.parent / name
+
+
+def _ready_made(folder: str, key: str, known: Collection[str]) -> dict[str, str]:
+    tables = {path.stem: _read(path) for path in sorted(_folder(folder).glob("*.toml"))}
+    return {name: str(table.get("description", "")) for name, table in tables.items()
+            if str(table.get(key)) in known}
+
+
+def _read(path: Path) -> Table:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TraceError(f"cannot be read: {error.strerror}", path) from error
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"is not TOML: {error}", path) from error
+
+
+def _defaults(make: Callable[..., object]) -> Table:
+    """Return the options of something that makes, as they are where they are not given."""
+    return {name: each.default for name, each in inspect.signature(make).parameters.items()
+            if each.default is not each.empty and each.default is not None
+            and (make, name) not in ((draw_edge_jobs, "servers"), (draw_edge_jobs, "types"))}

@@ -1,0 +1,167 @@
+"""Tables of an experiment on an edge-cloud, and what is particular about such an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from pydantic import PrivateAttr, model_validator
+
+from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.edge.bound import lp_bound
+from netsim.edge.files import (
+    EDGE_FORMATS,
+    full_edge_cloud,
+    full_edge_jobs,
+    make_edge_cloud,
+    make_edge_jobs,
+    ready_made_edge_jobs,
+)
+from netsim.edge.registry import make_edge_scheduler, make_transport
+from netsim.errors import InputError, TraceError
+from netsim.experiments.blame import build
+from netsim.experiments.result import Result
+from netsim.experiments.tables import OpenTable, PolicyTable
+
+__all__ = ["EdgeCloudTable", "TransportTable", "bound_of", "edge_jobs", "is_of_edge",
+           "problems_on_edge", "resolved_edge_jobs"]
+
+
+class EdgeCloudTable(OpenTable):
+    """``[edge_cloud]``: a ready-made edge-cloud, a file, or a kind; and options.
+
+    Attributes
+    ----------
+    name, file : str, optional
+    kind : str, optional
+        As for `netsim.edge.files.make_edge_cloud`; all other keys are options.
+    seed : int
+        Of what is drawn; the experiment's where it is not given.
+    """
+
+    name: str | None = None
+    file: str | None = None
+    kind: str | None = None
+    seed: int = 0
+    _built: EdgeCloud = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _build(self) -> EdgeCloudTable:
+        self._built = build(make_edge_cloud, self.given, ("workers", "file", "kind", "name"))
+        return self
+
+    @property
+    def built(self) -> EdgeCloud:
+        """The edge-cloud."""
+        return self._built
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the table with what a file says and all defaults in it."""
+        return full_edge_cloud(self.given, defaults=True)
+
+
+class TransportTable(PolicyTable):
+    """``transport``: what `netsim.edge.registry.make_transport` takes."""
+
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        make_transport(table)
+        return dict(table)
+
+
+def is_of_edge(table: Mapping[str, Any]) -> bool:
+    """Say whether a table ``[workload]`` describes jobs of an edge-cloud."""
+    if table.get("format") is not None:
+        return table["format"] in EDGE_FORMATS
+    if table.get("file") is None:
+        return table.get("name") in ready_made_edge_jobs()
+    try:
+        full_edge_jobs({"file": table["file"]})
+    except (InputError, TraceError):
+        return False
+    return True
+
+
+def edge_jobs(system: EdgeCloud, table: Mapping[str, Any]) -> EdgeWorkload:
+    """Return the jobs that a table ``[workload]`` describes, on an edge-cloud.
+
+    Raises
+    ------
+    Problems
+        Naming the keys that are wrong.
+    """
+    options = {name: value for name, value in table.items() if name != "sha256"}
+    return build(partial(make_edge_jobs, system), options, ("jobs", "file", "format", "name"))
+
+
+def resolved_edge_jobs(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table ``[workload]`` with what a file says and all defaults in it."""
+    options = {name: value for name, value in table.items() if name != "sha256"}
+    return full_edge_jobs(options, defaults=True)
+
+
+def problems_on_edge(of_edge: bool, given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what does not fit together, by key, of what an experiment gives.
+
+    Parameters
+    ----------
+    of_edge : bool
+        Whether it has an edge-cloud.
+    given : mapping
+        Those of its keys that concern this, where they are given.
+    """
+    if not of_edge:
+        return [(name, "is for jobs on an edge-cloud; there is no [edge_cloud]")
+                for name in ("transport", "epsilon", "lp_bound") if name in given]
+    problems = [(name, "an edge-cloud has none") for name in ("network", "cluster")
+                if name in given]
+    problems += [(name, "is for jobs on a cluster, and not on an edge-cloud")
+                 for name in ("placement", "execution") if name in given]
+    if "events" in given:
+        problems.append(("events", "change links; an edge-cloud has none"))
+    if "allocator" in given:
+        problems.append(("allocator", "shares links; an edge-cloud has none"))
+    problems += [(name, "is for runs on a network or a cluster; on an edge-cloud, events are exact "
+                        "and jobs run to their ends")
+                 for name in ("until", "observe_interval") if name in given]
+    if "compare.allocators" in given:
+        problems.append(("compare.allocators", "share links; an edge-cloud has none: give "
+                                               "schedulers"))
+    for key in ("scheduler", *(key for key in given if key.startswith("compare.schedulers."))):
+        if key in given:
+            try:
+                make_edge_scheduler(given[key])
+            except InputError as error:
+                problems.append((f"{key}.name", str(error)))
+    return problems
+
+
+def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None
+             ) -> Callable[[Result], Result]:
+    """Return what adds the LP bound, and what a run is beside it, to what the run has counted.
+
+    Parameters
+    ----------
+    system : EdgeCloud
+    jobs : EdgeWorkload
+    slot_s : float, optional
+        In seconds; nothing is added if not given.
+
+    Raises
+    ------
+    NetsimError
+        As `netsim.lp_bound` does.
+    """
+    if slot_s is None:
+        return lambda result: result
+    bound = lp_bound(system, jobs, slot=slot_s)
+
+    def add(result: Result) -> Result:
+        total = float(result.jobs["jct_s"].sum())
+        counts = {"lp_bound_s": bound.lp_s, "jct_bound_s": bound.jct_s,
+                  "ratio_paper": bound.ratio_paper(total), "ratio": bound.ratio(total)}
+        run = {**result.run, "counts": {**result.run["counts"], **counts}}
+        return Result(**(vars(result) | {"run": run}))
+
+    return add

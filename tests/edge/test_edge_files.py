@@ -1,0 +1,98 @@
+"""Edge-clouds and their jobs from tables and files."""
+
+import pytest
+
+import netsim
+from netsim.edge.files import (
+    make_edge_cloud,
+    make_edge_jobs,
+    read_edge_cloud,
+    read_edge_jobs,
+    ready_made_edge_clouds,
+    ready_made_edge_jobs,
+)
+from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.network import ready_made as ready_made_networks
+from netsim.traces import ready_made as ready_made_workloads
+
+
+def test_ready_made_ones():
+    for name, line in ready_made_edge_clouds().items():
+        system = read_edge_cloud(name, seed=1)
+        assert system.name == name
+        assert line.startswith(f"{system.servers} edge servers")
+        assert name not in ready_made_networks()
+    for name in ready_made_edge_jobs():
+        system = read_edge_cloud("edge-servers-100", seed=1)
+        assert len(read_edge_jobs(name, system, seed=1)) == 300
+        assert read_edge_jobs(name).name == name
+        assert name not in ready_made_workloads()
+
+
+def test_the_other_doors_say_which_one_it_is():
+    with pytest.raises(TraceError, match=r"jobs of an edge-cloud; netsim\.read_edge_jobs reads it"):
+        netsim.read_workload("edge-jobs-300")
+    with pytest.raises(TraceError, match=r"an edge-cloud, and no network; netsim\.read_edge_cloud"):
+        netsim.read_network("edge-servers-100")
+
+
+def test_jobs_need_types_that_the_system_has():
+    system = make_edge_cloud(kind="edge-listed", workers=[["gpu"], ["tpu", "gpu"]], cloud=False)
+    jobs = make_edge_jobs(system, format="edge-jobs", jobs=30)
+    assert {job.worker_type for job in jobs} == {"gpu", "tpu"}
+    assert {len(job.upload_s) for job in jobs} == {2}
+    with pytest.raises(InputError, match="job 0 needs workers of type 0; there is no cloud"):
+        make_edge_jobs(system, format="edge-jobs", jobs=1, types=1)
+
+
+def test_listed_jobs():
+    jobs = make_edge_jobs(format="edge-listed", jobs=[{"compute_s": "1h"},
+                                                      {"id": 7, "compute_s": 2, "chunks": 3}])
+    assert [(job.id, job.compute_s, job.chunks) for job in jobs] == [(0, 3600, 1), (7, 2, 3)]
+
+
+def test_a_file_of_ones_own(tmp_path):
+    cloud = tmp_path / "mine.toml"
+    cloud.write_text('kind = "edge-servers"\nservers = 3\n')
+    assert read_edge_cloud(cloud, types=1).servers == 3
+    assert read_edge_cloud(cloud, servers=4).name == "mine"
+    jobs = tmp_path / "few.toml"
+    jobs.write_text('format = "edge-jobs"\njobs = 3\n')
+    assert len(read_edge_jobs(str(jobs))) == 3
+
+
+@pytest.mark.parametrize(("table", "message"), [
+    ({}, "give the name of a ready-made edge-cloud, a file, or a kind: edge-servers, edge-listed"),
+    ({"name": "edge-servers-10"}, "unknown edge-cloud 'edge-servers-10' .did you mean"),
+    ({"kind": "edge"}, "unknown kind of an edge-cloud 'edge'"),
+    ({"kind": "edge-servers", "server": 3}, "unknown option of edge-cloud 'edge-servers' 'server'"),
+    ({"kind": "edge-listed"}, "edge-cloud 'edge-listed' needs: workers"),
+    ({"kind": "edge-listed", "file": "a.toml"}, "give either kind or file, not both"),
+    ({"file": "none.toml"}, "none.toml: cannot be read"),
+])
+def test_bad_systems(table, message):
+    with pytest.raises(InputError, match=message):
+        make_edge_cloud(**table)
+
+
+@pytest.mark.parametrize(("table", "message"), [
+    ({"name": "edge-jobs"}, "unknown workload 'edge-jobs' .did you mean 'edge-jobs-300'"),
+    ({"format": "edge-jobs", "epoch": 3}, "unknown option of format 'edge-jobs' 'epoch'"),
+    ({"format": "edge-listed", "jobs": "a"}, "jobs must be a list of tables, not 'a'"),
+    ({"format": "edge-listed", "jobs": [3]}, "jobs.0: must be a table, not 3"),
+    ({"format": "edge-listed", "jobs": [{}]}, "jobs.0 needs: compute_s"),
+    ({"format": "edge-listed", "jobs": [{"compute": 3}]}, "unknown option of jobs.0 'compute'"),
+])
+def test_bad_jobs(table, message):
+    with pytest.raises(InputError, match=message):
+        make_edge_jobs(**table)
+
+
+def test_no_toml(tmp_path):
+    path = tmp_path / "bad.toml"
+    path.write_text("kind =")
+    with pytest.raises(TraceError, match=r"bad.toml: is not TOML"):
+        read_edge_cloud(path)
+    path.write_text("servers = 3")
+    with pytest.raises(UnknownNameError, match="kind of an edge-cloud None"):
+        read_edge_cloud(path)

@@ -1,0 +1,201 @@
+"""Experiment files of jobs on edge-clouds: what they say, refuse, compare and sweep."""
+
+from __future__ import annotations
+
+import tomllib
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import netsim
+from netsim.cli.main import main
+from netsim.edge.files import read_edge_cloud, read_edge_jobs
+from netsim.errors import SpecError
+from netsim.experiments.catalogue import catalogue
+from netsim.experiments.compare import compare_experiment
+from netsim.experiments.files import template, write_template
+from netsim.experiments.spec import Experiment
+
+CLOUD = {"kind": "edge-servers", "servers": 4, "types": 2}
+JOBS = {"format": "edge-jobs", "jobs": 8, "chunks": [2, 5], "span": "20h",
+        "compute": ["0.0001h", "0.005h"]}
+
+
+def of(**keys):
+    return Experiment(**{"edge_cloud": CLOUD, "workload": JOBS, "record": ["jobs"]} | keys)
+
+
+def problems(**keys):
+    with pytest.raises(SpecError) as caught:
+        of(**keys)
+    return caught.value.problems
+
+
+def test_a_file_gives_what_simulate_gives():
+    experiment = of(scheduler="batch:mode=periodic", seed=3, epsilon=0.5)
+    by_file = netsim.run(experiment)
+    system = read_edge_cloud("edge-servers-100", servers=4, types=2, seed=3)
+    jobs = read_edge_jobs("edge-jobs-300", system, seed=3,
+                          **{key: JOBS[key] for key in ("jobs", "chunks", "span", "compute")})
+    by_call = netsim.simulate(system, jobs, scheduler={"name": "batch", "mode": "periodic"},
+                              seed=3, epsilon=0.5)
+    assert by_file.jobs.equals(by_call.jobs)
+    again = Experiment(**by_file.spec)
+    assert again.resolved() == by_file.spec == experiment.resolved()
+    assert netsim.run(again).jobs.equals(by_file.jobs)
+    assert "allocator" not in by_file.spec
+    assert by_file.spec["edge_cloud"]["ps"] == 1
+    assert by_file.spec["workload"]["epochs"] == (20, 60)
+
+
+def test_the_seed_draws_the_system_and_the_jobs():
+    one, other = (of(seed=seed) for seed in (1, 2))
+    assert one.target.workers != other.target.workers
+    assert [job.compute_s for job in one.jobs] != [job.compute_s for job in other.jobs]
+    kept = of(seed=2, edge_cloud=CLOUD | {"seed": 1}, workload=JOBS | {"seed": 1})
+    assert kept.target.workers == one.target.workers
+    assert [job.compute_s for job in kept.jobs] == [job.compute_s for job in one.jobs]
+
+
+def test_listed_ones_and_storage():
+    chunk = {"chunks": 4, "compute_s": "1h", "chunk_bytes": "1GB", "cloud_upload_s": "9h"}
+    found = netsim.run(of(
+        edge_cloud={"kind": "edge-listed", "workers": [["gpu"] * 4], "storage": "3GB"},
+        workload={"format": "edge-listed", "jobs": [{"worker_type": "gpu"} | chunk]}))
+    assert found.jobs["cloud_chunks"].tolist() == [1]
+    assert found.servers["peak_bytes"].tolist() == [3e9]
+
+
+def test_the_lp_bound(tmp_path):
+    pytest.importorskip("scipy")
+    experiment = of(lp_bound="1h", compare={"schedulers": ["a-online", "cloud-only"]})
+    found = netsim.run(experiment)
+    bound = netsim.lp_bound(experiment.target, experiment.jobs, slot="1h")
+    summary = found.summary()
+    assert summary["lp_bound_s"] == bound.lp_s
+    assert summary["ratio_paper"] == bound.ratio_paper(summary["jct_total_s"])
+    assert 1 <= summary["ratio"] == bound.ratio(summary["jct_total_s"])
+    found.save(tmp_path / "r")
+    assert netsim.load_result(tmp_path / "r").summary() == summary
+    for result in compare_experiment(experiment).results.values():
+        assert result.summary()["jct_bound_s"] == bound.jct_s
+
+
+@pytest.mark.parametrize(("keys", "problem"), [
+    ({"edge_cloud": {"kind": "edge-servers", "servers": -1}},
+     "edge_cloud.servers: servers must be a whole number"),
+    ({"edge_cloud": CLOUD | {"server": 1}}, "edge_cloud.server: unknown option of edge-cloud"),
+    ({"edge_cloud": CLOUD | {"storage": "3XB"}}, "edge_cloud.storage: "),
+    ({"edge_cloud": {"name": "edge-servers-10"}}, "edge_cloud.name: unknown edge-cloud"),
+    ({"edge_cloud": {}}, "edge_cloud: give the name of a ready-made edge-cloud"),
+    ({"workload": JOBS | {"epochs": [3, 2]}}, "workload.epochs: epochs: the least, 3, is more"),
+    ({"workload": JOBS | {"epoch": 2}}, "workload.epoch: unknown option of format 'edge-jobs'"),
+    ({"workload": {"name": "parrot-60"}}, "workload: these are no jobs of an edge-cloud"),
+    ({"workload": {"name": "edge-jobs"}}, "workload.name: unknown workload 'edge-jobs'"),
+    ({"edge_cloud": CLOUD | {"cloud": False}, "workload": JOBS | {"types": ["tpu"]}},
+     "workload.types: job 5 needs workers of type 'tpu'; there is no cloud"),
+    ({"scheduler": "fifo"}, "scheduler.name: unknown scheduler of an edge-cloud 'fifo'"),
+    ({"scheduler": "a-onlin"}, "scheduler.name: unknown scheduler 'a-onlin' (did you mean"),
+    ({"scheduler": "batch:mode=never"}, "scheduler.mode: "),
+    ({"compare": {"schedulers": ["a-online", "ff"]}},
+     "compare.schedulers.1.name: unknown scheduler of an edge-cloud 'ff'"),
+    ({"compare": {"allocators": ["maxmin"]}}, "compare.allocators: share links"),
+    ({"transport": "teleport"}, "transport.name: unknown transport 'teleport'"),
+    ({"epsilon": -0.5}, "epsilon: "), ({"lp_bound": 0}, "lp_bound: "),
+    ({"placement": "random"}, "placement: is for jobs on a cluster, and not on an edge-cloud"),
+    ({"execution": "fabric"}, "execution: is for jobs on a cluster"),
+    ({"network": {"name": "parrot-fig2"}}, "network: an edge-cloud has none"),
+    ({"cluster": {"servers": 2}}, "cluster: an edge-cloud has none"),
+    ({"events": [{"at": 1, "link": 0, "capacity": 0}]}, "events: change links; an edge-cloud has"),
+    ({"allocator": "parrot"}, "allocator: shares links; an edge-cloud has none"),
+    ({"until": "3s"}, "until: is for runs on a network or a cluster"),
+    ({"record": ["worker"]}, "record: unknown record 'worker' (did you mean 'workers'?)"),
+])
+def test_what_is_wrong_is_said_with_its_key(keys, problem):
+    found = problems(**keys)
+    assert len(found) == 1
+    assert found[0].startswith(problem)
+
+
+def test_what_is_of_edge_clouds_needs_one():
+    base = {"network": {"name": "parrot-fig2"}, "workload": {"name": "parrot-fig2"}}
+    for name, value in (("epsilon", 0.5), ("transport", "constant"), ("lp_bound", "1h")):
+        with pytest.raises(SpecError, match=f"{name}: is for jobs on an edge-cloud; there is no"):
+            Experiment(**base, **{name: value})
+    with pytest.raises(SpecError, match="workload: these are jobs of an edge-cloud; there is no"):
+        Experiment(**base | {"workload": JOBS})
+    with pytest.raises(SpecError, match=r"scheduler\.name: unknown scheduler 'a-online'"):
+        Experiment(cluster={"servers": 4}, workload={"format": "ring-jobs"}, scheduler="a-online")
+
+
+def test_sweeps_draw_systems_and_jobs_by_the_seed():
+    found = netsim.sweep_experiment(of(), {
+        "edge_cloud.servers": [3, 4], "scheduler": ["a-online", "batch:mode=periodic"]}, seeds=2)
+    assert found.missing == 0
+    assert found.table["scheduler"].tolist() == (["a-online"] * 2
+                                                 + ["batch (mode=periodic)"] * 2) * 2
+    for row, result in found.results():
+        alone = netsim.run(of(edge_cloud=CLOUD | {"servers": row["edge_cloud.servers"]},
+                              seed=row["seed"], scheduler=result.run["scheduler"]))
+        assert alone.jobs.equals(result.jobs)
+    with pytest.raises(SpecError, match=r"'edge_cloud.seed' cannot be varied: give seeds"):
+        netsim.sweep_experiment(of(), {"edge_cloud.seed": [1, 2]})
+
+
+def test_sweeps_and_comparisons_of_calls():
+    experiment = of()
+    schedulers = ["a-online", {"name": "batch", "mode": "periodic"}]
+    found = netsim.sweep(experiment.target, experiment.jobs, scheduler=schedulers,
+                         epsilon=[0, 0.5])
+    assert found.missing == 0
+    assert found.table["scheduler"].tolist() == ["a-online"] * 2 + ["batch (mode=periodic)"] * 2
+    compared = netsim.compare(experiment.target, experiment.jobs, schedulers=schedulers)
+    np.testing.assert_array_equal(
+        found.table["jct_total_s"][::2],
+        [result.summary()["jct_total_s"] for result in compared.results.values()])
+
+
+def test_the_template_runs_and_what_it_comments_out_is_accepted(tmp_path):
+    path = write_template(tmp_path / "e.toml", "edge")
+    experiment = netsim.load_experiment(path)
+    assert len(experiment.jobs) == 60
+    assert len(compare_experiment(experiment).results) == 6
+    shown = template("edge").replace("#kind", "# kind").replace("#format", "# format")
+    for head in ("#workers", "#ps = [", "#jobs"):
+        shown = shown.replace(head, "# " + head[1:])
+    lines = [line[1:] if line[:1] == "#" and line[1:2].isalpha() else line
+             for line in shown.splitlines()]
+    keys = tomllib.loads("\n".join(line for line in lines if not line.startswith("gang")
+                                   and not line.startswith("types = [")))
+    del keys["lp_bound"]
+    assert keys["edge_cloud"]["storage"] == "200GB"
+    Experiment(**keys)
+
+
+def test_the_command_line(tmp_path, monkeypatch):
+    def said_by(*arguments, code=0):
+        done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == code, done.output
+        return done.output
+
+    monkeypatch.chdir(tmp_path)
+    said_by("init", "--edge", "e.toml")
+    said_by("init", "--edge", "--cluster", "f.toml", code=2)
+    few = ["--set", "workload.jobs=5", "--set", "edge_cloud.servers=3", "--out"]
+    said = said_by("run", "e.toml", *few, "r")
+    assert "scheduler  a-online" in said
+    assert "in the cloud; " in said
+    said_by("compare", "e.toml", "--scheduler", "srtf,cloud-only", *few, "c")
+    assert netsim.load_comparison(tmp_path / "c").what == "scheduler"
+    assert netsim.load_result(tmp_path / "r").chunks is None
+    said_by("run", "e.toml", *few, "r", "--set", 'record=["jobs", "chunks"]')
+    assert len(netsim.load_result(tmp_path / "r").chunks) > 5
+
+
+def test_lists():
+    assert catalogue("schedulers")["a-online"].startswith("of edge-clouds: A_online")
+    assert catalogue("formats")["edge-jobs"].startswith("of edge-clouds: ")
+    assert catalogue("topologies")["edge-servers-100"].startswith("edge-cloud: 100 edge")
+    assert catalogue("workloads")["edge-jobs-300"].startswith("of edge-clouds: 300 jobs")
+    assert catalogue("workloads")["a-online"].startswith("experiment: A_online")
