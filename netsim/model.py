@@ -274,6 +274,9 @@ class JobSpec:
         check_whole(self.ranks, f"{owner}: ranks", 0 if self.pattern is None else 1)
         needed = max((s.flows.ranks for s in self.stages if s.flows is not None), default=0)
         if self.model is not None:
+            if not isinstance(self.model, ParallelModel):
+                raise InputError(f"{owner}: model must be a ParallelModel, such as "
+                                 f"netsim.make_model gives, not {self.model!r}")
             needed = self.model.gpus
             if self.ranks not in (0, needed):
                 raise InputError(f"{owner}: its model has {needed} replicas, and so as many ranks, "
@@ -319,7 +322,7 @@ class History:
     Raises
     ------
     InputError
-        If the shapes differ, or values are no numbers.
+        If the shapes differ, or values are no numbers, or iterations negative.
     """
 
     group: NDArray[np.int64]
@@ -329,6 +332,10 @@ class History:
     def __post_init__(self) -> None:
         for name, dtype in (("group", np.int64), ("user", np.int64), ("iterations", np.float64)):
             object.__setattr__(self, name, _frozen(getattr(self, name), dtype, name))
+        bad = np.flatnonzero(~((self.iterations >= 0) & np.isfinite(self.iterations)))
+        if len(bad):
+            raise InputError(f"iterations of past job {bad[0]} must be finite and at least 0, not "
+                             f"{self.iterations[bad[0]]!r}")
         if not self.group.shape == self.user.shape == self.iterations.shape:
             raise InputError("group, user and iterations of past jobs must have one length, not "
                              f"{len(self.group)}, {len(self.user)} and {len(self.iterations)}")

@@ -20,8 +20,7 @@ __all__ = ["predict"]
               default=("random-forest,mean,median",), show_default=True,
               help="What to compare; with options as in mean:scope=user, or module:Class.")
 @click.option("--train", type=float, default=0.8, show_default=True, metavar="SHARE",
-              help="Of the jobs, in order of arrival, those to train on, where the workload has "
-                   "no history of its own.")
+              help="Of the jobs, in order of arrival, those to train on.")
 @click.option("--plot", "path", type=click.Path(), metavar="FILE",
               help="Draw the errors as a .png, .pdf or .svg.")
 @click.option("--seed", type=click.IntRange(min=0), help="Of what is random in the workload.")
@@ -36,13 +35,19 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
     """
     from netsim.analysis.plots import check_plottable, save_plot
     from netsim.cluster.prediction import evaluate, make_predictor
+    from netsim.errors import InputError
     from netsim.experiments.progress import show_progress
-    from netsim.traces import read_workload
+    from netsim.traces import FORMATS, read_workload
 
     if path is not None:
         check_plottable(path)
     made = [make_predictor(name.strip()) for each in predictors for name in each.split(",")]
-    jobs = read_workload(workload, format=format, seed=seed, **format_options(settings))
+    if not 0 < train < 1:
+        raise InputError(f"--train must be between 0 and 1, not {train:g}")
+    options = format_options(settings)
+    if format is not None and "train" in FORMATS.get(format, FORMATS["json"]).options:
+        options = {"train": train} | options
+    jobs = read_workload(workload, format=format, seed=seed, **options)
     evaluations = []
     for predictor in made:
         with show_progress(not quiet, 1, label=f"fits {predictor.name}") as report:

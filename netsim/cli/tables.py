@@ -149,6 +149,8 @@ def print_table(columns: Mapping[str, Sequence[str]], texts: int = 1) -> None:
 def _spread(summary: Mapping[str, Any], name: str) -> str:
     if f"{name}_mean_s" not in summary:
         return "not recorded"
+    if math.isnan(summary[f"{name}_mean_s"]):
+        return "none"
     return ", ".join(f"{label} {format_seconds(summary[f'{name}_{label}_s'])}"
                      for label in ("mean", "p50", "p95", "p99"))
 

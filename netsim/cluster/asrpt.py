@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -77,8 +77,10 @@ class ASRPT:
             parse_seconds(self.retrain, "retrain", strict=True)
         for name, least in (("tau", 0), ("comm_heavy", 1)):
             value = getattr(self, name)
-            if not (isinstance(value, int | float) and least <= value < math.inf):
-                raise InputError(f"{name} must be a number of at least {least}, not {value!r}")
+            if isinstance(value, bool) or not (isinstance(value, int | float)
+                                               and least <= value < math.inf):
+                raise InputError(f"{name} must be a finite number of at least {least}, "
+                                 f"not {value!r}")
         check_rules("most", self.mapping)
 
     def begin(self, setting: Setting) -> _Run:
@@ -90,7 +92,8 @@ class ASRPT:
 class ASRPTPerfect(ASRPT):
     """A-SRPT that knows how many iterations jobs will make."""
 
-    predictor: Any = "perfect"
+    predictor: Any = field(default="perfect", init=False)
+    retrain: Quantity | None = field(default=None, init=False)
 
 
 class _Window(NamedTuple):

@@ -28,6 +28,9 @@ Ints = NDArray[np.int64]
 #: After all arrivals and exits of an instant.
 _LAST = 2
 
+#: Relative: instants so near to each other are one.
+_ROUNDING = 1e-12
+
 
 class Execution(Protocol):
     """How placed jobs run."""
@@ -102,6 +105,8 @@ class Engine:
     execution : Execution
     placement : Placement, optional
         For schedulers that leave it to that; first fit if not given.
+    name : str, optional
+        What errors call the scheduler; its class if not given.
 
     Attributes
     ----------
@@ -115,11 +120,12 @@ class Engine:
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
                  scheduler: Scheduler, execution: Execution,
-                 placement: Placement | None = None) -> None:
+                 placement: Placement | None = None, name: str | None = None) -> None:
         for job in jobs:
             check_size(job, cluster)
         self._env, self._cluster, self._jobs = env, cluster, jobs
         self._scheduler, self._execution = scheduler, execution
+        self._name = name or type(scheduler).__name__
         self._placement = placement or FirstFit()
         self._pending: dict[int, None] = {}
         self._running: dict[int, Ints] = {}
@@ -166,7 +172,15 @@ class Engine:
         if not self._asked:
             self._asked = True
             now = self._env.now
-            self._at(self._next_start(now) if self._next_start else now, lambda _: self._decide())
+            self._at(self._next_start(now) if self._next_start else now, self._decide_soon)
+
+    def _decide_soon(self, _: simpy.Event) -> None:
+        """Decide; but what happens at this instant, but for rounding, comes first."""
+        now, next_event = self._env.now, self._env.peek()
+        if now < next_event <= now * (1 + _ROUNDING):
+            self._at(next_event, self._decide_soon)
+        else:
+            self._decide()
 
     def _at(self, instant: float, act: Callable[[simpy.Event], None]) -> None:
         event = simpy.Event(self._env)
@@ -194,7 +208,7 @@ class Engine:
 
     def _checked(self, decision: Decision) -> list[Start]:
         """Return who starts on which GPUs; refuse an answer that is none."""
-        now, name = self._env.now, type(self._scheduler).__name__
+        now, name = self._env.now, self._name
         try:
             starts = [(job, np.asarray(gpus)) for job, gpus in decision.starts]
             sound = all(gpus.ndim == 1 and gpus.dtype.kind in "iu" for _, gpus in starts)
@@ -233,7 +247,7 @@ class Engine:
 
     def _check(self, job: int, gpus: Ints) -> None:
         """Refuse to start a job that does not wait, or on other GPUs than it can have."""
-        name = type(self._scheduler).__name__
+        name = self._name
         if job not in self._pending:
             raise AllocationError(f"scheduler {name} starts the job in place {job}, which does "
                                   "not wait")
@@ -254,7 +268,7 @@ class Engine:
         waiting = ", ".join(f"job {self._jobs[job].id} ({self._jobs[job].ranks} GPUs)"
                             for job in sorted(self._pending)[:5])
         return StalledError(f"stalled at t = {self._env.now:g} s: scheduler "
-                            f"{type(self._scheduler).__name__} starts nobody, and nothing else "
+                            f"{self._name} starts nobody, and nothing else "
                             f"will happen; {len(self._pending)} wait: {waiting}")
 
 

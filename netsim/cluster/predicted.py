@@ -6,7 +6,7 @@ What a job will take is predicted as it is submitted: its iterations, times alph
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any, ClassVar
 
@@ -168,7 +168,9 @@ class WCSSubTime(_Predicted):
 
     strict: ClassVar[bool] = False
 
-    predictor: Any = "perfect"  # of which nothing is asked
+    # Nothing is asked of predictions.
+    predictor: Any = field(default="perfect", init=False)
+    retrain: Quantity | None = field(default=None, init=False)
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
         """Return when it was submitted."""

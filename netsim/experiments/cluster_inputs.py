@@ -13,6 +13,7 @@ from netsim.cluster.placement import Placement, make_placement
 from netsim.cluster.registry import SCHEDULERS, chooses_gpus, make_execution, make_scheduler
 from netsim.errors import InputError
 from netsim.model import JobSpec, Workload
+from netsim.parallel.mapping import can_hold
 from netsim.plugins import described
 
 __all__ = ["NOTHING_TO_SHARE", "as_rings", "check_jobs", "policies_of"]
@@ -43,7 +44,7 @@ def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = N
 
 
 def check_jobs(workload: Workload, cluster: Cluster) -> None:
-    """Refuse jobs that are too large for a cluster.
+    """Refuse jobs that are too large for a cluster, or cannot be split among its servers.
 
     Raises
     ------
@@ -52,6 +53,10 @@ def check_jobs(workload: Workload, cluster: Cluster) -> None:
     """
     for job in workload:
         check_size(job, cluster)
+        if job.model is not None and not can_hold(job.model, cluster.gpus.tolist()):
+            raise InputError(f"job {job.id}: slices of a replica of model {job.model.name!r} must "
+                             "be on one server, and the servers of cluster "
+                             f"{cluster.name!r} cannot hold all of them")
 
 
 def as_rings(workload: Workload, cluster: Cluster, scheduler: Any, execution: str) -> Workload:

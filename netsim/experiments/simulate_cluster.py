@@ -164,7 +164,8 @@ class _ClusterRun:
         jobs = self.workload.jobs
         setting = Setting(self.cluster, jobs, self.model, self.workload.history, self.seed)
         self.decider = setting.decider_of(self.scheduler)
-        self.engine = Engine(self.env, self.cluster, jobs, self.decider, execution, self.placement)
+        self.engine = Engine(self.env, self.cluster, jobs, self.decider, execution, self.placement,
+                             described(self.scheduler, SCHEDULERS)["name"])
 
     def go(self, limit: float, report: Callable[[int, int], None]) -> None:
         """Step until every job has ended, or until `limit`."""
@@ -208,7 +209,8 @@ class _ClusterRun:
             "scheduler": described(self.scheduler, SCHEDULERS),
             "placement": None if chooses_gpus(self.scheduler) else
             described(self.placement, PLACEMENTS),
-            "execution": {"name": self.execution} | asdict(self.model),
+            "execution": {"name": self.execution} | (
+                {} if self.execution == "asrpt" else asdict(self.model)),
             "gpus": self.cluster.total, "observe_interval": self.interval,
             "seed": int(self.seed), "workload_seed": self.workload.seed, "version": __version__,
             "platform": platform.platform(), "python": platform.python_version(),

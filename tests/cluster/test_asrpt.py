@@ -84,7 +84,8 @@ def test_capacity_gangs_and_nobody_waits_who_would_not_have_to(size, listed, nam
     Under WCS nobody waits who would fit; in strict queues the others wait for one who does not.
     """
     cluster, workload = cluster_of(*size), workload_of(listed)
-    engine, seen = run(cluster, workload, {"name": name, "predictor": predictor},
+    options = {} if name == "wcs-subtime" else {"predictor": predictor}
+    engine, seen = run(cluster, workload, {"name": name, **options},
                        {"name": "mapped", "servers": rule})
     for gpu in range(cluster.total):
         held = sorted((engine.start_s[job], engine.end_s[job])
@@ -245,9 +246,36 @@ def test_slices_wait_for_a_server_that_holds_them():
     assert result.jobs["start_s"].tolist() == pytest.approx([0, 0, 5, 0.2])
 
 
+def test_instants_that_rounding_tells_apart_are_one():
+    """Servers of 2. A pair from 0.1 s on for 0.2 s ends at 0.30000000000000004, as another comes.
+
+    That gets the server that becomes free, although it comes at 0.3.
+    """
+    single = ParallelModel([ModelStage(1, 0.05, 0.05)])
+    pair = ParallelModel([ModelStage(2, 0.005, 0.005, param_bytes=0)])
+    heavy = ParallelModel([ModelStage(2, 0.0, 0.01, param_bytes=1e8)])
+    jobs = [JobSpec(0, iterations=100, model=single), JobSpec(1, iterations=100, model=single),
+            JobSpec(2, arrival_s=0.1, iterations=20, model=pair),
+            JobSpec(3, arrival_s=0.3, iterations=1, model=heavy)]
+    cluster = cluster_of(2, 2)
+    result = netsim.simulate(cluster, jobs, execution="asrpt", scheduler="wcs-subtime")
+    assert 0.1 + 0.2 != 0.3
+    assert result.jobs["placement"].tolist() == ["0:1", "0:1", "1:2", "1:2"]
+    assert result.jobs["start_s"][3] == pytest.approx(0.3)
+
+
+def test_slices_that_no_servers_hold_are_refused_at_once():
+    sliced = ParallelModel([ModelStage(3, 0.01, 0.01, slices=2)], name="sliced")
+    with pytest.raises(InputError, match="job 0: slices of a replica of model 'sliced' mu"):
+        netsim.simulate(cluster_of(2, 3), [JobSpec(0, model=sliced)], execution="asrpt")
+
+
 @pytest.mark.parametrize(("scheduler", "message"), [
-    ({"name": "a-srpt", "tau": -1}, "tau must be a number of at least 0, not -1"),
-    ({"name": "a-srpt", "comm_heavy": 0.5}, "comm_heavy must be a number of at least 1, not 0.5"),
+    ({"name": "a-srpt", "tau": -1}, "tau must be a finite number of at least 0, not -1"),
+    ({"name": "a-srpt", "comm_heavy": 0.5}, "comm_heavy must be a finite number of at least"),
+    ({"name": "a-srpt", "tau": True}, "tau must be a finite number of at least 0, not True"),
+    ({"name": "wcs-subtime", "predictor": "mean"}, "unknown option of scheduler 'wcs-subtime' 'pr"),
+    ({"name": "a-srpt-perfect", "retrain": "1d"}, "unknown option of scheduler 'a-srpt-perfect'"),
     ({"name": "a-srpt", "mapping": "best"}, "unknown mapping 'best'; choose from: heavy-edge"),
     ({"name": "a-srpt", "predictor": "oracle"}, "unknown predictor 'oracle'"),
     ({"name": "spjf", "predictor": "mean", "retrain": 0}, "retrain must be greater than 0"),
