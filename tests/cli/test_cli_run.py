@@ -137,7 +137,7 @@ def test_no_ccts_where_coflows_are_not_recorded(netsim) -> None:
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["nowhere.toml"], "nowhere.toml: cannot be read: No such file or directory\n"),
-    (["nowhere"], "unknown experiment 'nowhere'; choose from: demo"),
+    (["nowhere"], "unknown experiment 'nowhere'; choose from: a-online, demo"),
     (["parrot-60"], "unknown experiment 'parrot-60'"),
     (["fig2.toml", "--set", "seed"], "'seed' is not a setting; write it as key.path=value\n"),
     (["fig2.toml", "--set", "sed=1"], "fig2.toml: sed: unknown key 'sed' (did you mean 'seed'?)"),

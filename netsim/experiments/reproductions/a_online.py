@@ -61,7 +61,9 @@ def _ratio(one: dict[str, Any], other: dict[str, Any], runs: Runs, metric: str =
 def _named(sweep: Sweep, **columns: Any) -> Sweep:
     """Return a sweep with schedulers as they are called in figures, and with more columns."""
     table = sweep.table.assign(**columns)
-    return replace(sweep, table=table.assign(scheduler=table["scheduler"].map(_NAMES)))
+    # A legend has room for short names only.
+    short = {name: called.replace("BatchSche", "Batch") for name, called in _NAMES.items()}
+    return replace(sweep, table=table.assign(scheduler=table["scheduler"].map(short)))
 
 
 def _by_setting(sweep: Sweep) -> dict[str, Sweep]:
