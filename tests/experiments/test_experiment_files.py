@@ -357,7 +357,10 @@ def test_what_the_template_of_a_cluster_comments_out_is_accepted_and_the_default
             draft.put("workload.poisson_mean", "1s", "")
         name = {"placement": "fifo", "scheduler.order": "ff",
                 "scheduler.servers": "wcs-subtime"}.get(key)
-        if key.partition(".")[2] in ("predictor", "retrain", "tau", "comm_heavy", "mapping"):
+        option = key.partition(".")[2]
+        if option in ("predictor", "retrain"):
+            draft.put("scheduler", {"name": "spjf", "predictor": "mean", "retrain": "1h"}, "")
+        elif option in ("tau", "comm_heavy", "mapping"):
             name = "a-srpt-perfect"
         if name is not None:
             draft.put("scheduler", name, "")
