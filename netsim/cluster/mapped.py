@@ -188,12 +188,17 @@ class MappedPlacement:
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints,
                load: NDArray[np.float64]) -> Ints | None:
         """Return those of the servers in turn, as mapped; None if they cannot hold the job."""
+        free = np.zeros(cluster.total, np.bool_)
+        free[candidates] = True
+        return self.pick(cluster, job, free,
+                         np.add.reduceat(free, cluster.first[:-1], dtype=np.int64))
+
+    def pick(self, cluster: Cluster, job: JobSpec, free: NDArray[np.bool_], free_on: Ints
+             ) -> Ints | None:
+        """Return those of the servers in turn; see `netsim.cluster.placement.Placement`."""
         if cluster not in self._shelves:
             self._shelves[cluster] = Shelf(cluster, self.mapping, self.seed)
         shelf = self._shelves[cluster]
-        free = np.zeros(cluster.total, np.bool_)
-        free[candidates] = True
-        free_on = np.add.reduceat(free, cluster.first[:-1], dtype=np.int64)
         found = shelf.map(model_of(job), free_on, self.servers)
         return None if found is None else shelf.gpus(free, found[0], found[1].placement)
 

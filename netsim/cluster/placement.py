@@ -41,7 +41,11 @@ PLACEMENTS: dict[str, str] = {
 
 @runtime_checkable
 class Placement(Protocol):
-    """How to choose GPUs."""
+    """How to choose GPUs.
+
+    One that goes by free GPUs alone may have ``pick(cluster, job, free, free_on)``, besides, which
+    queues ask instead: of the GPUs that are free, and their numbers on servers, it returns a job's.
+    """
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
         """Return the GPUs that a job may have, those first that win ties.
@@ -191,20 +195,39 @@ class Room:
     jobs : sequence of JobSpec
     placement : Placement
     free : ndarray of bool, shape (GPUs,)
-        Which GPUs nobody has; copied.
+        Which GPUs nobody has.
+    free_on : ndarray of int, shape (servers,)
+        How many of each server.
     load, estimates : ndarray of float, shape (GPUs,) and (jobs,)
-        What GPUs have been promised, copied, and what jobs are expected to take.
+        What GPUs have been promised, and what jobs are expected to take.
     """
 
     def __init__(self, cluster: Cluster, jobs: Sequence[JobSpec], placement: Placement,
-                 free: NDArray[np.bool_], load: Floats, estimates: Floats) -> None:
+                 free: NDArray[np.bool_], free_on: Ints, load: Floats, estimates: Floats) -> None:
         self._cluster, self._jobs, self._placement = cluster, jobs, placement
+        self._free, self._free_on, self._load = free, free_on, load
         self._estimates = estimates
-        self._free, self._load = free.copy(), load.copy()
+        self._own = False
+        self._pick = getattr(placement, "pick", None)
 
     def place(self, job: int) -> Ints | None:
         """Take the GPUs that the placement gives a job; None, and nothing, if too few are free."""
         spec = self._jobs[job]
+        gpus = (self._chosen(spec) if self._pick is None else
+                self._pick(self._cluster, spec, self._free, self._free_on))
+        if gpus is None:
+            return None
+        gpus = self._checked(gpus, spec)
+        if not self._own:  # what was given is others' to read
+            self._free, self._free_on = self._free.copy(), self._free_on.copy()
+            self._load, self._own = self._load.copy(), True
+        self._free[gpus] = False
+        np.subtract.at(self._free_on, self._cluster.server_of[gpus], 1)
+        self._load[gpus] += self._estimates[job]
+        return gpus
+
+    def _chosen(self, spec: JobSpec) -> Any:
+        """Return what the placement chooses of the free GPUs of its scope, if they are enough."""
         scope = self._placement.scope(self._cluster, spec, self._load)
         try:
             candidates = np.asarray(scope)[self._free[scope]]
@@ -212,13 +235,7 @@ class Room:
             raise self._refused("scope", scope) from None
         if len(candidates) < spec.ranks:
             return None
-        gpus = self._placement.choose(self._cluster, spec, candidates, self._load)
-        if gpus is None:
-            return None
-        gpus = self._checked(gpus, spec)
-        self._free[gpus] = False
-        self._load[gpus] += self._estimates[job]
-        return gpus
+        return self._placement.choose(self._cluster, spec, candidates, self._load)
 
     def _checked(self, gpus: Any, job: JobSpec) -> Ints:
         """Return what a placement gives as an array, or refuse it."""

@@ -89,7 +89,8 @@ class ClusterView:
 
     def room(self) -> Room:
         """Return what there is to give away, from which jobs can be placed one after the other."""
-        return Room(self.cluster, self.jobs, self.placement, self.free, self.load, self.estimates)
+        return Room(self.cluster, self.jobs, self.placement, self.free, self.free_on, self.load,
+                    self.estimates)
 
 
 class Scheduler(Protocol):

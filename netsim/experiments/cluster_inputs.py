@@ -13,6 +13,7 @@ from netsim.cluster.placement import Placement, make_placement
 from netsim.cluster.registry import SCHEDULERS, chooses_gpus, make_execution, make_scheduler
 from netsim.errors import InputError
 from netsim.model import JobSpec, Workload
+from netsim.parallel import ParallelModel
 from netsim.parallel.mapping import can_hold
 from netsim.plugins import described
 
@@ -51,9 +52,13 @@ def check_jobs(workload: Workload, cluster: Cluster) -> None:
     InputError
         Naming the first one.
     """
+    held: set[ParallelModel] = set()
     for job in workload:
         check_size(job, cluster)
-        if job.model is not None and not can_hold(job.model, cluster.gpus.tolist()):
+        if job.model is None or job.model in held:
+            continue
+        held.add(job.model)
+        if not can_hold(job.model, cluster.gpus.tolist()):
             raise InputError(f"job {job.id}: slices of a replica of model {job.model.name!r} must "
                              "be on one server, and the servers of cluster "
                              f"{cluster.name!r} cannot hold all of them")
