@@ -178,7 +178,7 @@ class WCSSubTime(_Predicted):
 
 
 class _ByKey:
-    """A queue by key, and a queue for each number of GPUs: of these only the first can be next."""
+    """A queue by key; if jobs may pass, one for each number of GPUs, of which the first is next."""
 
     def __init__(self, scheduler: _Predicted, predictions: Predictions) -> None:
         self._scheduler, self._predictions = scheduler, predictions
@@ -187,26 +187,42 @@ class _ByKey:
     def decide(self, view: ClusterView) -> Decision:
         """Return who starts; see `netsim.cluster.scheduling.Scheduler`."""
         self._predictions.see(view)
+        strict = self._scheduler.strict
         for job in view.arrived:
             spec = view.jobs[job]
             key = self._scheduler.key(self._predictions.seconds(job), spec.ranks, spec.arrival_s)
-            heappush(self._queues.setdefault(spec.ranks, []), (key, job))
-        return Decision(self._starts(view) if view.idle else ())
+            heappush(self._queues.setdefault(0 if strict else spec.ranks, []), (key, job))
+        if not view.idle:
+            return Decision()
+        return Decision(self._in_line(view) if strict else self._passing(view))
 
-    def _starts(self, view: ClusterView) -> Sequence[Start]:
+    def _in_line(self, view: ClusterView) -> Sequence[Start]:
+        """Return who starts where the first holds up the others."""
+        queue, room, left = self._queues.get(0, []), view.room(), view.idle
+        starts: list[Start] = []
+        while queue:
+            job = queue[0][1]
+            need = view.jobs[job].ranks
+            if need > left or (taken := room.place(job)) is None:
+                break
+            heappop(queue)
+            starts.append((job, taken))
+            left -= need
+        return starts
+
+    def _passing(self, view: ClusterView) -> Sequence[Start]:
+        """Return who starts where all do that fit."""
         room, left = view.room(), view.idle
         starts: list[Start] = []
         passed: list[tuple[int, tuple[float, int]]] = []
         while left:
             first = min(((queue[0], gpus) for gpus, queue in self._queues.items()
-                         if queue and (gpus <= left or self._scheduler.strict)), default=None)
+                         if queue and gpus <= left), default=None)
             if first is None:
                 break
             entry, gpus = first
-            taken = room.place(entry[1]) if gpus <= left else None
-            if taken is None and self._scheduler.strict:
-                break
             heappop(self._queues[gpus])
+            taken = room.place(entry[1])
             if taken is None:  # enough GPUs, but no servers that could hold it
                 passed.append((gpus, entry))
             else:
