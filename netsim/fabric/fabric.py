@@ -99,14 +99,11 @@ class Fabric:
         self._follows_standing = observer is not None and observer.follows_standing
         self._submitted: list[Transfer] = []
         self._source = source
-        self._more_to_come = source is not None
         self._happened = 0
         self._moved_to = env.now
         self._finished, self._completing = 0, False
         self._alarm = Alarm(env, self._on_alarm)
-        self._next = math.inf
-        self._revisit_at = math.inf
-        self._asks_at = math.inf
+        self._next = self._revisit_at = self._asks_at = math.inf
         self._expect()
         if self.table.next_arrival <= env.now:
             self._happen(_COFLOW_VALID)
@@ -137,13 +134,19 @@ class Fabric:
             self._submitted.append(transfer)
             self._happen(_COFLOW_VALID)
         else:
-            transfer.start_s = transfer.finish_s = self._env.now
             row["completed"] += 1
-            # Not from here: a long line of such coflows would be as many calls deep.
-            if done is not None:
-                transfer.callbacks.append(lambda _: done(transfer))
-            transfer.succeed(transfer)
+            transfer.complete_at_once()
         return transfer
+
+    def withdraw(self, transfer: Transfer) -> NDArray[np.float64]:
+        """Take back a coflow that has not completed; return what is left of it, flow by flow."""
+        self._move()
+        if transfer.key not in self._transfers:
+            self._submitted.remove(transfer)
+            return np.array(transfer.demand.flows["size"])
+        del self._transfers[transfer.key]
+        self._happen(_COFLOW_DONE)
+        return self.table.withdraw(transfer.key)
 
     def run_line(self, job: int, demands: Sequence[Demand], pauses: Sequence[float], total: int,
                  due: float) -> None:
@@ -231,11 +234,10 @@ class Fabric:
 
     def _expect(self) -> None:
         """Get to know the next coflows that become valid at times known beforehand."""
-        if self._more_to_come and self.table.next_coming == math.inf:
-            assert self._source is not None
+        if self._source is not None and self.table.next_coming == math.inf:
             coming = self._source.more()
             if coming is None:
-                self._more_to_come = False
+                self._source = None
             else:
                 self.table.expect(coming)
 
@@ -275,9 +277,7 @@ class Fabric:
             row = rows[k]
             transfer.start_s, transfer.finish_s = float(row["start"]), float(row["last"])
             if self._observer is not None:
-                first = row["flow"]
-                flows = self.table.flows[first:first + row["flows"]]
-                self._observer.flows_finished(transfer, flows)
+                self._observer.flows_finished(transfer, self.table.flows_of(row))
             transfer.complete()
         if alone:
             self.table.lines.follow(rows[alone], self._env.now)
@@ -314,8 +314,9 @@ class Fabric:
         self._submitted.sort(key=lambda transfer: (transfer.job, transfer.order))
         for transfer in self._submitted:
             self.table.admit(self._env.now, transfer.job)
-            key = self.table.add(transfer.demand, transfer.job, transfer.valid_s, transfer.order)
-            self._transfers[key] = transfer
+            transfer.key = self.table.add(transfer.demand, transfer.job, transfer.valid_s,
+                                          transfer.order)
+            self._transfers[transfer.key] = transfer
         self._submitted.clear()
         while self.table.next_arrival <= self._env.now:
             self.table.admit(self._env.now)

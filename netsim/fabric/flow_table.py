@@ -211,6 +211,31 @@ class FlowTable:
         self.coflows = self.rows[:len(self.coflows) - count]
         return gone[:count]
 
+    def flows_left(self, key: int) -> NDArray[np.float64]:
+        """Return the bytes that each flow of an active coflow has left. Shape (flows,)."""
+        self.settle()
+        row = self.coflows[self._place(key)]
+        return self.flows_of(row)["remaining"] * row["left"]
+
+    def flows_of(self, row: Any) -> NDArray[Any]:
+        """Return the FLOW rows of a COFLOW row."""
+        return self.flows[row["flow"]:row["flow"] + row["flows"]]
+
+    def _place(self, key: int) -> int:
+        return int(np.flatnonzero(self.coflows["key"] == key)[0])
+
+    def withdraw(self, key: int) -> NDArray[np.float64]:
+        """Remove a coflow that is active; return what `flows_left` does."""
+        self._leave_standing()
+        left, place = self.flows_left(key), self._place(key)
+        job = self.jobs[self.coflows["job"][place]]
+        job["attained"] += self.coflows["total"][place] - left.sum()
+        job["active"] -= 1
+        self.active_jobs -= int(job["active"] == 0)
+        self.coflows[place:-1] = self.coflows[place + 1:].copy()
+        self._now_active(len(self.coflows) - 1)
+        return left
+
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity, in bytes per second."""
         self._leave_standing()

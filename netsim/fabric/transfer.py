@@ -37,6 +37,8 @@ class Transfer(simpy.Event):
     demand : Demand
     valid_s, start_s, finish_s : float
         When the coflow became valid, first sent a byte and sent its last; NaN until then.
+    key : int
+        What the fabric's table knows it by; 0 until a decision has taken it in.
     """
 
     def __init__(self, env: simpy.Environment, job: int, order: int, demand: Demand,
@@ -49,6 +51,17 @@ class Transfer(simpy.Event):
         self.valid_s = env.now
         self.start_s = math.nan
         self.finish_s = math.nan
+        self.key = 0
+
+    def complete_at_once(self) -> None:
+        """Be complete without a byte sent; whoever waits is told in a step of its own.
+
+        Otherwise a long line of such coflows would be as many calls deep.
+        """
+        self.start_s = self.finish_s = self.env.now
+        if self._done is not None:
+            self.callbacks.append(self._done)
+        self.succeed(self)
 
     def complete(self) -> None:
         """Tell whoever waits for it."""
