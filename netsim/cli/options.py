@@ -50,7 +50,7 @@ def prepared(experiment: str, changes: list[str], out: str | None, *, single: bo
              ) -> tuple[Experiment, str | Path]:
     """Return the experiment, alone or as it is, and where its results can be written."""
     from netsim.experiments.files import load_experiment
-    from netsim.experiments.spec import default_folder
+    from netsim.experiments.identity import default_folder
     from netsim.experiments.store import check_writable
 
     loaded = load_experiment(experiment, changes)

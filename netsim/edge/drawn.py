@@ -29,7 +29,9 @@ _MOST_SLOTS = 2.0**40
 
 def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, types: int = 10,
                     ps: int = 1, storage: Quantity | Sequence[Quantity] = math.inf,
-                    cloud: bool = True, name: str = "edge-cloud", seed: int = 0) -> EdgeCloud:
+                    cloud: bool = True, edge_links: Quantity | Sequence[Quantity] = "10Gbps",
+                    wan: Quantity = "10Gbps", name: str = "edge-cloud", seed: int = 0
+                    ) -> EdgeCloud:
     """Draw edge servers with typed workers.
 
     The defaults are those of the evaluation of A_online: 100 servers of 2 or 8 workers. The paper
@@ -43,7 +45,7 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
         Numbers of workers, and how likely each is, relative to the others.
     types : int
         Each worker is of one of so many types, from 0 on, all as likely.
-    ps, storage, cloud, name
+    ps, storage, cloud, edge_links, wan, name
         As for `EdgeCloud`.
     seed : int
 
@@ -66,7 +68,8 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
         rng = stream(seed, "edge server", server)
         count = counts[int(np.searchsorted(likely, rng.random(), side="right"))]
         workers.append([int(types * each) for each in rng.random(count)])
-    return EdgeCloud(workers, ps=ps, storage=storage, cloud=cloud, name=name)
+    return EdgeCloud(workers, ps=ps, storage=storage, cloud=cloud, edge_links=edge_links, wan=wan,
+                     name=name)
 
 
 def _sizes(sizes: object) -> tuple[list[int], np.ndarray]:

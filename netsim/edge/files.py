@@ -15,6 +15,7 @@ from netsim.edge.drawn import draw_edge_cloud, draw_edge_jobs
 from netsim.edge.jobs import EdgeJob, EdgeWorkload
 from netsim.edge.system import EdgeCloud, Kind
 from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.units import Quantity
 
 __all__ = [
     "EDGE_FORMATS",
@@ -34,9 +35,11 @@ Table = dict[str, Any]
 
 def _listed_cloud(workers: Sequence[Sequence[Kind]],
                   ps: int | Sequence[int | Sequence[Kind | None]] = 1, storage: Any = math.inf,
-                  cloud: bool = True, name: str = "edge-cloud", seed: int = 0) -> EdgeCloud:
+                  cloud: bool = True, edge_links: Any = "10Gbps", wan: Quantity = "10Gbps",
+                  name: str = "edge-cloud", seed: int = 0) -> EdgeCloud:
     """Edge servers whose workers are listed, server by server."""
-    return EdgeCloud(workers, ps=ps, storage=storage, cloud=cloud, name=name)
+    return EdgeCloud(workers, ps=ps, storage=storage, cloud=cloud, edge_links=edge_links, wan=wan,
+                     name=name)
 
 
 def _listed_jobs(jobs: Sequence[Mapping[str, Any]], name: str = "edge-jobs",

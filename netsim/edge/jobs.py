@@ -44,11 +44,14 @@ class EdgeJob:
     cloud_upload_s : float
         The same of the cloud, Delta_c.
     chunk_bytes : float
-        u, what a chunk takes of a server's storage.
+        u, what a chunk takes of a server's storage, and what is uploaded.
     gang : int, optional
         k, how many workers schedulers of whole jobs give it; as many as chunks if not given.
     ps_type : str or int, optional
         Of which type PSs of the edge must be, if not just any.
+    site : int
+        Where its data lies: 0 is the first host behind those of the servers and the cloud; see
+        `EdgeCloud.network`.
     name : str
         A label.
 
@@ -80,6 +83,7 @@ class EdgeJob:
     chunk_bytes: float = 0.0
     gang: int | None = None
     ps_type: Kind | None = None
+    site: int = 0
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -89,6 +93,7 @@ class EdgeJob:
             check_whole(getattr(self, name), f"{owner}: {name}", 1, MOST_ID)
         if self.gang is not None:
             check_whole(self.gang, f"{owner}: gang", 1)
+        check_whole(self.site, f"{owner}: site")
         for name in ("arrival_s", "compute_s", "update_s", "cloud_upload_s"):
             self._put(name, parse_seconds(getattr(self, name), f"{owner}: {name}"))
         for name in ("gradient_bytes", "chunk_bytes"):

@@ -55,3 +55,10 @@ class Queues:
             wider[:, :self.queue.shape[1]] = self.queue
             self.queue = wider
         kernels.insert(chunks, workers, self.queue, self.count, self.weight)
+
+    def remove(self, chunk: int, worker: int) -> None:
+        """Take a chunk out of the queue of its worker."""
+        row, count = self.queue[worker], int(self.count[worker])
+        place = int(np.flatnonzero(row[:count] == chunk)[0])
+        row[place:count - 1] = row[place + 1:count].copy()
+        self.count[worker] -= 1

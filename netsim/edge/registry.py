@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from netsim.checks import check_options
+from netsim.edge.setting import EdgeSetting
+from netsim.edge.transport import Sharing
 from netsim.errors import InputError
-from netsim.plugins import build, find, named
+from netsim.plugins import build, described, find, named
 
-__all__ = ["EDGE_SCHEDULERS", "TRANSPORTS", "make_edge_scheduler", "make_transport"]
+__all__ = ["EDGE_SCHEDULERS", "TRANSPORTS", "TransportMaker", "make_edge_scheduler",
+           "make_transport"]
 
 #: Name -> where the class is: with ``begin``, of those that dispatch chunks, or ``run``.
 EDGE_SCHEDULERS: dict[str, str] = {
@@ -22,7 +28,56 @@ EDGE_SCHEDULERS: dict[str, str] = {
 }
 
 #: Name -> where what makes one of a setting is; see `netsim.edge.transport.Transport`.
-TRANSPORTS: dict[str, str] = {"constant": "netsim.edge.transport:Constant"}
+TRANSPORTS: dict[str, str] = {"constant": "netsim.edge.transport:Constant",
+                              "fabric": "netsim.edge.on_fabric:OnFabric"}
+
+
+@dataclass(frozen=True)
+class TransportMaker:
+    """Makes transports of one kind.
+
+    Attributes
+    ----------
+    name : str
+    options : mapping
+    kind : callable
+        Made with the setting and the options, and, if it takes that, `sharing`.
+    """
+
+    name: str
+    options: Mapping[str, Any]
+    kind: Any
+
+    @property
+    def takes(self) -> list[str]:
+        """What it is made with beside its options."""
+        return [name for name in ("setting", "sharing")
+                if name in inspect.signature(self.kind).parameters]
+
+    @property
+    def shares_links(self) -> bool:
+        """Whether there are links, that an allocator shares out."""
+        return "sharing" in self.takes
+
+    def problem_of(self, scheduler: Any) -> str | None:
+        """Return why a scheduler does not go with it; None if it does."""
+        if hasattr(scheduler, "begin") or self.name == "constant":
+            return None
+        name = described(scheduler, EDGE_SCHEDULERS)["name"]
+        return (f"transport {self.name!r} is for schedulers of chunks; scheduler {name!r} has "
+                "constant delays")
+
+    def __call__(self, setting: EdgeSetting, sharing: Sharing) -> Any:
+        """Return a transport.
+
+        Raises
+        ------
+        InputError
+            If it cannot be made with these options.
+        """
+        known: dict[str, Any] = {"setting": setting, "sharing": sharing}
+        given = {name: known[name] for name in self.takes}
+        return build(self.kind, {**self.options, **given}, f"transport {self.name!r}")
 
 
 def make_edge_scheduler(given: Any) -> Any:
@@ -57,19 +112,22 @@ def _checked(made: Any, said: object) -> Any:
     return made
 
 
-def make_transport(given: str | Mapping[str, Any]) -> Any:
+def make_transport(given: str | Mapping[str, Any]) -> TransportMaker:
     """Return what makes a transport of a setting.
 
     Parameters
     ----------
     given : str or mapping
-        A name of `TRANSPORTS`, or ``"module:Class"``, with options.
+        A name of `TRANSPORTS`, or ``"module:Class"``, with options as in
+        ``"fabric:mode=exact"``.
 
     Raises
     ------
     UnknownNameError
-        If the name does not exist.
+        If the name or an option does not exist.
     """
     name, options = named(given, "transport")
     kind = find("transport", name, TRANSPORTS)
-    return lambda setting: build(kind, {"setting": setting} | options, f"transport {name!r}")
+    made = TransportMaker(name, options, kind)
+    check_options(kind, {**options, **dict.fromkeys(made.takes)}, f"transport {name!r}")
+    return made

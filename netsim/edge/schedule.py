@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.transport import Dispatch, Log
+
+if TYPE_CHECKING:
+    from netsim.edge.servers import Held
 
 __all__ = ["Chunks", "Schedule", "Training", "of_chunks"]
 
@@ -73,6 +77,8 @@ class Schedule:
     training : Training
     chunks : Chunks or None
         None where whole jobs are scheduled.
+    held : Held or None
+        Which PSs jobs had, where that is not to be drawn yet.
     counts : mapping
         What else a scheduler has counted, for the summary.
     """
@@ -84,6 +90,7 @@ class Schedule:
     communication: Floats
     training: Training
     chunks: Chunks | None = None
+    held: Held | None = None
     counts: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -98,7 +105,8 @@ def of_chunks(setting: EdgeSetting, given: Dispatch, log: Log) -> Schedule:
     chunk = log.chunk[order]
     job = job_of[chunk]
     delay = log.ready - setting.arrival[job_of]
-    exchange = np.array([job.batches * job.exchange_s for job in setting.jobs]) * setting.chunks
+    said = np.array([job.batches * job.exchange_s for job in setting.jobs]) * setting.chunks
+    exchange = said if log.exchange is None else np.add.reduceat(log.exchange, bounds)
     arrival = setting.arrival[job_of]
     return Schedule(
         start=np.minimum.reduceat(start, bounds), finish=np.maximum.reduceat(log.finish, bounds),
@@ -108,6 +116,6 @@ def of_chunks(setting: EdgeSetting, given: Dispatch, log: Log) -> Schedule:
         training=Training(job, chunk - setting.first[job], given.worker[chunk],
                           log.start[order], log.end[order]),
         chunks=Chunks(given.worker, log.ready, start, log.finish, log.preemptions, given.alpha,
-                      given.t_star),
+                      given.t_star), held=log.held,
         counts={"alpha_total_s": float(given.alpha.sum()),
                 "beta_integral_s": float(((log.finish - arrival) / setting.chunks[job_of]).sum())})

@@ -12,7 +12,7 @@ from netsim.edge.schedule import Schedule, Training
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.streams import stream
 
-__all__ = ["Held", "hold_servers", "spans"]
+__all__ = ["Held", "ParameterServers", "hold_servers", "spans"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +55,57 @@ def spans(training: Training) -> tuple[Ints, Floats, Floats]:
     return job[first][by_start], start[first][by_start], last[by_start]
 
 
+class ParameterServers:
+    """Those of the edge: who is free, and who gets which.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+
+    Attributes
+    ----------
+    server, number : ndarray of int, shape (PSs,)
+        Where each is, and its number there.
+    shortages : int
+        How often there was none for a job.
+    """
+
+    def __init__(self, setting: EdgeSetting) -> None:
+        kinds = [kind for each in setting.system.ps_types for kind in each]
+        counts = [len(each) for each in setting.system.ps_types]
+        self.server = np.repeat(np.arange(len(counts)), counts)
+        self.number = np.concatenate([np.array([], np.int64), *map(np.arange, counts)])
+        self.shortages = 0
+        self._setting = setting
+        self._usable = {kind: np.array([kind is None or each in (None, kind) for each in kinds],
+                                       np.bool_)
+                        for kind in {job.ps_type: None for job in setting.jobs}}
+        self._free = np.ones(len(kinds), np.bool_)
+        self._rng = stream(setting.seed, "parameter servers")
+
+    def take(self, job: int) -> int:
+        """Return a PS that is free and that the job can use, each as likely; `CLOUD` if none is."""
+        choices = np.flatnonzero(self._free & self._usable[self._setting.jobs[job].ps_type])
+        if not len(choices):
+            self.shortages += 1
+            return CLOUD
+        held = int(choices[self._rng.integers(len(choices))])
+        self._free[held] = False
+        return held
+
+    def give_back(self, held: int) -> None:
+        """Let a PS be free again."""
+        if held != CLOUD:
+            self._free[held] = True
+
+    def held(self, job: Ints, start: Floats, end: Floats, held: Ints) -> Held:
+        """Return who has had which, `CLOUD` in the cloud, and when."""
+        edge = held != CLOUD
+        server, number = np.full(len(held), CLOUD), np.full(len(held), CLOUD)
+        server[edge], number[edge] = self.server[held[edge]], self.number[held[edge]]
+        return Held(job, start, end, server, number, self.shortages)
+
+
 def hold_servers(setting: EdgeSetting, schedule: Schedule) -> Held:
     """Draw a PS for each interval in which a job trains: A_ps.
 
@@ -62,28 +113,14 @@ def hold_servers(setting: EdgeSetting, schedule: Schedule) -> Held:
     that are free and that it can use, each as likely as the others; if there is none, one in the
     cloud. It keeps it until it trains no more. Rates do not depend on it.
     """
-    kinds = [kind for each in setting.system.ps_types for kind in each]
-    counts = [len(each) for each in setting.system.ps_types]
-    at = np.repeat(np.arange(len(counts)), counts)
-    number = np.concatenate([np.array([], np.int64), *map(np.arange, counts)])
-    usable = {kind: np.array([kind is None or each in (None, kind) for each in kinds], np.bool_)
-              for kind in {job.ps_type: None for job in setting.jobs}}
+    servers, busy = ParameterServers(setting), list[tuple[float, int]]()
     job, start, end = spans(schedule.training)
+    held = np.full(len(job), CLOUD)
     in_cloud = schedule.cloud_chunks == setting.chunks
-    free, busy = np.ones(len(kinds), np.bool_), list[tuple[float, int]]()
-    held, shortages = np.full(len(job), CLOUD), 0
-    rng = stream(setting.seed, "parameter servers")
     for k in np.flatnonzero(~in_cloud[job]).tolist():
         while busy and busy[0][0] <= start[k] * (1 + kernels.ROUNDING):
-            free[heappop(busy)[1]] = True
-        choices = np.flatnonzero(free & usable[setting.jobs[job[k]].ps_type])
-        if not len(choices):
-            shortages += 1
-            continue
-        held[k] = choices[rng.integers(len(choices))]
-        free[held[k]] = False
-        heappush(busy, (float(end[k]), int(held[k])))
-    edge = held != CLOUD
-    server, ps = np.full(len(job), CLOUD), np.full(len(job), CLOUD)
-    server[edge], ps[edge] = at[held[edge]], number[held[edge]]
-    return Held(job, start, end, server, ps, shortages)
+            servers.give_back(heappop(busy)[1])
+        held[k] = servers.take(int(job[k]))
+        if held[k] != CLOUD:
+            heappush(busy, (float(end[k]), int(held[k])))
+    return servers.held(job, start, end, held)

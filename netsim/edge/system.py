@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from netsim.checks import check_sequence, check_whole, is_whole
 from netsim.errors import InputError
-from netsim.units import Quantity, parse_bytes
+from netsim.network import Topology, big_switch
+from netsim.units import Quantity, parse_bytes, parse_rate
 
 __all__ = ["EdgeCloud", "Kind"]
 
@@ -36,6 +38,13 @@ class EdgeCloud:
         What every server can hold, or each: ``"2TB"``; without limit if not given.
     cloud : bool
         Whether there is a cloud: any number of workers and PSs of every type, and any storage.
+    edge_links : quantity, or sequence of quantity
+        What the link of every server, or of each, carries in either direction. These, `wan` and
+        `topology` count under the transport ``"fabric"`` alone.
+    wan : quantity
+        The same of the cloud's.
+    topology : Topology, optional
+        Another network than that of such links; see `network`.
     name : str
 
     Attributes
@@ -67,6 +76,9 @@ class EdgeCloud:
     ps: int | Sequence[int | Sequence[Kind | None]] = 1
     storage: Quantity | Sequence[Quantity] | NDArray[np.float64] = math.inf
     cloud: bool = True
+    edge_links: Quantity | Sequence[Quantity] = "10Gbps"
+    wan: Quantity = "10Gbps"
+    topology: Topology | None = None
     name: str = "edge-cloud"
     types: tuple[Kind, ...] = field(init=False)
     first: NDArray[np.int64] = field(init=False)
@@ -94,6 +106,15 @@ class EdgeCloud:
             server_of=np.repeat(np.arange(len(counts)), counts),
             type_of=np.array([place[kind] for kind in flat], np.int64))
         put(ps=self._parameter_servers(owner), storage=self._capacities(owner))
+        put(edge_links=self._rates(owner),
+            wan=parse_rate(self.wan, f"{owner}: wan", strict=True))
+        if not isinstance(self.topology, Topology | None):
+            raise InputError(f"{owner}: topology must be a Topology, not {self.topology!r}")
+        if self.topology is not None and self.topology.hosts < len(workers) + 2:
+            raise InputError(
+                f"{owner}: network {self.topology.name!r} has {self.topology.hosts} hosts; one for "
+                f"each of the {len(workers)} servers is needed, one for the cloud, and at least "
+                "one for the sites of jobs")
 
     def _parameter_servers(self, owner: str) -> tuple[tuple[Kind | None, ...], ...]:
         given: Sequence[Any] = [self.ps] * self.servers if is_whole(self.ps) else _one_each(
@@ -115,6 +136,43 @@ class EdgeCloud:
         return np.array([math.inf if each == math.inf else
                          parse_bytes(each, f"{owner}: storage of server {server}")
                          for server, each in enumerate(given)], np.float64)
+
+    def _rates(self, owner: str) -> NDArray[np.float64]:
+        one = isinstance(self.edge_links, str | int | float)
+        given: Sequence[Any] = [self.edge_links] * self.servers if one else _one_each(
+            self.edge_links, self.servers, f"{owner}: edge_links")
+        return np.array([parse_rate(each, f"{owner}: edge_links of server {server}", strict=True)
+                         for server, each in enumerate(given)], np.float64)
+
+    @cached_property
+    def network(self) -> Topology:
+        """The network: the hosts are the servers, then the cloud, then the sites of jobs.
+
+        Unless there is a topology, a link from and to each around a switch, and one site, whose
+        link carries as much as all others.
+        """
+        if self.topology is not None:
+            return self.topology
+        rates = [*np.asarray(self.edge_links).tolist(), self.wan]
+        return big_switch(len(rates) + 1, [*rates, sum(rates)], name=self.name)
+
+    def host_of(self, server: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the hosts of servers; -1 is the cloud."""
+        return np.where(server < 0, self.servers, server)
+
+    def site_host(self, site: int) -> int:
+        """Return the host of a site of jobs.
+
+        Raises
+        ------
+        InputError
+            If there is no such site.
+        """
+        sites = self.network.hosts - self.servers - 1
+        if not 0 <= site < sites:
+            raise InputError(f"there is no site {site}: network {self.network.name!r} has {sites} "
+                             f"hosts beside those of {self.servers} servers and the cloud")
+        return self.servers + 1 + site
 
     @property
     def servers(self) -> int:

@@ -7,7 +7,8 @@ scheduler sees. It owns the clock too, and is asked only for instants at which j
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,7 +16,35 @@ from netsim.edge import kernels
 from netsim.edge.queues import Queues
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 
-__all__ = ["Constant", "Dispatch", "Log", "Transport"]
+if TYPE_CHECKING:
+    from netsim.edge.servers import Held
+
+__all__ = ["Constant", "Dispatch", "Log", "Sharing", "Transport"]
+
+
+class Sharing(NamedTuple):
+    """What is said of a run's links, for a transport that has some.
+
+    Attributes
+    ----------
+    allocator : str, mapping, Allocator or class
+        See `netsim.allocators.make_allocator`.
+    observe_interval : float
+        In seconds; see `netsim.fabric.fabric.Fabric`.
+    events : sequence of (float, int, float)
+        When, in seconds, which link has which capacity from then on, in bytes per second.
+    check : bool
+        Check that each allocation is feasible.
+    observer : Observer, optional
+        See `netsim.fabric.transfer.Observer`; of the links that it is told of the first are those
+        of the network.
+    """
+
+    allocator: Any = "maxmin"
+    observe_interval: float = 0.0
+    events: Sequence[tuple[float, int, float]] = ()
+    check: bool = True
+    observer: Any = None
 
 
 class Dispatch(NamedTuple):
@@ -48,6 +77,10 @@ class Log(NamedTuple):
         When a chunk's data was there, and its training ended.
     preemptions : ndarray of int, shape (chunks,)
         How often others displaced it after it had trained.
+    held : Held, optional
+        Which PSs jobs had, where that matters to the transport.
+    exchange : ndarray of float, shape (chunks,), optional
+        Seconds of training that were not computation, where they are not what jobs say.
     """
 
     chunk: Ints
@@ -56,6 +89,8 @@ class Log(NamedTuple):
     ready: Floats
     finish: Floats
     preemptions: Ints
+    held: Held | None = None
+    exchange: Floats | None = None
 
 
 class Transport(Protocol):

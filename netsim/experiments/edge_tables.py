@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from netsim.errors import InputError, TraceError
 from netsim.experiments.blame import build
 from netsim.experiments.result import Result
 from netsim.experiments.tables import OpenTable, PolicyTable
+from netsim.network import Topology
 
 __all__ = ["EdgeCloudTable", "TransportTable", "bound_of", "edge_jobs", "is_of_edge",
            "problems_on_edge", "resolved_edge_jobs"]
@@ -51,10 +53,15 @@ class EdgeCloudTable(OpenTable):
         self._built = build(make_edge_cloud, self.given, ("workers", "file", "kind", "name"))
         return self
 
-    @property
-    def built(self) -> EdgeCloud:
-        """The edge-cloud."""
-        return self._built
+    def on(self, network: Topology | None) -> EdgeCloud:
+        """Return the edge-cloud, on a network or on that of its own links.
+
+        Raises
+        ------
+        InputError
+            If the network has too few hosts.
+        """
+        return self._built if network is None else replace(self._built, topology=network)
 
     def resolved(self) -> dict[str, Any]:
         """Return the table with what a file says and all defaults in it."""
@@ -68,6 +75,20 @@ class TransportTable(PolicyTable):
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
         make_transport(table)
         return dict(table)
+
+    @property
+    def shares_links(self) -> bool:
+        """Whether there are links, that an allocator shares out."""
+        return make_transport(self.given).shares_links
+
+
+#: What an edge-cloud has no use for, and why; and for what it has one where links are shared.
+_NOT_ON_EDGE = {
+    "cluster": "an edge-cloud has none",
+    "placement": "is for jobs on a cluster, and not on an edge-cloud",
+    "execution": "is for jobs on a cluster, and not on an edge-cloud",
+    "until": "is for runs on a network or a cluster; on an edge-cloud jobs run to their ends"}
+_ON_LINKS = ("network", "events", "allocator", "observe_interval", "compare.allocators")
 
 
 def is_of_edge(table: Mapping[str, Any]) -> bool:
@@ -114,26 +135,20 @@ def problems_on_edge(of_edge: bool, given: Mapping[str, Any]) -> list[tuple[str,
     if not of_edge:
         return [(name, "is for jobs on an edge-cloud; there is no [edge_cloud]")
                 for name in ("transport", "epsilon", "lp_bound") if name in given]
-    problems = [(name, "an edge-cloud has none") for name in ("network", "cluster")
-                if name in given]
-    problems += [(name, "is for jobs on a cluster, and not on an edge-cloud")
-                 for name in ("placement", "execution") if name in given]
-    if "events" in given:
-        problems.append(("events", "change links; an edge-cloud has none"))
-    if "allocator" in given:
-        problems.append(("allocator", "shares links; an edge-cloud has none"))
-    problems += [(name, "is for runs on a network or a cluster; on an edge-cloud, events are exact "
-                        "and jobs run to their ends")
-                 for name in ("until", "observe_interval") if name in given]
-    if "compare.allocators" in given:
-        problems.append(("compare.allocators", "share links; an edge-cloud has none: give "
-                                               "schedulers"))
+    problems = [(name, why) for name, why in _NOT_ON_EDGE.items() if name in given]
+    transport = make_transport(given.get("transport", "constant"))
+    if not transport.shares_links:
+        problems += [(name, f"is for transport 'fabric'; with {transport.name!r} delays and rates "
+                            "are constant") for name in _ON_LINKS if name in given]
     for key in ("scheduler", *(key for key in given if key.startswith("compare.schedulers."))):
         if key in given:
             try:
-                make_edge_scheduler(given[key])
+                made = make_edge_scheduler(given[key])
             except InputError as error:
                 problems.append((f"{key}.name", str(error)))
+            else:
+                if (problem := transport.problem_of(made)) is not None:
+                    problems.append((key, problem))
     return problems
 
 

@@ -27,11 +27,12 @@ from netsim.errors import InputError, SpecError
 from netsim.experiments.cluster_inputs import NOTHING_TO_SHARE, as_rings, check_jobs, policies_of
 from netsim.experiments.compare import label_of
 from netsim.experiments.files import Draft
+from netsim.experiments.identity import spec_hash
 from netsim.experiments.result import Result
 from netsim.experiments.run import run_experiment
 from netsim.experiments.simulate import as_network, as_workload, simulate
 from netsim.experiments.simulate_edge import as_edge_workload
-from netsim.experiments.spec import POLICIES, Experiment, spec_hash
+from netsim.experiments.spec import POLICIES, Experiment
 from netsim.experiments.tables import SweepTable
 from netsim.plugins import described, labelled, parse_named
 from netsim.units import parse_seconds

@@ -9,34 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_sequence
-from netsim.errors import UnknownNameError
 from netsim.experiments.line_notes import LineNotes
+from netsim.experiments.link_recorder import MOST_NOTED, LinkRecorder, categories
 from netsim.experiments.numbering import CoflowNumbers
-from netsim.experiments.packing import DTYPES, Coflows, Ended, link_rows
-from netsim.experiments.recorded import Recorded
-from netsim.experiments.rows import Notes, Rows
-from netsim.fabric.fabric import Fabric
-from netsim.fabric.policy import Allocation
+from netsim.experiments.packing import Coflows, Ended
 from netsim.fabric.records import COFLOW, FLOW
 from netsim.fabric.transfer import Transfer
 from netsim.jobs.process import JobProcess
 from netsim.model import Stage
 
-__all__ = ["RECORDS", "Recorder"]
+__all__ = ["Recorder"]
 
-#: What can be recorded; jobs always are.
-RECORDS = ("coflows", "decisions", "flows", "jobs", "links")
-
-_SORT_BY = {"coflows": ("coflow", "valid_s"), "flows": ("coflow", "flow")}
-
-#: How much is noted before it is packed, in rows that are kept until then; a coflow counts for
-#: its flows and for some more, a decision for one.
-_MOST_NOTED, _OF_COFLOW = 1 << 17, 32
-_MOST_DECISIONS = 1 << 13
+#: A coflow counts for its flows and for so many more, where it is said how much is noted.
+_OF_COFLOW = 32
 
 
-class Recorder:
+class Recorder(LinkRecorder):
     """Takes note of jobs and, where asked, coflows, flows, links and decisions.
 
     Parameters
@@ -72,54 +60,22 @@ class Recorder:
 
     def __init__(self, record: Sequence[str], jobs: int, numbers: CoflowNumbers,
                  capacity: NDArray[np.float64], beside: Sequence[str] = ()) -> None:
-        for name in check_sequence(record, str, "record", "names"):
-            if name not in RECORDS:
-                raise UnknownNameError("record", name, RECORDS)
+        super().__init__(record, capacity, beside)
         self.coflows_done = 0
         self.jobs_done = 0
         self.bytes_of_job = np.zeros(jobs)
         self.coflows_of_job = np.zeros(jobs, np.int64)
         self.start_s = np.full(jobs, np.nan)
         self.finish_s = np.full(jobs, np.nan)
-        self._rows = {name: Rows(DTYPES[name]) for name in RECORDS
-                      if name in (*record, *beside) and name != "jobs"}
-        self._follows_rates = "links" in record
-        self._follows_standing = not {"decisions", "links"}.isdisjoint(record)
         self._keeps_flows = "flows" in self._rows
         self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
         self._numbers = numbers
         self._lines = LineNotes(numbers)
-        self._capacity = capacity.copy()
         self._stages: dict[str, int] = {}
         self._ended: list[Ended] = []
         self._flows_of: dict[Transfer, bytes] = {}
         self._of_lines: list[tuple[NDArray[Any], list[bytes]]] = []
         self._noted = 0
-        self._decisions: list[tuple[float, int, int, int]] = []
-        self._noted_by_policy: list[dict[str, float]] = []
-        self._notes = Notes()
-        self._moves: list[tuple[float, float, NDArray[np.float64]]] = []
-        self._most_moves = max(_MOST_NOTED // max(len(capacity), 1), 1)
-
-    @property
-    def watches_fabric(self) -> bool:
-        """Whether it needs to be told of what happens there."""
-        return not {"decisions", "flows", "links"}.isdisjoint(self._rows)
-
-    @property
-    def follows_decisions(self) -> bool:
-        """Whether every decision is to be one of its own, even where jobs would take turns."""
-        return not {"decisions", "links"}.isdisjoint(self._rows)
-
-    @property
-    def follows_standing(self) -> bool:
-        """Whether it is to be, even where an answer would stand."""
-        return self._follows_standing
-
-    @property
-    def follows_rates(self) -> bool:
-        """Whether it needs intervals of constant rates."""
-        return self._follows_rates
 
     # --- what is noted at once: tuples, for a run may have millions of them ---------------
 
@@ -134,7 +90,7 @@ class Recorder:
 
     def _note(self, rows: int) -> None:
         self._noted += rows
-        if self._noted > _MOST_NOTED:
+        if self._noted > MOST_NOTED:
             self._pack_coflows()
 
     def job_finished(self, job: JobProcess) -> None:
@@ -197,35 +153,12 @@ class Recorder:
         if self._keeps_flows:
             self._flows_of[transfer] = flows.tobytes()
 
-    def decided(self, now: float, fabric: Fabric, allocation: Allocation) -> None:
-        """Take note of a decision and of what the policy inferred."""
-        if "decisions" in self._rows:
-            table = fabric.table
-            self._decisions.append((now, table.active_jobs, len(table.coflows),
-                                    np.add.reduce(table.coflows["open"])))
-            self._noted_by_policy.append(dict(allocation.note or {}))
-            if len(self._decisions) == _MOST_DECISIONS:
-                self._pack_decisions()
-
-    def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
-        """Take note of the bytes that each link carried between two instants; keeps the array."""
-        if "links" in self._rows:
-            self._moves.append((start, now, carried))
-            if len(self._moves) == self._most_moves:
-                self._pack_moves()
-
-    def set_capacity(self, link: int, capacity: float) -> None:
-        """Take note of a link's capacity from now on, in bytes per second."""
-        self._pack_moves()
-        self._capacity[link] = capacity
-
     # --- what becomes of it, many at a time -----------------------------------------------
 
     def pack(self) -> None:
         """Bring everything up to date."""
         self._pack_coflows()
-        self._pack_decisions()
-        self._pack_moves()
+        super().pack()
 
     def _pack_coflows(self) -> None:
         self._noted = 0
@@ -262,38 +195,13 @@ class Recorder:
         if self._keeps_flows:
             self._rows["flows"].extend(coflows.flow_rows(sent))
 
-    def _pack_decisions(self) -> None:
-        if self._decisions:
-            self._rows["decisions"].extend(np.array(self._decisions, DTYPES["decisions"]))
-            self._notes.extend(self._noted_by_policy)
-            self._decisions, self._noted_by_policy = [], []
-
-    def _pack_moves(self) -> None:
-        if self._moves:
-            self._rows["links"].extend(link_rows(self._moves, self._capacity))
-            self._moves = []
-
     # --- results --------------------------------------------------------------------------
 
-    def table(self, name: str, link_names: Sequence[str]) -> Recorded | None:
-        """Return one table, or None if it was not recorded; `pack` comes before."""
-        if name not in self._rows:
-            return None
-        categories = {"coflows": ("stage", list(self._stages)), "links": ("link", link_names)}
-        converted: dict[str, Callable[[NDArray[Any]], Any]] = {}
-        if name in categories:
-            column, names = categories[name]
-            converted[column] = partial(_categories, names)
-        if name == "coflows":
-            converted["deadline_s"] = _finite
-        return Recorded(self._rows[name], _SORT_BY.get(name, ()), converted,
-                        self._notes.columns() if name == "decisions" else {})
-
-
-def _categories(names: Sequence[str], codes: NDArray[Any]) -> Any:
-    import pandas as pd
-
-    return pd.Categorical.from_codes(codes.astype(np.int64), pd.Index(names))
+    def _conversions(self, name: str, link_names: Sequence[str]
+                     ) -> dict[str, Callable[[NDArray[Any]], Any]]:
+        if name != "coflows":
+            return super()._conversions(name, link_names)
+        return {"stage": partial(categories, list(self._stages)), "deadline_s": _finite}
 
 
 def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -60,8 +60,9 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     Parameters
     ----------
     network : Topology, Cluster, EdgeCloud, str or path
-        A network, or what `read_network` reads; or servers with GPUs; or an edge-cloud, of which
-        only `workload`, `scheduler`, `epsilon`, `transport`, `seed` and `progress` are for.
+        A network, or what `read_network` reads; or servers with GPUs; or an edge-cloud, for which
+        `until`, `timeline`, `placement` and `execution` are not, and `allocator`,
+        `observe_interval`, `events` and `record` only with ``transport="fabric"``.
     workload : Workload, sequence of JobSpec, str or path
         A workload, its jobs, or what `read_workload` reads. Of an edge-cloud, an `EdgeWorkload`,
         or a sequence of `EdgeJob`.
@@ -100,7 +101,8 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         On an edge-cloud, by how much faster than the jobs say workers train: training takes
         1 / (1 + epsilon) of its time.
     transport : str or mapping
-        On an edge-cloud, how chunks get to workers and exchange gradients; see
+        On an edge-cloud, how chunks get to workers and exchange gradients: in the time that the
+        jobs say (``"constant"``), or as flows over its links (``"fabric"``). See
         `netsim.edge.registry.make_transport`.
     progress : bool or callable
         Show a progress bar on a terminal; or call with coflows done and in total; on a cluster,
@@ -128,11 +130,12 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     np.float64(3.0)
     """
     if isinstance(network, EdgeCloud):
-        _refuse_on_edge(allocator=allocator != "maxmin", observe_interval=observe_interval != 0,
-                        until=until is not None, timeline=timeline, events=len(events) > 0,
+        _refuse_on_edge(until=until is not None, timeline=timeline,
                         placement=placement is not None, execution=execution is not None)
         return simulate_edge(network, cast(Any, workload), scheduler=scheduler, epsilon=epsilon,
-                             transport=transport, seed=seed, progress=progress)
+                             transport=transport, seed=seed, allocator=allocator,
+                             observe_interval=observe_interval, events=events, record=record,
+                             check=check, progress=progress)
     if epsilon != 0 or transport != "constant":
         raise InputError("epsilon and transport are for jobs on a netsim.EdgeCloud")
     workload = cast("Workload | Sequence[JobSpec] | str | Path", workload)
@@ -159,8 +162,8 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
 def _refuse_on_edge(**given: bool) -> None:
     """Refuse arguments that an edge-cloud has no use for."""
     if said := [name for name, is_given in given.items() if is_given]:
-        raise InputError(f"{', '.join(said)}: not for a netsim.EdgeCloud, where jobs have constant "
-                         "delays and rates, and run to their ends")
+        raise InputError(f"{', '.join(said)}: not for a netsim.EdgeCloud, where schedulers place "
+                         "chunks, and jobs run to their ends")
 
 
 def as_network(given: Topology | str | Path) -> Topology:

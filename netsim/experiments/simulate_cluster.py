@@ -31,9 +31,10 @@ from netsim.cluster.scheduling import Setting
 from netsim.errors import InputError, StalledError, UnknownNameError
 from netsim.experiments.cluster_inputs import as_rings, check_jobs, policies_of
 from netsim.experiments.events import changes_of, end_at
+from netsim.experiments.link_recorder import RECORDS
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
-from netsim.experiments.recorder import RECORDS, Recorder
+from netsim.experiments.recorder import Recorder
 from netsim.experiments.result import Result
 from netsim.fabric.fabric import Fabric
 from netsim.model import Workload

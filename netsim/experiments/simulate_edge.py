@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from netsim._version import __version__
+from netsim.allocators import describe, make_allocator
 from netsim.checks import check_sequence
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.jobs import EdgeJob
@@ -20,10 +21,14 @@ from netsim.edge.schedule import Schedule
 from netsim.edge.servers import Held, hold_servers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.storage import peaks
+from netsim.edge.transport import Sharing
 from netsim.errors import InputError
+from netsim.experiments.events import CapacityEvent, changes_of
+from netsim.experiments.link_recorder import LinkRecorder
 from netsim.experiments.progress import show_progress
 from netsim.experiments.result import Result
-from netsim.plugins import described, named
+from netsim.plugins import described
+from netsim.units import Quantity, parse_seconds
 
 __all__ = ["as_edge_workload", "simulate_edge"]
 
@@ -31,6 +36,9 @@ __all__ = ["as_edge_workload", "simulate_edge"]
 def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob], *,
                   scheduler: Any = None, epsilon: float = 0.0,
                   transport: str | Mapping[str, Any] = "constant", seed: int = 0,
+                  allocator: Any = "maxmin", observe_interval: Quantity = 0,
+                  events: Sequence[CapacityEvent | Mapping[str, Any]] = (),
+                  record: Sequence[str] = (), check: bool = True,
                   progress: bool | Callable[[int, int], None] = False) -> Result:
     """Simulate jobs on an edge-cloud; what `netsim.simulate` does with one.
 
@@ -46,6 +54,10 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
         See `netsim.edge.registry.make_transport`.
     seed : int
         Of the draws of parameter servers.
+    allocator, observe_interval, events, check
+        As for `netsim.simulate`; for a transport with links.
+    record : sequence of str
+        Of a transport with links, ``"links"`` and ``"decisions"``; no other name changes anything.
     progress
         As for `netsim.simulate`; in jobs.
 
@@ -62,30 +74,42 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
     decider = make_edge_scheduler("a-online" if scheduler is None else scheduler)
     make = make_transport(transport)
     setting = EdgeSetting(system, workload.jobs, seed, epsilon)
-    if not hasattr(decider, "begin") and named(transport, "transport")[0] != "constant":
-        raise InputError(f"transport {transport!r} is for schedulers of chunks; scheduler "
-                         f"{described(decider, EDGE_SCHEDULERS)['name']!r} has constant delays")
+    if (problem := make.problem_of(decider)) is not None:
+        raise InputError(problem)
+    if not make.shares_links:
+        _refuse(make.name, allocator=allocator != "maxmin", observe_interval=observe_interval != 0,
+                events=len(events) > 0)
+    recorder = LinkRecorder(record, system.network.capacity)
+    sharing = Sharing(allocator, parse_seconds(observe_interval, "observe_interval"),
+                      changes_of(events, system.network) if events else (), check,
+                      recorder if recorder.watches_fabric else None)
     started = time.perf_counter()
     with show_progress(progress, len(workload), "jobs") as report:
         if hasattr(decider, "begin"):
-            schedule = run_dispatcher(decider, setting, make(setting), report)
+            moved = make(setting, sharing)
+            schedule = run_dispatcher(decider, setting, moved, report)
         else:
             schedule = decider.run(setting)
             report(len(workload), len(workload))
-    held = hold_servers(setting, schedule)
-    tables = _Tables(setting, schedule, held)
-    transported, options = named(transport, "transport")
+    recorder.pack()
+    tables = _Tables(setting, schedule, schedule.held or hold_servers(setting, schedule))
     run = {
-        "workload": workload.name, "network": system.name, "allocator": {"name": transported},
+        "workload": workload.name, "network": system.name,
+        "allocator": (describe(make_allocator(allocator)) if make.shares_links
+                      else {"name": make.name}),
         "scheduler": described(decider, EDGE_SCHEDULERS), "placement": None,
-        "execution": {"name": "edge", "transport": transported, "epsilon": float(epsilon),
-                      **options},
-        "observe_interval": 0.0, "seed": int(seed), "workload_seed": workload.seed,
+        "execution": {"name": "edge", "transport": make.name, "epsilon": float(epsilon),
+                      **make.options},
+        "observe_interval": sharing.observe_interval, "seed": int(seed),
+        "workload_seed": workload.seed,
         "version": __version__, "platform": platform.platform(),
         "python": platform.python_version(), "stopped_at_s": None,
-        "decisions": len(workload), "simpy_events": 0,
+        "decisions": moved.fabric.decisions if make.shares_links else len(workload),
+        "simpy_events": 0,
         "wall_s": time.perf_counter() - started, "overdue": 0, "counts": tables.counts()}
-    return Result(jobs=tables.jobs(), run=run, coflows=None, flows=None, links=None, decisions=None,
+    links: dict[str, Any] = {name: recorder.table(name, system.network.link_names)
+                             for name in ("links", "decisions")}
+    return Result(jobs=tables.jobs(), run=run, coflows=None, flows=None, **links,
                   chunks=tables.chunks(), training=tables.training(), workers=tables.workers(),
                   servers=tables.servers(), ps=tables.ps())
 
@@ -101,6 +125,13 @@ def as_edge_workload(given: EdgeWorkload | Sequence[EdgeJob]) -> EdgeWorkload:
     if isinstance(given, EdgeWorkload):
         return given
     return EdgeWorkload(check_sequence(given, EdgeJob, "the workload of an edge-cloud", "EdgeJob"))
+
+
+def _refuse(transport: str, **given: bool) -> None:
+    """Refuse arguments for which a transport has no use."""
+    if said := [name for name, is_given in given.items() if is_given]:
+        raise InputError(f"{', '.join(said)}: not for transport {transport!r}, where delays and "
+                         "rates are constant; for transport 'fabric'")
 
 
 class _Tables:
@@ -124,7 +155,14 @@ class _Tables:
             "utilisation": float(self._busy.sum() / (total * self._makespan)) if total else 0.0,
             "communication_s": float(schedule.communication.sum()),
             "chunks": self._setting.total, "cloud_chunks": int(schedule.cloud_chunks.sum()),
-            "ps_shortages": self._held.shortages, **schedule.counts}
+            "ps_shortages": self._held.shortages, **self._errors(), **schedule.counts}
+
+    def _errors(self) -> dict[str, float]:
+        """Return by how much schedulers of chunks were wrong about delays and rates."""
+        if self._schedule.chunks is None:
+            return {}
+        return {f"{name}_mean": float(np.nanmean(values)) if np.isfinite(values).any() else 1.0
+                for name, values in self._estimates().items()}
 
     def jobs(self) -> pd.DataFrame:
         setting, schedule, specs = self._setting, self._schedule, self._setting.jobs
@@ -141,7 +179,15 @@ class _Tables:
             "lower_bound_s": self._lower_bounds(), "queue_s": schedule.start - setting.arrival,
             "type": [str(job.worker_type) for job in specs], "chunks": setting.chunks,
             "cloud_chunks": schedule.cloud_chunks, "zeta": (~at_edge).astype(np.int64),
-            "preemptions": schedule.preemptions, "communication_s": schedule.communication})
+            "uploaded_s": self._uploaded(), "preemptions": schedule.preemptions,
+            "communication_s": schedule.communication})
+
+    def _uploaded(self) -> Floats:
+        """Return how long the data of each job took to be there, in seconds; NaN of whole jobs."""
+        setting, chunks = self._setting, self._schedule.chunks
+        if chunks is None:
+            return np.full(len(setting.jobs), np.nan)
+        return np.maximum.reduceat(chunks.ready, setting.first[:-1]) - setting.arrival
 
     def _lower_bounds(self) -> Floats:
         """Return what a chunk of each job takes where that is soonest done, with all else idle."""
@@ -170,7 +216,25 @@ class _Tables:
             "job": self._ids[job], "chunk": np.arange(setting.total) - setting.first[job],
             **self._where(chunks.worker), "dispatch_s": setting.arrival[job],
             "ready_s": chunks.ready, "start_s": chunks.start, "finish_s": chunks.finish,
-            "preemptions": chunks.preemptions, "alpha_s": chunks.alpha, "t_star_s": chunks.t_star})
+            "preemptions": chunks.preemptions, "alpha_s": chunks.alpha, "t_star_s": chunks.t_star,
+            **self._estimates()})
+
+    def _estimates(self) -> dict[str, Floats]:
+        """Return what delays were over those said, and rates over those said, of each chunk."""
+        setting, schedule, chunks = self._setting, self._schedule, self._schedule.chunks
+        assert chunks is not None
+        job = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
+        zeta = (schedule.cloud_chunks == setting.chunks)[job]
+        said = setting.cloud_delay[job]
+        edge = chunks.worker != CLOUD
+        said[edge] = setting.delays[job[edge], setting.system.server_of[chunks.worker[edge]]]
+        training = schedule.training
+        trained = np.bincount(setting.first[training.job] + training.chunk,
+                              training.end - training.start, setting.total)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            delay = np.where(said > 0, (chunks.ready - setting.arrival[job]) / said, np.nan)
+        return {"delay_ratio": delay,
+                "rate_ratio": np.where(zeta, setting.p1[job], setting.p0[job]) / trained}
 
     def training(self) -> pd.DataFrame:
         training = self._schedule.training

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -18,7 +15,6 @@ from pydantic import (
     model_validator,
 )
 
-from netsim._version import __version__
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.errors import InputError, SpecError, UnknownNameError
@@ -30,7 +26,7 @@ from netsim.experiments.cluster_inputs import (
     policies_of,
 )
 from netsim.experiments.edge_tables import EdgeCloudTable, TransportTable, problems_on_edge
-from netsim.experiments.recorder import RECORDS
+from netsim.experiments.link_recorder import RECORDS
 from netsim.experiments.result import EDGE_TABLES
 from netsim.experiments.sources import ClusterTable, NetworkTable, WorkloadTable
 from netsim.experiments.tables import (
@@ -49,7 +45,7 @@ from netsim.jobs.plan import check_fits
 from netsim.model import Workload
 from netsim.network import Topology
 
-__all__ = ["POLICIES", "Experiment", "default_folder", "spec_hash"]
+__all__ = ["POLICIES", "Experiment"]
 
 #: What a name or a table with a name chooses on a cluster, besides the allocator.
 POLICIES = ("scheduler", "placement", "execution")
@@ -173,9 +169,12 @@ class Experiment(Table):
     @classmethod
     def _check_network(cls, network: NetworkTable | None, info: ValidationInfo
                        ) -> NetworkTable | None:
-        if not info.data.keys() >= {"cluster", "edge_cloud"} or info.data["edge_cloud"] is not None:
+        if not info.data.keys() >= {"cluster", "edge_cloud"}:
             return network
         cluster = info.data["cluster"]
+        if info.data["edge_cloud"] is not None:
+            info.data["edge_cloud"].on(_built(network))
+            return network
         if cluster is network is None:
             raise InputError("is required, or a [cluster] or an [edge_cloud]")
         if cluster is not None:
@@ -189,7 +188,7 @@ class Experiment(Table):
     @classmethod
     def _check_fits(cls, workload: WorkloadTable, info: ValidationInfo) -> WorkloadTable:
         if info.data.get("edge_cloud") is not None:
-            workload.on(info.data["edge_cloud"].built)
+            workload.on(info.data["edge_cloud"].on(None))
         elif info.data.keys() >= {"network", "cluster", "edge_cloud"}:
             network, cluster = _built(info.data["network"]), info.data["cluster"]
             if cluster is not None:
@@ -213,8 +212,8 @@ class Experiment(Table):
     def _check_links(cls, events: list[EventTable], info: ValidationInfo) -> list[EventTable]:
         network = _built(info.data.get("network"))
         if info.data.get("edge_cloud") is not None:
-            return events
-        if network is None and info.data.get("cluster") is not None:
+            network = info.data["edge_cloud"].on(network).network
+        elif network is None and info.data.get("cluster") is not None:
             network = info.data["cluster"].on(None).network
         if network is None:
             return events
@@ -259,7 +258,7 @@ class Experiment(Table):
 
     def _on_edge(self) -> dict[str, Any]:
         """Return what is given of what an edge-cloud allows, or excludes."""
-        names = ("network", "cluster", "placement", "execution", "transport")
+        names = ("network", "cluster", "placement", "execution")
         given: dict[str, Any] = {name: True for name in names if getattr(self, name) is not None}
         given |= {name: True for name in ("events", "epsilon", "lp_bound", "until",
                                           "observe_interval") if getattr(self, name)}
@@ -267,9 +266,10 @@ class Experiment(Table):
             given["allocator"] = True
         if self.compare.allocators:
             given["compare.allocators"] = True
-        tables = {f"compare.schedulers.{k}": each for k, each in enumerate(self.compare.schedulers)}
-        if self.scheduler is not None:
-            tables["scheduler"] = self.scheduler
+        tables: dict[str, PolicyTable] = {
+            f"compare.schedulers.{k}": each for k, each in enumerate(self.compare.schedulers)}
+        tables |= {name: table for name in ("scheduler", "transport")
+                   if (table := getattr(self, name)) is not None}
         return given | {key: table.given for key, table in tables.items()}
 
     def _problems_of_rings(self, scheduler: Any, execution: str) -> list[tuple[str, str]]:
@@ -300,7 +300,7 @@ class Experiment(Table):
     def target(self) -> Topology | Cluster | EdgeCloud:
         """What jobs run on: the network, the cluster or the edge-cloud."""
         if self.edge_cloud is not None:
-            return self.edge_cloud.built
+            return self.edge_cloud.on(_built(self.network))
         network = _built(self.network)
         if self.cluster is not None:
             return self.cluster.on(network)
@@ -311,25 +311,35 @@ class Experiment(Table):
     def jobs(self) -> Workload | EdgeWorkload:
         """What runs."""
         if self.edge_cloud is not None:
-            return self.workload.on(self.edge_cloud.built)
+            return self.workload.on(self.edge_cloud.on(None))
         return self.workload.built
 
     @property
+    def _shares_links(self) -> bool:
+        return self.edge_cloud is None or (self.transport is not None
+                                           and self.transport.shares_links)
+
+    @property
     def sharing(self) -> dict[str, Any]:
-        """The allocator, as a keyword argument of `netsim.simulate`; none on an edge-cloud."""
-        return {"allocator": self.allocator.given} if self.edge_cloud is None else {}
+        """The allocator, as a keyword argument of `netsim.simulate`; none if nothing is shared."""
+        return {"allocator": self.allocator.given} if self._shares_links else {}
 
     @property
     def settings(self) -> dict[str, Any]:
         """The keyword arguments of `netsim.simulate`, but for the allocator."""
-        policies = {name: table.given for name, table in self._policies.items()}
+        policies: dict[str, Any] = {name: table.given for name, table in self._policies.items()}
         if self.edge_cloud is not None:
+            policies |= {"epsilon": self.epsilon}
             if self.transport is not None:
                 policies["transport"] = self.transport.given
-            return policies | {"epsilon": self.epsilon, "seed": self.seed}
-        return policies | {"observe_interval": self.observe_interval, "seed": self.seed,
-                "until": self.until, "record": tuple(self.record), "check": self.check,
-                "events": [event.model_dump() for event in self.events]}
+        else:
+            policies |= {"until": self.until}
+        if not self._shares_links:
+            return policies | {"seed": self.seed}
+        return policies | {
+            "observe_interval": self.observe_interval, "seed": self.seed, "check": self.check,
+            "record": tuple(name for name in self.record if name in RECORDS),
+            "events": [event.model_dump() for event in self.events]}
 
     def single(self, **policies: PolicyTable) -> Experiment:
         """Return the same experiment with nothing to compare or vary.
@@ -354,7 +364,7 @@ class Experiment(Table):
                                 exclude_none=True)
         tables = {name: getattr(self, name).resolved() for name in _RESOLVED
                   if getattr(self, name) is not None
-                  and not (name == "allocator" and self.edge_cloud is not None)}
+                  and not (name == "allocator" and not self._shares_links)}
         if compared := {name: [table.resolved() for table in getattr(self.compare, name)]
                         for name in ("allocators", "schedulers") if getattr(self.compare, name)}:
             tables["compare"] = compared
@@ -373,22 +383,3 @@ def _without_seed(keys: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the tables among some keys that take the experiment's seed."""
     return tuple(name for name in ("cluster", "edge_cloud", "workload")
                  if isinstance(keys.get(name), Mapping) and "seed" not in keys[name])
-
-
-def spec_hash(resolved: Mapping[str, Any], digits: int = 8) -> str:
-    """Return hexadecimal digits that identify a resolved experiment and netsim's version.
-
-    Neither the description, nor what a sweep varies, nor where files are counts; their contents
-    do.
-    """
-    spec = {key: value for key, value in resolved.items() if key not in ("description", "sweep")}
-    for name in ("network", "workload"):
-        spec[name] = {key: value for key, value in spec.get(name, {}).items() if key != "file"}
-    text = json.dumps({"netsim": __version__, "spec": spec}, sort_keys=True,
-                      separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:digits]
-
-
-def default_folder(experiment: Experiment) -> Path:
-    """Return where an experiment's results go unless told: ``runs/<name>-<hash8>``."""
-    return Path("runs") / f"{experiment.name}-{spec_hash(experiment.resolved())}"

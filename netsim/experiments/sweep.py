@@ -21,9 +21,10 @@ from netsim.experiments.grid import (
     identity_of,
     seeds_of,
 )
+from netsim.experiments.identity import spec_hash
 from netsim.experiments.progress import show_runs
 from netsim.experiments.run_store import RunStore, Scratch
-from netsim.experiments.spec import POLICIES, Experiment, spec_hash
+from netsim.experiments.spec import POLICIES, Experiment
 from netsim.experiments.sweep_result import Sweep, save_failures
 from netsim.experiments.tables import SweepTable
 from netsim.experiments.workers import Failure, Outcome, Task, on_dask, one_by_one, pooled

@@ -55,7 +55,7 @@ class Demand:
 
     @classmethod
     def of(cls, flows: Flows, network: Topology, hosts: ArrayLike | None = None, *,
-           key: int = 0, weight: float = 1.0, deadline_s: float = math.inf) -> Demand:
+           key: ArrayLike = 0, weight: float = 1.0, deadline_s: float = math.inf) -> Demand:
         """Route the flows of a coflow.
 
         Parameters
@@ -66,8 +66,8 @@ class Demand:
             Where they run.
         hosts : array_like of int, optional
             The host of each rank; rank r is host r if not given.
-        key : int
-            First ECMP key; flow i has ``key + i``.
+        key : int or array_like of int, shape (flows,)
+            The ECMP key of each flow; or the first, and flow i has ``key + i``.
         weight : float
             The coflow's weight.
         deadline_s : float
@@ -83,7 +83,8 @@ class Demand:
             raise InputError(f"host {flows.ranks - 1} is out of range: network {network.name!r} "
                              f"has the hosts 0 to {network.hosts - 1}")
         src, dst = places[flows.src], places[flows.dst]
-        ptr, links = network.routes(src, dst, np.arange(key, key + len(flows)))
+        keys = np.asarray(key, np.int64)
+        ptr, links = network.routes(src, dst, keys if keys.ndim else keys + np.arange(len(flows)))
         coflows, rows, hops, loads = bind(src, dst, flows.nbytes, ptr, links, network.capacity,
                                           np.array([len(src)]))
         for array in (coflows, rows, hops, loads):

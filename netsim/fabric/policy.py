@@ -172,6 +172,11 @@ class Allocator:
         return False
 
     @property
+    def title(self) -> str:
+        """What errors call it; the name of its class unless said."""
+        return type(self).__name__
+
+    @property
     def counts(self) -> Mapping[str, int]:
         """What the policy has counted in its run, for the summary; nothing unless said."""
         return {}

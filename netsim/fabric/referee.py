@@ -36,7 +36,7 @@ class Referee:
     def __init__(self, now: Callable[[], float], network: Topology, allocator: Allocator,
                  table: FlowTable) -> None:
         self._now, self._network, self._table = now, network, table
-        self._name = type(allocator).__name__
+        self._name = allocator.title
         self._vain = 0
         self._left_then = b""
 

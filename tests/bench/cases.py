@@ -16,7 +16,7 @@ import netsim
 from netsim.cluster import Contention
 from netsim.cluster.planners import SjfBco
 from netsim.cluster.prediction import Forecast
-from netsim.experiments.recorder import RECORDS
+from netsim.experiments.link_recorder import RECORDS
 from netsim.parallel.mapping import heavy_edge
 from netsim.parallel.servers import ServerKind
 

@@ -18,6 +18,7 @@ from netsim.experiments.files import template, write_template
 from netsim.experiments.spec import Experiment
 
 CLOUD = {"kind": "edge-servers", "servers": 4, "types": 2}
+BIG = {"kind": "big-switch", "hosts": 6, "capacity": "1Gbps"}
 JOBS = {"format": "edge-jobs", "jobs": 8, "chunks": [2, 5], "span": "20h",
         "compute": ["0.0001h", "0.005h"]}
 
@@ -100,15 +101,25 @@ def test_the_lp_bound(tmp_path):
     ({"scheduler": "batch:mode=never"}, "scheduler.mode: "),
     ({"compare": {"schedulers": ["a-online", "ff"]}},
      "compare.schedulers.1.name: unknown scheduler of an edge-cloud 'ff'"),
-    ({"compare": {"allocators": ["maxmin"]}}, "compare.allocators: share links"),
+    ({"compare": {"allocators": ["maxmin"]}}, "compare.allocators: is for transport 'fabric'"),
     ({"transport": "teleport"}, "transport.name: unknown transport 'teleport'"),
     ({"epsilon": -0.5}, "epsilon: "), ({"lp_bound": 0}, "lp_bound: "),
     ({"placement": "random"}, "placement: is for jobs on a cluster, and not on an edge-cloud"),
     ({"execution": "fabric"}, "execution: is for jobs on a cluster"),
-    ({"network": {"name": "parrot-fig2"}}, "network: an edge-cloud has none"),
+    ({"network": BIG}, "network: is for transport 'fabric'; with 'constant' delays and rates are"),
+    ({"network": {"name": "parrot-fig2"}},
+     "network: edge-cloud 'edge-cloud': network 'parrot-fig2' has 2 hosts; one for each of the 4"),
     ({"cluster": {"servers": 2}}, "cluster: an edge-cloud has none"),
-    ({"events": [{"at": 1, "link": 0, "capacity": 0}]}, "events: change links; an edge-cloud has"),
-    ({"allocator": "parrot"}, "allocator: shares links; an edge-cloud has none"),
+    ({"events": [{"at": 1, "link": 0, "capacity": 0}]}, "events: is for transport 'fabric'"),
+    ({"events": [{"at": 1, "link": 99, "capacity": 0}], "transport": "fabric"},
+     "events.0.link: network 'edge-cloud' has no link 99; it has 12, such as 'egress-0'"),
+    ({"allocator": "parrot"}, "allocator: is for transport 'fabric'"),
+    ({"observe_interval": "1s"}, "observe_interval: is for transport 'fabric'"),
+    ({"transport": "fabric", "scheduler": "srtf"},
+     "scheduler: transport 'fabric' is for schedulers of chunks; scheduler 'srtf' has constant"),
+    ({"transport": "fabric", "compare": {"schedulers": ["a-online", "batch"]}},
+     "compare.schedulers.1: transport 'fabric' is for schedulers of chunks"),
+    ({"transport": "fabric:modes=exact"}, "transport.modes: unknown option of transport 'fabric'"),
     ({"until": "3s"}, "until: is for runs on a network or a cluster"),
     ({"record": ["worker"]}, "record: unknown record 'worker' (did you mean 'workers'?)"),
 ])
@@ -116,6 +127,35 @@ def test_what_is_wrong_is_said_with_its_key(keys, problem):
     found = problems(**keys)
     assert len(found) == 1
     assert found[0].startswith(problem)
+
+
+def test_links_are_shared_under_the_fabric():
+    """By file as by call; and on a network of one's own, that of `edge_links` and `wan`."""
+    event = {"at": "10h", "link": "egress-5", "capacity": "10Mbps"}
+    given = {"transport": "fabric:mode=fluid", "allocator": "sebf", "observe_interval": "1s",
+             "events": [event], "record": ["jobs", "links"], "seed": 3}
+    by_file = netsim.run(of(network=BIG, **given))
+    narrow = of(edge_cloud=CLOUD | {"edge_links": "1Gbps", "wan": "1Gbps"}, seed=3)
+    by_call = netsim.simulate(narrow.target, narrow.jobs, **given)
+    # The site's port, which is as wide as all others there, is as narrow as one of them here.
+    wide = narrow.target.network.capacity.copy()
+    assert wide[5] == 5 * wide[4] == wide[:5].sum()
+    assert by_file.links["link"].isin(narrow.target.network.link_names).all()
+    assert by_file.summary()["jct_total_s"] >= by_call.summary()["jct_total_s"] * (1 - 1e-9)
+    again = Experiment(**by_file.spec)
+    assert again.resolved() == by_file.spec
+    assert netsim.run(again).jobs.equals(by_file.jobs)
+    assert by_file.run["allocator"]["name"] == "sebf"
+    assert by_file.run["execution"]["mode"] == "fluid"
+
+
+def test_allocators_are_compared_under_the_fabric():
+    found = compare_experiment(of(
+        edge_cloud=CLOUD | {"edge_links": "200Mbps", "wan": "100Mbps"}, transport="fabric",
+        compare={"allocators": ["maxmin", "sebf"]}))
+    totals = [result.summary()["jct_total_s"] for result in found.results.values()]
+    assert len(totals) == 2
+    assert totals[0] != totals[1]
 
 
 def test_what_is_of_edge_clouds_needs_one():
@@ -162,7 +202,7 @@ def test_the_template_runs_and_what_it_comments_out_is_accepted(tmp_path):
     assert len(experiment.jobs) == 60
     assert len(compare_experiment(experiment).results) == 6
     shown = template("edge").replace("#kind", "# kind").replace("#format", "# format")
-    for head in ("#workers", "#ps = [", "#jobs"):
+    for head in ("#workers", "#ps = [", "#jobs", "#transport = \"fabric"):
         shown = shown.replace(head, "# " + head[1:])
     lines = [line[1:] if line[:1] == "#" and line[1:2].isalpha() else line
              for line in shown.splitlines()]
@@ -170,7 +210,13 @@ def test_the_template_runs_and_what_it_comments_out_is_accepted(tmp_path):
                                    and not line.startswith("types = [")))
     del keys["lp_bound"]
     assert keys["edge_cloud"]["storage"] == "200GB"
+    for name in ("allocator", "observe_interval", "events"):
+        del keys[name]
     Experiment(**keys)
+    on_links = tomllib.loads("\n".join(lines).replace('transport = "constant', "#").replace(
+        '# transport = "fabric', 'transport = "fabric'))
+    Experiment(**{name: on_links[name] for name in (
+        "edge_cloud", "workload", "transport", "allocator", "observe_interval", "events")})
 
 
 def test_the_command_line(tmp_path, monkeypatch):

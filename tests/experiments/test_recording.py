@@ -17,7 +17,7 @@ import pytest
 import netsim
 from netsim import JobSpec, Stage
 from netsim.errors import OutputError
-from netsim.experiments import recorded, recorder, rows
+from netsim.experiments import link_recorder, recorded, recorder, rows
 from netsim.experiments.csv_files import write_csv
 from netsim.experiments.recorded import Recorded, chunks_of, table_of
 from netsim.experiments.result import Result
@@ -56,8 +56,9 @@ def csvs(result: Result, folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def small(monkeypatch) -> None:
     """Pack and write whatever can be, and read three rows at a time."""
-    monkeypatch.setattr(recorder, "_MOST_NOTED", 1)
-    monkeypatch.setattr(recorder, "_MOST_DECISIONS", 2)
+    monkeypatch.setattr(recorder, "MOST_NOTED", 1)
+    monkeypatch.setattr(link_recorder, "MOST_NOTED", 1)
+    monkeypatch.setattr(link_recorder, "_MOST_DECISIONS", 2)
     monkeypatch.setattr(rows, "MOST_BYTES", 1000)
     monkeypatch.setattr(recorded, "_CHUNK", 3)
 

@@ -1,5 +1,6 @@
 """A_online and its baselines on edge-clouds, exactly."""
 
+import itertools
 import json
 import math
 
@@ -9,6 +10,7 @@ import pytest
 import netsim
 from netsim import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.edge.kernels import calculate_q
+from netsim.edge.registry import make_edge_scheduler
 
 #: The cases count in slots of an hour.
 HOUR = 3600.0
@@ -23,9 +25,9 @@ def near(expected):
 
 
 def instance(inputs):
-    """Return the edge-cloud and the jobs of a case."""
+    """Return the edge-cloud and the jobs of a case: with ample links, and something to upload."""
     servers = inputs["servers"]
-    system = EdgeCloud([each["worker_types"] for each in servers],
+    system = EdgeCloud([each["worker_types"] for each in servers], edge_links=1e12, wan=1e12,
                        storage=[each.get("storage_megabytes", math.inf) * 1e6 for each in servers])
     return system, EdgeWorkload([job_of(each) for each in inputs["jobs"]])
 
@@ -39,7 +41,7 @@ def job_of(given):
         worker_type=given["worker_type"], gang=given["workers_required_by_gang_schedulers"],
         upload_s=[each * HOUR for each in given["upload_delay_to_server_slots"]],
         cloud_upload_s=given["upload_delay_to_cloud_slots"] * HOUR,
-        chunk_bytes=given.get("chunk_size_megabytes", 0) * 1e6)
+        chunk_bytes=given.get("chunk_size_megabytes", 1) * 1e6)
 
 
 def scheduler_of(name, case):
@@ -49,16 +51,27 @@ def scheduler_of(name, case):
         each * HOUR for each in case["tiresias_thresholds_worker_slots"]]}
 
 
+#: A worker that stops in the middle of a mini-batch, as they all do with constant rates.
+TRANSPORTS = ("constant", "fabric", "fabric:mode=exact:preemption=pause")
+
+
+def transports_of(scheduler):
+    """Return the transports that a scheduler runs on: the fabric is for those of chunks."""
+    return TRANSPORTS if hasattr(make_edge_scheduler(scheduler), "begin") else TRANSPORTS[:1]
+
+
 def check_case(path):
     case = json.loads(path.read_text())
     system, workload = instance(case["inputs"])
     assert case["expected"]
     for name, expected in case["expected"].items():
-        result = netsim.simulate(system, workload, scheduler=scheduler_of(name, case))
-        check_totals(result.summary(), expected)
-        check_jobs(result, expected["jobs"])
-        if "chunks" in expected:
-            check_chunks(result, expected["chunks"])
+        scheduler = scheduler_of(name, case)
+        for transport in transports_of(scheduler):
+            result = netsim.simulate(system, workload, scheduler=scheduler, transport=transport)
+            check_totals(result.summary(), expected)
+            check_jobs(result, expected["jobs"])
+            if "chunks" in expected:
+                check_chunks(result, expected["chunks"])
 
 
 def test_schedules(aonline_schedule_case):
@@ -132,8 +145,10 @@ def check_chunks(result, chunks):
 def test_speed_augmentation(aonline_speed_case):
     case = json.loads(aonline_speed_case.read_text())
     system, workload = instance(case["inputs"])
-    for name, expected in case["expected"].items():
-        result = netsim.simulate(system, workload, epsilon=float(name.removeprefix("epsilon_")))
+    for name, transport in itertools.product(case["expected"], TRANSPORTS):
+        expected = case["expected"][name]
+        result = netsim.simulate(system, workload, epsilon=float(name.removeprefix("epsilon_")),
+                                 transport=transport)
         assert result.jobs["jct_s"].to_numpy() == near(expected["jct_slots"])
         assert result.summary()["jct_total_s"] == near(expected["total_jct_slots"])
         assert result.summary()["preemptions"] == expected["preemptions"]

@@ -1,0 +1,58 @@
+"""The allocator of an edge-cloud's fabric: the user's, and what flows make of its rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from netsim.edge.setting import Floats, Ints
+from netsim.errors import AllocationError
+from netsim.fabric.policy import Allocation, Allocator, Knowledge
+from netsim.fabric.view import FabricView
+
+__all__ = ["AskedAlways"]
+
+
+class AskedAlways(Allocator):
+    """Asks another allocator at every event, the end of a flow included, and uses its rates.
+
+    Parameters
+    ----------
+    inner : Allocator
+    use : callable
+        Of the limit of each flow (see `network.Limited`) and the rate that it is given, both of
+        shape (flows,): the rate, no higher, that it uses.
+    first : int
+        The link that is limit 0.
+    """
+
+    def __init__(self, inner: Allocator, use: Callable[[Ints, Floats], Floats], first: int) -> None:
+        self._inner, self._use, self._first = inner, use, first
+        self.knows: Knowledge = inner.knows  # type: ignore[misc]
+
+    @property
+    def title(self) -> str:
+        return self._inner.title
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return self._inner.counts
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Return the rates that flows use of those that they are given."""
+        given = self._inner.allocate(view)
+        if not isinstance(given, Allocation):
+            return given
+        rates = view.rates(given)
+        if rates.shape != (view.flows,):
+            return given
+        ptr, links = view.paths
+        used = self._use(links[ptr[1:] - 1] - self._first, rates)
+        revisit_at = given.revisit_at
+        if given.service is not None and np.isfinite(given.service.limit).any():
+            revisit_at = min(revisit_at, float(view.crossings(given.service.limit, used).min()))
+        if not revisit_at > view.now:
+            raise AllocationError(f"allocator {self.title} asks to be woken at {revisit_at!r} s, "
+                                  f"which is not after now, {view.now!r} s")
+        return Allocation(used, revisit_at=revisit_at, note=given.note)

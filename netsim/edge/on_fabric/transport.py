@@ -1,0 +1,218 @@
+"""The fabric transport: what uploads and exchanges really take, on links that are shared."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import simpy
+
+from netsim.allocators import make_allocator
+from netsim.edge import kernels
+from netsim.edge.on_fabric.limits import AskedAlways
+from netsim.edge.on_fabric.network import Limited
+from netsim.edge.on_fabric.training import make_training
+from netsim.edge.on_fabric.wires import Answers, Wires
+from netsim.edge.on_fabric.workers import Workers
+from netsim.edge.queues import Queues
+from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.edge.transport import Dispatch, Log, Sharing
+from netsim.errors import InputError, StalledError
+from netsim.fabric.fabric import Fabric
+from netsim.fabric.transfer import Transfer
+from netsim.model import Flows
+
+__all__ = ["OnFabric"]
+
+#: After all else at an instant, decisions of the fabric included: where a run stops to let jobs
+#: arrive, and then, who trains from now on.
+_STOP, _CHOOSE = 4, 5
+
+
+class OnFabric:
+    """Uploads and exchanges are flows over the links of an edge-cloud, under an allocator.
+
+    A chunk's upload is a flow of its bytes from the site of its job, that sends at most as fast as
+    the delay says, and the chunk is there when its own flow has ended. The uploads of a job are one
+    coflow. A worker pushes gradients to the PS of the job and pulls parameters at the bandwidth
+    of the job at most, each. What schedulers go by stays the estimate: delays as the jobs say, and
+    the mini-batches that are left at the rate that the jobs say.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+    sharing : Sharing
+        The allocator, and what happens to links.
+    mode : {"fluid", "exact", "sync"}
+        ``"exact"``: compute, push, update, pull, mini-batch by mini-batch, each a coflow of one
+        flow. ``"sync"``: the chunks of a job that train push in one coflow, for which the update
+        waits, and pull in one. ``"fluid"``: both flows are there all the time, and a mini-batch
+        takes what their rates make of it: a few events per chunk rather than per mini-batch.
+    preemption : {"finish", "drop", "pause"}, optional
+        What a chunk that is displaced does with its mini-batch: finish it first (the default, but
+        in ``"fluid"``), do it again later, or go on from there later (always so in ``"fluid"``).
+
+    Attributes
+    ----------
+    queues : Queues
+    fabric : Fabric
+
+    Raises
+    ------
+    InputError
+        If the network has too few hosts, a job says a site that there is not, or the allocator, the
+        mode or `preemption` is not allowed.
+    """
+
+    def __init__(self, setting: EdgeSetting, sharing: Sharing, mode: str = "fluid",
+                 preemption: str | None = None) -> None:
+        for job in setting.jobs:
+            setting.system.site_host(job.site)
+        self._setting, self.queues = setting, Queues(setting)
+        self._env = simpy.Environment()
+        network = Limited(setting.system.network, 3 * setting.total)
+        self._wires = Wires(setting, self._env, network, Answers(
+            self._ended, self._stopped, self._choose_later))
+        self._training = make_training(self._wires, mode, preemption)
+        self._workers = Workers(setting, self.queues, self._training)
+        self.fabric = self._make_fabric(sharing, network)
+        self._ready = np.full(setting.total, np.nan)
+        self._uploading = np.zeros(setting.total, np.bool_)
+        self._choosing = False
+
+    def _make_fabric(self, sharing: Sharing, network: Limited) -> Fabric:
+        inner = make_allocator(sharing.allocator)
+        if inner.sees_running or inner.reserves_gpus:
+            raise InputError(f"allocator {inner.title} goes by the servers or GPUs of jobs on a "
+                             "cluster; chunks on an edge-cloud have none")
+        fabric = Fabric(self._env, network, AskedAlways(inner, self._use, network.first),
+                        self._setting.arrival, observe_interval=sharing.observe_interval,
+                        check=sharing.check, observer=sharing.observer)
+        self._wires.fabric = fabric
+        for at, link, capacity in sharing.events:
+            self._wires.after(at, fabric.set_capacity, link, capacity)
+            if sharing.observer is not None:
+                self._wires.after(at, sharing.observer.set_capacity, link, capacity)
+        return fabric
+
+    # --- what schedulers see and say ---------------------------------------------------
+
+    def advance(self, until: float, workers: Ints) -> None:
+        """See `Transport.advance`."""
+        self._run(until)
+        if self._env.peek() <= (soon := until * (1 + kernels.ROUNDING)):
+            self._run(soon)
+        self._workers.look(workers)
+        self.queues.clock[workers] = until
+
+    def _run(self, until: float) -> None:
+        """Let happen what does by then, but for the choice of who trains from then on."""
+        env, stop = self._env, simpy.Event(self._env)
+        stop._ok, stop._value = True, None
+        env.schedule(stop, _STOP, max(until - env.now, 0.0))  # type: ignore[arg-type]
+        while not stop.processed:  # `env.run` would put the event back into the queue
+            env.step()
+
+    def dispatch(self, job: int, given: Dispatch) -> None:
+        """See `Transport.dispatch`."""
+        setting, system = self._setting, self._setting.system
+        chunks = np.arange(setting.first[job], setting.first[job + 1])
+        edge = given.worker != CLOUD
+        self._workers.dispatch(job, chunks, given.worker)
+        server = np.where(edge, system.server_of[given.worker] if system.total else CLOUD, CLOUD)
+        delay = np.where(edge, setting.delays[job, server] if system.servers else 0.0,
+                         setting.cloud_delay[job])
+        self.queues.insert(chunks[edge], given.worker[edge], setting.arrival[job] + delay[edge],
+                           setting.p0[job])
+        self._upload(job, chunks, server, delay)
+
+    def _upload(self, job: int, chunks: Ints, server: Ints, delay: Floats) -> None:
+        spec, wires = self._setting.jobs[job], self._wires
+        sent = (delay > 0) & (spec.chunk_bytes > 0)
+        for chunk in chunks[~sent].tolist():
+            wires.after(float(delay[chunk - chunks[0]]), self._there, chunk)
+        if not sent.any():
+            return
+        wires.set_uploads(int(chunks[0]), np.divide(
+            spec.chunk_bytes, delay, out=np.ones(len(chunks)), where=sent))
+        system = self._setting.system
+        flows = Flows(np.full(len(chunks), system.site_host(spec.site)),
+                      system.host_of(server), np.where(sent, spec.chunk_bytes, 0.0))
+        self._uploading[chunks[sent]] = True
+        wires.send(job, 0, flows, int(chunks[0]), partial(self._uploaded, chunks))
+
+    def _uploaded(self, chunks: Ints, _: Transfer) -> None:
+        for chunk in chunks[self._uploading[chunks]].tolist():
+            self._there(chunk)
+
+    def ended(self, job: int) -> float:
+        """See `Transport.ended`."""
+        return self._workers.ended(job)
+
+    # --- what happens ------------------------------------------------------------------
+
+    def _use(self, limit: Ints, rates: Floats) -> Floats:
+        """Take note of uploads that have ended; return what flows use of their rates."""
+        gone = self._uploading.copy()
+        gone[limit[limit < self._setting.total]] = False
+        for chunk in np.flatnonzero(gone).tolist():
+            self._there(chunk)
+        return self._training.use(limit, rates)
+
+    def _there(self, chunk: int) -> None:
+        """Let the data of a chunk be where it trains."""
+        self._uploading[chunk] = False
+        self._ready[chunk] = self._env.now
+        self._workers.ready(chunk, self._env.now)
+        self._choose_later()
+
+    def _ended(self, chunk: int) -> None:
+        self._workers.end(chunk, self._env.now)
+        self._choose_later()
+
+    def _stopped(self, chunk: int) -> None:
+        self._workers.stop(chunk, self._env.now)
+        self._choose_later()
+
+    def _choose_later(self) -> None:
+        """See that it is chosen who trains from now on, when all that happens now has."""
+        if not self._choosing:
+            self._choosing = True
+            self._choose_at(self._env.now)
+
+    def _choose_at(self, at: float) -> None:
+        event = simpy.Event(self._env)
+        event._ok, event._value = True, None
+        event.callbacks.append(self._choose)
+        self._env.schedule(event, _CHOOSE, at - self._env.now)  # type: ignore[arg-type]
+
+    def _choose(self, _: simpy.Event) -> None:
+        now = self._env.now
+        # What happens so soon happens now: sums of times are off by less.
+        if (upcoming := self._env.peek()) <= now * (1 + 3 * kernels.ROUNDING):
+            self._choose_at(upcoming)
+            return
+        self._choosing = False
+        for chunk, host, ps in self._workers.choose(now):
+            if ps is None:
+                seconds = float(self._setting.p1[self._wires.job_of[chunk]])
+                self._wires.after(seconds, self._ended, chunk)
+            else:
+                self._training.begin(chunk, host, ps)
+        self._training.go()
+
+    def finish(self) -> Log:
+        """See `Transport.finish`."""
+        while self._workers.unfinished:
+            try:
+                self._env.step()
+            except simpy.core.EmptySchedule:
+                raise self._stalled() from None
+        return self._workers.log(self._ready)
+
+    def _stalled(self) -> StalledError:
+        pending = sorted({self._setting.jobs[job].id for job, _, _ in self.fabric.pending()})
+        return StalledError(
+            f"stalled at t = {self.fabric.decided_s:g} s: allocator "
+            f"{self.fabric.allocator.title} gives no bandwidth to what jobs "
+            f"{', '.join(map(str, pending[:5]))} send, and nothing else will happen")

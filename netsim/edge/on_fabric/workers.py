@@ -1,0 +1,177 @@
+"""Which chunk each worker trains, and which PS each job has, as a run goes on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.edge.on_fabric.training import Training
+from netsim.edge.queues import Queues
+from netsim.edge.servers import ParameterServers
+from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.edge.transport import Log
+
+__all__ = ["Workers"]
+
+_NOBODY = -1
+
+
+class Workers:
+    """HAPRF on every worker, and A_ps for every job.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+    queues : Queues
+        Kept up to date.
+    training : Training
+        Lets chunks train.
+    """
+
+    def __init__(self, setting: EdgeSetting, queues: Queues, training: Training) -> None:
+        jobs, chunks = len(setting.jobs), setting.total
+        self._setting, self._queues, self._training = setting, queues, training
+        self._servers = ParameterServers(setting)
+        self._job_of = np.repeat(np.arange(jobs), setting.chunks).tolist()
+        self._batch_s = np.array([job.p0_s / job.batches for job in setting.jobs]) / (
+            1 + setting.epsilon)
+        self._worker = np.full(chunks, CLOUD)
+        self._ready = np.zeros(chunks, np.bool_)
+        self._current = np.full(setting.system.total, _NOBODY)
+        self._leaving: set[int] = set()
+        self._look_at: set[int] = set()
+        self._to_begin: list[int] = []
+        self._zeta = np.zeros(jobs, np.bool_)
+        self._train = np.zeros(jobs, np.int64)
+        self._unfinished = setting.chunks.copy()
+        self.unfinished = chunks
+        self._last = np.full(jobs, np.inf)
+        self._ps: dict[int, tuple[float, int]] = {}
+        self._held: list[tuple[int, float, float, int]] = []
+        self._since = np.full(chunks, np.nan)
+        self._finish = np.full(chunks, np.nan)
+        self._preemptions = np.zeros(chunks, np.int64)
+        self._log: list[tuple[int, float, float]] = []
+
+    def dispatch(self, job: int, chunks: Ints, worker: Ints) -> None:
+        """Know where the chunks of a job go."""
+        self._worker[chunks] = worker
+        self._zeta[job] = (worker == CLOUD).all()
+
+    def ready(self, chunk: int, now: float) -> None:
+        """Know that the data of a chunk is there."""
+        self._ready[chunk] = True
+        self._queues.ready[chunk] = now
+        if self._worker[chunk] == CLOUD:
+            self._to_begin.append(chunk)
+        else:
+            self._look_at.add(int(self._worker[chunk]))
+
+    def look(self, workers: Ints) -> None:
+        """Bring up to date how long those that train on some workers have to go, as estimated."""
+        for chunk in self._current[workers].tolist():
+            if chunk != _NOBODY:
+                self._left(chunk, self._training.left(chunk))
+
+    def _left(self, chunk: int, batches: float) -> None:
+        # Not quite nothing: who has not ended is in the queue.
+        self._queues.left[chunk] = max(batches, 1e-12) * self._batch_s[self._job_of[chunk]]
+
+    def _trained(self, chunk: int, now: float) -> None:
+        self._log.append((chunk, float(self._since[chunk]), now))
+        self._train[self._job_of[chunk]] -= 1
+        self._last[self._job_of[chunk]] = now
+        worker = int(self._worker[chunk])
+        if worker != CLOUD:
+            self._current[worker] = _NOBODY
+            self._look_at.add(worker)
+
+    def end(self, chunk: int, now: float) -> None:
+        """Know that a chunk has trained all that it is to."""
+        self._trained(chunk, now)
+        self._leaving.discard(chunk)
+        self._finish[chunk] = now
+        self._unfinished[self._job_of[chunk]] -= 1
+        self.unfinished -= 1
+        self._queues.left[chunk] = 0.0
+        if self._worker[chunk] != CLOUD:
+            self._queues.remove(chunk, int(self._worker[chunk]))
+
+    def stop(self, chunk: int, now: float) -> None:
+        """Know that a chunk that was to make room has stopped training."""
+        self._trained(chunk, now)
+        self._leaving.discard(chunk)
+        self._preemptions[chunk] += 1
+
+    def choose(self, now: float) -> list[tuple[int, int, int | None]]:
+        """Choose who trains from now on, and with which PS.
+
+        Returns
+        -------
+        list of (chunk, host, host of the PS)
+            Who begins. No PS where the job is in the cloud as a whole, and exchanges nothing.
+        """
+        begin, self._to_begin = self._to_begin, []
+        for worker in sorted(self._look_at):
+            first = self._first(worker)
+            if first != _NOBODY and self._vacate(worker, first, now):
+                self._current[worker] = first
+                begin.append(first)
+        self._look_at.clear()
+        starting = {self._job_of[chunk] for chunk in begin}
+        for job in [job for job in self._ps if not self._train[job] and job not in starting]:
+            self._release(job)
+        for job in sorted(starting):
+            if job not in self._ps:
+                self._ps[job] = now, CLOUD if self._zeta[job] else self._servers.take(job)
+        return [self._begin(chunk, now) for chunk in sorted(begin)]
+
+    def _first(self, worker: int) -> int:
+        """Return who is to train on a worker: HAPRF."""
+        row = self._queues.queue[worker, :self._queues.count[worker]]
+        there = row[self._ready[row]]
+        return int(there[0]) if len(there) else _NOBODY
+
+    def _vacate(self, worker: int, chunk: int, now: float) -> bool:
+        """Return whether a chunk can begin on a worker, whom another leaves for it if need be."""
+        current = int(self._current[worker])
+        if current in (chunk, _NOBODY):
+            return current == _NOBODY
+        if current not in self._leaving:
+            left = self._training.left(current)
+            if self._training.stop(current):
+                self._left(current, left)
+                self.stop(current, now)
+                return True
+            self._leaving.add(current)
+        return False
+
+    def _begin(self, chunk: int, now: float) -> tuple[int, int, int | None]:
+        job, system = self._job_of[chunk], self._setting.system
+        self._since[chunk] = now
+        self._train[job] += 1
+        worker = self._worker[chunk]
+        server = CLOUD if worker == CLOUD else system.server_of[worker]
+        held = self._ps[job][1]
+        at = CLOUD if held == CLOUD else self._servers.server[held]
+        host, ps = system.host_of(np.array([server, at])).tolist()
+        return chunk, host, None if self._zeta[job] else ps
+
+    def _release(self, job: int) -> None:
+        start, held = self._ps.pop(job)
+        self._servers.give_back(held)
+        self._held.append((job, start, float(self._last[job]), held))
+
+    def ended(self, job: int) -> float:
+        """Return when a job ended, in seconds; inf if it has not."""
+        return float("inf") if self._unfinished[job] else float(self._last[job])
+
+    def log(self, ready: Floats) -> Log:
+        """Return what has happened, when all has ended."""
+        for job in list(self._ps):
+            self._release(job)
+        chunk, start, end = map(np.array, zip(*self._log, strict=True))
+        self._held.sort(key=lambda row: (row[1], row[0]))
+        held = self._servers.held(*map(np.array, zip(*self._held, strict=True)))
+        computed = np.repeat(self._setting.p1, self._setting.chunks)
+        exchange = np.bincount(chunk, end - start, len(computed)) - computed
+        return Log(chunk, start, end, ready, self._finish, self._preemptions, held, exchange)
