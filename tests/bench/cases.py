@@ -280,30 +280,19 @@ def _heavy_edge(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     return lambda: [heavy_edge(model, counts, kind) for model, counts in jobs], check
 
 
-def _edge_cloud(scheduler: str, servers: int, jobs: int) -> Callable[[bool], Any]:
+def _edge_cloud(scheduler: str, servers: int, jobs: int, **options: Any
+                ) -> Callable[[bool], Any]:
     """Edge servers of 2 or 8 workers, and jobs with the literal parameters of A_online's paper."""
     def build(smoke: bool) -> Any:
-        system, workload = literal_edge_cloud(*((20, 60) if smoke else (servers, jobs)))
+        count, wanted = (20, 60) if smoke else (servers, jobs)
+        system = netsim.draw_edge_cloud(count, types=9, ps=4, seed=7)
+        workload = netsim.draw_edge_jobs(wanted, servers=count, types=9, seed=7)
 
         def check(result: Any) -> None:
             _check_jobs(result, len(workload))
             assert (result.jobs["jct_s"] >= result.jobs["lower_bound_s"] * (1 - 1e-9)).all()
-        return (lambda: netsim.simulate(system, workload, scheduler=scheduler)), check
+        return (lambda: netsim.simulate(system, workload, scheduler=scheduler, **options)), check
     return build
-
-
-def literal_edge_cloud(servers: int, jobs: int) -> tuple[Any, list[Any]]:
-    """Return an edge-cloud and jobs that arrive within 1,800 h, of 9 types of workers."""
-    rng, hour = np.random.default_rng(7), 3600.0
-    system = netsim.EdgeCloud([rng.integers(9, size=2 if rng.random() < 321 / 552 else 8).tolist()
-                               for _ in range(servers)], ps=4)
-    return system, [netsim.EdgeJob(
-        id=k, arrival_s=np.floor(rng.uniform(0, 1800)) * hour, worker_type=int(rng.integers(9)),
-        chunks=int(rng.choice([27, 115, 60])), minibatches=58, epochs=int(rng.integers(20, 61)),
-        compute_s=rng.uniform(0.001, 0.05) * hour, update_s=rng.uniform(0.01, 0.1),
-        gradient_bytes=rng.uniform(30e6, 575e6), bandwidth=rng.uniform(12.5e6, 640e6),
-        upload_s=rng.integers(1, 5, servers) * hour, cloud_upload_s=rng.integers(10, 16) * hour)
-        for k in range(jobs)]
 
 
 CASES = {case.name: case for case in (
@@ -338,6 +327,7 @@ CASES = {case.name: case for case in (
     Case("heavy-edge-100-jobs", _heavy_edge, 0.2),
     *(Case(f"edge-{scheduler}", _edge_cloud(scheduler, 100, 300), 2.0)
       for scheduler in ("a-online", "a-online-e", "srtf", "tiresias-l", "batch", "cloud-only")),
+    Case("edge-on-fabric", _edge_cloud("a-online", 100, 300, transport="fabric"), 20.0),
     *(Case(f"edge-1000-servers-{scheduler}", _edge_cloud(scheduler, 1_000, 5_000), 60.0)
       for scheduler in ("a-online", "a-online-e", "srtf", "tiresias-l")),
     Case("facebook-maxmin", _facebook("maxmin"), 3.0),
