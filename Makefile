@@ -3,6 +3,7 @@
 # make lint    ruff and mypy
 # make bench   the speed of the things that must be fast
 # make docs    the documentation as web pages, in docs/_build
+# make package the wheel and the source distribution, in dist; the wheel tried in a new environment
 # make clean   remove the environment, results and caches
 #
 # PYTHON=python3.12 make demo   uses another Python than python3; 3.11 or newer.
@@ -12,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test lint bench docs package clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -31,7 +32,7 @@ $(VENV)/netsim: pyproject.toml $(VENV)/made
 	$(BIN)/python -m pip install --quiet --editable '.[all]'
 	@touch $@
 
-$(VENV)/test $(VENV)/lint $(VENV)/docs: $(VENV)/%: $(VENV)/netsim
+$(VENV)/test $(VENV)/lint $(VENV)/docs $(VENV)/package: $(VENV)/%: $(VENV)/netsim
 	$(BIN)/python -m pip install --quiet --group $*
 	@touch $@
 
@@ -50,6 +51,19 @@ bench: $(VENV)/test
 
 docs: $(VENV)/docs
 	$(BIN)/python -m sphinx -W -q docs docs/_build
+
+# Away from the checkout, so that nothing is found there that the wheel does not have.
+package: $(VENV)/package
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist . >/dev/null
+	@set -e; tried="$$(mktemp -d)"; trap 'rm -rf "$$tried"' EXIT; \
+	    $(PYTHON) -m venv "$$tried/venv"; \
+	    "$$tried/venv/bin/python" -m pip install --quiet "$$(ls "$$PWD"/dist/*.whl)[plot]"; \
+	    cd "$$tried"; venv/bin/netsim --version; \
+	    venv/bin/netsim compare demo --out runs --plot demo.png; \
+	    venv/bin/netsim run a-online --set workload.jobs=20 --out edge >/dev/null; \
+	    test -s demo.png; test -e venv/lib/python*/site-packages/netsim/py.typed
+	@ls dist
 
 clean:
 	rm -rf $(VENV) runs build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,7 +5,23 @@ from netsim import __version__
 project = "netsim"
 author = "The netsim developers"
 release = __version__
-extensions = ["myst_parser"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 myst_heading_anchors = 2
+
+# The notebooks show what they gave when they were last run; the tests run them.
+nb_execution_mode = "off"
+
+# Names in docstrings stand in single backticks.
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+napoleon_preprocess_types = False
+python_use_unqualified_type_names = True
+# Attributes of that name that several classes have.
+suppress_warnings = ["ref.python"]

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import json
 import pkgutil
 import re
 import shlex
@@ -36,6 +37,35 @@ def test_python(page, tmp_path, monkeypatch):
     namespace = {}
     for body in blocks(page, "python"):
         exec(compile(body, page.name, "exec"), namespace)
+
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=ids(NOTEBOOKS))
+def test_notebooks(path, tmp_path, monkeypatch):
+    """Cell after cell, as a reader would run them; and what they show is there, without an error."""
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    assert cells
+    for cell in cells:
+        lines = [line for line in cell["source"] if not line.startswith("%")]
+        exec(compile("".join(lines), path.name, "exec"), namespace)
+        assert all(output["output_type"] != "error" for output in cell["outputs"])
+    assert any("image/png" in output.get("data", {}) for cell in cells
+               for output in cell["outputs"])
+
+
+def test_there_is_one_version():
+    assert f"version: {netsim.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_reference_has_all_of_it():
+    """Every public name stands in the API reference once, and nothing else does."""
+    listed = re.findall(r"auto(?:class|function):: netsim\.(\w+)\n",
+                        (ROOT / "docs" / "api.md").read_text())
+    assert sorted(listed) == sorted(set(netsim.__all__) - {"__version__", "ALLOCATORS", "PATTERNS"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
