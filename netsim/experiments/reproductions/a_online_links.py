@@ -72,13 +72,13 @@ def _draw(sweep: Sweep) -> Axes:
 
     named = replace(sweep, table=sweep.table.assign(
         scheduler=sweep.table["scheduler"].map(_NAMES)))
-    parts = {f"{called}: mean JCT": named.where(allocator=name)
+    parts = {called: named.where(allocator=name)
              for name, called in _ALLOCATORS.items()}
 
     def draw(part: Sweep, ax: Axes) -> None:
         means = part.means(["jct_mean_s"]).drop(columns="allocator")
         sweep_lines(means, "edge_cloud.edge_links", "jct_mean_s", ax=ax, scale="categories")
-        ax.set_yscale("log")
+        ax.set(yscale="log", xlabel="links of edge servers", ylabel="mean JCT (s)")
 
     return panels(parts, draw)
 
