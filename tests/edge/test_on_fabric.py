@@ -205,6 +205,23 @@ def test_who_has_its_last_minibatch_is_not_displaced():
     assert found.summary()["preemptions"] == 0
 
 
+@pytest.mark.parametrize(("name", "alpha"), [
+    ("constant", 4 + 15 + 30), ("fabric", 4 + 15 + 30), ("fabric:mode=sync", 5 + 14 + 30),
+    *((f"fabric:mode=exact:preemption={preemption}", each + 30)
+      for preemption, each in (("pause", 4 + 15), ("finish", 5 + 14), ("drop", 4 + 16)))])
+def test_what_schedulers_expect_of_who_was_displaced(name, alpha):
+    """Ten mini-batches of 2 s; at 5 s somebody comes with 8 s, and at 9 s somebody with 30 s.
+
+    The second one begins at 5 s, or where mini-batches are finished at 6 s. The third one expects
+    4 or 5 s of it, and of the first one 7.5, 7 or, with the third mini-batch lost, 8 mini-batches.
+    """
+    jobs = (job(0, compute_s=2, minibatches=10), job(1, arrival_s=5, compute_s=8),
+            job(2, arrival_s=9, compute_s=30))
+    found = netsim.simulate(system(1), jobs, scheduler="a-online-e", transport=name)
+    assert found.jobs["preemptions"].tolist() == [1, 0, 0]
+    assert found.chunks["alpha_s"].iloc[2] == pytest.approx(alpha)
+
+
 # --- links and policies --------------------------------------------------------------------
 
 

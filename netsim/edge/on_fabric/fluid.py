@@ -54,11 +54,11 @@ class Fluid:
         """Nothing is left to begin."""
 
     def left(self, chunk: int) -> float:
-        """Return how many mini-batches a chunk that trains has left."""
+        """Return how many mini-batches a chunk that has begun has left."""
         wires = self._wires
         if chunk in self._flows:
             return float(wires.left(self._flows[chunk])[0] / wires.gradient[chunk])
-        since, _ = self._timers[chunk]
+        since = self._timers[chunk][0] if chunk in self._timers else wires.now
         return float(wires.batches[chunk] - (wires.now - since) / wires.fixed[chunk])
 
     def stop(self, chunk: int) -> bool:

@@ -168,16 +168,16 @@ class Rounds:
         wires.paused()
 
     def left(self, chunk: int) -> float:
-        """Return how many mini-batches a chunk that trains has left, with parts of one.
+        """Return how many mini-batches a chunk that has begun has left, with parts of one.
 
         A part counts by the time that it should take.
         """
-        wires, group = self._wires, self._groups[self._key(chunk)]
-        if chunk not in group.members or group.phase == _PHASES:
-            return float(wires.batches[chunk]) - self._part(chunk, *self._paused.get(
-                chunk, (_COMPUTE, 0.0)))
-        return float(wires.batches[chunk]) - self._part(chunk, group.phase,
-                                                        self._done(group, chunk))
+        group = self._groups.get(self._key(chunk))
+        if group is None or chunk not in group.members or group.phase == _PHASES:
+            phase, done = self._paused.get(chunk, (_COMPUTE, 0.0))
+        else:
+            phase, done = group.phase, self._done(group, chunk)
+        return float(self._wires.batches[chunk]) - self._part(chunk, phase, done)
 
     def _done(self, group: _Group, chunk: int) -> float:
         """Return which part of the phase under way a chunk has done."""

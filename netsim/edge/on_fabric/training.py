@@ -32,7 +32,7 @@ class Training(Protocol):
         """Let a chunk train no longer; return whether it has stopped at once."""
 
     def left(self, chunk: int) -> float:
-        """Return how many mini-batches a chunk that trains has left, with parts of one."""
+        """Return how many mini-batches a chunk that has begun has left, with parts of one."""
 
     def use(self, limit: Ints, rates: Floats) -> Floats:
         """Return what flows use of the rates that they are given; see `limits.AskedAlways`."""

@@ -70,11 +70,12 @@ class Workers:
         """Bring up to date how long those that train on some workers have to go, as estimated."""
         for chunk in self._current[workers].tolist():
             if chunk != _NOBODY:
-                self._left(chunk, self._training.left(chunk))
+                self._estimate(chunk)
 
-    def _left(self, chunk: int, batches: float) -> None:
+    def _estimate(self, chunk: int) -> None:
         # Not quite nothing: who has not ended is in the queue.
-        self._queues.left[chunk] = max(batches, 1e-12) * self._batch_s[self._job_of[chunk]]
+        batches = max(self._training.left(chunk), 1e-12)
+        self._queues.left[chunk] = batches * self._batch_s[self._job_of[chunk]]
 
     def _trained(self, chunk: int, now: float) -> None:
         self._log.append((chunk, float(self._since[chunk]), now))
@@ -101,6 +102,7 @@ class Workers:
         self._trained(chunk, now)
         self._leaving.discard(chunk)
         self._preemptions[chunk] += 1
+        self._estimate(chunk)
 
     def choose(self, now: float) -> list[tuple[int, int, int | None]]:
         """Choose who trains from now on, and with which PS.
@@ -137,9 +139,7 @@ class Workers:
         if current in (chunk, _NOBODY):
             return current == _NOBODY
         if current not in self._leaving:
-            left = self._training.left(current)
             if self._training.stop(current):
-                self._left(current, left)
                 self.stop(current, now)
                 return True
             self._leaving.add(current)
