@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import netsim
 from netsim import EdgeCloud, EdgeJob
 from netsim.allocators import ALLOCATORS as ALL
-from netsim.errors import InputError, StalledError, UnknownNameError
+from netsim.errors import AllocationError, InputError, StalledError, UnknownNameError
+from netsim.fabric.policy import Allocation, Allocator
 from tests.edge.test_invariants import check_ps, instances, unlimited
 
 MB = 1e6
@@ -268,6 +269,28 @@ def test_any_allocator(allocator, mode):
     assert into <= (uploads + 4 * 2 * 3 * 2 * MB) * (1 + 1e-9)
     assert (found.chunks["delay_ratio"] >= 1 - 1e-9).all()
     assert (found.chunks["rate_ratio"] <= 1 + 1e-9).all()
+
+
+class Always(Allocator):
+    """Gives each flow one rate, whatever there is."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+    def allocate(self, view):
+        return Allocation(np.full(view.flows, self.rate))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("rate", "said"), [
+    (2 * MB, r"overloads link 'limit-\d of a flow'"), (np.inf, "returned np.float64.inf"),
+    (-1.0, "returned np.float64.-1.0.; rates"), (np.nan, "returned np.float64.nan")])
+def test_rates_that_cannot_be(mode, rate, said):
+    """With fluid mini-batches too, of which none uses as much as it is given."""
+    exchanging = job(minibatches=3, gradient_bytes=MB)
+    with pytest.raises(AllocationError, match=f"allocator Always at .* {said}"):
+        run(system(1, 1, ps=[0, 1], edge_links=9 * MB), exchanging, mode=mode,
+            allocator=Always(rate))
 
 
 @pytest.mark.parametrize(("options", "error", "said"), [

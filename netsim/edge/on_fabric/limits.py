@@ -9,6 +9,7 @@ import numpy as np
 from netsim.edge.setting import Floats, Ints
 from netsim.errors import AllocationError
 from netsim.fabric.policy import Allocation, Allocator, Knowledge
+from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
 
 __all__ = ["AskedAlways"]
@@ -25,10 +26,13 @@ class AskedAlways(Allocator):
         shape (flows,): the rate, no higher, that it uses.
     first : int
         The link that is limit 0.
+    check : bool
+        Whether rates that cannot be are to be refused, though what is used of them could be.
     """
 
-    def __init__(self, inner: Allocator, use: Callable[[Ints, Floats], Floats], first: int) -> None:
-        self._inner, self._use, self._first = inner, use, first
+    def __init__(self, inner: Allocator, use: Callable[[Ints, Floats], Floats], first: int,
+                 check: bool) -> None:
+        self._inner, self._use, self._first, self._check = inner, use, first, check
         self.knows: Knowledge = inner.knows  # type: ignore[misc]
 
     @property
@@ -45,8 +49,8 @@ class AskedAlways(Allocator):
         if not isinstance(given, Allocation):
             return given
         rates = view.rates(given)
-        if rates.shape != (view.flows,):
-            return given
+        if rates.shape != (view.flows,) or not self._feasible(given, rates, view):
+            return given  # for the fabric to refuse
         ptr, links = view.paths
         used = self._use(links[ptr[1:] - 1] - self._first, rates)
         revisit_at = given.revisit_at
@@ -56,3 +60,10 @@ class AskedAlways(Allocator):
             raise AllocationError(f"allocator {self.title} asks to be woken at {revisit_at!r} s, "
                                   f"which is not after now, {view.now!r} s")
         return Allocation(used, revisit_at=revisit_at, note=given.note)
+
+    def _feasible(self, given: Allocation, rates: Floats, view: FabricView) -> bool:
+        """Return whether links can carry what flows are given; else the fabric will say so."""
+        if not self._check or (given.rates is None and given.shares is None):
+            return True
+        carried = view.link_load(rates) <= view.capacity * (1 + DUST)
+        return bool((rates >= 0).all() and carried.all())

@@ -85,9 +85,10 @@ class OnFabric:
         if inner.sees_running or inner.reserves_gpus:
             raise InputError(f"allocator {inner.title} goes by the servers or GPUs of jobs on a "
                              "cluster; chunks on an edge-cloud have none")
-        fabric = Fabric(self._env, network, AskedAlways(inner, self._use, network.first),
-                        self._setting.arrival, observe_interval=sharing.observe_interval,
-                        check=sharing.check, observer=sharing.observer)
+        asked = AskedAlways(inner, self._use, network.first, sharing.check)
+        fabric = Fabric(self._env, network, asked, self._setting.arrival,
+                        observe_interval=sharing.observe_interval, check=sharing.check,
+                        observer=sharing.observer)
         self._wires.fabric = fabric
         for at, link, capacity in sharing.events:
             self._wires.after(at, fabric.set_capacity, link, capacity)
