@@ -132,7 +132,6 @@ class _Batches:
     def schedule(self) -> Schedule:
         """Return what came of it."""
         setting = self._setting
-        exchange = np.array([job.batches * job.exchange_s for job in setting.jobs])
         # In the cloud all chunks train at once: one row with the number of none.
         workers = [held if len(held) else np.array([CLOUD]) for held in self._workers]
         at_edge = np.array([len(held) > 0 for held in self._workers])
@@ -142,5 +141,5 @@ class _Batches:
         return Schedule(
             self._start, self._finish, np.where(at_edge, 0, setting.chunks),
             np.zeros(len(workers), np.int64),
-            self._uploads + np.where(at_edge, exchange * setting.chunks, 0.0), training,
+            self._uploads + np.where(at_edge, setting.exchange * setting.chunks, 0.0), training,
             counts={"cloud_jobs": int((~at_edge).sum())})

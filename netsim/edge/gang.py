@@ -206,13 +206,13 @@ class _Record:
 
     def schedule(self) -> Schedule:
         """Return it, after all jobs have ended."""
-        jobs = self._setting.jobs
+        setting, jobs = self._setting, len(self._setting.jobs)
         rows = sorted(self._rows, key=lambda row: (row[0], row[2], row[1]))
         job, worker, start, end = (np.array(column) for column in zip(*rows, strict=True))
-        exchange = np.array([job.chunks * job.batches * job.exchange_s for job in jobs])
         return Schedule(
-            self.start, self.finish, np.zeros(len(jobs), np.int64), self.preemptions,
-            self.uploads + exchange, Training(job, np.full(len(job), -1), worker, start, end),
+            self.start, self.finish, np.zeros(jobs, np.int64), self.preemptions,
+            self.uploads + setting.chunks * setting.exchange,
+            Training(job, np.full(len(job), -1), worker, start, end),
             counts={"preempted_workers": self.workers, "migrations": self.migrations})
 
 

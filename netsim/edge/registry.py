@@ -129,5 +129,5 @@ def make_transport(given: str | Mapping[str, Any]) -> TransportMaker:
     name, options = named(given, "transport")
     kind = find("transport", name, TRANSPORTS)
     made = TransportMaker(name, options, kind)
-    check_options(kind, {**options, **dict.fromkeys(made.takes)}, f"transport {name!r}")
+    check_options(kind, options, f"transport {name!r}", made.takes)
     return made

@@ -105,8 +105,8 @@ def of_chunks(setting: EdgeSetting, given: Dispatch, log: Log) -> Schedule:
     chunk = log.chunk[order]
     job = job_of[chunk]
     delay = log.ready - setting.arrival[job_of]
-    said = np.array([job.batches * job.exchange_s for job in setting.jobs]) * setting.chunks
-    exchange = said if log.exchange is None else np.add.reduceat(log.exchange, bounds)
+    exchange = (setting.exchange * setting.chunks if log.exchange is None
+                else np.add.reduceat(log.exchange, bounds))
     arrival = setting.arrival[job_of]
     return Schedule(
         start=np.minimum.reduceat(start, bounds), finish=np.maximum.reduceat(log.finish, bounds),

@@ -43,6 +43,8 @@ class EdgeSetting:
         How many, and the number of the first one of each job, as they are numbered through.
     p0, p1 : ndarray of float, shape (jobs,)
         Seconds that a chunk trains, with zeta 0 and 1, at the speed augmented.
+    exchange : ndarray of float, shape (jobs,)
+        E B x, likewise: how many of those with zeta 0 it exchanges gradients.
     weight : ndarray of float, shape (jobs,)
         D p0 at the plain speed, that HAPRF goes by.
     delays : ndarray of float, shape (jobs, servers)
@@ -65,6 +67,7 @@ class EdgeSetting:
     first: Ints = field(init=False)
     p0: Floats = field(init=False)
     p1: Floats = field(init=False)
+    exchange: Floats = field(init=False)
     weight: Floats = field(init=False)
     delays: Floats = field(init=False)
     cloud_delay: Floats = field(init=False)
@@ -83,6 +86,7 @@ class EdgeSetting:
             "first": np.concatenate(([0], np.cumsum(chunks))),
             "p0": np.array([job.p0_s for job in jobs]) / speed,
             "p1": np.array([job.p1_s for job in jobs]) / speed,
+            "exchange": np.array([job.batches * job.exchange_s for job in jobs]) / speed,
             "weight": np.array([job.weight_s for job in jobs]),
             "delays": np.array([job.delays(system.servers) for job in jobs]
                                ).reshape(len(jobs), system.servers),

@@ -31,8 +31,7 @@ def job(number=0, **options):
 
 def run(cloud, *jobs, mode="fluid", **options):
     name = {"name": "fabric", "mode": mode}
-    if "preemption" in options:
-        name["preemption"] = options.pop("preemption")
+    name |= {key: options.pop(key) for key in ("preemption", "speed", "sharing") if key in options}
     return netsim.simulate(cloud, jobs, transport=name, **{"scheduler": "a-online-e"} | options)
 
 
@@ -199,6 +198,18 @@ def test_what_becomes_of_a_flow(preemption, end):
     assert found.jobs["finish_s"].iloc[0] == pytest.approx(end)
 
 
+def test_what_is_computed_in_vain_is_no_communication():
+    """Two mini-batches of 2 + 1 + 1 + 1 s, of which the first is dropped as it has pushed 0.5 s.
+
+    Of 2.5 + 10 s of training 2 + 2 * 3 are computation, 0.5 + 2 * 2 are exchange.
+    """
+    jobs = (job(0, compute_s=2, update_s=1, minibatches=2, gradient_bytes=MB),
+            job(1, arrival_s=2.5))
+    found = run(system(1, 0, ps=[0, 1]), *jobs, mode="exact", preemption="drop")
+    assert found.training["end_s"].sub(found.training["start_s"])[:2].tolist() == [2.5, 10]
+    assert found.jobs["communication_s"].tolist() == [0.5 + 4, 0]
+
+
 def test_who_has_its_last_minibatch_is_not_displaced():
     jobs = (job(0, compute_s=4), job(1, arrival_s=1, compute_s=1))
     found = run(system(1), *jobs, mode="exact")
@@ -294,6 +305,8 @@ def test_rates_that_cannot_be(mode, rate, said):
 
 
 @pytest.mark.parametrize(("options", "error", "said"), [
+    ({"speed": 1}, UnknownNameError, "option of transport 'fabric' 'speed'; .* mode, preemption$"),
+    ({"sharing": 1}, UnknownNameError, "option of transport 'fabric' 'sharing'"),
     ({"mode": "slow"}, UnknownNameError, "unknown mode of transport 'fabric' 'slow'"),
     ({"preemption": "drop"}, InputError, "preemption 'drop' is for mode 'exact'; fluid"),
     ({"mode": "sync", "preemption": "drop"}, InputError, "is for mode 'exact'; where all chunks"),
@@ -339,8 +352,7 @@ def test_with_ample_links_it_is_as_with_constant_rates(instance, scheduler, tran
     assert found.chunks["preemptions"].equals(said.chunks["preemptions"])
     assert found.chunks["worker"].equals(said.chunks["worker"])
     assert found.jobs["communication_s"].to_numpy() == pytest.approx(
-        said.jobs["communication_s"].to_numpy() if not epsilon
-        else found.jobs["communication_s"].to_numpy(), abs=1e-6)
+        said.jobs["communication_s"].to_numpy(), abs=1e-6)
     assert found.training[["start_s", "end_s"]].to_numpy() == pytest.approx(
         said.training[["start_s", "end_s"]].to_numpy(), abs=1e-9)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -193,7 +194,7 @@ class Rounds:
         wires = self._wires
         exchange = wires.exchange[chunk]
         takes = [wires.compute[chunk], exchange / 2, wires.update[chunk], exchange / 2]
-        return float((sum(takes[:phase]) + takes[phase] * done) / sum(takes))
+        return _through(takes, phase, done) / float(sum(takes))
 
     def stop(self, chunk: int) -> bool:
         """Let a chunk train no longer; return whether it has stopped at once.
@@ -210,8 +211,13 @@ class Rounds:
         if self._preemption == "finish":
             group.leaving.append(chunk)
             return False
+        done = self._done(group, chunk)
         if self._preemption == "pause":
-            self._paused[chunk] = group.phase, self._done(group, chunk)
+            self._paused[chunk] = group.phase, done
+        else:
+            wires = self._wires
+            takes = [wires.compute[chunk], 0.0, wires.update[chunk], 0.0]
+            wires.vain[chunk] += _through(takes, group.phase, done)
         if group.transfer is not None:
             self._wires.fabric.withdraw(group.transfer)
         if group.timer is not None:
@@ -222,3 +228,8 @@ class Rounds:
     def use(self, limit: Ints, rates: Floats) -> Floats:
         """Return what flows use of the rates that they are given: all of it."""
         return rates
+
+
+def _through(takes: Sequence[float], phase: int, done: float) -> float:
+    """Return what it has taken to get to a phase, and through a part of it."""
+    return float(sum(takes[:phase]) + takes[phase] * done)

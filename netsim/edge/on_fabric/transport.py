@@ -209,7 +209,7 @@ class OnFabric:
                 self._env.step()
             except simpy.core.EmptySchedule:
                 raise self._stalled() from None
-        return self._workers.log(self._ready)
+        return self._workers.log(self._ready, self._wires.vain)
 
     def _stalled(self) -> StalledError:
         pending = sorted({self._setting.jobs[job].id for job, _, _ in self.fabric.pending()})

@@ -68,6 +68,8 @@ class Wires:
         Seconds of a mini-batch that both should take.
     batches : ndarray of float, shape (chunks,)
         Mini-batches left, when training began last; or since then, by whoever counts them.
+    vain : ndarray of float, shape (chunks,)
+        Seconds computed on mini-batches that were dropped.
     """
 
     fabric: Fabric
@@ -84,6 +86,7 @@ class Wires:
         self.gradient = self._per_chunk("gradient_bytes")
         self.exchange = self._per_chunk("exchange_s") / speed
         self.batches = self._per_chunk("batches")
+        self.vain = np.zeros(self.chunks)
         self.job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
         network.limit(self.chunks, np.repeat(self._per_chunk("bandwidth") * speed, 2))
 

@@ -165,13 +165,19 @@ class Workers:
         """Return when a job ended, in seconds; inf if it has not."""
         return float("inf") if self._unfinished[job] else float(self._last[job])
 
-    def log(self, ready: Floats) -> Log:
-        """Return what has happened, when all has ended."""
+    def log(self, ready: Floats, vain: Floats) -> Log:
+        """Return what has happened, when all has ended.
+
+        Parameters
+        ----------
+        ready, vain : ndarray of float, shape (chunks,)
+            When the data of each was there; seconds that it has computed in vain.
+        """
         for job in list(self._ps):
             self._release(job)
         chunk, start, end = map(np.array, zip(*self._log, strict=True))
         self._held.sort(key=lambda row: (row[1], row[0]))
         held = self._servers.held(*map(np.array, zip(*self._held, strict=True)))
-        computed = np.repeat(self._setting.p1, self._setting.chunks)
+        computed = np.repeat(self._setting.p1, self._setting.chunks) + vain
         exchange = np.bincount(chunk, end - start, len(computed)) - computed
         return Log(chunk, start, end, ready, self._finish, self._preemptions, held, exchange)
