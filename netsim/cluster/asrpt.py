@@ -83,6 +83,15 @@ class ASRPT:
                                  f"not {value!r}")
         check_rules("most", self.mapping)
 
+    @property
+    def clairvoyant(self) -> bool:
+        """Whether it knows how many iterations jobs will make."""
+        return make_predictor(self.predictor).clairvoyant
+
+    def suits(self, setting: Setting) -> None:
+        """Refuse what nothing can be predicted of; see `netsim.cluster.scheduling.Scheduler`."""
+        Predictions.check(setting, self.predictor, self.retrain)
+
     def begin(self, setting: Setting) -> _Run:
         """Return what decides in a run; see `netsim.cluster.scheduling.Scheduler`."""
         return _Run(self, setting)

@@ -18,6 +18,7 @@ from netsim.cluster.contention import Contention, RunningJobs
 from netsim.cluster.estimates import estimates_of
 from netsim.cluster.placement import FirstFit, Placement
 from netsim.cluster.scheduling import ClusterView, Decision, Scheduler, Start
+from netsim.cluster.slices import torn
 from netsim.errors import AllocationError, StalledError
 from netsim.model import JobSpec
 
@@ -132,7 +133,7 @@ class Engine:
         self._free = np.ones(cluster.total, np.bool_)
         self._free_on = cluster.gpus.copy()
         self._idle = cluster.total
-        self._load, self._estimates = np.zeros(cluster.total), estimates_of(jobs)
+        self._load, self._estimates = np.zeros(cluster.total), _seen(estimates_of(jobs))
         self._seen = tuple(map(_seen, (self._free, self._free_on, self._load)))
         self._arrived: list[int] = []
         self._left: list[int] = []
@@ -262,6 +263,8 @@ class Engine:
             taken = gpus[~self._free[gpus]].tolist()
             raise AllocationError(f"scheduler {name} gives job {spec.id} GPUs that others have: "
                                   f"{taken}")
+        if fault := torn(spec.model, self._cluster.server_of[gpus]):
+            raise AllocationError(f"scheduler {name}, for job {spec.id}: {fault}")
 
     def stalled(self) -> StalledError:
         """Return the error that says who waits though nothing will happen any more."""

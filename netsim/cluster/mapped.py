@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster, server_kind
+from netsim.cluster.slices import keep_together
 from netsim.errors import InputError, UnknownNameError
 from netsim.model import JobSpec
 from netsim.parallel import ModelStage, ParallelModel
 from netsim.parallel.mapping import MAPPINGS, Mapped, Mapper, can_hold
 
-__all__ = ["SERVER_RULES", "MappedPlacement", "Shelf", "model_of"]
+if TYPE_CHECKING:
+    from netsim.cluster.scheduling import Setting
+
+__all__ = ["SERVER_RULES", "MappedPlacement", "Shelf", "check_models", "check_rules", "model_of"]
 
 Ints = NDArray[np.int64]
 
@@ -95,12 +100,23 @@ class Shelf:
             server = _first(free_on, rule)
             return ([server], self._map(model, (1,))) if free_on[server] else None
         chosen = self.counts(free_on, model.gpus, rule)
+        if chosen is not None and len(chosen[1]) > 1 and not can_hold(model, chosen[1]):
+            chosen = self._whole(model, free_on, rule)
         if chosen is None:
             return None
         servers, counts = chosen
-        if len(counts) > 1 and not can_hold(model, counts):
-            return None
         return servers, self._map(model, counts)
+
+    def _whole(self, model: ParallelModel, free_on: Ints, rule: str
+               ) -> tuple[list[int], list[int]] | None:
+        """Return as `counts` does what servers give whose free GPUs do not all fit slices."""
+        order = _in_order(free_on, rule)
+        offered = np.repeat(order, free_on[order])
+        places = keep_together(model, offered)
+        if places is None:
+            return None
+        given = np.bincount(offered[places], minlength=len(free_on))[order]
+        return order[given > 0].tolist(), given[given > 0].tolist()
 
     def gpus(self, free: NDArray[np.bool_], servers: Sequence[int], placement: Ints) -> Ints:
         """Return the GPUs of a mapping, the first free ones of each server, in order of ranks."""
@@ -155,7 +171,7 @@ def _remembering(mapping: Callable[..., Mapped], shelf: Shelf, options: dict[str
 class MappedPlacement:
     """Servers give their free GPUs in turn; a mapping says which replica goes to which.
 
-    On clusters whose servers are all alike.
+    Of models and rings, on clusters whose servers are all alike.
 
     Parameters
     ----------
@@ -181,6 +197,10 @@ class MappedPlacement:
     def __post_init__(self) -> None:
         check_rules(self.servers, self.mapping)
 
+    def suits(self, setting: Setting) -> None:
+        """Refuse what cannot be mapped; see `netsim.cluster.placement.Placement`."""
+        check_models(setting.cluster, setting.jobs)
+
     def scope(self, cluster: Cluster, job: JobSpec, load: NDArray[np.float64]) -> Ints:
         """Return all."""
         return np.arange(cluster.total)
@@ -201,6 +221,19 @@ class MappedPlacement:
         shelf = self._shelves[cluster]
         found = shelf.map(model_of(job), free_on, self.servers)
         return None if found is None else shelf.gpus(free, found[0], found[1].placement)
+
+
+def check_models(cluster: Cluster, jobs: Iterable[JobSpec]) -> None:
+    """Refuse jobs of which it is not known what an iteration takes on the servers of a cluster.
+
+    Raises
+    ------
+    InputError
+        If a job is neither a model nor a ring, or servers are not all alike.
+    """
+    server_kind(cluster)
+    for job in jobs:
+        model_of(job)
 
 
 def check_rules(servers: str, mapping: str) -> None:

@@ -18,13 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster
+from netsim.cluster.slices import is_sliced, keep_together, torn
 from netsim.errors import AllocationError, InputError
 from netsim.model import JobSpec
+from netsim.parallel.mapping import can_hold
 from netsim.plugins import build, find, named
 from netsim.streams import stream
 
 __all__ = ["PLACEMENTS", "FirstFit", "LeastBusyServers", "LeastLoaded", "Placement",
-           "RandomChoice", "Room", "make_placement"]
+           "RandomChoice", "Room", "first_of", "make_placement"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -42,6 +44,11 @@ PLACEMENTS: dict[str, str] = {
 @runtime_checkable
 class Placement(Protocol):
     """How to choose GPUs.
+
+    It keeps the slices of a replica on one server, as `first_of` does, or says that it does not:
+    ``keeps_slices = False``. One that is not for all clusters and jobs has ``suits(setting)``,
+    which is asked before a run and refuses with an `InputError`; see
+    `netsim.cluster.scheduling.Setting`.
 
     One that goes by free GPUs alone may have ``pick(cluster, job, free, free_on)``, besides, which
     queues ask instead: of the GPUs that are free, and their numbers on servers, it returns a job's.
@@ -67,6 +74,27 @@ class Placement(Protocol):
         """
 
 
+def first_of(cluster: Cluster, job: JobSpec, gpus: Ints) -> Ints | None:
+    """Return as many of some GPUs as a job needs, the first ones that will do.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    job : JobSpec
+    gpus : ndarray of int
+        At least ``job.ranks``, in order of preference.
+
+    Returns
+    -------
+    ndarray of int, shape (job.ranks,), or None
+        In order of ranks, slices of a replica on one server; None if there is no such choice.
+    """
+    if job.model is None or not is_sliced(job.model):
+        return gpus[:job.ranks]
+    places = keep_together(job.model, cluster.server_of[gpus])
+    return None if places is None else gpus[places]
+
+
 @dataclass(frozen=True)
 class _All:
     """A placement for which any GPU will do."""
@@ -80,22 +108,24 @@ class _All:
 class FirstFit(_All):
     """The first GPUs that are free, server by server: FF."""
 
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints:
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
+               ) -> Ints | None:
         """Return the first ones."""
-        return candidates[:job.ranks]
+        return first_of(cluster, job, candidates)
 
 
-def _least(candidates: Ints, load: Floats, count: int) -> Ints:
-    return candidates[np.argsort(load[candidates], kind="stable")[:count]]
+def _least(cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints | None:
+    return first_of(cluster, job, candidates[np.argsort(load[candidates], kind="stable")])
 
 
 @dataclass(frozen=True)
 class LeastLoaded(_All):
     """The GPUs promised least so far: Algorithm 2 of SJF-BCO (FA-FFP), and LS."""
 
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints:
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
+               ) -> Ints | None:
         """Return those with the least load."""
-        return _least(candidates, load, job.ranks)
+        return _least(cluster, job, candidates, load)
 
 
 @dataclass(frozen=True)
@@ -105,7 +135,8 @@ class LeastBusyServers:
     Parameters
     ----------
     lam : float
-        So many times as many GPUs as a job needs the servers have together, at least.
+        So many times as many GPUs as a job needs the servers have together, at least. They are more
+        where they could not hold its slices.
 
     Raises
     ------
@@ -124,12 +155,17 @@ class LeastBusyServers:
         busy = np.add.reduceat(load, cluster.first[:-1]) / cluster.gpus
         servers = np.argsort(busy, kind="stable")
         enough = int(np.searchsorted(np.cumsum(cluster.gpus[servers]), self.lam * job.ranks)) + 1
+        if job.model is not None and is_sliced(job.model):
+            while enough < len(servers) and not can_hold(job.model,
+                                                         cluster.gpus[servers[:enough]].tolist()):
+                enough += 1
         return np.concatenate([np.arange(cluster.first[server], cluster.first[server + 1])
                                for server in servers[:enough]])
 
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints:
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
+               ) -> Ints | None:
         """Return those with the least load."""
-        return _least(candidates, load, job.ranks)
+        return _least(cluster, job, candidates, load)
 
 
 @dataclass(frozen=True)
@@ -147,20 +183,23 @@ class RandomChoice(_All):
     def __post_init__(self) -> None:
         object.__setattr__(self, "_rng", stream(self.seed, "random placement"))
 
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints:
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
+               ) -> Ints | None:
         """Return a random subset."""
+        if is_sliced(job.model):
+            return first_of(cluster, job, self._rng.permutation(candidates))
         return np.sort(self._rng.choice(candidates, job.ranks, replace=False))
 
 
-def make_placement(given: str | Mapping[str, Any] | Placement, seed: int = 0) -> Placement:
+def make_placement(given: str | Mapping[str, Any] | Placement | type, seed: int = 0) -> Placement:
     """Return a placement.
 
     Parameters
     ----------
-    given : str, mapping or Placement
+    given : str, mapping, Placement or class
         A name of `PLACEMENTS`, or ``"module:Class"``, with options as in
-        ``"least-busy-servers:lam=2"``; ``{"name": ..., option: ...}``; or an instance, which is
-        copied.
+        ``"least-busy-servers:lam=2"``; ``{"name": ..., option: ...}``; a class; or an instance,
+        which is copied.
     seed : int
         Of a random one that is given none.
 
@@ -171,10 +210,14 @@ def make_placement(given: str | Mapping[str, Any] | Placement, seed: int = 0) ->
     InputError
         If it is no placement, or an option has a value that is not allowed.
     """
-    if not isinstance(given, str | Mapping):
+    options: Mapping[str, Any]
+    if isinstance(given, type):
+        name, options, kind = given.__name__, {}, given
+    elif not isinstance(given, str | Mapping):
         return copy.deepcopy(_checked(given, given))
-    name, options = named(given, "placement")
-    kind = find("placement", name, PLACEMENTS)
+    else:
+        name, options = named(given, "placement")
+        kind = find("placement", name, PLACEMENTS)
     if "seed" in inspect.signature(kind).parameters:
         options = {"seed": seed} | options
     return _checked(build(kind, options, f"placement {name!r}"), name)
@@ -242,12 +285,15 @@ class Room:
         given = np.asarray(gpus)
         if not (given.dtype.kind in "iu" and given.ndim == 1 and len(given) == job.ranks
                 and given.min() >= 0 and given.max() < len(self._free)
-                and self._free[given].all()):
+                and self._free[given].all() and len(set(given.tolist())) == job.ranks):
             raise self._refused("choose", gpus)
+        if fault := torn(job.model, self._cluster.server_of[given]):
+            raise AllocationError(f"placement {type(self._placement).__name__}, for job {job.id}: "
+                                  f"{fault}")
         return given
 
     def _refused(self, method: str, gpus: Any) -> AllocationError:
         return AllocationError(
             f"placement {type(self._placement).__name__}: {method} must return GPUs as an array of "
-            f"numbers below {len(self._free)}, as many as the job has ranks and free where it "
-            f"chooses, not {reprlib.repr(gpus)}")
+            f"numbers below {len(self._free)}, as many as the job has ranks, each once, and free "
+            f"where it chooses, not {reprlib.repr(gpus)}")

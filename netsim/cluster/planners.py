@@ -44,6 +44,7 @@ class _Planning:
     """
 
     chooses_gpus: ClassVar[bool] = True
+    clairvoyant: ClassVar[bool] = True
 
     horizon: int | None = None
     availability: str = "idle"
@@ -54,6 +55,19 @@ class _Planning:
              ) -> Plan:
         """Return who gets which GPUs, and in which order."""
         raise NotImplementedError
+
+    def suits(self, setting: Setting) -> None:
+        """Refuse what cannot be planned; see `netsim.cluster.scheduling.Scheduler`."""
+        self._check(setting.cluster, setting.jobs)
+
+    @staticmethod
+    def _check(cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
+        for job in jobs:
+            check_size(job, cluster)
+            if job.arrival_s > 0:
+                raise InputError(f"job {job.id} arrives at {job.arrival_s:g} s; this scheduler "
+                                 "plans jobs that are all there at 0")
+        check_rates(cluster)
 
     def begin(self, setting: Setting) -> PlanFollower:
         """Return what starts jobs as the plan says; see `netsim.cluster.scheduling.Scheduler`."""
@@ -78,12 +92,7 @@ class _Planning:
         InputError
             If a job needs more GPUs than there are, or is not there at time 0.
         """
-        for job in jobs:
-            check_size(job, cluster)
-            if job.arrival_s > 0:
-                raise InputError(f"job {job.id} arrives at {job.arrival_s:g} s; this scheduler "
-                                 "plans jobs that are all there at 0")
-        check_rates(cluster)
+        self._check(cluster, jobs)
         estimates = estimates_of(jobs) / model.slot / self.u
         return Planner(cluster, jobs, model.of(cluster, jobs), estimates)
 

@@ -5,13 +5,14 @@ What a job will take is predicted as it is submitted: its iterations, times alph
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any, ClassVar
 
 from netsim.cluster.cluster import server_kind
-from netsim.cluster.mapped import check_rules, model_of
+from netsim.cluster.mapped import check_models, check_rules, model_of
 from netsim.cluster.prediction import Forecast, make_predictor
 from netsim.cluster.scheduling import ClusterView, Decision, Setting, Start
 from netsim.errors import InputError
@@ -37,16 +38,29 @@ class Predictions:
     """
 
     def __init__(self, setting: Setting, predictor: Any, retrain: Quantity | None) -> None:
+        self.check(setting, predictor, retrain)
         self._jobs = setting.jobs
         self._forecast = Forecast(predictor, setting.history, retrain)
-        if not (self._forecast.predictor.clairvoyant or setting.history or retrain is not None):
-            raise InputError(
-                f"predictor {self._forecast.predictor.name!r} has nothing to learn from: the "
-                "workload has no history; give one, such as by `train` where it is read, or "
-                "retrain = \"1d\", or predictor = \"perfect\"")
         self._mapper = Mapper(server_kind(setting.cluster))
         self._sure = retrain is None
         self._iterations = self._forecast.predict_jobs(self._jobs) if self._sure else None
+
+    @staticmethod
+    def check(setting: Setting, predictor: Any, retrain: Quantity | None) -> None:
+        """Refuse a setting in which nothing can be predicted.
+
+        Raises
+        ------
+        InputError
+            If nothing is known to predict from, or not what an iteration takes.
+        """
+        chosen = make_predictor(predictor)
+        if not (chosen.clairvoyant or setting.history or retrain is not None):
+            raise InputError(
+                f"predictor {chosen.name!r} has nothing to learn from: the workload has no "
+                "history; give one, such as by `train` where it is read, or retrain = \"1d\", or "
+                "predictor = \"perfect\"")
+        check_models(setting.cluster, setting.jobs)
 
     def extremes(self, job: int) -> tuple[float, float]:
         """Return alpha_max and alpha~_min of a job, in seconds."""
@@ -109,9 +123,23 @@ class _Predicted:
         if self.retrain is not None:
             parse_seconds(self.retrain, "retrain", strict=True)
 
+    @property
+    def clairvoyant(self) -> bool:
+        """Whether it knows how many iterations jobs will make."""
+        return make_predictor(self.predictor).clairvoyant
+
+    @property
+    def work_conserving(self) -> bool:
+        """Whether it claims that all start that fit."""
+        return not self.strict
+
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
         """Return what jobs are ordered by: the least first."""
         raise NotImplementedError
+
+    def suits(self, setting: Setting) -> None:
+        """Refuse what nothing can be predicted of; see `netsim.cluster.scheduling.Scheduler`."""
+        Predictions.check(setting, self.predictor, self.retrain)
 
     def begin(self, setting: Setting) -> _ByKey:
         """Return what decides in a run; see `netsim.cluster.scheduling.Scheduler`."""
@@ -164,13 +192,27 @@ class WCSWorkload(_Predicted):
 
 @dataclass(frozen=True)
 class WCSSubTime(_Predicted):
-    """Work-conserving: all that fit start, who was submitted first before the others."""
+    """Work-conserving: all that fit start, who was submitted first before the others.
+
+    Nothing is predicted, so that it is for jobs of all kinds, on any servers.
+    """
 
     strict: ClassVar[bool] = False
 
-    # Nothing is asked of predictions.
     predictor: Any = field(default="perfect", init=False)
     retrain: Quantity | None = field(default=None, init=False)
+
+    @property
+    def clairvoyant(self) -> bool:
+        """Whether it knows how many iterations jobs will make: it does not ask."""
+        return False
+
+    def suits(self, setting: Setting) -> None:
+        """Refuse nothing."""
+
+    def begin(self, setting: Setting) -> _ByKey:
+        """Return what decides in a run; see `netsim.cluster.scheduling.Scheduler`."""
+        return _ByKey(self, None)
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
         """Return when it was submitted."""
@@ -180,17 +222,19 @@ class WCSSubTime(_Predicted):
 class _ByKey:
     """A queue by key; if jobs may pass, one for each number of GPUs, of which the first is next."""
 
-    def __init__(self, scheduler: _Predicted, predictions: Predictions) -> None:
+    def __init__(self, scheduler: _Predicted, predictions: Predictions | None) -> None:
         self._scheduler, self._predictions = scheduler, predictions
         self._queues: dict[int, list[tuple[float, int]]] = {}
 
     def decide(self, view: ClusterView) -> Decision:
         """Return who starts; see `netsim.cluster.scheduling.Scheduler`."""
-        self._predictions.see(view)
-        strict = self._scheduler.strict
+        predictions, strict = self._predictions, self._scheduler.strict
+        if predictions is not None:
+            predictions.see(view)
         for job in view.arrived:
             spec = view.jobs[job]
-            key = self._scheduler.key(self._predictions.seconds(job), spec.ranks, spec.arrival_s)
+            seconds = math.nan if predictions is None else predictions.seconds(job)
+            key = self._scheduler.key(seconds, spec.ranks, spec.arrival_s)
             heappush(self._queues.setdefault(0 if strict else spec.ranks, []), (key, job))
         if not view.idle:
             return Decision()

@@ -97,7 +97,18 @@ class Scheduler(Protocol):
     """Decides who starts; asked whenever a job has arrived or ended, and when it asked for it.
 
     One that prepares before a run, or remembers during one, has ``begin(setting)`` instead, which
-    returns one of these for a run.
+    returns one of these for a run. One that is not for all clusters and jobs has
+    ``suits(setting)``, which is asked before a run, and refuses with an `InputError`.
+
+    Attributes
+    ----------
+    chooses_gpus : bool, optional
+        True for one that leaves nothing to a placement.
+    clairvoyant : bool, optional
+        True for one that may know of jobs what nobody knows before the end: how many iterations
+        they make, and which jobs are to come. `netsim.testing.check_scheduler` holds it to that.
+    work_conserving : bool, optional
+        True for one that claims to start whoever fits. Held to it likewise.
     """
 
     def decide(self, view: ClusterView) -> Decision | Sequence[Start]:

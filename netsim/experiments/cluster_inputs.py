@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from netsim.cluster.cluster import Cluster, check_size
 from netsim.cluster.contention import Contention, check_rates
-from netsim.cluster.mapped import model_of
+from netsim.cluster.mapped import check_models
 from netsim.cluster.placed import ring_of
-from netsim.cluster.placement import Placement, make_placement
+from netsim.cluster.placement import PLACEMENTS, Placement, make_placement
 from netsim.cluster.registry import SCHEDULERS, chooses_gpus, make_execution, make_scheduler
-from netsim.errors import InputError
+from netsim.cluster.scheduling import Setting
+from netsim.cluster.slices import is_sliced
+from netsim.errors import InputError, UnknownNameError
+from netsim.jobs.patterns import model_coflows
 from netsim.model import JobSpec, Workload
 from netsim.parallel import ParallelModel
 from netsim.parallel.mapping import can_hold
 from netsim.plugins import described
 
-__all__ = ["NOTHING_TO_SHARE", "as_rings", "check_jobs", "policies_of"]
+__all__ = ["NOTHING_TO_SHARE", "Policies", "as_rings", "check_jobs", "inputs_of", "policies_of",
+           "problems_of_policies"]
 
 #: Why allocators are not to be compared where jobs run by a model.
 NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
                     'execution = "fabric"')
 
 
+class Policies(NamedTuple):
+    """Who decides in a run on a cluster, and how jobs run.
+
+    Attributes
+    ----------
+    scheduler : Scheduler
+    placement : Placement
+        For schedulers that leave it to that.
+    execution : str
+        A name.
+    model : Contention
+        By which jobs run, or plans go.
+    """
+
+    scheduler: Any
+    placement: Placement
+    execution: str
+    model: Contention
+
+
 def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = None,
-                seed: int = 0) -> tuple[Any, Placement, str, Contention]:
+                seed: int = 0) -> Policies:
     """Return the scheduler, the placement, how jobs run, and the contention model.
 
     Raises
@@ -40,8 +65,8 @@ def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = N
             "placement is for those that leave it to that, such as 'fifo' and 'sjf'")
     usual = getattr(decider, "placement", "first-fit")
     placed = make_placement(usual if placement is None else placement, seed)
-    return (decider, placed,
-            *make_execution("rar-contention" if execution is None else execution))
+    return Policies(decider, placed,
+                    *make_execution("rar-contention" if execution is None else execution))
 
 
 def check_jobs(workload: Workload, cluster: Cluster) -> None:
@@ -82,12 +107,18 @@ def as_rings(workload: Workload, cluster: Cluster, scheduler: Any, execution: st
     Raises
     ------
     InputError
-        Naming the first job that is none, see `netsim.cluster.placed.ring_of`; or if GPUs of one
-        server exchange more slowly than those of two, which rings do not allow for.
+        Naming the first job that cannot run so, for rings see `netsim.cluster.placed.ring_of`; or
+        if servers are not all alike where they must be; or if GPUs of one server exchange more
+        slowly than those of two, which rings do not allow for.
     """
+    if execution == "fabric":
+        for model in dict.fromkeys(job.model for job in workload if job.model is not None):
+            model_coflows(model)
     if execution == "asrpt":
-        for job in workload:
-            model_of(job)
+        try:
+            check_models(cluster, workload)
+        except InputError as error:
+            raise InputError(f"execution {execution!r}: {error}") from None
     elif any(ring_of(job) is not None for job in workload):
         check_rates(cluster)
     if execution == "rar-contention":
@@ -112,3 +143,71 @@ def _kind(job: JobSpec) -> str:
     if job.stages:
         return "of explicit stages"
     return f"{job.pattern!r}" if job.model is None else f"the model {job.model.name!r}"
+
+
+def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, placement: Any = None,
+              execution: Any = None, seed: int = 0) -> tuple[Workload, Policies]:
+    """Return what runs on a cluster, with rings where only they can, and who decides.
+
+    Raises
+    ------
+    InputError
+        If there is no such policy, or jobs, policies and cluster do not go together.
+    """
+    policies = policies_of(scheduler, placement, execution, seed)
+    check_jobs(workload, cluster)
+    rings = as_rings(workload, cluster, policies.scheduler, policies.execution)
+    for _, problem in _unsuited(rings, cluster, policies, seed):
+        raise InputError(problem)
+    return rings, policies
+
+
+def problems_of_policies(cluster: Cluster | None, workload: Workload, given: Mapping[str, Any],
+                         seed: int = 0) -> list[tuple[str, str]]:
+    """Return what is wrong with policies in an experiment: the key of each problem, and why.
+
+    Parameters
+    ----------
+    cluster : Cluster or None
+        None if there is none, so that no policy may be given.
+    workload : Workload
+    given : mapping
+        ``scheduler``, ``placement`` and ``execution``, as far as they are.
+    seed : int
+    """
+    try:
+        policies = policies_of(**given, seed=seed)
+    except InputError as error:
+        unknown = isinstance(error, UnknownNameError)
+        return [("scheduler.name" if unknown else "placement", str(error))]
+    if cluster is None:
+        return []
+    try:
+        rings = as_rings(workload, cluster, policies.scheduler, policies.execution)
+    except InputError as error:
+        return [("workload", str(error))]
+    return _unsuited(rings, cluster, policies, seed)
+
+
+def _unsuited(workload: Workload, cluster: Cluster, policies: Policies, seed: int
+              ) -> list[tuple[str, str]]:
+    """Return which policies are not for such jobs or such a cluster: what they are, and why."""
+    setting = Setting(cluster, workload.jobs, policies.model, workload.history, seed)
+    asked: list[tuple[str, Any, Mapping[str, str]]] = [
+        ("scheduler", policies.scheduler, SCHEDULERS)]
+    if not chooses_gpus(policies.scheduler):
+        asked.append(("placement", policies.placement, PLACEMENTS))
+    sliced = next((job for job in workload if is_sliced(job.model)), None)
+    problems = []
+    for what, policy, registry in asked:
+        owner = f"{what} {described(policy, registry)['name']!r}"
+        if sliced is not None and not getattr(policy, "keeps_slices", True):
+            problems.append((what, f"{owner} does not keep the slices of a replica on one server; "
+                                   f"job {sliced.id} has some"))
+        try:
+            if hasattr(policy, "suits"):
+                policy.suits(setting)
+        except InputError as error:
+            hint = "; another one, such as 'first-fit', may do" if what == "placement" else ""
+            problems.append((what, f"{owner}: {error}{hint}"))
+    return problems

@@ -25,7 +25,7 @@ from netsim.cluster.registry import SCHEDULERS
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import EDGE_SCHEDULERS
 from netsim.errors import InputError, NetsimError, SpecError
-from netsim.experiments.cluster_inputs import NOTHING_TO_SHARE, policies_of
+from netsim.experiments.cluster_inputs import NOTHING_TO_SHARE, inputs_of, policies_of
 from netsim.experiments.edge_tables import bound_of
 from netsim.experiments.files import load_experiment
 from netsim.experiments.progress import show_progress
@@ -229,6 +229,10 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
         raise InputError(NOTHING_TO_SHARE)
     if not isinstance(workload, EdgeWorkload):
         workload = as_workload(workload, seed)
+        if isinstance(place, Cluster) and what == "scheduler":
+            for policy in policies.values():  # refused before any other one has run
+                inputs_of(place, workload, policy, settings.get("placement"),
+                          settings.get("execution"), seed)
     results = {}
     with show_progress(progress, 1) as report:
         for index, (label, policy) in enumerate(policies.items()):

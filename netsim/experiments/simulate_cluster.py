@@ -29,7 +29,7 @@ from netsim.cluster.placement import PLACEMENTS, Placement
 from netsim.cluster.registry import SCHEDULERS, chooses_gpus
 from netsim.cluster.scheduling import Setting
 from netsim.errors import InputError, StalledError, UnknownNameError
-from netsim.experiments.cluster_inputs import as_rings, check_jobs, policies_of
+from netsim.experiments.cluster_inputs import inputs_of
 from netsim.experiments.events import changes_of, end_at
 from netsim.experiments.link_recorder import RECORDS
 from netsim.experiments.numbering import CoflowNumbers
@@ -86,9 +86,7 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
     for name in check_sequence(record, str, "record", "names"):
         if name not in RECORDS:
             raise UnknownNameError("record", name, RECORDS)
-    policies = policies_of(scheduler, placement, execution, seed)
-    check_jobs(workload, cluster)
-    rings = as_rings(workload, cluster, policies[0], policies[2])
+    rings, policies = inputs_of(cluster, workload, scheduler, placement, execution, seed)
     run = _ClusterRun(cluster, rings, *policies, seed, record)
     # What is wrong is refused also where nothing depends on it.
     shared, interval = make_allocator(allocator), parse_seconds(observe_interval,

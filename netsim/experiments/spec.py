@@ -21,9 +21,8 @@ from netsim.errors import InputError, SpecError, UnknownNameError
 from netsim.experiments.blame import Problems, problems_of
 from netsim.experiments.cluster_inputs import (
     NOTHING_TO_SHARE,
-    as_rings,
     check_jobs,
-    policies_of,
+    problems_of_policies,
 )
 from netsim.experiments.edge_tables import EdgeCloudTable, TransportTable, problems_on_edge
 from netsim.experiments.link_recorder import RECORDS
@@ -240,14 +239,7 @@ class Experiment(Table):
             if problems:
                 raise Problems(problems)
             return self
-        try:
-            given: dict[str, Any] = {name: table.given for name, table in self._policies.items()}
-            scheduler, _, execution, _ = policies_of(**given)
-        except InputError as error:
-            unknown = isinstance(error, UnknownNameError)
-            problems.append(("scheduler.name" if unknown else "placement", str(error)))
-        else:
-            problems += self._problems_of_rings(scheduler, execution)
+        problems += self._problems_of_policies()
         if self.events and not self.allocates:
             problems.append(("events", 'change links, which jobs use where execution = "fabric"'))
         if self.compare.allocators and not self.allocates:
@@ -272,14 +264,11 @@ class Experiment(Table):
                    if (table := getattr(self, name)) is not None}
         return given | {key: table.given for key, table in tables.items()}
 
-    def _problems_of_rings(self, scheduler: Any, execution: str) -> list[tuple[str, str]]:
-        try:
-            if self.cluster is not None:
-                as_rings(self.workload.built, self.cluster.on(_built(self.network)), scheduler,
-                         execution)
-        except InputError as error:
-            return [("workload", str(error))]
-        return []
+    def _problems_of_policies(self) -> list[tuple[str, str]]:
+        """Return what does not go together; those compared are looked at when they are."""
+        given = {name: table.given for name, table in self._policies.items()}
+        cluster = None if self.cluster is None else self.cluster.on(_built(self.network))
+        return problems_of_policies(cluster, self.workload.built, given, self.seed)
 
     @property
     def _policies(self) -> dict[str, PolicyTable]:

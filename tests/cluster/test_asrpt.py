@@ -311,3 +311,27 @@ def test_bad_clusters_and_jobs():
             netsim.simulate(cluster_of(2, 2), workload, placement={"name": "mapped", **wrong})
     with pytest.raises(UnknownNameError, match="unknown option of execution 'asrpt' 'alpha'"):
         netsim.simulate(cluster_of(2, 2), workload, execution="asrpt:alpha=1")
+
+
+def test_slices_find_servers_on_an_idle_cluster():
+    """Servers of 3 that give in turn give 3 and 1, which hold one pair: here they give 2 and 2.
+
+    The first two do; what is left, a GPU each and 3, holds one pair, so that the other job waits.
+    """
+    sliced = ParallelModel([ModelStage(2, 0.04, 0.06, slices=2)])
+    for scheduler in ({"name": "a-srpt-perfect"}, {"name": "wcs-subtime"}):
+        jobs = [JobSpec(k, iterations=10, model=sliced) for k in range(2)]
+        found = netsim.simulate(cluster_of(3, 3), jobs, execution="asrpt", scheduler=scheduler).jobs
+        assert sorted(map(sorted, found["placement"].str.split())) == [["0:2", "1:2"]] * 2
+        assert found["start_s"].max() == found["finish_s"].min()
+
+
+def test_who_submits_first_needs_no_prediction():
+    """WCS-SubTime takes jobs of any kind, on any servers, with a placement that does so."""
+    jobs = [JobSpec(k, pattern="all-to-all", ranks=2, nbytes=1e6) for k in range(2)]
+    cluster = netsim.Cluster(gpus=[3, 2], nic="8Mbps")
+    found = netsim.simulate(cluster, jobs, scheduler="wcs-subtime", placement="first-fit",
+                            execution="fabric")
+    assert found.jobs["placement"].tolist() == ["0:2", "0:1 1:1"]
+    with pytest.raises(InputError, match=r"placement 'mapped': servers must have .*; another one"):
+        netsim.simulate(cluster, jobs, scheduler="wcs-subtime", execution="fabric")

@@ -258,8 +258,28 @@ def test_a_network_that_cannot_carry_what_gpus_have():
 def test_slices_that_a_placement_tears_apart():
     cluster = Cluster(servers=2, gpus=3)
     model = ParallelModel([ModelStage(2, slices=2, slice_bytes=5)], name="mine")
-    with pytest.raises(InputError, match="replica 1 are on the servers"):
-        netsim.simulate(cluster, [JobSpec(0, model=model)], execution="fabric")
+    with pytest.raises(AllocationError, match="placement Given, for job 0: replicas of stage 0 of "
+                                              r"model 'mine' .* on the servers \[0, 0, 0, 1\]"):
+        seconds(cluster, [JobSpec(0, model=model)], [[0, 1, 2, 3]])
+    # Replicas are alike, so that any two GPUs of a server will do.
+    assert seconds(cluster, [JobSpec(0, model=model)], [[0, 3, 4, 1]]) == pytest.approx(
+        [5 / cluster.intra])
+
+    class Decides:
+        def decide(self, view):
+            return [(job, [0, 1, 2, 3]) for job in view.waiting]
+
+    with pytest.raises(AllocationError, match=r"scheduler .*Decides, for job 0: replicas of stage"):
+        netsim.simulate(cluster, [JobSpec(0, model=model)], scheduler=Decides(),
+                        execution="asrpt")
+
+    class Careless(Given):
+        keeps_slices = False
+
+    with pytest.raises(InputError, match=r"placement .*Careless' does not keep the slices of a "
+                                         "replica on one server; job 0 has some"):
+        netsim.simulate(cluster, [JobSpec(0, model=model)], execution="fabric",
+                        placement=Careless([[0, 1, 3, 4]]))
 
 
 def test_only_rings_by_the_contention_model_and_its_plans():

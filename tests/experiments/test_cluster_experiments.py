@@ -176,3 +176,37 @@ def test_what_a_plan_promised_is_in_the_summary():
     assert summary["estimates_low"] <= 1 <= summary["estimates_high"]
     low, high = summary["estimates_low"], summary["estimates_high"]
     assert summary["theorem_5"] >= 4 * high / low
+
+
+def test_what_does_not_suit_is_refused_before_anything_runs():
+    """Plans are for jobs that are there at 0; times of an iteration for servers that are alike."""
+    late = {"poisson_jobs": 5, "poisson_mean": "1s"}
+    assert problems(scheduler="ff", workload=JOBS | late)[0].startswith(
+        "scheduler: scheduler 'ff': job 0 arrives at")
+    unlike = {"cluster": {"gpus": [4, 2]}}
+    assert problems(execution="asrpt", **unlike) == [
+        "workload: execution 'asrpt': servers must have equally many GPUs each, not [2, 4]: "
+        "a GPU's share of the NIC is 1 of that many"]
+    assert problems(scheduler="spjf:predictor=perfect", placement="random", **unlike)[0].startswith(
+        "scheduler: scheduler 'spjf': servers must have")
+    assert problems(placement="mapped", **unlike)[0].startswith(
+        "placement: placement 'mapped': servers must have")
+    assert problems(scheduler="spjf")[0].startswith(
+        "scheduler: scheduler 'spjf': predictor 'random-forest' has nothing to learn from")
+
+
+def test_a_comparison_is_refused_before_anyone_has_run():
+    begun = []
+
+    class First:
+        def decide(self, view):
+            begun.append(view.now)
+            return []
+
+    cluster, jobs = netsim.Cluster(gpus=[4, 2]), netsim.read_workload(seed=3, **JOBS)
+    with pytest.raises(InputError, match="scheduler 'a-srpt-perfect': servers must have"):
+        netsim.compare(cluster, jobs, schedulers={"mine": First(), "other": "a-srpt-perfect"})
+    with pytest.raises(InputError, match="scheduler 'ff' chooses GPUs itself"):
+        netsim.compare(cluster, jobs, schedulers={"mine": First(), "other": "ff"},
+                       placement="random")
+    assert begun == []

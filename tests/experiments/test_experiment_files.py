@@ -355,6 +355,7 @@ def test_what_the_template_of_a_cluster_comments_out_is_accepted_and_the_default
         if key.startswith("workload.poisson"):
             draft.put("workload.poisson_jobs", 10, "")
             draft.put("workload.poisson_mean", "1s", "")
+            draft.put("scheduler", "fifo", "")  # plans are for jobs that are all there at 0
         name = {"placement": "fifo", "scheduler.order": "ff",
                 "scheduler.servers": "wcs-subtime"}.get(key)
         option = key.partition(".")[2]
