@@ -21,8 +21,8 @@ ONLY = {"traces": {"errors", "whole", "units", "model", "history", "parallel", "
         "allocators": {"errors", "units", "checks", "plugins", "fabric"}}
 #: Who may read traces; what they stand on must not.
 READERS = {"analysis", "experiments", "testing", "cli", "__init__"}
-SIMPY = {"cluster/engine.py", "edge/on_fabric/transport.py", "edge/on_fabric/wires.py",
-         "experiments/events.py", "experiments/simulate.py",
+SIMPY = {"cluster/engine.py", "cluster/timed.py", "edge/on_fabric/transport.py",
+         "edge/on_fabric/wires.py", "experiments/events.py", "experiments/simulate.py",
          "experiments/simulate_cluster.py", "fabric/alarm.py", "fabric/fabric.py",
          "fabric/transfer.py", "jobs/process.py"}
 

@@ -51,7 +51,8 @@ class Placement(Protocol):
     `netsim.cluster.scheduling.Setting`.
 
     One that goes by free GPUs alone may have ``pick(cluster, job, free, free_on)``, besides, which
-    queues ask instead: of the GPUs that are free, and their numbers on servers, it returns a job's.
+    queues ask instead: of the GPUs that are free, and their numbers on servers, it returns a job's;
+    None if they will not do, or are too few.
     """
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
@@ -288,8 +289,9 @@ class Room:
                 and self._free[given].all() and len(set(given.tolist())) == job.ranks):
             raise self._refused("choose", gpus)
         if fault := torn(job.model, self._cluster.server_of[given]):
-            raise AllocationError(f"placement {type(self._placement).__name__}, for job {job.id}: "
-                                  f"{fault}")
+            raise AllocationError(
+                f"placement {type(self._placement).__name__}, for job {job.id}: {fault}; choose "
+                "by netsim.cluster.placement.first_of, or declare keeps_slices = False")
         return given
 
     def _refused(self, method: str, gpus: Any) -> AllocationError:

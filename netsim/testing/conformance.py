@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from netsim.network import Topology
 from netsim.testing.cases import draw_case, draw_network
+from netsim.testing.hunt import hunt
 from netsim.testing.promises import PROMISES
-from netsim.testing.trial import BrokenPromise, Policy, Trial
+from netsim.testing.trial import Policy, Trial
 
 __all__ = ["check_allocator"]
 
@@ -63,32 +63,10 @@ def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = Non
     def pick(low: int, high: int) -> int:
         return int(rng.integers(low, high, endpoint=True))
 
-    for example in range(examples):
-        size = 1 + _LARGEST * example // examples
-        network = given[example % len(given)] if given else draw_network(pick, 2, 1 + size)
-        trial = Trial(policy, draw_case(pick, network, size, size), seed + example)
-        broken = _find_broken(trial)
-        if broken is not None:
-            raise AssertionError(str(_smallest(trial, broken)))
+    def trials() -> Iterator[Trial]:
+        for example in range(examples):
+            size = 1 + _LARGEST * example // examples
+            network = given[example % len(given)] if given else draw_network(pick, 2, 1 + size)
+            yield Trial(policy, draw_case(pick, network, size, size), seed + example)
 
-
-def _find_broken(trial: Trial) -> BrokenPromise | None:
-    """Return the first promise that does not hold."""
-    try:
-        for promise, find_fault in PROMISES.items():
-            fault = find_fault(trial)
-            if fault:
-                return BrokenPromise(trial, promise, fault)
-    except BrokenPromise as misfit:
-        return misfit
-    return None
-
-
-def _smallest(trial: Trial, broken: BrokenPromise) -> BrokenPromise:
-    """Leave out what can be left out with the same promise still broken."""
-    for case in trial.case.smaller():
-        smaller = replace(trial, case=case)
-        again = _find_broken(smaller)
-        if again is not None and again.promise == broken.promise:
-            return _smallest(smaller, again)
-    return broken
+    hunt(trials(), PROMISES)

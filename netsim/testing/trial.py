@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,23 +15,12 @@ from netsim.fabric.policy import Allocation, Allocator
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
 from netsim.testing.cases import Case
+from netsim.testing.hunt import BrokenPromise, noted
 
-__all__ = ["BrokenPromise", "Policy", "Trial", "listed"]
+__all__ = ["Policy", "Trial", "listed"]
 
 Floats = NDArray[np.float64]
 Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
-
-
-class BrokenPromise(Exception):
-    """A promise that an allocator broke, and on which view."""
-
-    def __init__(self, trial: Trial, promise: str, fault: str) -> None:
-        options = describe(trial.allocator)
-        name = options.pop("name")
-        given = ", ".join(f"{option}={value!r}" for option, value in options.items())
-        super().__init__(f"allocator {name}{f' ({given})' if given else ''} {promise}: {fault}, "
-                         f"on the view\n{trial.case}")
-        self.promise = promise
 
 
 @dataclass(frozen=True)
@@ -51,6 +39,24 @@ class Trial:
     policy: Policy
     case: Case
     seed: int
+
+    @property
+    def who(self) -> str:
+        """The allocator, with its options."""
+        options = describe(self.allocator)
+        name = options.pop("name")
+        given = ", ".join(f"{option}={value!r}" for option, value in options.items())
+        return f"allocator {name}{f' ({given})' if given else ''}"
+
+    @property
+    def where(self) -> str:
+        """The view, as the call that makes it."""
+        return f"on the view\n{self.case}"
+
+    def smaller(self) -> Iterator[Trial]:
+        """Yield the same on smaller views."""
+        for case in self.case.smaller():
+            yield replace(self, case=case)
 
     @cached_property
     def allocator(self) -> Allocator:
@@ -73,8 +79,7 @@ class Trial:
 
     def ask(self, view: FabricView) -> Allocation:
         """Return the answer of a fresh instance; what it raises gets a note of the case."""
-        with ExitStack() as stack:
-            stack.push(partial(_add_note, f"on the view\n{self.case}"))
+        with noted(self.where):
             return make_allocator(self.policy).allocate(view)
 
     def rates(self, case: Case) -> Floats:
@@ -113,12 +118,6 @@ class Trial:
         if np.allclose(rates, expected, rtol=0, atol=slack):
             return None
         return f"flows get {listed(rates)} bytes/s and not {listed(expected)} {what}"
-
-
-def _add_note(note: str, _kind: Any, error: BaseException | None, _trace: Any) -> bool:
-    if error is not None:
-        error.add_note(note)
-    return False
 
 
 def _misfit(view: FabricView, allocation: Allocation) -> str | None:

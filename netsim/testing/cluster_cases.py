@@ -1,0 +1,223 @@
+"""Random clusters with jobs, for schedulers and placements: plain data that can be shrunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from netsim.cluster.cluster import Cluster
+from netsim.cluster.contention import Contention
+from netsim.cluster.scheduling import Setting
+from netsim.model import History, JobSpec
+from netsim.parallel import ModelStage, ParallelModel
+from netsim.parallel.mapping import can_hold
+from netsim.testing.cases import Pick
+
+__all__ = ["ClusterCase", "Submitted", "Taken", "draw_jobs", "draw_taken"]
+
+_QUARTER = 0.25
+#: What is known of jobs of before, for schedulers that predict.
+_HISTORY = History(np.array([0, 0, 1, 2]), np.array([0, 0, 0, 0]), np.array([2.0, 4.0, 8.0, 3.0]))
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A job, and what it takes once it has started, which nobody knows.
+
+    Parameters
+    ----------
+    ranks : int
+    arrival_s, takes_s : float
+        Seconds.
+    iterations, group : int
+    estimate_s : float
+    slices : int
+        Of each replica of the model that it trains; it is a ring if 0.
+    """
+
+    ranks: int
+    arrival_s: float = 0.0
+    takes_s: float = 1.0
+    iterations: int = 1
+    estimate_s: float = 1.0
+    group: int = 0
+    slices: int = 0
+
+    def spec(self, number: int) -> JobSpec:
+        """Return what is submitted."""
+        sent: dict[str, Any] = {"pattern": "ring-all-reduce", "ranks": self.ranks, "nbytes": 1e6,
+                                "compute_s": 0.01}
+        if self.slices:
+            stage = ModelStage(self.ranks // self.slices, 0.01, 0.01, slices=self.slices)
+            sent = {"model": ParallelModel([stage], name=f"{self.slices} slices")}
+        return JobSpec(number, self.arrival_s, self.iterations, estimate_s=self.estimate_s,
+                       group=self.group, user=0, **sent)
+
+    def __str__(self) -> str:
+        what = (f"of replicas of {self.slices} slices, " if self.slices else "")
+        return (f"{self.ranks} GPUs, {what}arrival_s={self.arrival_s:g}, iterations="
+                f"{self.iterations}, estimate_s={self.estimate_s:g}, group={self.group}")
+
+
+@dataclass(frozen=True)
+class ClusterCase:
+    """Jobs that come to a cluster.
+
+    Parameters
+    ----------
+    gpus : tuple of int
+        Those of each server.
+    jobs : tuple of Submitted
+        In order of arrival.
+    """
+
+    gpus: tuple[int, ...]
+    jobs: tuple[Submitted, ...]
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The servers."""
+        return Cluster(gpus=self.gpus)
+
+    @cached_property
+    def specs(self) -> tuple[JobSpec, ...]:
+        """The jobs as they are submitted."""
+        return tuple(job.spec(number) for number, job in enumerate(self.jobs))
+
+    def setting(self, seed: int) -> Setting:
+        """Return what is known when a run begins."""
+        return Setting(self.cluster, self.specs, Contention(time="continuous"), _HISTORY, seed)
+
+    def with_job(self, place: int, **changes: Any) -> ClusterCase:
+        """Return the same with another job in one place."""
+        jobs = list(self.jobs)
+        jobs[place] = replace(jobs[place], **changes)
+        return replace(self, jobs=tuple(jobs))
+
+    def smaller(self) -> Iterator[ClusterCase]:
+        """Yield the cases without one job, without one server, and with plainer jobs."""
+        if len(self.jobs) > 1:
+            for place in range(len(self.jobs)):
+                yield replace(self, jobs=_without(self.jobs, place))
+        if len(self.gpus) > 1:
+            for server in range(len(self.gpus)):
+                yield self._on(_without(self.gpus, server))
+        for server, count in enumerate(self.gpus):
+            if count > 1:
+                yield self._on((*self.gpus[:server], count - 1, *self.gpus[server + 1:]))
+        for place, job in enumerate(self.jobs):
+            step = max(job.slices, 1)
+            fewer = sorted({step, job.ranks - step} - {0, job.ranks})
+            for name, plain in (*(("ranks", ranks) for ranks in fewer), ("slices", 0),
+                                ("iterations", 1), ("group", 0), ("estimate_s", 1.0),
+                                ("takes_s", 1.0), ("arrival_s", 0.0)):
+                if getattr(job, name) != plain:
+                    other = self.with_job(place, **{name: plain})
+                    if other.jobs == tuple(sorted(other.jobs, key=lambda each: each.arrival_s)):
+                        yield other
+
+    def _on(self, gpus: tuple[int, ...]) -> ClusterCase:
+        """Return the case on fewer servers or GPUs, with jobs as large as fit."""
+        return ClusterCase(gpus, tuple(_cut(job, gpus) for job in self.jobs))
+
+    def __str__(self) -> str:
+        lines = [f"Cluster(gpus={list(self.gpus)})"]
+        for number, job in enumerate(self.jobs):
+            lines.append(f"job {number}: {job}; it takes {job.takes_s:g} s")
+        return "\n".join(lines)
+
+
+def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
+    return (*values[:place], *values[place + 1:])
+
+
+def _fits(job: Submitted, gpus: Sequence[int]) -> bool:
+    model = job.spec(0).model
+    return job.ranks <= sum(gpus) and (model is None or can_hold(model, gpus))
+
+
+def _cut(job: Submitted, gpus: Sequence[int]) -> Submitted:
+    """Return a job with fewer replicas, or none of several slices, so that it fits."""
+    step = max(job.slices, 1)
+    for ranks in range(job.ranks, 0, -step):
+        smaller = replace(job, ranks=ranks)
+        if _fits(smaller, gpus):
+            return smaller
+    return replace(job, ranks=1, slices=0)
+
+
+def draw_jobs(pick: Pick, size: int, slices: bool = False) -> ClusterCase:
+    """Draw jobs on a cluster: some at once, some one by one, perhaps one that needs all GPUs.
+
+    Parameters
+    ----------
+    pick : callable
+        See `netsim.testing.cases.Pick`.
+    size : int
+        The most servers, GPUs per server and half of the jobs.
+    slices : bool
+        Whether some train models whose replicas are in slices.
+    """
+    servers = pick(1, size)
+    gpus = (pick(1, size),) * servers if pick(0, 1) else tuple(
+        pick(1, size) for _ in range(servers))
+    together = pick(0, 1) == 0
+    jobs = []
+    for _ in range(pick(1, 2 * size)):
+        ranks = sum(gpus) if pick(0, 5) == 5 else pick(1, sum(gpus))
+        job = Submitted(ranks, 0.0 if together else _QUARTER * pick(0, 12),
+                        _QUARTER * pick(1, 12), pick(1, 9), float(pick(1, 4)), pick(0, 3))
+        many = pick(1, 2) if slices else 0
+        if many and pick(0, 1) and ranks % many == 0:
+            cut = replace(job, slices=many)
+            job = cut if _fits(cut, gpus) else job
+        jobs.append(job)
+    return ClusterCase(gpus, tuple(sorted(jobs, key=lambda each: each.arrival_s)))
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A cluster on which some GPUs are taken, and jobs that want to be placed one after another.
+
+    Parameters
+    ----------
+    case : ClusterCase
+    taken : tuple of int
+        GPUs that others have.
+    load : tuple of float
+        Seconds that each GPU has been promised.
+    """
+
+    case: ClusterCase
+    taken: tuple[int, ...]
+    load: tuple[float, ...]
+
+    def smaller(self) -> Iterator[Taken]:
+        """Yield smaller cases."""
+        for case in self.case.smaller():
+            if case.gpus == self.case.gpus:
+                yield replace(self, case=case)
+            else:
+                total = sum(case.gpus)
+                yield Taken(case, tuple(gpu for gpu in self.taken if gpu < total),
+                            self.load[:total])
+        for place in range(len(self.taken)):
+            yield replace(self, taken=_without(self.taken, place))
+        if any(self.load):
+            yield replace(self, load=(0.0,) * len(self.load))
+
+    def __str__(self) -> str:
+        return (f"{self.case}\nGPUs {list(self.taken)} are taken, and all have been promised "
+                f"{[round(each, 9) for each in self.load]} s")
+
+
+def draw_taken(pick: Pick, size: int, slices: bool) -> Taken:
+    """Draw a cluster on which some GPUs are taken; see `draw_jobs`."""
+    case = draw_jobs(pick, size, slices)
+    total = sum(case.gpus)
+    taken = tuple(gpu for gpu in range(total) if pick(0, 3) == 3) if pick(0, 1) else ()
+    return Taken(case, taken, tuple(float(pick(0, 4)) for _ in range(total)))

@@ -1,0 +1,240 @@
+"""Does a communication pattern keep the promises that jobs rely on?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from netsim.checks import parents_first
+from netsim.errors import InputError
+from netsim.jobs.patterns import PATTERNS, Pattern, make_pattern
+from netsim.model import Flow, Stage
+from netsim.plugins import build, described, labelled
+from netsim.testing.hunt import BrokenPromise, hunt, noted
+
+__all__ = ["check_pattern"]
+
+#: Relative: of sums of sizes.
+_ROUNDING = 1e-9
+#: A power of two, by which sizes scale without rounding.
+_BYTES = 2.0**12
+
+#: Of a stage: what does not depend on sizes.
+_Shape = tuple[str, tuple[str, ...], tuple[str, ...]]
+
+
+def check_pattern(pattern: Any, *, ranks: Iterable[int] = range(1, 10), nbytes: float = 1e6,
+                  total: Callable[[int, float], float] | None = None, seed: int = 0) -> None:
+    """Check for several numbers of ranks that a pattern keeps its promises.
+
+    It must return stages, at least one, with names of their own and without coflow ids, that wait
+    for each other in no circle, and whose flows run between ranks that there are; or refuse the
+    number of ranks with an `InputError`, though not all of them. It must be pure: which stages
+    there are depends on the number of ranks alone, and sizes also on `nbytes` and on the generator,
+    whose same draws give the same sizes. Sizes grow in proportion to `nbytes`, unless it declares
+    ``scale_free = False``.
+
+    Parameters
+    ----------
+    pattern : str, mapping, Pattern or class
+        As `netsim.JobSpec` takes it.
+    ranks : iterable of int
+        Which to try.
+    nbytes : float
+        The job's message size.
+    total : callable, optional
+        What the pattern promises to send in an iteration altogether, in bytes, of the number of
+        ranks and `nbytes`; not looked at if not given.
+    seed : int
+        Of the sizes that it draws.
+
+    Raises
+    ------
+    AssertionError
+        Names the pattern and the broken promise, for the fewest ranks of those that show it. What
+        it raises itself, other than to refuse, passes through with a note of these.
+
+    Examples
+    --------
+    >>> from netsim.testing import check_pattern
+    >>> check_pattern("ring-all-reduce", total=lambda ranks, nbytes: 2 * (ranks - 1) * nbytes)
+    """
+    refusals: list[InputError] = []
+    tried = list(ranks)
+
+    def trials() -> Iterator[_Trial]:
+        for count in tried:
+            trial = _Trial(pattern, count, float(nbytes), total, seed)
+            if (refusal := trial.refusal) is None:
+                yield trial
+            else:
+                refusals.append(refusal)
+
+    hunt(trials(), _PROMISES)
+    if len(refusals) == len(tried):
+        last = f", the last one so: {refusals[-1]}" if refusals else ""
+        raise AssertionError(f"{_who(pattern)} refuses all of {tried} ranks{last}")
+
+
+def _made(pattern: Any) -> Pattern:
+    """Return a pattern; a fresh one, unless it is given as an instance."""
+    if isinstance(pattern, type):
+        return make_pattern(build(pattern, {}, f"pattern {pattern.__name__!r}"))
+    return make_pattern(pattern)
+
+
+def _who(pattern: Any) -> str:
+    made = _made(pattern)
+    places = {name: f"{kind.__module__}:{kind.__qualname__}" for name, kind in PATTERNS.items()}
+    return f"pattern {labelled(described(made, places))}"
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A pattern to be tried for a number of ranks."""
+
+    pattern: Any
+    ranks: int
+    nbytes: float
+    total: Callable[[int, float], float] | None
+    seed: int
+
+    @property
+    def who(self) -> str:
+        return _who(self.pattern)
+
+    @property
+    def where(self) -> str:
+        return f"for {self.ranks} rank{'s' * (self.ranks > 1)} and {self.nbytes:g} bytes"
+
+    def smaller(self) -> Iterator[_Trial]:
+        """Yield nothing: the fewest ranks are tried first."""
+        yield from ()
+
+    def ask(self, nbytes: float, seed: int) -> Any:
+        """Return what the pattern does."""
+        with noted(f"{self.where}; a pattern refuses a number of ranks with an InputError"):
+            return _made(self.pattern).stages(self.ranks, nbytes, np.random.default_rng(seed))
+
+    @cached_property
+    def refusal(self) -> InputError | None:
+        """Why it does not exist for so many ranks; None if it does."""
+        try:
+            self.stages  # noqa: B018
+        except InputError as error:
+            return error
+        except BrokenPromise:
+            pass
+        return None
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """What it returns."""
+        return self.drawn(self.nbytes, self.seed)
+
+    def drawn(self, nbytes: float, seed: int) -> tuple[Stage, ...]:
+        """Return what it returns for other sizes.
+
+        Raises
+        ------
+        BrokenPromise
+            If these are no stages.
+        """
+        stages = self.ask(nbytes, seed)
+        if not (isinstance(stages, tuple | list) and stages
+                and all(isinstance(stage, Stage) for stage in stages)):
+            raise BrokenPromise(self, "does not return stages", f"it returned {stages!r}")
+        return tuple(stages)
+
+
+def _shapes(stages: tuple[Stage, ...]) -> list[_Shape]:
+    return [(stage.name, stage.after, stage.finishes_before) for stage in stages]
+
+
+def _flows(stages: tuple[Stage, ...]) -> list[list[Flow]]:
+    return [list(stage.flows or ()) for stage in stages]
+
+
+def _has_ids(trial: _Trial) -> str | None:
+    named = next((stage for stage in trial.stages if stage.coflow_id is not None), None)
+    return None if named is None else (
+        f"stage {named.name!r} has the coflow_id {named.coflow_id}, which iterations repeat")
+
+
+def _goes_round(trial: _Trial) -> str | None:
+    try:
+        parents_first([stage.name for stage in trial.stages],
+                      [(*stage.after, *stage.finishes_before) for stage in trial.stages],
+                      "an iteration")
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def _leaves_the_job(trial: _Trial) -> str | None:
+    for stage in trial.stages:
+        if stage.flows is not None and stage.flows.ranks > trial.ranks:
+            return f"stage {stage.name!r} has a flow from or to rank {stage.flows.ranks - 1}"
+    return None
+
+
+def _wavers(trial: _Trial) -> str | None:
+    again = trial.drawn(trial.nbytes, trial.seed)
+    if _shapes(again) == _shapes(trial.stages) and _flows(again) == _flows(trial.stages):
+        return None
+    return (f"asked again, with a generator of the same seed, it returns {_said(again)}, and not "
+            f"{_said(trial.stages)}")
+
+
+def _said(stages: tuple[Stage, ...]) -> str:
+    """Return stages in words, the first flow of each."""
+    return "; ".join(f"{stage.name!r} {[tuple(flow) for flow in stage.flows or ()][:1]}"
+                     for stage in stages)
+
+
+def _other_stages(trial: _Trial) -> str | None:
+    for nbytes, seed, what in ((trial.nbytes, trial.seed + 1, "another seed"),
+                               (2 * trial.nbytes, trial.seed, "twice the bytes")):
+        other = trial.drawn(nbytes, seed)
+        if _shapes(other) != _shapes(trial.stages):
+            return f"with {what} they are {_said(other)}, and not {_said(trial.stages)}"
+    return None
+
+
+def _minds_bytes(trial: _Trial) -> str | None:
+    if not getattr(_made(trial.pattern), "scale_free", True):
+        return None
+    other = trial.drawn(_BYTES * trial.nbytes, trial.seed)
+    for one, stage in zip(trial.stages, other, strict=True):
+        before, after = (np.array([nbytes for _, _, nbytes in each.flows or ()])
+                         for each in (one, stage))
+        if before.shape != after.shape or not np.allclose(after, _BYTES * before,
+                                                          rtol=_ROUNDING, atol=0):
+            return (f"for {_BYTES:g} times as many bytes flows of stage {one.name!r} have "
+                    f"{after.tolist()}, and not {(_BYTES * before).tolist()}")
+    return None
+
+
+def _sends_else(trial: _Trial) -> str | None:
+    if trial.total is None:
+        return None
+    expected = float(trial.total(trial.ranks, trial.nbytes))
+    sent = sum(float(stage.flows.nbytes.sum()) for stage in trial.stages if stage.flows)
+    if abs(sent - expected) <= _ROUNDING * max(sent, expected):
+        return None
+    return f"its flows have {sent:.9g} bytes altogether, and not {expected:.9g}"
+
+
+_PROMISES: dict[str, Callable[[_Trial], str | None]] = {
+    "gives coflows ids": _has_ids,
+    "returns stages that are no graph": _goes_round,
+    "sends from or to ranks that the job has not": _leaves_the_job,
+    "is not a function of its arguments": _wavers,
+    "has other stages for the same number of ranks": _other_stages,
+    "depends on the unit of bytes (declare scale_free = False if it is to)": _minds_bytes,
+    "does not send what it is to": _sends_else,
+}

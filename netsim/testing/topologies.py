@@ -1,0 +1,278 @@
+"""Does a network keep the promises that flows rely on?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.network import Topology, from_networkx, read_network
+from netsim.testing.hunt import BrokenPromise, hunt, noted
+
+__all__ = ["check_topology"]
+
+Ints = NDArray[np.int64]
+
+#: Of each pair of hosts: keys among which ECMP may choose.
+_KEYS = (0, 1, 2**40 + 7)
+
+
+def check_topology(network: Topology | str | Path, *, symmetric: bool = False, pairs: int = 400,
+                   seed: int = 0) -> None:
+    """Check that a network keeps its promises.
+
+    Its links have names of their own and capacities that are finite and positive. `to_networkx`
+    shows them, from node to node, and `from_networkx` makes the same ones of that. Between any two
+    hosts there is a route: links that lead from the one to the other, none of them twice; from a
+    host to itself none, or out and back if ``loopback_uses_ports``. The same (src, dst, key) takes
+    the same route, whichever other flows are asked for.
+
+    Parameters
+    ----------
+    network : Topology, str or path
+        A network, or what `netsim.read_network` reads.
+    symmetric : bool
+        Whether each link is to have one back of the same capacity.
+    pairs : int
+        How many pairs of hosts to look at: all, in order, or so many at random where there are
+        more.
+    seed : int
+        Of these.
+
+    Raises
+    ------
+    AssertionError
+        Names the network and the broken promise, with the link or the pair of hosts that shows it,
+        the first one in order. What the network raises passes through, with a note of it.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> from netsim.testing import check_topology
+    >>> check_topology(netsim.leaf_spine(2, 2, 2), symmetric=True)
+    """
+    given = read_network(network) if isinstance(network, str | Path) else network
+    if not isinstance(given, Topology):
+        raise AssertionError(f"{given!r} is no network: it must derive from netsim.Topology")
+    hunt([_Trial(given, symmetric, pairs, seed)], _PROMISES)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A network to be tried."""
+
+    network: Topology
+    symmetric: bool
+    pairs: int
+    seed: int
+
+    @property
+    def who(self) -> str:
+        return f"network {self.network.name!r}"
+
+    @property
+    def where(self) -> str:
+        return f"of {self.network!r}"
+
+    def smaller(self) -> Iterator[_Trial]:
+        """Yield nothing: what is wrong first is said first."""
+        yield from ()
+
+    @cached_property
+    def graph(self) -> nx.Graph:
+        """The network as a graph."""
+        try:
+            graph = self.network.to_networkx()
+        except NotImplementedError:
+            raise BrokenPromise(self, "has no to_networkx",
+                                "so that nobody knows where its links lead") from None
+        if not isinstance(graph, nx.DiGraph):
+            raise BrokenPromise(self, "has another graph than its links",
+                                f"to_networkx returned {graph!r}, not a DiGraph")
+        return graph
+
+    @cached_property
+    def ends(self) -> list[tuple[Hashable, Hashable]]:
+        """The nodes that each link leads from and to."""
+        found = {str(edge.get("name")): (start, end, edge.get("capacity"))
+                 for start, end, edge in self.graph.edges(data=True)}
+        names = self.network.link_names
+        if len(found) != self.graph.number_of_edges() or set(found) != set(names):
+            raise BrokenPromise(self, "has another graph than its links", "edges are named "
+                                f"{sorted(found)}, and links {sorted(names)}")
+        for name, capacity in zip(names, self.network.capacity, strict=True):
+            if found[name][2] != capacity:
+                raise BrokenPromise(self, "has another graph than its links",
+                                    f"edge {name!r} has the capacity {found[name][2]!r}, and the "
+                                    f"link {capacity!r}")
+        return [found[name][:2] for name in names]
+
+    @cached_property
+    def hosts(self) -> list[Hashable]:
+        """The node of each host."""
+        nodes = [node for node, marks in self.graph.nodes(data=True) if marks.get("host")]
+        if nodes != list(self.graph)[:self.network.hosts]:
+            raise BrokenPromise(self, "has another graph than its links",
+                                f"its first {self.network.hosts} nodes are to be the hosts, with "
+                                f"host=True; they are {nodes}")
+        return nodes
+
+    @cached_property
+    def flows(self) -> tuple[Ints, Ints, Ints]:
+        """Sources, destinations and keys to ask for."""
+        hosts = self.network.hosts
+        rng = np.random.default_rng(self.seed)
+        which = (np.arange(hosts * hosts) if hosts * hosts <= self.pairs else
+                 np.sort(rng.integers(hosts * hosts, size=self.pairs)))
+        src, dst = (np.repeat(each, len(_KEYS)) for each in np.divmod(which, hosts))
+        return src, dst, np.tile(np.array(_KEYS), len(which))
+
+    @cached_property
+    def routes(self) -> list[list[int]]:
+        """The links of each flow."""
+        return self.ask(*self.flows)
+
+    def ask(self, src: Ints, dst: Ints, key: Ints) -> list[list[int]]:
+        """Return the links of some flows.
+
+        Raises
+        ------
+        BrokenPromise
+            If the answer is not of that form.
+        """
+        with noted(f"of {self.network!r}, asked for routes from {src.tolist()[:9]} to "
+                   f"{dst.tolist()[:9]}"):
+            answer: Any = self.network.routes(src, dst, key)
+        try:
+            ptr, links = map(np.asarray, answer)
+            sound = (ptr.shape == (len(src) + 1,) and ptr.dtype.kind in "iu"
+                     and (links.dtype.kind in "iu" or not links.size) and ptr[0] == 0
+                     and links.shape == (ptr[-1],) and not (np.diff(ptr) < 0).any())
+        except (TypeError, ValueError):
+            sound = False
+        if not sound:
+            raise BrokenPromise(self, "does not say routes in compressed rows",
+                                f"for {len(src)} flows, routes returned {answer!r}")
+        return [links[ptr[flow]:ptr[flow + 1]].tolist() for flow in range(len(src))]
+
+    def each(self) -> Iterator[tuple[int, int, str, list[int]]]:
+        """Yield source, destination, the flow in words, and its links."""
+        for src, dst, key, links in zip(*map(np.ndarray.tolist, self.flows), self.routes,
+                                        strict=True):
+            yield src, dst, f"from host {src} to {dst}, key {key}, it takes links {links}", links
+
+
+def _has_bad_links(trial: _Trial) -> str | None:
+    network = trial.network
+    capacity = np.asarray(network.capacity)
+    if capacity.shape != (network.links,):
+        return f"there are {network.links} names, and capacities of shape {capacity.shape}"
+    for name, rate in zip(network.link_names, capacity.tolist(), strict=True):
+        if not (np.isfinite(rate) and rate > 0):
+            return f"link {name!r} has the capacity {rate!r}"
+    (name, count), = Counter(network.link_names).most_common(1) or [("", 0)]
+    return f"{name!r} names {count}" if count > 1 else None
+
+
+def _is_another_graph(trial: _Trial) -> str | None:
+    trial.ends, trial.hosts  # noqa: B018
+    return None
+
+
+def _does_not_come_back(trial: _Trial) -> str | None:
+    network = trial.network
+    again = from_networkx(trial.graph, loopback_uses_ports=network.loopback_uses_ports)
+    if again.hosts != network.hosts:
+        return f"from_networkx finds {again.hosts} hosts"
+    links = [dict(zip(each.link_names, each.capacity.tolist(), strict=True))
+             for each in (again, network)]
+    return None if links[0] == links[1] else f"from_networkx makes the links {links[0]}"
+
+
+def _has_unknown_links(trial: _Trial) -> str | None:
+    for _, _, said, links in trial.each():
+        if not all(0 <= link < trial.network.links for link in links):
+            return f"{said}, of {trial.network.links}"
+    return None
+
+
+def _has_no_route(trial: _Trial) -> str | None:
+    for src, dst, said, links in trial.each():
+        wanted = src != dst or trial.network.loopback_uses_ports
+        if bool(links) != wanted:
+            why = "" if src != dst else (", and loopback_uses_ports is "
+                                         f"{trial.network.loopback_uses_ports}")
+            return f"{said}{why}"
+    return None
+
+
+def _leads_elsewhere(trial: _Trial) -> str | None:
+    for src, dst, said, links in trial.each():
+        at = trial.hosts[src]
+        for link in links:
+            start, end = trial.ends[link]
+            if start != at:
+                return f"{said}, of which link {link} begins at {start!r}, and not at {at!r}"
+            at = end
+        if links and at != trial.hosts[dst]:
+            return f"{said}, which end at {at!r}, and not at {trial.hosts[dst]!r}"
+    return None
+
+
+def _takes_twice(trial: _Trial) -> str | None:
+    for _, _, said, links in trial.each():
+        if len(set(links)) < len(links):
+            return said
+    return None
+
+
+def _wavers(trial: _Trial) -> str | None:
+    src, dst, key = trial.flows
+    order = np.random.default_rng(trial.seed).permutation(len(src))
+    mixed = trial.ask(src[order], dst[order], key[order])
+    for place, links in zip(order.tolist(), mixed, strict=True):
+        if links != trial.routes[place]:
+            return _changed(trial, place, links, "asked for in another order")
+    for place in range(0, len(src), max(1, len(src) // 50)):
+        alone, = trial.ask(*(each[place:place + 1] for each in trial.flows))
+        if alone != trial.routes[place]:
+            return _changed(trial, place, alone, "asked for alone")
+    return None
+
+
+def _changed(trial: _Trial, place: int, links: list[int], how: str) -> str:
+    src, dst, key = (int(each[place]) for each in trial.flows)
+    return (f"from host {src} to {dst}, key {key}, it takes links {links} {how}, and not "
+            f"{trial.routes[place]}")
+
+
+def _is_one_way(trial: _Trial) -> str | None:
+    if not trial.symmetric:
+        return None
+    kinds = [(*ends, rate) for ends, rate in zip(trial.ends, trial.network.capacity.tolist(),
+                                                 strict=True)]
+    counts = Counter(kinds)
+    for name, (start, end, rate) in zip(trial.network.link_names, kinds, strict=True):
+        if counts[start, end, rate] != counts[end, start, rate]:
+            return f"link {name!r} of {rate:g} bytes/s has none back"
+    return None
+
+
+_PROMISES: dict[str, Callable[[_Trial], str | None]] = {
+    "has links that are none": _has_bad_links,
+    "has another graph than its links": _is_another_graph,
+    "does not come back from networkx": _does_not_come_back,
+    "takes links that there are not": _has_unknown_links,
+    "has no route, or one too many": _has_no_route,
+    "takes links that do not lead there": _leads_elsewhere,
+    "takes a link twice": _takes_twice,
+    "is not deterministic": _wavers,
+    "is not symmetric": _is_one_way,
+}
