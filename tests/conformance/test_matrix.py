@@ -1,0 +1,340 @@
+"""What goes with what: every registered policy in every role, on the same small problems.
+
+A combination is refused before it runs, with the reason of a policy in it that needs what is not
+so, as `tests.conformance.matrix` has it; or it runs, and holds what every run does. New policies
+are found in the registries: without a line in the matrix they are to take everything.
+"""
+
+from __future__ import annotations
+
+import traceback
+from itertools import cycle, product
+
+import numpy as np
+import pytest
+
+import netsim
+from netsim import (
+    Cluster,
+    EdgeCloud,
+    EdgeJob,
+    Event,
+    JobSpec,
+    ModelStage,
+    ParallelModel,
+    Stage,
+    Workload,
+)
+from netsim.allocators import ALLOCATORS, PRESETS, make_allocator
+from netsim.cluster.placement import PLACEMENTS
+from netsim.cluster.prediction import PREDICTORS
+from netsim.cluster.registry import EXECUTIONS, SCHEDULERS, make_scheduler
+from netsim.edge.registry import EDGE_SCHEDULERS
+from netsim.errors import InputError, NetsimError
+from netsim.experiments.spec import Experiment
+from netsim.jobs.patterns import PATTERNS
+from netsim.model import History
+from tests.conformance import matrix
+from tests.conformance.test_schedulers import quick
+from tests.conformance.test_topologies import NETWORKS
+
+HISTORY = History(np.array([0, 0, 1]), np.array([0, 0, 0]), np.array([2.0, 3.0, 1.0]))
+
+_PUSH, _PULL = (Stage("push", [(0, 1, 1e5)], compute_s=0.01),
+                Stage("pull", [(1, 0, 1e5)], after=["push"]))
+_RING, _STAGED, _OTHER, _OVERLAPPED = set(), {"rings"}, {"rings", "known"}, {"rings", "whole"}
+
+#: Kinds of jobs: what they are made of, and which needs they go against.
+KINDS = {
+    "ring": ({"pattern": "ring-all-reduce"}, _RING),
+    "stepwise ring": ({"pattern": {"name": "ring-all-reduce", "stepwise": True}}, _RING),
+    "data parallel": (ParallelModel([ModelStage(3, 0.01, 0.01, param_bytes=1e5)]), _RING),
+    "pipeline": (ParallelModel([ModelStage(1, 0.01, 0.01, out_bytes=1e5, param_bytes=1e5),
+                                ModelStage(2, 0.01, 0.01, in_bytes=5e4)], micro_batches=2),
+                 _STAGED),
+    "slices": (ParallelModel([ModelStage(2, 0.01, 0.01, slices=2, slice_bytes=1e5),
+                              ModelStage(1, 0.01)]), _STAGED),
+    "experts": (ParallelModel([ModelStage(2, 0.01, 0.01, expert_bytes=1e5)], allreduce="tree"),
+                _STAGED),
+    "overlap": (ParallelModel([ModelStage(2, 0.01, 0.01, param_bytes=1e5)], allreduce_factor=0.5),
+                _OVERLAPPED),
+    "stages": ({"stages": [_PUSH, _PULL]}, _OTHER),
+} | {name: ({"pattern": name}, _OTHER) for name in PATTERNS if name != "ring-all-reduce"}
+
+ALIKE, UNLIKE = Cluster(servers=3, gpus=3, nic="8Mbps"), Cluster(gpus=[4, 3, 2], nic="8Mbps")
+
+
+def jobs_of(kinds, late=True, history=HISTORY):
+    """A job of each kind, three at least, one after the other or all at once."""
+    jobs = []
+    for k, kind in zip(range(max(3, len(kinds))), cycle(kinds), strict=False):
+        made = KINDS[kind][0]
+        what = {"model": made} if isinstance(made, ParallelModel) else dict(made)
+        if "pattern" in what:
+            what |= {"ranks": 2 + k % 3, "nbytes": 1e5, "compute_s": 0.01}
+        jobs.append(JobSpec(k, arrival_s=0.05 * k * late, iterations=1 + k % 2, group=k % 2,
+                            user=0, **what))
+    return Workload(jobs, history=history)
+
+
+def needs_of(scheduler, placement=None, execution=None):
+    """What the policies of a combination need; the placement is the scheduler's own if unnamed."""
+    needs = matrix.OF_SCHEDULERS.get(scheduler, set()) | matrix.OF_EXECUTIONS.get(execution, set())
+    if "own" in needs:
+        return needs
+    usual = getattr(make_scheduler(quick(scheduler)), "placement", {"name": "first-fit"})
+    return needs | matrix.OF_PLACEMENTS.get(placement or usual["name"], set())
+
+
+def comes_late(scheduler):
+    """Whether jobs of a test come one after the other: not if plans are for those there at 0."""
+    return "at 0" not in needs_of(scheduler)
+
+
+def expect(against, run, *arguments, **options):
+    """Return what comes of a combination that goes against some needs; None if it is refused.
+
+    Refused it must be if there are any, and only then: before a job has run, and with the reason.
+    """
+    try:
+        result, refusal = run(*arguments, **options), None
+    except NetsimError as error:
+        result, refusal = None, error
+    if refusal is None:
+        assert not against, f"runs, though something needs {against}"
+        return result
+    assert isinstance(refusal, InputError), repr(refusal)
+    assert any(matrix.REASONS[need] in str(refusal) for need in against), repr(refusal)
+    frames = [frame.name for frame in traceback.extract_tb(refusal.__traceback__)]
+    assert "go" not in frames, f"in the middle of the run: {refusal}"
+    return None
+
+
+def try_jobs(cluster, kinds, scheduler, placement, execution, late, **others):
+    """Try a combination on a cluster."""
+    against = set().union(*(KINDS[kind][1] for kind in kinds))
+    against |= {need for need, is_so in (("alike", cluster is UNLIKE), ("at 0", late),
+                                         ("own", placement is not None)) if is_so}
+    workload = jobs_of(kinds, late)
+    try:
+        result = expect(against & needs_of(scheduler, placement, execution), netsim.simulate,
+                        cluster, workload, scheduler=quick(scheduler), placement=placement,
+                        execution=execution, **others)
+        if result is not None:
+            holds(result, workload, cluster)
+    except (AssertionError, NetsimError) as error:
+        error.add_note(f"{scheduler} x {placement} x {execution} x {kinds} on {cluster} {others}")
+        raise
+
+
+def holds(result, workload, cluster):
+    """What is so in every run on a cluster: all end, none too soon, and no GPU is had by two."""
+    jobs, held = result.jobs, result.gpus
+    times = {name: jobs[name].to_numpy() for name in ("arrival_s", "start_s", "finish_s", "jct_s",
+                                                      "lower_bound_s")}
+    assert np.isfinite(times["finish_s"]).all()
+    assert (times["jct_s"] >= times["lower_bound_s"] * (1 - 1e-9)).all()
+    assert (times["start_s"] >= times["arrival_s"]).all()
+    server, gpu = held["server"].to_numpy(), held["gpu"].to_numpy()
+    assert (gpu < cluster.gpus[server]).all()
+    assert np.bincount(held["job"]).tolist() == [job.ranks for job in workload]
+    begin, end = held["start_s"].to_numpy(), held["end_s"].to_numpy()
+    order = np.lexsort((begin, gpu, server))
+    same = (np.diff(server[order]) == 0) & (np.diff(gpu[order]) == 0)
+    assert (end[order][:-1] <= begin[order][1:])[same].all()
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_schedulers_x_placements_x_executions(scheduler):
+    """The whole product, on rings and on models with slices."""
+    late = comes_late(scheduler)
+    for placement, execution, kind in product((None, *PLACEMENTS), EXECUTIONS, ("ring", "slices")):
+        try_jobs(ALIKE, [kind], scheduler, placement, execution, late)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_schedulers_x_executions_x_jobs_x_servers(scheduler):
+    """The whole product, with the scheduler's own placement; and jobs that come late."""
+    late = comes_late(scheduler)
+    for execution, kind, cluster in product(EXECUTIONS, KINDS, (ALIKE, UNLIKE)):
+        try_jobs(cluster, [kind], scheduler, None, execution, late)
+    try_jobs(ALIKE, ["ring"], scheduler, None, "fabric", True)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_placements_x_jobs_x_servers(placement):
+    """The whole product, on the fabric, under the two schedulers that take any job."""
+    for scheduler, kind, cluster in product(("fifo", "wcs-subtime"), KINDS, (ALIKE, UNLIKE)):
+        try_jobs(cluster, [kind], scheduler, placement, "fabric", True)
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+def test_allocators_x_schedulers_and_placements(allocator):
+    """On the fabric: every scheduler, and every placement under FIFO; jobs of several kinds.
+
+    Presets are allocators with options, and do not run here.
+    """
+    for scheduler in SCHEDULERS:
+        needs = needs_of(scheduler)
+        kinds = (["ring", "data parallel"] if "rings" in needs else
+                 ["ring", "pipeline", "slices"] if "known" in needs else
+                 ["all-to-all", "pipeline", "stages", "parameter-server"])
+        try_jobs(ALIKE, kinds, scheduler, None, "fabric", comes_late(scheduler),
+                 allocator=allocator)
+    for placement in PLACEMENTS:
+        try_jobs(ALIKE, ["ring", "pipeline", "slices"], "fifo", placement, "fabric", True,
+                 allocator=allocator)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_topologies_x_schedulers(kind):
+    """The whole product, on the fabric; allocators take turns."""
+    cluster = Cluster(gpus=2, topology=NETWORKS[kind], nic="1MB/s", intra="8MB/s")
+    for scheduler, allocator in zip(SCHEDULERS, cycle([*PRESETS, *ALLOCATORS]), strict=False):
+        try_jobs(cluster, ["ring", "data parallel"], scheduler, None, "fabric",
+                 comes_late(scheduler), allocator=allocator)
+
+
+HOSTS = 6
+FEW = [netsim.big_switch(HOSTS, "1MB/s"), netsim.leaf_spine(3, 2, 2, "1MB/s", oversubscription=2),
+       netsim.ring(HOSTS, "1MB/s")]
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+def test_allocators_x_patterns_x_topologies(allocator):
+    """The whole product of three topologies; `test_topologies` has the others, patterns mixed."""
+    for kind, network in product([*PATTERNS, "pipeline", "stages"], FEW):
+        name = "ring" if kind == "ring-all-reduce" else kind
+        jobs = netsim.simulate(network, jobs_of([name]), allocator=allocator).jobs
+        jct_s, bound_s = jobs["jct_s"].to_numpy(), jobs["lower_bound_s"].to_numpy()
+        assert (jct_s >= bound_s * (1 - 1e-9)).all(), (kind, network)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets(preset):
+    """They are of allocators that are there, and run."""
+    assert type(make_allocator(preset)) is type(make_allocator(PRESETS[preset]["name"]))
+    jobs = netsim.simulate(FEW[0], jobs_of(["ring", "all-to-all", "pipeline"]), allocator=preset)
+    assert jobs.jobs["finish_s"].notna().all()
+
+
+@pytest.mark.parametrize("predictor", PREDICTORS)
+def test_predictors_x_schedulers(predictor):
+    """The whole product, of schedulers that ask one; without a history none but the truth can."""
+    given = {"name": predictor} | ({"trees": 3, "n_jobs": 1} if "forest" in predictor else {})
+    for name in SCHEDULERS:
+        for history in (HISTORY, None) if "predictor" in quick(name) else ():
+            against = {"history"} if history is None and predictor != "perfect" else set()
+            workload = jobs_of(["ring", "pipeline"], history=history)
+            result = expect(against, netsim.simulate, ALIKE, workload, execution="asrpt",
+                            scheduler={"name": name, "predictor": given})
+            if result is not None:
+                holds(result, workload, ALIKE)
+
+
+#: In an experiment file: servers, and jobs with the needs that they go against.
+FILE_CLUSTERS = {"alike": {"servers": 3, "gpus": 8}, "unlike": {"gpus": [10, 8, 4]}}
+FILE_JOBS = {
+    "rings": ({"format": "ring-jobs", "mix": {"1": 2, "2": 2}, "iterations": [2, 4]},
+              {"history"}),
+    "models": ({"format": "recurrent", "jobs": 30, "max_gpus": 8, "train": 0.6, "seed": 3,
+                "single_gpu_share": 0.2, "median_duration": "2s", "mean_interarrival": "1s"},
+               {"rings", "at 0"}),
+    "others": ({"format": "synthetic", "jobs": 2, "iterations": 1, "length": "1MB"},
+               {"rings", "known", "at 0", "history"}),
+}
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_experiment_files(execution):
+    """Every scheduler and placement in a file, with kinds of jobs and servers in turn.
+
+    A file is refused when it is read, for what `netsim.simulate` refuses; every tenth runs.
+    """
+    ran = 0
+    places = product(FILE_JOBS, FILE_CLUSTERS)
+    for (scheduler, placement), (jobs, servers) in zip(
+            product(SCHEDULERS, (None, *PLACEMENTS)), cycle(places), strict=False):
+        table, against = FILE_JOBS[jobs]
+        against = against | {need for need, is_so in (
+            ("alike", servers == "unlike"), ("own", placement is not None)) if is_so}
+        keys = {"cluster": FILE_CLUSTERS[servers], "workload": table, "execution": execution,
+                "scheduler": quick(scheduler)}
+        built = expect(against & needs_of(scheduler, placement, execution), Experiment, **keys,
+                       **({} if placement is None else {"placement": placement}))
+        if built is not None:
+            ran += 1
+            if ran % 10 == 1:
+                assert netsim.run(built).jobs["finish_s"].notna().all()
+    assert ran > 5
+
+
+# --- edge-clouds --------------------------------------------------------------------------------
+
+
+def edge_jobs(servers):
+    return [EdgeJob(id=k, arrival_s=k, chunks=2, worker_type="a", minibatches=2, epochs=1,
+                    compute_s=1, gradient_bytes=1, bandwidth=2, upload_s=[1] * servers,
+                    cloud_upload_s=3, chunk_bytes=1, gang=1) for k in range(4)]
+
+
+SYSTEMS = {
+    "plenty": (EdgeCloud([["a", "a"], ["a"]]), set()),
+    "no cloud": (EdgeCloud([["a", "a"], ["a"]], cloud=False), {"cloud"}),
+    "other workers": (EdgeCloud([["b"]]), {"workers"}),
+    "full servers": (EdgeCloud([["a"], ["a"]], storage=1), {"room"}),
+    "no parameter servers": (EdgeCloud([["a"]], ps=0), set()),
+}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("scheduler", EDGE_SCHEDULERS)
+def test_schedulers_of_edge_clouds(scheduler, system):
+    """Full servers are found as chunks come: that alone is refused in the middle of a run."""
+    where, against = SYSTEMS[system]
+    result = expect(matrix.OF_EDGE_SCHEDULERS.get(scheduler, set()) & against, netsim.simulate,
+                    where, edge_jobs(where.servers), scheduler=scheduler)
+    if result is not None:
+        assert result.jobs["finish_s"].notna().all()
+        assert (result.jobs["jct_s"] >= result.jobs["lower_bound_s"] - 1e-9).all()
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+
+def test_the_docs_show_the_matrix():
+    page = matrix.PAGE.read_text()
+    assert page == matrix.written(page), "run: python -m tests.conformance.matrix"
+    assert all(f"<!-- {name}: written by" in page for name in matrix.TABLES)
+
+
+def rows_of(heading):
+    """Return the rows of a table of policies: name to cells, of each name in its first one."""
+    text = matrix.PAGE.read_text().partition(f"### {heading}\n")[2].partition("\n### ")[0]
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
+    return {name.strip("` "): [cell.strip() for cell in row[1:]]
+            for row in rows for name in row[0].split(",")}
+
+
+@pytest.mark.parametrize(("heading", "registry"), [
+    ("Allocators", ALLOCATORS), ("Schedulers on clusters", SCHEDULERS), ("Placements", PLACEMENTS),
+    ("Predictors", PREDICTORS), ("Schedulers of edge-clouds", EDGE_SCHEDULERS)])
+def test_every_policy_is_described(heading, registry):
+    rows = rows_of(heading)
+    assert set(rows) == set(registry)
+    assert all(cells[0] for cells in rows.values())
+
+
+def test_what_is_said_of_allocators_is_so():
+    """What they know, and on which events they are asked, are theirs to say."""
+    for name, (knows, asked, *_) in rows_of("Allocators").items():
+        allocator = make_allocator(name)
+        assert knows == allocator.knows, name
+        assert asked.startswith("coflows and flows") == bool(
+            allocator.wakes_on & Event.FLOW_DONE), name
+
+
+def test_what_is_said_of_schedulers_is_so():
+    for name, (knows, *_) in rows_of("Schedulers on clusters").items():
+        clairvoyant = getattr(make_scheduler(quick(name)), "clairvoyant", False)
+        assert knows.endswith("clairvoyant") == clairvoyant, name
