@@ -116,7 +116,9 @@ class FirstFit(_All):
 
 
 def _least(cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints | None:
-    return first_of(cluster, job, candidates[np.argsort(load[candidates], kind="stable")])
+    order = np.argsort(load[candidates], kind="stable")
+    wanted = order if is_sliced(job.model) else order[:job.ranks]
+    return first_of(cluster, job, candidates[wanted])
 
 
 @dataclass(frozen=True)

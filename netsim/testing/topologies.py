@@ -13,6 +13,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.errors import InputError
 from netsim.network import Topology, from_networkx, read_network
 from netsim.testing.hunt import BrokenPromise, hunt, noted
 
@@ -24,8 +25,8 @@ Ints = NDArray[np.int64]
 _KEYS = (0, 1, 2**40 + 7)
 
 
-def check_topology(network: Topology | str | Path, *, symmetric: bool = False, pairs: int = 400,
-                   seed: int = 0) -> None:
+def check_topology(network: Topology | str | Path | Callable[[], Topology], *,
+                   symmetric: bool = False, pairs: int = 400, seed: int = 0) -> None:
     """Check that a network keeps its promises.
 
     Its links have names of their own and capacities that are finite and positive. `to_networkx`
@@ -36,8 +37,8 @@ def check_topology(network: Topology | str | Path, *, symmetric: bool = False, p
 
     Parameters
     ----------
-    network : Topology, str or path
-        A network, or what `netsim.read_network` reads.
+    network : Topology, str, path or class
+        A network, or what `netsim.read_network` reads, or what makes one without arguments.
     symmetric : bool
         Whether each link is to have one back of the same capacity.
     pairs : int
@@ -58,7 +59,8 @@ def check_topology(network: Topology | str | Path, *, symmetric: bool = False, p
     >>> from netsim.testing import check_topology
     >>> check_topology(netsim.leaf_spine(2, 2, 2), symmetric=True)
     """
-    given = read_network(network) if isinstance(network, str | Path) else network
+    given: Any = read_network(network) if isinstance(network, str | Path) else network
+    given = given() if callable(given) else given
     if not isinstance(given, Topology):
         raise AssertionError(f"{given!r} is no network: it must derive from netsim.Topology")
     hunt([_Trial(given, symmetric, pairs, seed)], _PROMISES)
@@ -188,7 +190,10 @@ def _is_another_graph(trial: _Trial) -> str | None:
 
 def _does_not_come_back(trial: _Trial) -> str | None:
     network = trial.network
-    again = from_networkx(trial.graph, loopback_uses_ports=network.loopback_uses_ports)
+    try:
+        again = from_networkx(trial.graph, loopback_uses_ports=network.loopback_uses_ports)
+    except InputError as error:
+        return str(error)
     if again.hosts != network.hosts:
         return f"from_networkx finds {again.hosts} hosts"
     links = [dict(zip(each.link_names, each.capacity.tolist(), strict=True))

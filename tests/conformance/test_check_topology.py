@@ -111,8 +111,17 @@ class Twins(Line):
         self.link_names = ("0>1", *self.link_names[:-1])
 
 
-class Growing(Line):
-    """Comes back from networkx with loops that `from_networkx` does not allow."""
+class Cut(Line):
+    """Leads from node to node otherwise than flows would."""
+
+    def to_networkx(self):
+        graph = super().to_networkx()
+        graph.remove_edge(1, 0)
+        graph.add_edge(1, "nowhere", name="1>0", capacity=1e6)
+        return graph
+
+
+class Swapped(Line):
 
     def to_networkx(self):
         graph = super().to_networkx()
@@ -191,6 +200,15 @@ class Diamond(Line):
         return [self.pairs.index((src, way)), self.pairs.index((way, dst))]
 
 
+class Marked(Diamond):
+    """Has a switch that `from_networkx` takes for a host."""
+
+    def to_networkx(self):
+        graph = super().to_networkx()
+        graph.nodes[2]["kind"] = "host"
+        return graph
+
+
 class Alternating(Diamond):
     def way(self, key):
         return 2 + (self.asked // 2) % 2
@@ -223,13 +241,15 @@ BROKEN = [
     (Renamed, r"has another graph than its links: edges are named \[.*'first'\], and links"),
     (Faster, "edge '0>1' has the capacity 2000000.0, and the link"),
     (Unmarked, r"its first 3 nodes are to be the hosts, with host=True; they are \[0, 2\]"),
+    (Marked, "does not come back from networkx: from_networkx finds 3 hosts"),
+    (Cut, "does not come back from networkx: .* no path from host 1, 1, to host 0, 0"),
     (Listed, "does not say routes in compressed rows: for 27 flows, routes returned"),
     (Overrun, "does not say routes in compressed rows"),
     (Unknown, r"takes links that there are not: from host 0 to 1, key 0, it takes links \[99\], "),
     (Unreachable, r"has no route, or one too many: from host 2 to 0, key 0, it takes links \[\]"),
     (Looping, "one too many: from host 0 to 0, .*, and loopback_uses_ports is False"),
     (lambda: Line(loopback_uses_ports=True), "one too many: from host 0 to 0, .*_ports is True"),
-    (Growing, "takes links that do not lead there: from host 0 to 1, .*, which end at 2, and not"),
+    (Swapped, "takes links that do not lead there: from host 0 to 1, .*, which end at 2, and not"),
     (Backwards, "takes links that do not lead there: from host 0 to 2, .*, of which link 2 begi"),
     (Halfway, "takes links that do not lead there: from host 0 to 2, .*, which end at 1, and not"),
     (Wandering, "takes a link twice: from host 0 to 2"),
