@@ -26,6 +26,7 @@ REASONS = {
     "cloud": "needs a cloud",
     "workers": "the scheduler uses the edge alone",
     "room": "storage is too small",
+    "constant": "is for schedulers of chunks",
 }
 
 #: Columns of the tables: what some do not take, and which needs it goes against.
@@ -42,6 +43,7 @@ ON_THE_EDGE = {
     "no cloud": {"cloud"},
     "a type of workers that no server has": {"workers"},
     "servers that are full": {"room"},
+    "a `transport` other than `constant`": {"constant"},
 }
 
 _PREDICTS, _PLANS = {"known", "alike", "history"}, {"rings", "at 0", "own"}
@@ -54,8 +56,9 @@ OF_SCHEDULERS = {
 }
 OF_PLACEMENTS = {"mapped": {"known", "alike"}}
 OF_EXECUTIONS = {"asrpt": {"known", "alike"}, "fabric": {"whole"}, "rar-contention": {"rings"}}
-OF_EDGE_SCHEDULERS = {"a-online-e": {"workers", "room"}, "cloud-only": {"cloud"},
-                      "srtf": {"workers"}, "tiresias-l": {"workers"}}
+OF_EDGE_SCHEDULERS = {"a-online-e": {"workers", "room"}, "batch": {"constant"},
+                      "cloud-only": {"cloud"}, "srtf": {"workers", "constant"},
+                      "tiresias-l": {"workers", "constant"}}
 
 
 def table(what, names, needs, columns):

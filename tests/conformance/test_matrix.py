@@ -29,7 +29,7 @@ from netsim.allocators import ALLOCATORS, PRESETS, make_allocator
 from netsim.cluster.placement import PLACEMENTS
 from netsim.cluster.prediction import PREDICTORS
 from netsim.cluster.registry import EXECUTIONS, SCHEDULERS, make_scheduler
-from netsim.edge.registry import EDGE_SCHEDULERS
+from netsim.edge.registry import EDGE_SCHEDULERS, TRANSPORTS
 from netsim.errors import InputError, NetsimError
 from netsim.experiments.spec import Experiment
 from netsim.jobs.patterns import PATTERNS
@@ -297,6 +297,20 @@ def test_schedulers_of_edge_clouds(scheduler, system):
     if result is not None:
         assert result.jobs["finish_s"].notna().all()
         assert (result.jobs["jct_s"] >= result.jobs["lower_bound_s"] - 1e-9).all()
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("scheduler", EDGE_SCHEDULERS)
+def test_schedulers_x_transports(scheduler, transport):
+    """And where links are shared, every allocator."""
+    where, jobs = EdgeCloud([["a", "a"], ["a"]], edge_links="8bps", wan="4bps"), edge_jobs(2)
+    against = {"constant"} if transport != "constant" else set()
+    against &= matrix.OF_EDGE_SCHEDULERS.get(scheduler, set())
+    shares = transport == "fabric" and not against
+    for allocator in ALLOCATORS if shares else ["maxmin"]:
+        result = expect(against, netsim.simulate, where, jobs, scheduler=scheduler,
+                        transport=transport, allocator=allocator)
+        assert result is None or result.jobs["finish_s"].notna().all(), allocator
 
 
 # --- the page -----------------------------------------------------------------------------------
