@@ -12,7 +12,8 @@ def test_the_list(netsim):
         *(f"a-srpt-{name}" for name in ("testbed", "jobs", "single", "nic", "predictors",
                                         "mapping")),
         *(f"a-online-{name}" for name in ("jobs", "servers", "preemptions", "utilisation",
-                                          "ratio-jobs", "ratio-servers", "ratio-epsilon"))]
+                                          "ratio-jobs", "ratio-servers", "ratio-epsilon",
+                                          "links"))]
 
 
 def test_a_measurement_is_printed_and_drawn_like_a_sweep(netsim, here, monkeypatch):
