@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from types import UnionType
 from typing import Any
@@ -70,11 +70,8 @@ def refuse_twice(ids: Iterable[int], what: str) -> None:
         seen.add(each)
 
 
-def check_options(make: Callable[..., object], options: Iterable[str], owner: str,
-                  beside: Collection[str] = ()) -> None:
+def check_options(make: Callable[..., object], options: Iterable[str], owner: str) -> None:
     """Refuse options that a builder does not have, and the lack of those that it needs.
-
-    What it is given `beside` them is not an option.
 
     Raises
     ------
@@ -83,8 +80,7 @@ def check_options(make: Callable[..., object], options: Iterable[str], owner: st
     InputError
         With the options that are missing.
     """
-    parameters = {name: parameter for name, parameter in inspect.signature(make).parameters.items()
-                  if name not in beside}
+    parameters = inspect.signature(make).parameters
     for option in options:
         if option not in parameters:
             raise UnknownNameError(f"option of {owner}", option, parameters)

@@ -50,7 +50,7 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
         "finished": f"{summary['jobs_finished']:,} of {summary['jobs']:,} jobs{stopped}",
         "total JCT": format_seconds(summary["jct_total_s"]) + over,
         "JCT": _spread(summary, "jct"),
-        **_queueing(summary), **_at_the_edge(summary),
+        **_queueing(summary), **_at_the_edge(run, summary),
         "CCT": _spread(summary, "cct"),
         **_deadlines(summary),
         "makespan": format_seconds(summary["makespan_s"]),
@@ -72,12 +72,15 @@ def _policies(run: Mapping[str, Any]) -> dict[str, str]:
             for name in names if run.get(name) is not None}
 
 
-def _at_the_edge(summary: Mapping[str, Any]) -> dict[str, str]:
+def _at_the_edge(run: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, str]:
     if "cloud_chunks" not in summary:
         return {}
     lines = {"chunks": f"{summary['chunks']:,}, of which {summary['cloud_chunks']:,} in the cloud; "
                        f"{summary['preemptions']:,} preemptions",
              "workers": f"{summary['utilisation']:.1%} of their time in training"}
+    if run["execution"]["transport"] != "constant":
+        lines["estimates"] = (f"delays {summary['delay_ratio_mean']:.3g} times and rates "
+                              f"{summary['rate_ratio_mean']:.3g} times what jobs say, on average")
     if "lp_bound_s" in summary:
         lines["LP bound"] = (f"{format_seconds(summary['lp_bound_s'])}, total JCT "
                              f"{summary['ratio_paper']:.3g} times; with half the processing "

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from netsim.checks import check_options
-from netsim.edge.setting import EdgeSetting
-from netsim.edge.transport import Sharing
+from netsim.edge.transport import ConstantTransport, TransportKind
 from netsim.errors import InputError
 from netsim.plugins import build, described, find, named
 
-__all__ = ["EDGE_SCHEDULERS", "TRANSPORTS", "TransportMaker", "make_edge_scheduler",
-           "make_transport"]
+__all__ = ["EDGE_SCHEDULERS", "TRANSPORTS", "make_edge_scheduler", "make_transport",
+           "problem_between"]
 
 #: Name -> where the class is: with ``begin``, of those that dispatch chunks, or ``run``.
 EDGE_SCHEDULERS: dict[str, str] = {
@@ -27,57 +23,11 @@ EDGE_SCHEDULERS: dict[str, str] = {
     "tiresias-l": "netsim.edge.gang:TiresiasL",
 }
 
-#: Name -> where what makes one of a setting is; see `netsim.edge.transport.Transport`.
-TRANSPORTS: dict[str, str] = {"constant": "netsim.edge.transport:Constant",
-                              "fabric": "netsim.edge.on_fabric:OnFabric"}
-
-
-@dataclass(frozen=True)
-class TransportMaker:
-    """Makes transports of one kind.
-
-    Attributes
-    ----------
-    name : str
-    options : mapping
-    kind : callable
-        Made with the setting and the options, and, if it takes that, `sharing`.
-    """
-
-    name: str
-    options: Mapping[str, Any]
-    kind: Any
-
-    @property
-    def takes(self) -> list[str]:
-        """What it is made with beside its options."""
-        return [name for name in ("setting", "sharing")
-                if name in inspect.signature(self.kind).parameters]
-
-    @property
-    def shares_links(self) -> bool:
-        """Whether there are links, that an allocator shares out."""
-        return "sharing" in self.takes
-
-    def problem_of(self, scheduler: Any) -> str | None:
-        """Return why a scheduler does not go with it; None if it does."""
-        if hasattr(scheduler, "begin") or self.name == "constant":
-            return None
-        name = described(scheduler, EDGE_SCHEDULERS)["name"]
-        return (f"transport {self.name!r} is for schedulers of chunks; scheduler {name!r} has "
-                "constant delays")
-
-    def __call__(self, setting: EdgeSetting, sharing: Sharing) -> Any:
-        """Return a transport.
-
-        Raises
-        ------
-        InputError
-            If it cannot be made with these options.
-        """
-        known: dict[str, Any] = {"setting": setting, "sharing": sharing}
-        given = {name: known[name] for name in self.takes}
-        return build(self.kind, {**self.options, **given}, f"transport {self.name!r}")
+#: Name -> where the class is; see `netsim.edge.transport.TransportKind`.
+TRANSPORTS: dict[str, str] = {
+    "constant": "netsim.edge.transport:ConstantTransport",
+    "fabric": "netsim.edge.on_fabric.transport:FabricTransport",
+}
 
 
 def make_edge_scheduler(given: Any) -> Any:
@@ -112,22 +62,36 @@ def _checked(made: Any, said: object) -> Any:
     return made
 
 
-def make_transport(given: str | Mapping[str, Any]) -> TransportMaker:
-    """Return what makes a transport of a setting.
+def make_transport(given: Any) -> TransportKind:
+    """Return what makes transports.
 
     Parameters
     ----------
-    given : str or mapping
-        A name of `TRANSPORTS`, or ``"module:Class"``, with options as in
-        ``"fabric:mode=exact"``.
+    given : str, mapping or object
+        A name of `TRANSPORTS`, or ``"module:Class"``, with options as in ``"fabric:mode=exact"``;
+        ``{"name": ..., option: ...}``; or a `TransportKind`.
 
     Raises
     ------
     UnknownNameError
         If the name or an option does not exist.
+    InputError
+        If it is no transport, or an option has a value that is not allowed.
     """
-    name, options = named(given, "transport")
-    kind = find("transport", name, TRANSPORTS)
-    made = TransportMaker(name, options, kind)
-    check_options(kind, options, f"transport {name!r}", made.takes)
-    return made
+    made = given
+    if isinstance(given, str | Mapping):
+        name, options = named(given, "transport")
+        made = build(find("transport", name, TRANSPORTS), options, f"transport {name!r}")
+    if isinstance(made, type) or not (hasattr(made, "begin") and hasattr(made, "shares_links")):
+        raise InputError(f"{given!r} is no transport: it needs a method begin, and shares_links")
+    return cast(TransportKind, made)
+
+
+def problem_between(scheduler: Any, transport: TransportKind) -> str | None:
+    """Return why a scheduler does not go with a transport; None if it does."""
+    if hasattr(scheduler, "begin") or isinstance(transport, ConstantTransport):
+        return None
+    name, other = (described(each, known)["name"] for each, known in (
+        (scheduler, EDGE_SCHEDULERS), (transport, TRANSPORTS)))
+    return (f"transport {other!r} is for schedulers of chunks; scheduler {name!r} has constant "
+            "delays")

@@ -8,7 +8,8 @@ scheduler sees. It owns the clock too, and is asked only for instants at which j
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 if TYPE_CHECKING:
     from netsim.edge.servers import Held
 
-__all__ = ["Constant", "Dispatch", "Log", "Sharing", "Transport"]
+__all__ = ["Constant", "ConstantTransport", "Dispatch", "Log", "Sharing", "Transport",
+           "TransportKind"]
 
 
 class Sharing(NamedTuple):
@@ -124,10 +126,37 @@ class Transport(Protocol):
         """Let everything happen to the end, and return it."""
 
 
-class Constant:
-    """The delays and rates of the jobs, always: uploads and exchanges never contend.
+class TransportKind(Protocol):
+    """What a transport is chosen by: its options, and what makes one for a run.
 
-    Workers then have nothing to do with each other, and each advances when it is asked for.
+    Attributes
+    ----------
+    shares_links : bool
+        Whether there are links, that an allocator shares out. Then the transport has a `fabric`,
+        with the number of `decisions`.
+    """
+
+    shares_links: ClassVar[bool]
+
+    def begin(self, setting: EdgeSetting, sharing: Sharing) -> Transport:
+        """Return a transport for one run."""
+
+
+@dataclass(frozen=True)
+class ConstantTransport:
+    """The delays and rates of the jobs, always: uploads and exchanges never contend."""
+
+    shares_links: ClassVar[bool] = False
+
+    def begin(self, setting: EdgeSetting, sharing: Sharing) -> Transport:
+        """Return a transport for one run."""
+        return Constant(setting)
+
+
+class Constant:
+    """The transport of `ConstantTransport` in one run.
+
+    Workers have nothing to do with each other, and each advances when it is asked for.
 
     Parameters
     ----------

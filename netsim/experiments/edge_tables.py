@@ -19,12 +19,18 @@ from netsim.edge.files import (
     make_edge_jobs,
     ready_made_edge_jobs,
 )
-from netsim.edge.registry import make_edge_scheduler, make_transport
+from netsim.edge.registry import (
+    TRANSPORTS,
+    make_edge_scheduler,
+    make_transport,
+    problem_between,
+)
 from netsim.errors import InputError, TraceError
 from netsim.experiments.blame import build
 from netsim.experiments.result import Result
 from netsim.experiments.tables import OpenTable, PolicyTable
 from netsim.network import Topology
+from netsim.plugins import described
 
 __all__ = ["EdgeCloudTable", "TransportTable", "bound_of", "edge_jobs", "is_of_edge",
            "problems_on_edge", "resolved_edge_jobs"]
@@ -73,8 +79,7 @@ class TransportTable(PolicyTable):
 
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
-        make_transport(table)
-        return dict(table)
+        return described(make_transport(table), TRANSPORTS)
 
     @property
     def shares_links(self) -> bool:
@@ -138,7 +143,8 @@ def problems_on_edge(of_edge: bool, given: Mapping[str, Any]) -> list[tuple[str,
     problems = [(name, why) for name, why in _NOT_ON_EDGE.items() if name in given]
     transport = make_transport(given.get("transport", "constant"))
     if not transport.shares_links:
-        problems += [(name, f"is for transport 'fabric'; with {transport.name!r} delays and rates "
+        called = described(transport, TRANSPORTS)["name"]
+        problems += [(name, f"is for transport 'fabric'; with {called!r} delays and rates "
                             "are constant") for name in _ON_LINKS if name in given]
     for key in ("scheduler", *(key for key in given if key.startswith("compare.schedulers."))):
         if key in given:
@@ -147,7 +153,7 @@ def problems_on_edge(of_edge: bool, given: Mapping[str, Any]) -> list[tuple[str,
             except InputError as error:
                 problems.append((f"{key}.name", str(error)))
             else:
-                if (problem := transport.problem_of(made)) is not None:
+                if (problem := problem_between(made, transport)) is not None:
                     problems.append((key, problem))
     return problems
 

@@ -53,7 +53,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
              record: Sequence[str] = ("jobs", "coflows"), timeline: bool = False,
              events: Sequence[CapacityEvent | Mapping[str, Any]] = (), check: bool = True,
              scheduler: Any = None, placement: Any = None, execution: Any = None,
-             epsilon: float = 0.0, transport: str | Mapping[str, Any] = "constant",
+             epsilon: float = 0.0, transport: Any = "constant",
              progress: bool | Callable[[int, int], None] = False) -> Result:
     """Simulate a workload on a network, on the servers of a cluster, or on an edge-cloud.
 
@@ -100,7 +100,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     epsilon : float
         On an edge-cloud, by how much faster than the jobs say workers train: training takes
         1 / (1 + epsilon) of its time.
-    transport : str or mapping
+    transport : str, mapping or object
         On an edge-cloud, how chunks get to workers and exchange gradients: in the time that the
         jobs say (``"constant"``), or as flows over its links (``"fabric"``). See
         `netsim.edge.registry.make_transport`.

@@ -16,7 +16,13 @@ from netsim.checks import check_sequence
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.jobs import EdgeJob
 from netsim.edge.online import run_dispatcher
-from netsim.edge.registry import EDGE_SCHEDULERS, make_edge_scheduler, make_transport
+from netsim.edge.registry import (
+    EDGE_SCHEDULERS,
+    TRANSPORTS,
+    make_edge_scheduler,
+    make_transport,
+    problem_between,
+)
 from netsim.edge.schedule import Schedule
 from netsim.edge.servers import Held, hold_servers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
@@ -35,7 +41,7 @@ __all__ = ["as_edge_workload", "simulate_edge"]
 
 def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob], *,
                   scheduler: Any = None, epsilon: float = 0.0,
-                  transport: str | Mapping[str, Any] = "constant", seed: int = 0,
+                  transport: Any = "constant", seed: int = 0,
                   allocator: Any = "maxmin", observe_interval: Quantity = 0,
                   events: Sequence[CapacityEvent | Mapping[str, Any]] = (),
                   record: Sequence[str] = (), check: bool = True,
@@ -50,7 +56,7 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
         ``"a-online"`` if not given; see `netsim.edge.registry.make_edge_scheduler`.
     epsilon : float
         Speed augmentation: training takes 1 / (1 + epsilon) of its time, uploads what they do.
-    transport : str or mapping
+    transport : str, mapping or object
         See `netsim.edge.registry.make_transport`.
     seed : int
         Of the draws of parameter servers.
@@ -72,13 +78,14 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
     """
     workload = as_edge_workload(workload)
     decider = make_edge_scheduler("a-online" if scheduler is None else scheduler)
-    make = make_transport(transport)
+    kind = make_transport(transport)
+    moves_by = described(kind, TRANSPORTS)
     setting = EdgeSetting(system, workload.jobs, seed, epsilon)
-    if (problem := make.problem_of(decider)) is not None:
+    if (problem := problem_between(decider, kind)) is not None:
         raise InputError(problem)
-    if not make.shares_links:
-        _refuse(make.name, allocator=allocator != "maxmin", observe_interval=observe_interval != 0,
-                events=len(events) > 0)
+    if not kind.shares_links:
+        _refuse(moves_by["name"], allocator=allocator != "maxmin",
+                observe_interval=observe_interval != 0, events=len(events) > 0)
     recorder = LinkRecorder(record, system.network.capacity)
     sharing = Sharing(allocator, parse_seconds(observe_interval, "observe_interval"),
                       changes_of(events, system.network) if events else (), check,
@@ -86,7 +93,7 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
     started = time.perf_counter()
     with show_progress(progress, len(workload), "jobs") as report:
         if hasattr(decider, "begin"):
-            moved = make(setting, sharing)
+            moved: Any = kind.begin(setting, sharing)
             schedule = run_dispatcher(decider, setting, moved, report)
         else:
             schedule = decider.run(setting)
@@ -95,16 +102,16 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
     tables = _Tables(setting, schedule, schedule.held or hold_servers(setting, schedule))
     run = {
         "workload": workload.name, "network": system.name,
-        "allocator": (describe(make_allocator(allocator)) if make.shares_links
-                      else {"name": make.name}),
+        "allocator": (describe(make_allocator(allocator)) if kind.shares_links
+                      else {"name": moves_by["name"]}),
         "scheduler": described(decider, EDGE_SCHEDULERS), "placement": None,
-        "execution": {"name": "edge", "transport": make.name, "epsilon": float(epsilon),
-                      **make.options},
+        "execution": {**moves_by, "name": "edge", "transport": moves_by["name"],
+                      "epsilon": float(epsilon)},
         "observe_interval": sharing.observe_interval, "seed": int(seed),
         "workload_seed": workload.seed,
         "version": __version__, "platform": platform.platform(),
         "python": platform.python_version(), "stopped_at_s": None,
-        "decisions": moved.fabric.decisions if make.shares_links else len(workload),
+        "decisions": moved.fabric.decisions if kind.shares_links else len(workload),
         "simpy_events": 0,
         "wall_s": time.perf_counter() - started, "overdue": 0, "counts": tables.counts()}
     links: dict[str, Any] = {name: recorder.table(name, system.network.link_names)

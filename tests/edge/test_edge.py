@@ -102,10 +102,19 @@ class Late(Constant):
         self.queues.ready[chunks] += self._setting.delays[job, 0]
 
 
-def test_a_transport_may_differ_from_what_schedulers_expect():
-    result = netsim.simulate(ONE, [job(worker_type="a")], transport=f"{__name__}:Late")
+class LateTransport:
+    shares_links = False
+
+    def begin(self, setting, sharing):
+        return Late(setting)
+
+
+@pytest.mark.parametrize("transport", [f"{__name__}:LateTransport", LateTransport()])
+def test_a_transport_may_differ_from_what_schedulers_expect(transport):
+    result = netsim.simulate(ONE, [job(worker_type="a")], transport=transport)
     assert result.jobs["finish_s"].tolist() == [6]
     assert result.chunks["t_star_s"].tolist() == [1]
+    assert result.run["execution"]["transport"] == f"{__name__}:LateTransport"
 
 
 @pytest.mark.parametrize(("options", "message"), [
@@ -152,6 +161,10 @@ def test_systems_that_cannot_be(given, message):
     (ONE, {"worker_type": "a"}, {"placement": "ff", "until": 3}, "until, placement: not for a net"),
     (ONE, {"worker_type": "a"}, {"scheduler": "tiresias-l", "transport": "x:y"},
      "transport 'x:y' cannot be loaded"),
+    (ONE, {"worker_type": "a"}, {"transport": LateTransport}, "is no transport: it needs a meth"),
+    (ONE, {"worker_type": "a"}, {"transport": 7}, "7 is no transport"),
+    (ONE, {"worker_type": "a"}, {"transport": LateTransport(), "observe_interval": 1},
+     "observe_interval: not for transport '.*LateTransport', where delays"),
     (ONE, {"worker_type": "a"}, {"scheduler": {"name": "tiresias-l", "thresholds": [2, 1]}},
      r"thresholds must ascend, unlike \[2, 1\]"),
     (ONE, {"worker_type": "a"}, {"scheduler": "batch:first=0"}, "first must be a number of slots"),

@@ -144,6 +144,7 @@ def test_links_are_shared_under_the_fabric():
     assert by_file.summary()["jct_total_s"] >= by_call.summary()["jct_total_s"] * (1 - 1e-9)
     again = Experiment(**by_file.spec)
     assert again.resolved() == by_file.spec
+    assert by_file.spec["transport"] == of(transport="fabric").resolved()["transport"]
     assert netsim.run(again).jobs.equals(by_file.jobs)
     assert by_file.run["allocator"]["name"] == "sebf"
     assert by_file.run["execution"]["mode"] == "fluid"
@@ -202,7 +203,7 @@ def test_the_template_runs_and_what_it_comments_out_is_accepted(tmp_path):
     assert len(experiment.jobs) == 60
     assert len(compare_experiment(experiment).results) == 6
     shown = template("edge").replace("#kind", "# kind").replace("#format", "# format")
-    for head in ("#workers", "#ps = [", "#jobs", "#transport = \"fabric"):
+    for head in ("#workers", "#ps = [", "#jobs", "#transport = \"fabric", "#schedulers"):
         shown = shown.replace(head, "# " + head[1:])
     lines = [line[1:] if line[:1] == "#" and line[1:2].isalpha() else line
              for line in shown.splitlines()]
@@ -214,9 +215,11 @@ def test_the_template_runs_and_what_it_comments_out_is_accepted(tmp_path):
         del keys[name]
     Experiment(**keys)
     on_links = tomllib.loads("\n".join(lines).replace('transport = "constant', "#").replace(
-        '# transport = "fabric', 'transport = "fabric'))
-    Experiment(**{name: on_links[name] for name in (
-        "edge_cloud", "workload", "transport", "allocator", "observe_interval", "events")})
+        '# transport = "fabric', 'transport = "fabric').replace("\nschedulers", "\n#").replace(
+        "# schedulers", "schedulers"))
+    assert len(Experiment(**{name: on_links[name] for name in (
+        "edge_cloud", "workload", "transport", "allocator", "observe_interval", "events",
+        "compare")}).compare.schedulers) == 3
 
 
 def test_the_command_line(tmp_path, monkeypatch):
@@ -232,6 +235,12 @@ def test_the_command_line(tmp_path, monkeypatch):
     said = said_by("run", "e.toml", *few, "r")
     assert "scheduler  a-online" in said
     assert "in the cloud; " in said
+    assert "estimates" not in said
+    alone = ("--set", 'compare.schedulers=["a-online"]', *few)
+    said = said_by("run", "e.toml", "--set", "transport=fabric", *alone, "l")
+    assert "\nestimates  delays 1 times and rates 0." in said
+    said = said_by("run", "e.toml", "--set", "transport=fabric:mode=exakt", *alone, "l", code=2)
+    assert "transport.mode: unknown mode of transport 'fabric' 'exakt' (did you mean 'exact'?)" in said
     said_by("compare", "e.toml", "--scheduler", "srtf,cloud-only", *few, "c")
     assert netsim.load_comparison(tmp_path / "c").what == "scheduler"
     assert netsim.load_result(tmp_path / "r").chunks is None

@@ -10,14 +10,10 @@ import numpy as np
 
 from netsim.edge.on_fabric.wires import Timer, Wires
 from netsim.edge.setting import Floats, Ints
-from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.transfer import Transfer
 from netsim.model import Flows
 
-__all__ = ["PREEMPTIONS", "Rounds"]
-
-#: What a chunk that is to stop does with its mini-batch.
-PREEMPTIONS = ("finish", "drop", "pause")
+__all__ = ["Rounds"]
 
 _COMPUTE, _PUSH, _UPDATE, _PULL, _PHASES = range(5)
 
@@ -73,19 +69,9 @@ class Rounds:
     preemption : {"finish", "drop", "pause"}
         What a chunk that is to stop does with the mini-batch under way: finish it first; stop at
         once, and do it again; or stop at once, and go on from there. Together, only the first.
-
-    Raises
-    ------
-    InputError
-        If it is none of these.
     """
 
-    def __init__(self, wires: Wires, together: bool, preemption: str = "finish") -> None:
-        if preemption not in PREEMPTIONS:
-            raise UnknownNameError("preemption", preemption, PREEMPTIONS)
-        if together and preemption != "finish":
-            raise InputError(f"preemption {preemption!r} is for mode 'exact'; where all chunks of "
-                             "a job push together, one stops when it has finished its mini-batch")
+    def __init__(self, wires: Wires, together: bool, preemption: str) -> None:
         self._wires, self._together, self._preemption = wires, together, preemption
         self._groups: dict[int, _Group] = {}
         self._between: dict[int, _Group] = {}

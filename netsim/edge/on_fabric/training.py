@@ -10,9 +10,12 @@ from netsim.edge.on_fabric.wires import Wires
 from netsim.edge.setting import Floats, Ints
 from netsim.errors import InputError, UnknownNameError
 
-__all__ = ["MODES", "Training", "make_training"]
+__all__ = ["MODES", "PREEMPTIONS", "Training", "check_mode", "make_training"]
 
 MODES = ("fluid", "exact", "sync")
+
+#: What a chunk that is to stop does with its mini-batch.
+PREEMPTIONS = ("finish", "drop", "pause")
 
 
 class Training(Protocol):
@@ -38,19 +41,27 @@ class Training(Protocol):
         """Return what flows use of the rates that they are given; see `limits.AskedAlways`."""
 
 
-def make_training(wires: Wires, mode: str, preemption: str | None) -> Training:
-    """Return what trains in a mode.
+def check_mode(mode: str, preemption: str | None) -> None:
+    """Refuse a mode that there is not, or what chunks that are to stop cannot do in it.
 
     Raises
     ------
     InputError
-        If the mode, or what chunks do that are to stop, is not allowed.
     """
     if mode not in MODES:
         raise UnknownNameError("mode of transport 'fabric'", mode, MODES)
-    if mode != "fluid":
-        return Rounds(wires, mode == "sync", preemption or "finish")
-    if preemption not in (None, "pause"):
+    if preemption is not None and preemption not in PREEMPTIONS:
+        raise UnknownNameError("preemption", preemption, PREEMPTIONS)
+    if mode == "fluid" and preemption not in (None, "pause"):
         raise InputError(f"preemption {preemption!r} is for mode 'exact'; fluid mini-batches have "
                          "no bounds, and a chunk that is to stop pauses")
-    return Fluid(wires)
+    if mode == "sync" and preemption not in (None, "finish"):
+        raise InputError(f"preemption {preemption!r} is for mode 'exact'; where all chunks of a "
+                         "job push together, one stops when it has finished its mini-batch")
+
+
+def make_training(wires: Wires, mode: str, preemption: str | None) -> Training:
+    """Return what trains in a mode; see `check_mode`."""
+    if mode == "fluid":
+        return Fluid(wires)
+    return Rounds(wires, mode == "sync", preemption or "finish")

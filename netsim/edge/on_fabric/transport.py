@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import simpy
@@ -11,7 +13,7 @@ from netsim.allocators import make_allocator
 from netsim.edge import kernels
 from netsim.edge.on_fabric.limits import AskedAlways
 from netsim.edge.on_fabric.network import Limited
-from netsim.edge.on_fabric.training import make_training
+from netsim.edge.on_fabric.training import check_mode, make_training
 from netsim.edge.on_fabric.wires import Answers, Wires
 from netsim.edge.on_fabric.workers import Workers
 from netsim.edge.queues import Queues
@@ -22,14 +24,15 @@ from netsim.fabric.fabric import Fabric
 from netsim.fabric.transfer import Transfer
 from netsim.model import Flows
 
-__all__ = ["OnFabric"]
+__all__ = ["FabricTransport", "OnFabric"]
 
 #: After all else at an instant, decisions of the fabric included: where a run stops to let jobs
 #: arrive, and then, who trains from now on.
 _STOP, _CHOOSE = 4, 5
 
 
-class OnFabric:
+@dataclass(frozen=True)
+class FabricTransport:
     """Uploads and exchanges are flows over the links of an edge-cloud, under an allocator.
 
     A chunk's upload is a flow of its bytes from the site of its job, that sends at most as fast as
@@ -40,9 +43,6 @@ class OnFabric:
 
     Parameters
     ----------
-    setting : EdgeSetting
-    sharing : Sharing
-        The allocator, and what happens to links.
     mode : {"fluid", "exact", "sync"}
         ``"exact"``: compute, push, update, pull, mini-batch by mini-batch, each a coflow of one
         flow. ``"sync"``: the chunks of a job that train push in one coflow, for which the update
@@ -52,6 +52,35 @@ class OnFabric:
         What a chunk that is displaced does with its mini-batch: finish it first (the default, but
         in ``"fluid"``), do it again later, or go on from there later (always so in ``"fluid"``).
 
+    Raises
+    ------
+    InputError
+        If the mode or `preemption` is not allowed.
+    """
+
+    shares_links: ClassVar[bool] = True
+
+    mode: str = "fluid"
+    preemption: str | None = None
+
+    def __post_init__(self) -> None:
+        check_mode(self.mode, self.preemption)
+
+    def begin(self, setting: EdgeSetting, sharing: Sharing) -> OnFabric:
+        """Return a transport for one run; see `OnFabric`."""
+        return OnFabric(setting, sharing, self.mode, self.preemption)
+
+
+class OnFabric:
+    """The transport of `FabricTransport` in one run.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+    sharing : Sharing
+        The allocator, and what happens to links.
+    mode, preemption : str, str or None
+
     Attributes
     ----------
     queues : Queues
@@ -60,12 +89,11 @@ class OnFabric:
     Raises
     ------
     InputError
-        If the network has too few hosts, a job says a site that there is not, or the allocator, the
-        mode or `preemption` is not allowed.
+        If a job says a site that there is not, or the allocator is not allowed.
     """
 
-    def __init__(self, setting: EdgeSetting, sharing: Sharing, mode: str = "fluid",
-                 preemption: str | None = None) -> None:
+    def __init__(self, setting: EdgeSetting, sharing: Sharing, mode: str,
+                 preemption: str | None) -> None:
         for job in setting.jobs:
             setting.system.site_host(job.site)
         self._setting, self.queues = setting, Queues(setting)
