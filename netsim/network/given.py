@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import pairwise
 from typing import Any
 
@@ -70,6 +71,19 @@ class GivenPaths:
         """Say which pairs of hosts have paths."""
         return np.isin(src * self._hosts + dst, self._pairs)
 
+    def without(self, dead: NDArray[np.bool_]) -> GivenPaths:
+        """Return those of the paths that do not use some links."""
+        hops = np.diff(self._ptr)
+        path = np.repeat(np.arange(len(hops)), hops)
+        alive = np.bincount(path, dead[self._links], len(hops)) == 0
+        pair = np.repeat(np.arange(len(self._pairs)), np.diff(self._alternatives))[alive]
+        left = np.bincount(pair, minlength=len(self._pairs))
+        other = copy(self)
+        other._pairs = self._pairs[left > 0]
+        other._alternatives = _from_counts(left[left > 0])
+        other._ptr, other._links = _from_counts(hops[alive]), self._links[alive[path]]
+        return other
+
     def choose(self, src: Ints, dst: Ints, hashes: Hashes | None) -> tuple[Ints, Ints]:
         """Return the links of flows that have paths, and whose they are.
 
@@ -119,4 +133,8 @@ def _numbered(path: Path, number: Mapping[Node, int]) -> list[int]:
 
 
 def _starts(rows: Sequence[Sequence[Any]]) -> Ints:
-    return np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return _from_counts(np.array([*map(len, rows)], np.int64))
+
+
+def _from_counts(counts: Ints) -> Ints:
+    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import networkx as nx
@@ -79,6 +80,7 @@ class GraphTopology(Topology):
         self._loops = _loops(hosts, link_of)
         self._given = None if paths is None else GivenPaths(
             paths, {node: i for i, node in enumerate(self.nodes)}, hosts, link_of)
+        self._alive = self._given
 
     def _refuse_disconnected(self, relays: list[bool]) -> None:
         """Refuse hosts that host 0 cannot reach or be reached from.
@@ -129,6 +131,32 @@ class GraphTopology(Topology):
         # Stable: the pieces of a flow come in the order in which it takes them.
         return ptr, np.concatenate(links)[np.argsort(owner, kind="stable")]
 
+    @property
+    def avoidable(self) -> NDArray[np.bool_]:
+        """All links but those that are the only one into a host, or the only one out of it."""
+        only = np.zeros(self.links, np.bool_)
+        for end in (self._tail, self._head):
+            only |= (end < self.hosts) & (np.bincount(end, minlength=len(self.nodes)) == 1)[end]
+        return ~only
+
+    def without(self, dead: NDArray[np.bool_]) -> GraphTopology:
+        """Return the same network, with paths that do not use some links.
+
+        Of a pair whose paths are given, only those; see `reaches`.
+        """
+        other = copy(self)
+        other._shortest = self._shortest.without(dead)
+        other._alive = None if self._given is None else self._given.without(dead)
+        return other
+
+    def reaches(self, src: Ints, dst: Ints) -> NDArray[np.bool_]:
+        """Say from which hosts to which there is a path. A host has but one way to itself."""
+        found = (src != dst) & (self._shortest.hops(src, dst) >= 0)
+        if self._given is not None and self._alive is not None:
+            found &= ~self._given.has(src, dst)
+            found |= self._alive.has(src, dst)
+        return found
+
     def _pieces(self, src: Ints, dst: Ints, hashes: NDArray[np.uint64] | None
                 ) -> Iterator[tuple[Ints, Ints]]:
         """Yield flows and a link of each, so that the links of a flow come in order."""
@@ -138,10 +166,10 @@ class GraphTopology(Topology):
             yield flow, self._loops[src[flow], 0]
             yield flow, self._loops[src[flow], 1]
         rest = ~home
-        if self._given is not None:
-            given = self._given.has(src, dst)
+        if self._alive is not None:
+            given = self._alive.has(src, dst)
             flow, rest = np.flatnonzero(given), rest & ~given
-            owner, link = self._given.choose(src[flow], dst[flow],
+            owner, link = self._alive.choose(src[flow], dst[flow],
                                              None if hashes is None else hashes[flow])
             yield flow[owner], link
         left = np.flatnonzero(rest)

@@ -94,10 +94,16 @@ class ShortestPaths:
         The nodes that each link leads from and to; links in order of their tails.
     relays : ndarray of bool, shape (nodes,)
         Whether paths may lead through a node.
+    dead : ndarray of bool, shape (links,), optional
+        Which links paths must not use.
     """
 
-    def __init__(self, tail: Ints, head: Ints, relays: NDArray[np.bool_]) -> None:
+    def __init__(self, tail: Ints, head: Ints, relays: NDArray[np.bool_],
+                 dead: NDArray[np.bool_] | None = None) -> None:
         nodes = len(relays)
+        self._all = tail, head
+        self._number = np.arange(len(tail)) if dead is None else np.flatnonzero(~dead)
+        tail, head = tail[self._number], head[self._number]
         self._tail, self._head, self._relays = tail, head, relays
         self._salt = mix(np.arange(nodes, dtype=np.uint64))
         self._ptr = np.searchsorted(tail, np.arange(nodes + 1))
@@ -112,6 +118,10 @@ class ShortestPaths:
         self._row = np.full(nodes, -1)
         self._hops = np.empty((0, nodes), np.int32)
         self._rows = 0
+
+    def without(self, dead: NDArray[np.bool_]) -> ShortestPaths:
+        """Return the shortest paths that do not use some links."""
+        return ShortestPaths(*self._all, self._relays, dead)
 
     def _target(self, dst: Ints) -> tuple[Ints, Ints, Ints]:
         """Return the one link into each destination or -1, the node to search for, its row."""
@@ -153,11 +163,11 @@ class ShortestPaths:
                 turn = mix(hashes[flow] ^ self._salt[here])
                 first = first + (turn % count.astype(np.uint64)).astype(np.int64)
             link = links[first]
-            yield flow, link
+            yield flow, self._number[link]
             at[flow] = self._head[link]
             flow = flow[at[flow] != goal]
         flow = np.flatnonzero(last >= 0)
-        yield flow, last[flow]
+        yield flow, self._number[last[flow]]
 
     def _nearer(self, at: Ints, root: Ints, row: Ints) -> tuple[Ints, Ints, Ints]:
         """Return the links that lead nearer: of each flow the first, how many, and all."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
+from itertools import islice
 
 import networkx as nx
 import numpy as np
@@ -114,6 +115,33 @@ class Topology:
             Flow f crosses ``links[ptr[f]:ptr[f + 1]]``. Empty for a free loopback flow.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement routes")
+
+    def links_of(self, host: int) -> NDArray[np.int64]:
+        """Return the links that lead from a host or to it.
+
+        Raises
+        ------
+        InputError
+            If there is no such host.
+        """
+        if not is_whole(host) or not 0 <= host < self.hosts:
+            raise InputError(f"network {self.name!r} has no host {host!r}; it has {self.hosts}, "
+                             "numbered from 0")
+        return self._links_of_hosts[host]
+
+    @cached_property
+    def _links_of_hosts(self) -> list[NDArray[np.int64]]:
+        graph = self.to_networkx()
+        links: dict[Hashable, set[int]] = {node: set() for node in graph}
+        for start, end, name in graph.edges(data="name"):
+            for node in (start, end):
+                links[node].add(self.link(name))
+        return [np.array(sorted(links[node]), np.int64) for node in islice(graph, self.hosts)]
+
+    @property
+    def avoidable(self) -> NDArray[np.bool_]:
+        """Which links flows may go round when they are dead; none unless said. Shape (links,)."""
+        return np.zeros(self.links, np.bool_)
 
     def to_networkx(self) -> nx.DiGraph:
         """Return the network as a graph, of which `from_networkx` makes the same links.
