@@ -32,6 +32,11 @@ class Alarm:
         self._at = math.inf
         self._set: list[float] = []
 
+    @property
+    def alone(self) -> bool:
+        """Whether nothing will happen in the environment but that it rings."""
+        return len(self._env._queue) == len(self._set)
+
     def set(self, at: float) -> None:
         """Ring at `at`, in seconds, unless it is to ring earlier."""
         self._at = min(self._at, at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from netsim.fabric.alarm import Alarm
 from netsim.fabric.demand import Demand
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.grid import Grid
+from netsim.fabric.in_flight import InFlight
 from netsim.fabric.policy import Allocation, Allocator, Event
 from netsim.fabric.referee import Referee
 from netsim.fabric.running import Running
@@ -69,6 +70,8 @@ class Fabric:
         When it was last asked, in seconds.
     running : Running
         Jobs tell it when they begin and end, for allocators that are to know.
+    in_flight : InFlight
+        What has been submitted and has not completed.
     """
 
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
@@ -83,21 +86,20 @@ class Fabric:
         self._told = allocator.sees_running
         self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT | _JOB
         self.running = Running((lambda: self._happen(_JOB)) if self._told else None)
-        self._runs_ahead = False
-        self._stands = False
+        self._runs_ahead = self._stands = False
         self._service: Service | None = None
-        self._transfers: dict[int, Transfer] = {}
+        self.in_flight = InFlight(self.table)
         self._env = env
         self._grid = Grid(observe_interval, lambda: env.now)
         self._check = check
-        self._referee = Referee(lambda: env.now, network, allocator, self.table)
+        self._referee = Referee(lambda: env.now, network, allocator, self.table,
+                                lambda: self._alarm.alone)
         self._completed = completed or (lambda rows, flows: None)
         self._ahead = Ahead(self.table, self._completed)
         self._observer = observer
         self._follows_rates = observer is not None and observer.follows_rates
         self._follows_decisions = observer is not None and observer.follows_decisions
         self._follows_standing = observer is not None and observer.follows_standing
-        self._submitted: list[Transfer] = []
         self._source = source
         self._happened = 0
         self._moved_to = env.now
@@ -131,7 +133,7 @@ class Fabric:
         row["ahead"] = max(row["ahead"] - demand.gamma, 0.0)
         row["longest"] = max(row["longest"], demand.gamma)
         if len(demand.flows):
-            self._submitted.append(transfer)
+            self.in_flight.submit(transfer)
             self._happen(_COFLOW_VALID)
         else:
             row["completed"] += 1
@@ -141,12 +143,9 @@ class Fabric:
     def withdraw(self, transfer: Transfer) -> NDArray[np.float64]:
         """Take back a coflow that has not completed; return what is left of it, flow by flow."""
         self._move()
-        if transfer.key not in self._transfers:
-            self._submitted.remove(transfer)
-            return np.array(transfer.demand.flows["size"])
-        del self._transfers[transfer.key]
-        self._happen(_COFLOW_DONE)
-        return self.table.withdraw(transfer.key)
+        if transfer.key in self.in_flight.active:
+            self._happen(_COFLOW_DONE)
+        return self.in_flight.withdraw(transfer)
 
     def run_line(self, job: int, demands: Sequence[Demand], pauses: Sequence[float], total: int,
                  due: float) -> None:
@@ -172,8 +171,15 @@ class Fabric:
 
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity now, in bytes per second; 0 is a failure."""
+        self._change(lambda: self.table.set_capacity(link, capacity))
+
+    def reroute(self, demands: Mapping[Transfer, Demand]) -> None:
+        """Let coflows take other links from now on: those of demands with the same flows."""
+        self._change(lambda: self.in_flight.reroute(demands))
+
+    def _change(self, act: Callable[[], None]) -> None:
         self._move()
-        self.table.set_capacity(link, capacity)
+        act()
         next_flow, next_coflow, _ = self.table.throttle(self._env.now)
         self._next = self._next_event(next_flow, next_coflow)
         self._happen(_CAPACITY)
@@ -185,10 +191,8 @@ class Fabric:
     def pending(self) -> list[tuple[int, float, float]]:
         """Return job, validity and deadline of coflows that are not complete, the oldest first."""
         rows = self.table.coflows[self.table.coflows["open"] > 0]
-        waiting = [(transfer.job, transfer.valid_s, transfer.valid_s + transfer.demand.deadline_s)
-                   for transfer in self._submitted]
         return [*zip(*(rows[name].tolist() for name in ("job", "valid", "deadline")),
-                     strict=True), *waiting]
+                     strict=True), *self.in_flight.waiting()]
 
     # --- the clock -------------------------------------------------------------------
 
@@ -270,7 +274,7 @@ class Fabric:
         rows = self.table.drop_finished()
         alone = []
         for k, key in enumerate(rows["key"].tolist()):
-            transfer = self._transfers.pop(key, None)
+            transfer = self.in_flight.active.pop(key, None)
             if transfer is None:
                 alone.append(k)
                 continue
@@ -292,9 +296,9 @@ class Fabric:
         now = self._env.now
         self._admit()
         happened, self._happened = self._happened, 0
-        self._referee.see_progress(happened == _REVISIT, self._next)
+        hopeless = self._referee.see_progress(happened == _REVISIT, self._next)
         self._next = self._revisit_at = self._asks_at = math.inf
-        if not len(self.table.coflows):
+        if hopeless or not len(self.table.coflows):
             return
         self.decisions += 1
         self.decided_s = now
@@ -311,13 +315,7 @@ class Fabric:
 
     def _admit(self) -> None:
         """Let what has become valid be active, in order of (job, stage)."""
-        self._submitted.sort(key=lambda transfer: (transfer.job, transfer.order))
-        for transfer in self._submitted:
-            self.table.admit(self._env.now, transfer.job)
-            transfer.key = self.table.add(transfer.demand, transfer.job, transfer.valid_s,
-                                          transfer.order)
-            self._transfers[transfer.key] = transfer
-        self._submitted.clear()
+        self.in_flight.admit(self._env.now)
         while self.table.next_arrival <= self._env.now:
             self.table.admit(self._env.now)
             self._expect()

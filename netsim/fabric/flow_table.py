@@ -236,6 +236,13 @@ class FlowTable:
         self._now_active(len(self.coflows) - 1)
         return left
 
+    def reroute(self, key: int, demand: Demand) -> None:
+        """Let an active coflow take the links of a demand with the same flows, from now on."""
+        self._leave_standing()
+        self._make_room(0, demand)
+        self.pools.reroute(self.coflows[self._place(key):][:1], demand)
+        self._fresh = False
+
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity, in bytes per second."""
         self._leave_standing()

@@ -27,6 +27,7 @@ Knowledge = Literal["sent", "sizes", "jobs"]
 class Event(enum.IntFlag):
     """What can happen between two decisions.
 
+    ``CAPACITY`` is also that flows take other links, or that coflows go with a host that is lost.
     ``JOB``, a job begins or ends, is for those alone that are told; see `Allocator.sees_running`.
     ``ANY`` is all that happens to coflows and links.
     """

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.fabric.demand import Demand
 from netsim.fabric.kernels.pools import copy_in, move
 from netsim.fabric.records import FLOW, HOP, LOAD
 
@@ -53,6 +54,26 @@ class Pools:
             for pool, name, more in zip(old, ("flows", "hops", "loads"), wanted, strict=True))
         for rows in live:
             move(rows, old, self.arrays, self.used)
+
+    def reroute(self, row: NDArray[Any], demand: Demand) -> None:
+        """Give a coflow, and its flows, the hops and loads of a demand; there is room for them.
+
+        Parameters
+        ----------
+        row : ndarray of COFLOW, shape (1,)
+            A view, which is changed.
+        demand : Demand
+            Of as many flows.
+        """
+        flows, hops, loads = self.arrays
+        _, hop, load = self.used.tolist()
+        own = flows[row["flow"][0]:][:row["flows"][0]]
+        own["hop"], own["hops"] = demand.flows["hop"] + hop, demand.flows["hops"]
+        counts = len(demand.hops), len(demand.loads)
+        hops[hop:hop + counts[0]], loads[load:load + counts[1]] = demand.hops, demand.loads
+        row["hop"], row["hops"], row["load"], row["loads"] = hop, counts[0], load, counts[1]
+        row["crosses"], row["fresh"] = demand.coflows["crosses"], 0
+        self.used += (0, *counts)
 
     def copy_in(self, rows: NDArray[Any], parts: tuple[NDArray[Any], ...]) -> None:
         """Append the flows, hops and loads of some coflows; see `kernels.pools.copy_in`."""

@@ -31,11 +31,13 @@ class Referee:
     network : Topology
     allocator : Allocator
     table : FlowTable
+    alone : callable
+        Returns whether nothing will happen but that coflows come or end, or the policy is asked.
     """
 
     def __init__(self, now: Callable[[], float], network: Topology, allocator: Allocator,
-                 table: FlowTable) -> None:
-        self._now, self._network, self._table = now, network, table
+                 table: FlowTable, alone: Callable[[], bool]) -> None:
+        self._now, self._network, self._table, self._alone = now, network, table, alone
         self._name = allocator.title
         self._vain = 0
         self._left_then = b""
@@ -80,12 +82,22 @@ class Referee:
             raise self.refuse(f"gives coflow {c} of its view the share {given[c]:.6g}, but by its "
                               f"turns it would get {rule[c]:.6g}")
 
-    def see_progress(self, asked: bool, next_end: float) -> None:
-        """Refuse a policy that asks to be woken so soon, over and over, that not a byte moves."""
+    def see_progress(self, asked: bool, next_end: float) -> bool:
+        """Refuse a policy that asks to be woken so soon, over and over, that not a byte moves.
+
+        Returns
+        -------
+        bool
+            Whether it asks in vain for good: all coflows need dead links, and nothing will happen.
+        """
         self._vain = self._vain + 1 if asked else 0
+        if asked and next_end == math.inf == self._table.next_arrival and self._alone():
+            self._table.refresh()
+            return bool(np.isinf(self._table.coflows["gamma"]).all())
         if self._vain % _MOST_VAIN or not asked:
-            return
+            return False
         left, self._left_then = self._left_then, self._table.bytes_left().tobytes()
         if self._left_then == left and next_end < math.inf:
             raise self.refuse(f"has asked to be woken {_MOST_VAIN} times in a row, so soon that "
                               "rates of its own did not move a byte")
+        return False

@@ -1,0 +1,76 @@
+"""Coflows that somebody waits for: submitted, then active, until they complete or are withdrawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.demand import Demand
+from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.transfer import Transfer
+
+__all__ = ["InFlight"]
+
+
+class InFlight:
+    """The transfers of a fabric.
+
+    Parameters
+    ----------
+    table : FlowTable
+        Has the rows of those that are active.
+
+    Attributes
+    ----------
+    active : dict of int to Transfer
+        By the key of its row.
+    """
+
+    def __init__(self, table: FlowTable) -> None:
+        self._table = table
+        self._submitted: list[Transfer] = []
+        self.active: dict[int, Transfer] = {}
+
+    def submit(self, transfer: Transfer) -> None:
+        """Take in one that is to become active when the fabric decides next."""
+        self._submitted.append(transfer)
+
+    def admit(self, now: float) -> None:
+        """Let those submitted be active, in order of (job, order), with others that are valid."""
+        table = self._table
+        self._submitted.sort(key=lambda transfer: (transfer.job, transfer.order))
+        for transfer in self._submitted:
+            table.admit(now, transfer.job)
+            transfer.key = table.add(transfer.demand, transfer.job, transfer.valid_s,
+                                     transfer.order)
+            self.active[transfer.key] = transfer
+        self._submitted.clear()
+
+    def withdraw(self, transfer: Transfer) -> NDArray[np.float64]:
+        """Forget one that has not completed; return what is left of it, flow by flow.
+
+        When it first sent a byte, if it did, it says then.
+        """
+        if transfer.key not in self.active:
+            self._submitted.remove(transfer)
+            return np.array(transfer.demand.flows["size"])
+        del self.active[transfer.key]
+        rows = self._table.coflows
+        start = float(rows["start"][rows["key"] == transfer.key][0])
+        transfer.start_s = math.nan if start < 0 else start
+        return self._table.withdraw(transfer.key)
+
+    def reroute(self, demands: Mapping[Transfer, Demand]) -> None:
+        """Let some take other links from now on: those of demands with the same flows."""
+        for transfer, demand in demands.items():
+            transfer.demand = demand
+            if transfer.key in self.active:
+                self._table.reroute(transfer.key, demand)
+
+    def waiting(self) -> list[tuple[int, float, float]]:
+        """Return job, validity and deadline of those submitted and not active yet."""
+        return [(each.job, each.valid_s, each.valid_s + each.demand.deadline_s)
+                for each in self._submitted]
