@@ -60,6 +60,11 @@ class JobPlan:
         """Return the stages of an iteration; the same object throughout unless redrawn."""
         return self._draw(iteration) if self._fixed is None else self._fixed
 
+    def reroute(self) -> None:
+        """Take the routes that the network has now."""
+        if self._fixed is not None:
+            self._fixed = self._draw()
+
     def _draw(self, *iteration: int) -> StageGraph:
         stages = self._placed(timed_stages(self.spec, self._seed, *iteration))
         return StageGraph(stages, tuple(map(self._demand, stages)), Dag.of(stages))
@@ -87,11 +92,12 @@ class JobPlan:
             return first
         return first + (iterations - 1) * fixed.length(released=False, capacity=self._most)
 
-    def communication_s(self) -> float:
-        """Return the sum of the Gammas of all coflows, in seconds."""
+    def communication_s(self, first: int = 0) -> float:
+        """Return the sum of the Gammas of all coflows from an iteration on, in seconds."""
         if self._fixed is None:
-            return sum(self._draw(iteration).gamma_s for iteration in range(self.spec.iterations))
-        return self.spec.iterations * self._fixed.gamma_s
+            return sum(self._draw(iteration).gamma_s
+                       for iteration in range(first, self.spec.iterations))
+        return (self.spec.iterations - first) * self._fixed.gamma_s
 
 
 def ecmp_key(job: int, stage: str) -> int:

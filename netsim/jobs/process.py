@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+import numpy as np
 import simpy
+from numpy.typing import NDArray
 
+from netsim.fabric.demand import Demand
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.transfer import Transfer
 from netsim.jobs.graph import StageGraph
@@ -49,7 +52,9 @@ class JobProcess:
         Called with `index` when the job arrives, so that memory grows with the jobs that run.
     recorder : JobRecorder
     waited_for : bool
-        Whether somebody waits for its end.
+        Whether somebody waits for its end, or may stop it or have it take other routes.
+    may_run : callable, optional
+        Asked with its hosts on arrival; if it may not, it waits for `resume`.
 
     Attributes
     ----------
@@ -62,7 +67,14 @@ class JobProcess:
     done : bool
         Whether it has completed.
     lower_bound_s : float
-        Its least possible JCT; NaN before it arrives.
+        Its least possible JCT; NaN before it arrives. Once it has moved to other hosts, the least
+        of those on either.
+    running : bool
+        Whether it has arrived, is not done, and is not stopped.
+    restarts : int
+        How often it was stopped in an iteration, to start over with it.
+    lost_s, lost_bytes : float
+        Seconds that it was in iterations that it has started over, and what it sent in them.
     plan, graph : JobPlan, StageGraph
         What it does, and the iteration that it is in; only while it runs.
     """
@@ -72,7 +84,8 @@ class JobProcess:
 
     def __init__(self, env: simpy.Environment, fabric: Fabric, index: int, arrival_s: float,
                  make_plan: Callable[[int], JobPlan], recorder: JobRecorder,
-                 waited_for: bool = False) -> None:
+                 waited_for: bool = False,
+                 may_run: Callable[[NDArray[np.int64]], bool] = lambda hosts: True) -> None:
         self.index = index
         self.arrival_s = arrival_s
         self.start_s = math.nan
@@ -80,25 +93,106 @@ class JobProcess:
         self.iteration = 0
         self.done = False
         self.lower_bound_s = math.nan
+        self.running = False
+        self.restarts, self.lost_s, self.lost_bytes = 0, 0.0, 0.0
         self._env = env
         self._fabric = fabric
         self._make_plan = make_plan
         self._recorder = recorder
         self._waited_for = waited_for or fabric.allocator.sees_running
+        self._may_run = may_run
+        self._attempt, self._began_s = 0, math.nan
+        self._sending: dict[int, Transfer] = {}
+        self._completed: list[tuple[int, Transfer, float]] = []
         env.timeout(max(arrival_s - env.now, 0.0)).callbacks.append(self._arrive)
 
     def _arrive(self, _: simpy.Event) -> None:
         self.plan = self._make_plan(self.index)
         self.lower_bound_s = self.plan.lower_bound()
-        if self._fabric.allocator.knows == "jobs":
-            self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s()
-        if self._fabric.allocator.sees_running:
-            self._fabric.running.begin(self.index, self.plan.hosts[:self.plan.spec.ranks])
+        if not self._may_run(self.hosts):
+            return
         if not (self._waited_for or self.plan.spec.redraw) and (
                 graph := self.plan.graph(0)).is_line():
+            self._foretell()
             self._run_as_line(graph)
         else:
-            self._iterate()
+            self._begin()
+
+    def _foretell(self) -> None:
+        """Let the fabric know what is to come, for allocators that may."""
+        if self._fabric.allocator.knows == "jobs":
+            self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s(
+                self.iteration)
+
+    def _begin(self) -> None:
+        """Run from the beginning of the iteration that it is in."""
+        self._foretell()
+        if self._fabric.allocator.sees_running:
+            self._fabric.running.begin(self.index, self.hosts)
+        self.running = True
+        self._iterate()
+
+    # --- what befalls its hosts and links -------------------------------------------------
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has arrived and waits for `resume`."""
+        return hasattr(self, "plan") and not self.running
+
+    @property
+    def hosts(self) -> NDArray[np.int64]:
+        """Those of its ranks, while it runs or waits."""
+        return self.plan.hosts[:self.plan.spec.ranks]
+
+    def stop(self) -> None:
+        """Stop, and forget what it has done in its iteration; `resume` starts that over.
+
+        What has ended unnoticed, between two observations, is forgotten as well.
+        """
+        for transfer in self._sending.values():
+            if len(transfer.demand.flows):
+                left = self._fabric.withdraw(transfer)
+                self.lost_bytes += max(transfer.demand.nbytes - float(left.sum()), 0.0)
+                self.start_s = float(np.fmin(self.start_s, transfer.start_s))
+        sent = [transfer for _, transfer, _ in self._completed]
+        sent += [transfer for transfer, _ in self._held.values() if transfer is not None]
+        self.lost_bytes += sum(transfer.demand.nbytes for transfer in sent)
+        self.lost_s += self._env.now - self._began_s
+        self.restarts += 1
+        self.running = False
+        self._attempt += 1
+        self._sending, self._completed = {}, []
+        if self._fabric.allocator.sees_running:
+            self._fabric.running.end(self.index)
+
+    def resume(self, plan: JobPlan | None = None) -> None:
+        """Run on from the beginning of the iteration in which it was stopped, or from the first.
+
+        Parameters
+        ----------
+        plan : JobPlan, optional
+            What it does on other hosts, if it has moved.
+        """
+        if plan is not None:
+            self.plan = plan
+            self.lower_bound_s = min(self.lower_bound_s, plan.lower_bound())
+        self._begin()
+
+    def rerouted(self) -> dict[Transfer, Demand]:
+        """Take the routes that the network has now; return what that changes of what it sends."""
+        if not hasattr(self, "plan"):
+            return {}
+        self.plan.reroute()
+        if not self.running:
+            return {}
+        self.graph = self.plan.graph(self.iteration)
+        demands = {transfer: self.graph.demands[stage]
+                   for stage, transfer in self._sending.items()}
+        return {transfer: demand for transfer, demand in demands.items()
+                if demand is not None
+                and not np.array_equal(demand.hops["link"], transfer.demand.hops["link"])}
+
+    # --- stages ---------------------------------------------------------------------------
 
     def _run_as_line(self, graph: StageGraph) -> None:
         """Leave it to the fabric: nothing of this process is needed any more."""
@@ -115,6 +209,7 @@ class JobProcess:
     def _iterate(self) -> None:
         """Start the stages of the iteration that wait for no other."""
         self.graph = self.plan.graph(self.iteration)
+        self._began_s = self._env.now
         dag = self.graph.dag
         self._left = len(dag.after)
         self._blockers = list(map(len, dag.after))
@@ -130,11 +225,14 @@ class JobProcess:
         spec = self.graph.stages[stage]
         wait = max(self.arrival_s + spec.release_s - self._env.now, 0.0) + spec.compute_s
         if wait > 0 or self.graph.demands[stage] is None:
-            self._env.timeout(wait).callbacks.append(partial(self._computed, stage))
+            self._env.timeout(wait).callbacks.append(
+                partial(self._computed, stage, self._attempt))
         else:
             self._emit(stage)
 
-    def _computed(self, stage: int, _: simpy.Event) -> None:
+    def _computed(self, stage: int, attempt: int, _: simpy.Event) -> None:
+        if attempt != self._attempt:
+            return
         if self.graph.demands[stage] is None:
             self._ready(stage, None, self._env.now)
         else:
@@ -144,9 +242,12 @@ class JobProcess:
         demand = self.graph.demands[stage]
         assert demand is not None
         order = self.iteration * len(self.graph.stages) + self.graph.dag.order[stage]
-        self._fabric.submit(self.index, demand, order, partial(self._sent, stage))
+        self._sending[stage] = self._fabric.submit(self.index, demand, order,
+                                                   partial(self._sent, stage))
 
     def _sent(self, stage: int, transfer: Transfer) -> None:
+        if self._sending.pop(stage, None) is not transfer:
+            return  # one without bytes, of an iteration that was stopped at that instant
         if not self.start_s <= transfer.start_s:
             self.start_s = transfer.start_s
         self._ready(stage, transfer, transfer.finish_s)
@@ -167,7 +268,7 @@ class JobProcess:
         """Complete a stage; return the stages that were held for nothing else."""
         finish = max(finish, self._held_until[stage])
         if transfer is not None:
-            self._recorder.coflow_finished(self, stage, transfer, finish)
+            self._completed.append((stage, transfer, finish))
         self.finish_s = max(self.finish_s, finish)
         self._left -= 1
         for child in self.graph.dag.children[stage]:
@@ -182,12 +283,19 @@ class JobProcess:
                 released.append(other)
         return released
 
+    def tell(self) -> None:
+        """Have recorded what has completed in this iteration, which counts now."""
+        completed, self._completed = self._completed, []
+        for each in completed:
+            self._recorder.coflow_finished(self, *each)
+
     def _end_iteration(self) -> None:
+        self.tell()
         self.iteration += 1
         if self.iteration < self.plan.spec.iterations:
             self._iterate()
             return
-        self.done = True
+        self.done, self.running = True, False
         if self._fabric.allocator.sees_running:
             self._fabric.running.end(self.index)
         self._recorder.job_finished(self)
