@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster, server_kind
 from netsim.cluster.mapped import model_of
+from netsim.jobs.stragglers import slowed_model
 from netsim.model import JobSpec
 from netsim.parallel import ParallelModel
 from netsim.parallel.iteration import alpha_min_bound, per_iteration
@@ -17,6 +19,18 @@ from netsim.parallel.iteration import alpha_min_bound, per_iteration
 __all__ = ["ByIteration"]
 
 Ints = NDArray[np.int64]
+
+
+#: Relative: what the clock of a run may be off.
+_ROUNDING = 1e-12
+
+
+class _Stay(NamedTuple):
+    """A job on its GPUs: since when, what an iteration takes there, and whom to tell."""
+
+    start_s: float
+    alpha_s: float
+    ended: Callable[[int], None]
 
 
 class ByIteration:
@@ -30,6 +44,8 @@ class ByIteration:
     cluster : Cluster
     jobs : sequence of JobSpec
         Models, or rings.
+    factors : ndarray of float, shape (servers,), optional
+        How many times as long each server takes to compute.
 
     Attributes
     ----------
@@ -42,8 +58,12 @@ class ByIteration:
         If servers are not all alike, or a job is neither model nor ring.
     """
 
-    def __init__(self, env: Any, cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
+    def __init__(self, env: Any, cluster: Cluster, jobs: Sequence[JobSpec],
+                 factors: NDArray[np.float64] | None = None) -> None:
         self._env, self._cluster, self._jobs = env, cluster, jobs
+        self._factors = np.ones(cluster.servers) if factors is None else factors
+        self._running: dict[int, _Stay] = {}
+        self._left = [job.iterations for job in jobs]
         self._kind = server_kind(cluster)
         self._models = [model_of(job) for job in jobs]
         self._found: dict[tuple[ParallelModel, tuple[int, ...]], float] = {}
@@ -53,12 +73,29 @@ class ByIteration:
 
     def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
         """Let a job run from now on; see `Execution.start`."""
-        seconds = self._jobs[job].iterations * self.seconds(job, gpus)
-        self._env.timeout(seconds).callbacks.append(lambda _: ended(job))
+        stay = self._running[job] = _Stay(self._env.now, self.seconds(job, gpus), ended)
+        self._env.timeout(self._left[job] * stay.alpha_s).callbacks.append(
+            lambda _: self._end(job, stay))
+
+    def _end(self, job: int, stay: _Stay) -> None:
+        if self._running.get(job) is stay:
+            del self._running[job]
+            stay.ended(job)
+
+    def stop(self, job: int) -> float:
+        """Stop a job; see `Execution`."""
+        stay, passed = self._running[job], self._env.now - self._running[job].start_s
+        made = math.floor(passed / stay.alpha_s * (1 + _ROUNDING)) if stay.alpha_s else 0
+        if made >= self._left[job]:
+            self._end(job, stay)
+            return 0.0
+        del self._running[job]
+        self._left[job] -= made
+        return max(passed - made * stay.alpha_s, 0.0)
 
     def seconds(self, job: int, gpus: Ints) -> float:
         """Return alpha of a job on some GPUs, in order of ranks."""
-        model = self._models[job]
+        model = slowed_model(self._models[job], self._factors[self._cluster.server_of[gpus]])
         # Servers as numbers in order of their first rank: which ones they are makes no difference.
         number: dict[int, int] = {}
         places = tuple([number.setdefault(server, len(number))

@@ -178,6 +178,8 @@ class RunningJobs:
         self._servers: dict[int, list[int]] = {}
         self._left: dict[int, float] = {}
         self._pace: dict[int, float] = {}
+        self._more_s: dict[int, float] = {}
+        self._resumes: dict[int, float] = {}
         self._multi_on = [0] * cluster.servers
         self._stale = False
         self._slot = 0
@@ -187,18 +189,44 @@ class RunningJobs:
         """Return how many jobs run."""
         return len(self._left)
 
+    def __contains__(self, job: int) -> bool:
+        return job in self._left
+
     @property
     def now(self) -> float:
         return self._slot * self._iterations.model.slot if self._slotted else self._s
 
-    def start(self, job: int, servers: Iterable[int]) -> None:
-        """Let a job run from now on, on some servers, each named once."""
+    def start(self, job: int, servers: Iterable[int], more_s: float = 0.0) -> None:
+        """Let a job run from now on.
+
+        Parameters
+        ----------
+        job : int
+            If it was stopped, it goes on with the iteration that it was in.
+        servers : iterable of int
+            Each named once.
+        more_s : float
+            Seconds that its iterations take there besides.
+        """
         where = list(servers)
-        self._servers[job] = where
-        self._left[job] = self._jobs[job].iterations
+        self._servers[job], self._more_s[job] = where, more_s
+        self._left[job] = self._resumes.pop(job, self._jobs[job].iterations)
         self._count(where, 1)
         if len(where) == 1:
             self._set_pace(job)
+
+    def stop(self, job: int) -> float:
+        """Let a job leave before its end; return the seconds, at its pace, that are lost of it.
+
+        That is what it has done of an iteration; in slotted time, which passes in whole
+        iterations, nothing.
+        """
+        self._see_contention()
+        left, pace = self._left[job], self._pace[job]
+        whole = math.ceil(left - _ROUNDING * max(left, 1.0))
+        self._resumes[job] = whole
+        self._drop(job)
+        return 0.0 if self._slotted else max(whole - left, 0.0) * pace
 
     def _count(self, servers: list[int], sign: int) -> None:
         if len(servers) > 1:
@@ -215,7 +243,7 @@ class RunningJobs:
         """Return what an iteration of a running job takes now."""
         where = self._servers[job]
         p = max(self._multi_on[server] for server in where) if len(where) > 1 else 0
-        return self._iterations.seconds(job, len(where), p)
+        return self._iterations.seconds(job, len(where), p) + self._more_s[job]
 
     def next_exit(self) -> float:
         """Return when the next job will have made all its iterations, if none starts before.
@@ -301,6 +329,9 @@ class RunningJobs:
         """Let those go that have made all their iterations; return them."""
         done = sorted(job for job, left in self._left.items() if left <= 0)
         for job in done:
-            self._count(self._servers.pop(job), -1)
-            del self._left[job], self._pace[job]
+            self._drop(job)
         return done
+
+    def _drop(self, job: int) -> None:
+        self._count(self._servers.pop(job), -1)
+        del self._left[job], self._pace[job], self._more_s[job]

@@ -39,7 +39,10 @@ class Execution(Protocol):
     def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
         """Let a job run from now on; call `ended` with it when it has made all its iterations.
 
-        An execution in which jobs cannot start at any instant has ``next_start(now)``, besides.
+        An execution in which jobs cannot start at any instant has ``next_start(now)``, besides. One
+        in which they may lose their GPUs has ``stop(job)``, which returns the seconds of the
+        iteration that is lost; with that a job goes on when it is started again. If it has made
+        all of them at this very instant, it ends instead.
         """
 
 
@@ -52,11 +55,14 @@ class Analytic:
     cluster : Cluster
     jobs : sequence of JobSpec
     model : Contention
+    factors : ndarray of float, shape (servers,), optional
+        How many times as long each server takes to compute.
     """
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
-                 model: Contention) -> None:
-        self._env, self._cluster = env, cluster
+                 model: Contention, factors: NDArray[np.float64] | None = None) -> None:
+        self._env, self._cluster, self._jobs = env, cluster, jobs
+        self._factors = np.ones(cluster.servers) if factors is None else factors
         self._running = RunningJobs(model.of(cluster, jobs), cluster, jobs)
         self._ended: Callable[[int], None] = lambda job: None
         self._alarm = 0
@@ -68,11 +74,26 @@ class Analytic:
     def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
         """See `Execution.start`; in slotted time at the beginning of a slot."""
         self._ended = ended
+        self._catch_up()
+        servers = np.unique(self._cluster.server_of[gpus])
+        slower = float(self._factors[servers].max()) - 1
+        self._running.start(job, servers.tolist(), slower * self._jobs[job].compute_s)
+        self._look_soon()
+
+    def stop(self, job: int) -> float:
+        """See `Execution`; in slotted time at the beginning of a slot."""
+        self._catch_up()
+        lost_s = self._running.stop(job) if job in self._running else 0.0
+        self._look_soon()
+        return lost_s
+
+    def _catch_up(self) -> None:
         if self._running.now < self._env.now and len(self._running):
             self._leave(self._running.advance(self._env.now))
         elif not len(self._running):
             self._running.advance(self._env.now)
-        self._running.start(job, np.unique(self._cluster.server_of[gpus]).tolist())
+
+    def _look_soon(self) -> None:
         self._alarm += 1
         self._env.timeout(0).callbacks.append(partial(self._look, self._alarm))
 
@@ -112,11 +133,19 @@ class Engine:
     Attributes
     ----------
     gpus : dict of int to ndarray of int
-        Those of each job that has started.
-    start_s, end_s : ndarray of float, shape (jobs,)
-        NaN before.
+        Those of each job that has started; the last ones, of one that has lost others.
+    start_s, since_s, end_s : ndarray of float, shape (jobs,)
+        When each started, has got the GPUs that it has or ended with, and ended; NaN before.
     ended : int
         How many have.
+    decided_s : float
+        When the scheduler was last asked.
+    cut : list of (int, ndarray of int, float, float)
+        Jobs that have lost their GPUs, these, and since when they had had them until when.
+    lost_s : ndarray of float, shape (jobs,)
+        Seconds of the iterations that each job was in then.
+    lost : dict of int to None
+        The servers that are.
     """
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
@@ -139,10 +168,14 @@ class Engine:
         self._left: list[int] = []
         self._asked, self._alarm = False, 0
         self._next_start = getattr(execution, "next_start", None)
+        self._stop = getattr(execution, "stop", None)
         self.ended = 0
+        self.decided_s = env.now
         self.gpus: dict[int, Ints] = {}
-        self.start_s = np.full(len(jobs), np.nan)
-        self.end_s = np.full(len(jobs), np.nan)
+        self.start_s, self.since_s, self.end_s = np.full((3, len(jobs)), np.nan)
+        self.cut: list[tuple[int, Ints, float, float]] = []
+        self.lost_s = np.zeros(len(jobs))
+        self.lost: dict[int, None] = {}
         self._await_arrival(0)
 
     def _await_arrival(self, job: int) -> None:
@@ -167,6 +200,44 @@ class Engine:
         self.ended += 1
         self._left.append(job)
         self._ask()
+
+    # --- servers that are lost ------------------------------------------------------------
+
+    def lose(self, server: int) -> None:
+        """Give nobody GPUs of a server from now on; who has some keeps them."""
+        own = self._gpus_of(server)
+        self._give(own[self._free[own]], -1)
+        self.lost[server] = None
+
+    def evict(self, server: int) -> None:
+        """Take their GPUs from the jobs that have had some of a server; they arrive anew."""
+        assert self._stop is not None
+        for job, gpus in list(self._running.items()):
+            if (self.since_s[job] == self._env.now  # since it was repaired, at this very instant
+                    or not (self._cluster.server_of[gpus] == server).any()):
+                continue
+            self.lost_s[job] += self._stop(job)
+            if job not in self._running:  # it has just ended
+                continue
+            self._give(self._running.pop(job), 1)
+            self.cut.append((job, gpus, float(self.since_s[job]), self._env.now))
+            self.since_s[job] = np.nan
+            self._pending[job] = None
+            self._arrived.append(job)
+        self._ask()
+
+    def repair(self, server: int) -> None:
+        """Give GPUs of a server again."""
+        if server in self.lost:
+            del self.lost[server]
+            held = np.concatenate([*self._running.values(), np.empty(0, np.int64)])
+            self._give(np.setdiff1d(self._gpus_of(server), held), 1)
+            self._ask()
+
+    def _gpus_of(self, server: int) -> Ints:
+        return np.arange(self._cluster.first[server], self._cluster.first[server + 1])
+
+    # --- decisions ------------------------------------------------------------------------
 
     def _ask(self) -> None:
         """Have the scheduler asked once, after all that happens at this instant."""
@@ -193,6 +264,7 @@ class Engine:
     def _decide(self) -> None:
         self._asked = False
         self._alarm += 1
+        self.decided_s = self._env.now
         free, free_on, load = self._seen
         view = ClusterView(
             self._cluster, self._jobs, self._env.now, self._arrived, self._left,
@@ -234,11 +306,15 @@ class Engine:
         self._give(gpus, -1)
         self._load[gpus] += self._estimates[job]
         self._running[job] = self.gpus[job] = gpus
-        self.start_s[job] = self._env.now
+        self.since_s[job] = self._env.now
+        if np.isnan(self.start_s[job]):
+            self.start_s[job] = self._env.now
         self._execution.start(job, gpus, self._end)
 
     def _give(self, gpus: Ints, sign: int) -> None:
-        """Give GPUs back, or take them."""
+        """Give GPUs back, but for those of lost servers, or take them."""
+        if self.lost and sign > 0:
+            gpus = gpus[~np.isin(self._cluster.server_of[gpus], list(self.lost))]
         self._free[gpus] = sign > 0
         self._idle += sign * len(gpus)
         if len(gpus) == 1:
@@ -261,8 +337,9 @@ class Engine:
                                   f"are {len(self._free)}, numbered from 0")
         if not self._free[gpus].all():
             taken = gpus[~self._free[gpus]].tolist()
-            raise AllocationError(f"scheduler {name} gives job {spec.id} GPUs that others have: "
-                                  f"{taken}")
+            lost = ", or of lost servers" if self.lost else ""
+            raise AllocationError(f"scheduler {name} gives job {spec.id} GPUs that others have"
+                                  f"{lost}: {taken}")
         if fault := torn(spec.model, self._cluster.server_of[gpus]):
             raise AllocationError(f"scheduler {name}, for job {spec.id}: {fault}")
 
@@ -270,9 +347,10 @@ class Engine:
         """Return the error that says who waits though nothing will happen any more."""
         waiting = ", ".join(f"job {self._jobs[job].id} ({self._jobs[job].ranks} GPUs)"
                             for job in sorted(self._pending)[:5])
-        return StalledError(f"stalled at t = {self._env.now:g} s: scheduler "
+        lost = f"; lost servers: {', '.join(map(str, self.lost))}" if self.lost else ""
+        return StalledError(f"stalled at t = {self.decided_s:g} s: scheduler "
                             f"{self._name} starts nobody, and nothing else "
-                            f"will happen; {len(self._pending)} wait: {waiting}")
+                            f"will happen; {len(self._pending)} wait: {waiting}{lost}")
 
 
 def _seen(array: NDArray[Any]) -> NDArray[Any]:

@@ -20,6 +20,7 @@ from netsim.fabric.fabric import Fabric
 from netsim.fabric.transfer import Transfer
 from netsim.jobs.plan import JobPlan, delayed
 from netsim.jobs.process import JobProcess, JobRecorder
+from netsim.jobs.stragglers import slowed_job
 from netsim.model import JobSpec, Stage
 
 __all__ = ["OnFabric"]
@@ -43,6 +44,8 @@ class OnFabric:
     recorder : JobRecorder
     capacity : ndarray of float, shape (links,)
         The most that each link ever has, in bytes per second.
+    factors : ndarray of float, shape (servers,)
+        How many times as long each server takes to compute.
     seed : int
         The workload's, for the sizes that patterns draw.
 
@@ -54,10 +57,10 @@ class OnFabric:
 
     def __init__(self, env: Any, fabric: Fabric, cluster: Cluster, jobs: Sequence[JobSpec],
                  model: Contention, recorder: JobRecorder, capacity: NDArray[np.float64],
-                 seed: int = 0) -> None:
+                 factors: NDArray[np.float64], seed: int = 0) -> None:
         self._env, self._fabric, self._cluster, self._jobs = env, fabric, cluster, jobs
         self._model, self._recorder, self._capacity = model, recorder, capacity
-        self._seed = seed
+        self._factors, self._seed = factors, seed
         self._ended: dict[int, Callable[[int], None]] = {}
         self.processes: dict[int, JobProcess] = {}
 
@@ -65,22 +68,35 @@ class OnFabric:
         """Let a job run from now on; see `Execution.start`."""
         self._ended[job] = ended
         plan = self._plan(self._jobs[job], gpus)
+        if job in self.processes:
+            self.processes[job].resume(plan)
+            return
         self.processes[job] = JobProcess(self._env, self._fabric, job, self._env.now,
                                          lambda _: plan, self, waited_for=True)
+
+    def stop(self, job: int) -> float:
+        """Stop a job; see `Execution`."""
+        process = self.processes[job]
+        before = process.lost_s
+        process.stop()
+        return process.lost_s - before
 
     def _plan(self, job: JobSpec, gpus: NDArray[np.int64]) -> JobPlan:
         """Return what a job does on its GPUs, from now on."""
         servers = self._cluster.server_of[gpus]
+        factors = self._factors[servers]
         if job.model is None and ring_of(job) is not None:
             layout = RingLayout(zip(servers.tolist(),
                                     (gpus - self._cluster.first[servers]).tolist(), strict=True))
-            return self._plan_of(job, layout.servers, stages=self._ring_stages(job, layout),
+            slowed = replace(job, compute_s=job.compute_s * float(factors.max()))
+            return self._plan_of(job, layout.servers, stages=self._ring_stages(slowed, layout),
                                  pattern=None, ranks=len(layout.servers), compute_s=0.0,
                                  redraw=False)
+        job, slow = slowed_job(job, factors)
         model, intra, shared = job.model, self._cluster.intra, self._shared
         if model is None:
-            return self._plan_of(job, servers.tolist(),
-                                 lambda stages: placed_stages(stages, servers, intra, shared))
+            return self._plan_of(job, servers.tolist(), lambda stages: placed_stages(
+                slow(stages), servers, intra, shared))
         servers = servers_of_model(model, servers)
         # Of its stages it is known what they are, by which the analytic model charges them.
         stages = delayed(placed_model(model, servers, intra, shared), job.compute_s)
@@ -90,7 +106,7 @@ class OnFabric:
                  placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple, **changed: Any
                  ) -> JobPlan:
         spec = replace(job, arrival_s=self._env.now, hosts=hosts, **changed)
-        return JobPlan(spec, self._cluster.network, hosts, self._seed, self._capacity, placed)
+        return JobPlan(spec, self._fabric.network, hosts, self._seed, self._capacity, placed)
 
     def _ring_stages(self, job: JobSpec, ring: RingLayout) -> tuple[Stage, ...]:
         cluster, model = self._cluster, self._model

@@ -43,6 +43,7 @@ class Predictions:
         self._forecast = Forecast(predictor, setting.history, retrain)
         self._mapper = Mapper(server_kind(setting.cluster))
         self._sure = retrain is None
+        self._last_s = -math.inf
         self._iterations = self._forecast.predict_jobs(self._jobs) if self._sure else None
 
     @staticmethod
@@ -78,7 +79,9 @@ class Predictions:
         if self._iterations is not None:
             return float(self._iterations[job])
         spec = self._jobs[job]
-        return self._forecast.predict(spec.arrival_s, spec.group, spec.user, spec.iterations)
+        # One that comes back is predicted with those that have come last.
+        self._last_s = max(self._last_s, spec.arrival_s)
+        return self._forecast.predict(self._last_s, spec.group, spec.user, spec.iterations)
 
     def seconds(self, job: int) -> float:
         """Return what it will take, in seconds: its iterations, times alpha~_min."""

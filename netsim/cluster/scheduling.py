@@ -51,13 +51,14 @@ class ClusterView:
     now : float
         Seconds.
     arrived, ended : sequence of int
-        Who has, since the scheduler was asked last.
+        Who has, since the scheduler was asked last. A job that a lost server has stopped arrives
+        anew, with the iterations that it has not made.
     pending : collection of int
-        Who has arrived and not started, in no order.
+        Who has arrived and not started, or was stopped, in no order.
     running : mapping of int to ndarray of int
         Who runs, and on which GPUs.
     free : ndarray of bool, shape (GPUs,)
-        Which GPUs nobody has.
+        Which GPUs nobody has, and are of no lost server.
     free_on : ndarray of int, shape (servers,)
         How many of each server.
     idle : int
