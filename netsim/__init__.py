@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         UnknownNameError,
     )
     from netsim.experiments.compare import Comparison, compare
-    from netsim.experiments.events import CapacityEvent
+    from netsim.experiments.events import FaultEvent
     from netsim.experiments.files import load_experiment
     from netsim.experiments.folders import load_comparison
     from netsim.experiments.result import Result
@@ -99,7 +99,7 @@ _HOME = {
                       "NetsimError", "NetsimWarning", "OutputError", "SpecError", "StalledError",
                       "TraceError", "UnitError", "UnknownNameError"),
     "netsim.experiments.compare": ("Comparison", "compare"),
-    "netsim.experiments.events": ("CapacityEvent",),
+    "netsim.experiments.events": ("FaultEvent",),
     "netsim.experiments.files": ("load_experiment",),
     "netsim.experiments.folders": ("load_comparison",),
     "netsim.experiments.result": ("Result",),

@@ -18,6 +18,9 @@ __all__ = ["OF_RUN", "deadlines", "spread", "summarise", "times"]
 
 PERCENTILES = (50, 95, 99)
 
+#: What jobs lose with hosts, where they may.
+_LOST = ("lost_s", "lost_bytes")
+
 #: What a summary repeats of the run that it is of.
 OF_RUN = ("stopped_at_s", "decisions", "simpy_events", "wall_s")
 
@@ -87,7 +90,10 @@ def summarise(result: Result) -> dict[str, Any]:
     arrival to start; ``gpu_utilisation``, the share of the GPUs' time from the first arrival to the
     last completion, or to when the run was stopped, in which a job had them;
     ``idle_while_waiting``, the share in which none had though a job waited, which is what
-    fragmentation and queueing in order cost.
+    fragmentation and queueing in order cost. GPUs of lost servers count as idle, and
+    waits behind a restart do not count.
+
+    Where hosts may be lost, besides, of all jobs: ``restarts``, ``lost_s`` and ``lost_bytes``.
     """
     jobs = result.jobs
     done = jobs[jobs["finish_s"].notna()]
@@ -104,6 +110,9 @@ def summarise(result: Result) -> dict[str, Any]:
         end = result.run["stopped_at_s"]
         found |= _of_gpus(jobs, result.gpus, int(result.run["gpus"]),
                           float(jobs["finish_s"].max() if end is None else end))
+    if "restarts" in jobs:
+        found["restarts"] = int(jobs["restarts"].sum())
+        found |= {name: float(jobs[name].sum()) for name in _LOST if name in jobs}
     found["coflows"] = int(jobs["coflows"].sum())
     found["bytes"] = float(jobs["bytes"].sum())
     found |= {key: result.run[key] for key in OF_RUN}

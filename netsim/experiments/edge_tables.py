@@ -92,6 +92,7 @@ _NOT_ON_EDGE = {
     "cluster": "an edge-cloud has none",
     "placement": "is for jobs on a cluster, and not on an edge-cloud",
     "execution": "is for jobs on a cluster, and not on an edge-cloud",
+    "stragglers": "are hosts or servers; on an edge-cloud, jobs say how long training takes",
     "until": "is for runs on a network or a cluster; on an edge-cloud jobs run to their ends"}
 _ON_LINKS = ("network", "events", "allocator", "observe_interval", "compare.allocators")
 

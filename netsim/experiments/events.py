@@ -1,71 +1,169 @@
-"""What happens to a run from outside: links change their capacities, and it is ended."""
+"""What happens to a run from outside: links degrade, fail and are repaired, and it is ended."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import simpy
 
-from netsim.checks import check_sequence
+from netsim.checks import check_sequence, is_whole
 from netsim.errors import InputError
 from netsim.network import Topology
 from netsim.units import Quantity, parse_rate, parse_seconds
 
-__all__ = ["CapacityEvent", "changes_of", "end_at"]
+__all__ = ["KINDS", "Change", "FaultEvent", "after_all_else", "capacities_of", "changes_of",
+           "end_at"]
+
+#: What can happen to a link or a host.
+KINDS = ("degrade", "fail", "repair")
 
 #: After all else at its instant, the fabric's decision included.
 _LAST = 3
 
 
 @dataclass(frozen=True)
-class CapacityEvent:
-    """A link's capacity changes during a run: degradation, failure (0) or repair.
+class FaultEvent:
+    """Something that happens to a link, or to a host and all of its links, during a run.
 
     Parameters
     ----------
     at : quantity
         When: ``"5s"``, or seconds.
-    link : str or int
-        Name or id.
-    capacity : quantity
-        From then on: ``"1Gbps"``, or bytes per second. 0 is a failure.
-    """
-
-    at: Quantity
-    link: str | int
-    capacity: Quantity
-
-
-def changes_of(events: Sequence[CapacityEvent | Mapping[str, Any]], network: Topology
-               ) -> list[tuple[float, int, float]]:
-    """Return events as (seconds, link id, bytes per second), in order of time.
+    link : str or int, optional
+        Name or id; or else a host.
+    capacity : quantity, optional
+        Of a link that is degraded, or of each of the host's, from then on: ``"1Gbps"``, or bytes
+        per second. 0 is a failure.
+    host : int, optional
+        Or server of a cluster.
+    kind : {"degrade", "fail", "repair"}
+        Failed links carry nothing; repaired ones what they carried when the run began.
+    factor : float, optional
+        Instead of `capacity`: of what a link carried when the run began.
+    restart : bool
+        Of a host that fails: whether jobs that run on it stop, and start the iteration over that
+        they were in. If not, they wait for its links.
 
     Raises
     ------
     InputError
-        If one is no event, or of a link that there is not.
+        If that does not go together, or a value is not allowed.
     """
-    given = check_sequence(events, CapacityEvent | Mapping, "events", "CapacityEvent or mappings")
-    return sorted((_resolve(event, network) for event in given), key=lambda change: change[0])
+
+    at: Quantity
+    link: str | int | None = None
+    capacity: Quantity | None = None
+    host: int | None = None
+    kind: str = "degrade"
+    factor: float | None = None
+    restart: bool = False
+
+    def __post_init__(self) -> None:
+        parse_seconds(self.at, "event: at")
+        if (self.link is None) == (self.host is None):
+            raise InputError("event: give a link or a host")
+        if self.host is not None and not is_whole(self.host):
+            raise InputError(f"event: host must be a whole number, not {self.host!r}")
+        if self.kind not in KINDS:
+            raise InputError(f"event: kind must be one of {', '.join(KINDS)}, not {self.kind!r}")
+        said = (self.capacity is not None) + (self.factor is not None)
+        if self.kind == "degrade" and said != 1:
+            raise InputError("event: to degrade, give a capacity or a factor")
+        if self.kind != "degrade" and said:
+            raise InputError(f"event: to {self.kind} takes no capacity and no factor")
+        if self.capacity is not None:
+            parse_rate(self.capacity, "event: capacity")
+        if self.factor is not None:
+            parse_rate(self.factor, "event: factor")
+        if not isinstance(self.restart, bool):
+            raise InputError(f"event: restart must be true or false, not {self.restart!r}")
+        if self.restart and (self.host is None or self.kind != "fail"):
+            raise InputError("event: restart is for a host that fails")
 
 
-def _resolve(event: CapacityEvent | Mapping[str, Any], network: Topology
-             ) -> tuple[float, int, float]:
-    """Return an event as (seconds, link id, bytes per second)."""
+@dataclass(frozen=True)
+class Change:
+    """A fault event on a network.
+
+    Attributes
+    ----------
+    at : float
+        Seconds.
+    capacity : dict of int to float
+        Of each link that it changes, from then on; bytes per second.
+    host : int or None
+    kind : {"degrade", "fail", "repair"}
+    restart : bool
+    """
+
+    at: float
+    capacity: dict[int, float]
+    host: int | None
+    kind: str
+    restart: bool
+
+
+def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology
+               ) -> list[Change]:
+    """Return what happens on a network, in order of time.
+
+    Raises
+    ------
+    InputError
+        If one is no event, or of a link or a host that there is not.
+    """
+    given = check_sequence(events, FaultEvent | Mapping, "events", "FaultEvent or mappings")
+    return sorted((_resolve(event, network) for event in given), key=lambda change: change.at)
+
+
+def capacities_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology
+                  ) -> list[tuple[float, int, float]]:
+    """Return events as (seconds, link, bytes per second), in order, where only links change.
+
+    Raises
+    ------
+    InputError
+        As `changes_of` does, and if jobs are to restart.
+    """
+    changes = changes_of(events, network)
+    if any(change.restart for change in changes):
+        raise InputError("events: restart is for hosts of a network and servers of a cluster")
+    return [(change.at, *item) for change in changes for item in change.capacity.items()]
+
+
+def _resolve(event: FaultEvent | Mapping[str, Any], network: Topology) -> Change:
     if isinstance(event, Mapping):
         try:
-            event = CapacityEvent(**event)
+            event = FaultEvent(**event)
         except TypeError:
-            raise InputError("a capacity event has the keys at, link and capacity, not "
+            allowed = ", ".join(field.name for field in fields(FaultEvent))
+            raise InputError(f"an event has the keys {allowed}, of which at is required, not "
                              + ", ".join(map(str, event))) from None  # type: ignore[arg-type]
-    return (parse_seconds(event.at, "event: at"), network.link(event.link),
-            parse_rate(event.capacity, "event: capacity"))
+    links = ([network.link(event.link)] if event.host is None  # type: ignore[arg-type]
+             else network.links_of(event.host).tolist())
+    usual = network.capacity
+    if event.capacity is not None:
+        capacity = dict.fromkeys(links, parse_rate(event.capacity))
+    else:
+        factor = {"fail": 0.0, "repair": 1.0}.get(event.kind, event.factor)
+        capacity = {link: float(usual[link] * factor) for link in links}
+    return Change(parse_seconds(event.at), capacity, event.host, event.kind, event.restart)
 
 
 def end_at(env: simpy.Environment, limit: float) -> None:
     """See that a fabric does not run ahead of the end, even if it decides right then."""
-    end = simpy.Event(env)
-    end._ok, end._value = True, None
-    env.schedule(end, _LAST, limit - env.now)  # type: ignore[arg-type]
+    _schedule(env, limit)
+
+
+def after_all_else(env: simpy.Environment, act: Callable[[], None]) -> None:
+    """Do something at this instant, after what else happens at it, decisions included."""
+    _schedule(env, env.now).callbacks.append(lambda _: act())
+
+
+def _schedule(env: simpy.Environment, at: float) -> simpy.Event:
+    event = simpy.Event(env)
+    event._ok, event._value = True, None
+    env.schedule(event, _LAST, at - env.now)  # type: ignore[arg-type]
+    return event

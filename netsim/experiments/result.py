@@ -37,7 +37,9 @@ class Result:
         to its start, which start_s then is), gpus, servers (how many of each) and placement
         (``"0:2 3:1"``: two GPUs of server 0, one of server 3). On a `netsim.EdgeCloud` also
         queue_s (from arrival to its first training, which start_s then is), type, chunks,
-        cloud_chunks, zeta (1 if all are in the cloud), preemptions and communication_s.
+        cloud_chunks, zeta (1 if all are in the cloud), preemptions and communication_s. Where
+        jobs restart on the loss of a host: restarts (how often), lost_s (in the iterations that
+        were started over) and, of jobs that send, lost_bytes (sent in them; not among bytes).
     coflows : DataFrame or None
         One row per completed coflow: coflow, job, iteration, stage, valid_s, start_s,
         finish_s, cct_s, bytes, longest_bytes (of its longest flow), width (flows with bytes),

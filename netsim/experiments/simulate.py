@@ -6,7 +6,6 @@ import math
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +20,8 @@ from netsim.checks import check_whole
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, StalledError
-from netsim.experiments.events import CapacityEvent, changes_of, end_at
+from netsim.experiments.events import FaultEvent, end_at
+from netsim.experiments.faults import Faults, JobsOnHosts, dead_links, listed
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
 from netsim.experiments.recorder import Recorder
@@ -33,12 +33,13 @@ from netsim.fabric.policy import Allocator
 from netsim.jobs.plan import JobPlan, check_all_fit, place_randomly
 from netsim.jobs.process import JobProcess
 from netsim.jobs.single import SingleCoflows, is_single
+from netsim.jobs.stragglers import factors_of, slowed_job
 from netsim.model import JobSpec, Workload
 from netsim.network import Topology, read_network
 from netsim.traces import read_workload
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["CapacityEvent", "as_network", "as_workload", "simulate"]
+__all__ = ["as_network", "as_workload", "simulate"]
 
 _REPORT_EVERY = 4096
 
@@ -51,7 +52,8 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
              allocator: str | Mapping[str, Any] | Allocator | type[Allocator] = "maxmin",
              observe_interval: Quantity = 0, seed: int = 0, until: Quantity | None = None,
              record: Sequence[str] = ("jobs", "coflows"), timeline: bool = False,
-             events: Sequence[CapacityEvent | Mapping[str, Any]] = (), check: bool = True,
+             events: Sequence[FaultEvent | Mapping[str, Any]] = (),
+             stragglers: Mapping[int, float] | None = None, check: bool = True,
              scheduler: Any = None, placement: Any = None, execution: Any = None,
              epsilon: float = 0.0, transport: Any = "constant",
              progress: bool | Callable[[int, int], None] = False) -> Result:
@@ -82,8 +84,11 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         Keep coflows, links and decisions too, for `netsim.write_timeline`, where `record` does
         not name them. The run is the same to the last bit. To that end such links have mean rates
         from one event to the next, and decisions are not told apart while an allocation stands.
-    events : sequence of CapacityEvent or mapping
-        Changes of link capacities: ``{"at": "5s", "link": "egress-3", "capacity": 0}``.
+    events : sequence of FaultEvent or mapping
+        Links and hosts that degrade, fail and are repaired: ``{"at": "5s", "kind": "fail", "host":
+        3, "restart": True}``, ``{"at": "7s", "link": "egress-3", "capacity": "1Gbps"}``.
+    stragglers : mapping of int to float, optional
+        How many times as long hosts, or servers of a cluster, take to compute: ``{3: 2.0}``.
     check : bool
         Check that each allocation is feasible. Costs a few percent of the run.
     scheduler : str, mapping or object, optional
@@ -131,6 +136,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     """
     if isinstance(network, EdgeCloud):
         _refuse_on_edge(until=until is not None, timeline=timeline,
+                        stragglers=stragglers is not None,
                         placement=placement is not None, execution=execution is not None)
         return simulate_edge(network, cast(Any, workload), scheduler=scheduler, epsilon=epsilon,
                              transport=transport, seed=seed, allocator=allocator,
@@ -146,12 +152,14 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         return simulate_cluster(
             network, as_workload(workload, seed), scheduler=scheduler, placement=placement,
             execution=execution, allocator=allocator, observe_interval=observe_interval,
-            seed=seed, until=until, record=record, events=events, check=check, progress=progress)
+            seed=seed, until=until, record=record, events=events, stragglers=stragglers,
+            check=check, progress=progress)
     if not (scheduler is placement is execution is None):
         raise InputError("scheduler, placement and execution are for jobs on a netsim.Cluster; on "
                          "a network all jobs run when they arrive, as coflows")
     run = _Run(as_network(network), as_workload(workload, seed), make_allocator(allocator),
-               observe_interval, seed, record, events, check, TIMELINE if timeline else ())
+               observe_interval, seed, record, events, check, TIMELINE if timeline else (),
+               stragglers)
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
     started = time.perf_counter()
     with show_progress(progress, run.numbers.total) as report:
@@ -201,51 +209,56 @@ class _Run:
 
     def __init__(self, network: Topology, workload: Workload, allocator: Allocator,
                  observe_interval: Quantity, seed: int, record: Sequence[str],
-                 events: Sequence[CapacityEvent | Mapping[str, Any]], check: bool,
-                 beside: Sequence[str] = ()) -> None:
-        self.network, self.workload, self.allocator = network, workload, allocator
-        self.seed = seed
+                 events: Sequence[FaultEvent | Mapping[str, Any]], check: bool,
+                 beside: Sequence[str] = (),
+                 stragglers: Mapping[int, float] | None = None) -> None:
+        self.workload, self.allocator, self.seed = workload, allocator, seed
         self.interval = parse_seconds(observe_interval, "observe_interval")
         check_whole(seed, "seed")
         check_all_fit(workload, network)
-        changes = changes_of(events, network)
+        self.faults = Faults(events, network)
+        self.network = self.faults.network
+        self.slowness = factors_of(stragglers, network.hosts)
         self.numbers = CoflowNumbers(workload)
         self.recorder = Recorder(record, len(workload), self.numbers, network.capacity, beside)
         self.steps = 0
         self.stopped_at_s: float | None = None
         self.env = simpy.Environment(0.0)
-        self.most_capacity = network.capacity.copy()
-        for _, link, capacity in changes:
-            self.most_capacity[link] = max(self.most_capacity[link], capacity)
         finished = self.recorder.of_lines_finished
         # Who is told which jobs run needs processes that say when they begin and end.
+        plain = not (allocator.sees_running or self.faults.touch_jobs)
         single = [k for k, job in enumerate(workload)
-                  if is_single(job) and not allocator.sees_running]
+                  if plain and is_single(job) and not self._is_slow(job)]
         self.singles = SingleCoflows(workload.jobs, single, self._place, network,
-                                     self.most_capacity, finished, self._at)
+                                     self.faults.most_capacity, finished, self._at)
         self.recorder.singles_begun(self.singles.members, self.singles.stages)
         self.fabric = Fabric(
-            self.env, network, allocator, [job.arrival_s for job in workload],
+            self.env, self.network, allocator, [job.arrival_s for job in workload],
             observe_interval=self.interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished)
-        for at, link, capacity in changes:
-            self._at(at, partial(self._change, link, capacity))
+        self.on_hosts = JobsOnHosts()
+        self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder)
         others = np.delete(np.arange(len(workload)), self.singles.members).tolist()
-        self.jobs = [JobProcess(self.env, self.fabric, index, workload.jobs[index].arrival_s,
-                                self._plan, self.recorder) for index in others]
+        self.jobs = self.on_hosts.jobs
+        self.jobs += [JobProcess(self.env, self.fabric, index, workload.jobs[index].arrival_s,
+                                 self._plan, self.recorder, self.faults.touch_jobs,
+                                 self.on_hosts.may_run) for index in others]
 
     def _at(self, at: float, act: Callable[[], None]) -> None:
         """See that something is done at an instant, in seconds, or now if that has passed."""
         self.env.timeout(max(at - self.env.now, 0.0)).callbacks.append(lambda _: act())
 
-    def _change(self, link: int, capacity: float) -> None:
-        self.fabric.set_capacity(link, capacity)
-        self.recorder.set_capacity(link, capacity)
+    def _is_slow(self, job: JobSpec) -> bool:
+        return bool((self.slowness > 1).any() and (self._slowness(job) > 1).any())
+
+    def _slowness(self, job: JobSpec) -> NDArray[np.float64]:
+        return self.slowness[self._place(job)[:job.ranks]]
 
     def _plan(self, index: int) -> JobPlan:
         job = self.workload.jobs[index]
-        return JobPlan(job, self.network, self._place(job), self.workload.seed,
-                       self.most_capacity)
+        spec, slowed = slowed_job(job, self._slowness(job))
+        return JobPlan(spec, self.network, self._place(job), self.workload.seed,
+                       self.faults.most_capacity, slowed)
 
     def _place(self, job: JobSpec) -> NDArray[np.int64]:
         return place_randomly(job, self.network, self.seed)
@@ -271,15 +284,20 @@ class _Run:
         report(recorder.coflows_done, self.numbers.total)
 
     def _stalled(self) -> StalledError:
-        pending = self.fabric.pending()
-        listed = ", ".join(f"job {self.workload.jobs[job].id} (valid since {valid_s:g} s)"
-                           for job, valid_s, _ in pending[:5])
-        more = f" and {len(pending) - 5} more" if len(pending) > 5 else ""
-        name = type(self.allocator).__name__
-        return StalledError(
-            f"stalled at t = {self.fabric.decided_s:g} s: allocator {name} gives "
-            f"no bandwidth to {len(pending)} pending coflows, and nothing else will happen; "
-            f"coflows of {listed}{more}; a run that may leave some needs an end, `until`")
+        pending, jobs, problems = self.fabric.pending(), self.workload.jobs, []
+        if pending:
+            problems.append(
+                f"allocator {type(self.allocator).__name__} gives no bandwidth to {len(pending)} "
+                "pending coflows, and nothing else will happen; coflows of " + listed(
+                    f"job {jobs[job].id} (valid since {valid_s:g} s)"
+                    for job, valid_s, _ in pending))
+            problems += dead_links(self.fabric)
+        if waiting := self.on_hosts.waiting():
+            problems.append("lost hosts are not repaired; " + listed(
+                f"job {jobs[job.index].id} waits for host {', '.join(map(str, hosts))}"
+                for job, hosts in waiting))
+        return StalledError(f"stalled at t = {self.fabric.decided_s:g} s: " + "; ".join(
+            [*problems, "a run that may leave some needs an end, `until`"]))
 
     def result(self, wall_s: float) -> Result:
         """Return the records."""
@@ -293,6 +311,8 @@ class _Run:
             "decisions": self.fabric.decisions, "simpy_events": self.steps, "wall_s": wall_s,
             "overdue": self._overdue(), "counts": dict(self.allocator.counts),
         }
+        for job in self.jobs:
+            job.tell()
         self.recorder.pack()
         tables: dict[str, Any] = {name: self.recorder.table(name, self.network.link_names)
                   for name in ("coflows", "flows", "links", "decisions")}
@@ -324,4 +344,7 @@ class _Run:
             "lower_bound_s": lower_bound_s,
         })
         frame["jct_s"] = frame["finish_s"] - frame["arrival_s"]
+        if self.faults.restarts:  # all jobs are processes then
+            for name in ("restarts", "lost_s", "lost_bytes"):
+                frame[name] = [getattr(job, name) for job in self.jobs]
         return frame

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -28,15 +27,17 @@ from netsim.cluster.placed import ring_of
 from netsim.cluster.placement import PLACEMENTS, Placement
 from netsim.cluster.registry import SCHEDULERS, chooses_gpus
 from netsim.cluster.scheduling import Setting
-from netsim.errors import InputError, StalledError, UnknownNameError
+from netsim.errors import StalledError, UnknownNameError
 from netsim.experiments.cluster_inputs import inputs_of
-from netsim.experiments.events import changes_of, end_at
+from netsim.experiments.events import end_at
+from netsim.experiments.faults import Faults, JobsOnServers, dead_links, listed
 from netsim.experiments.link_recorder import RECORDS
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
 from netsim.experiments.recorder import Recorder
 from netsim.experiments.result import Result
 from netsim.fabric.fabric import Fabric
+from netsim.jobs.stragglers import factors_of
 from netsim.model import Workload
 from netsim.plugins import described
 from netsim.units import Quantity, parse_seconds
@@ -53,6 +54,7 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
                      observe_interval: Quantity = 0, seed: int = 0,
                      until: Quantity | None = None,
                      record: Sequence[str] = ("jobs", "coflows"), events: Sequence[Any] = (),
+                     stragglers: Mapping[int, float] | None = None,
                      check: bool = True,
                      progress: bool | Callable[[int, int], None] = False) -> Result:
     """Simulate jobs on a cluster; what `netsim.simulate` does with one.
@@ -64,9 +66,9 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
         On the fabric any; by the contention model rings: ``JobSpec(pattern="ring-all-reduce",
         ranks=GPUs, nbytes=gradients, compute_s=..., iterations=...)``, or with a model of one
         stage. A job's ranks are placed by the scheduler, whatever hosts it says.
-    scheduler, placement, execution, seed, until, progress
-        As for `netsim.simulate`.
-    allocator, observe_interval, events, check
+    scheduler, placement, execution, seed, until, events, stragglers, progress
+        As for `netsim.simulate`; by a model, servers fail with ``restart`` and links do not.
+    allocator, observe_interval, check
         Likewise, where jobs run on the fabric.
     record : sequence of str
         As for `netsim.simulate`; by the contention model there are no coflows.
@@ -87,14 +89,17 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
         if name not in RECORDS:
             raise UnknownNameError("record", name, RECORDS)
     rings, policies = inputs_of(cluster, workload, scheduler, placement, execution, seed)
-    run = _ClusterRun(cluster, rings, *policies, seed, record)
+    faults = Faults(events, cluster.network)
+    faults.check_on_cluster(policies.scheduler, policies.execution)
+    run = _ClusterRun(cluster, rings, *policies, seed, record, faults,
+                      factors_of(stragglers, cluster.servers))
     # What is wrong is refused also where nothing depends on it.
     shared, interval = make_allocator(allocator), parse_seconds(observe_interval,
                                                                 "observe_interval")
     if run.execution == "fabric":
-        run.on_fabric(shared, check, interval, events)
+        run.on_fabric(shared, check, interval)
     else:
-        run.by_model(events)
+        run.by_model()
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
     started = time.perf_counter()
     with show_progress(progress, len(workload), "jobs") as report:
@@ -106,7 +111,9 @@ class _ClusterRun:
     """One simulation on a cluster: its parts, its clock, its records."""
 
     def __init__(self, cluster: Cluster, workload: Workload, scheduler: Any, placement: Placement,
-                 execution: str, model: Contention, seed: int, record: Sequence[str]) -> None:
+                 execution: str, model: Contention, seed: int, record: Sequence[str],
+                 faults: Faults, factors: NDArray[np.float64]) -> None:
+        self.faults, self.factors = faults, factors
         self.cluster, self.workload, self.seed = cluster, workload, seed
         self.scheduler, self.placement = scheduler, placement
         self.execution, self.model = execution, model
@@ -121,50 +128,40 @@ class _ClusterRun:
         self.engine: Engine
         self.least_s: NDArray[np.float64] | None = None
 
-    def by_model(self, events: Sequence[Any]) -> None:
+    def by_model(self) -> None:
         """Let jobs run as a model says."""
-        if len(events):
-            raise InputError("events change links, which jobs use where execution = \"fabric\"; "
-                             f"execution {self.execution!r} has none")
         jobs = self.workload.jobs
         if self.execution == "asrpt":
-            timed = ByIteration(self.env, self.cluster, jobs)
+            timed = ByIteration(self.env, self.cluster, jobs, self.factors)
             self.least_s = timed.least
             self._begin(timed)
         else:
-            self._begin(Analytic(self.env, self.cluster, jobs, self.model))
+            analytic = Analytic(self.env, self.cluster, jobs, self.model, self.factors)
+            self._begin(analytic, analytic.next_start)
 
-    def on_fabric(self, allocator: Any, check: bool, interval: float, events: Sequence[Any]
-                  ) -> None:
+    def on_fabric(self, allocator: Any, check: bool, interval: float) -> None:
         """Let jobs run as coflows on the network."""
-        recorder, network = self.recorder, self.cluster.network
-        changes = changes_of(events, network)
-        most = network.capacity.copy()
-        for _, link, capacity in changes:
-            most[link] = max(most[link], capacity)
+        recorder = self.recorder
         self.interval = interval
         self.fabric = Fabric(
-            self.env, network, allocator, [job.arrival_s for job in self.workload],
+            self.env, self.faults.network, allocator, [job.arrival_s for job in self.workload],
             observe_interval=interval, check=check,
             observer=recorder if recorder.watches_fabric else None,
             completed=recorder.of_lines_finished)
-        for at, link, capacity in changes:
-            self.env.timeout(at).callbacks.append(partial(self._change, link, capacity))
         self._on_fabric = OnFabric(self.env, self.fabric, self.cluster, self.workload.jobs,
-                                   self.model, recorder, most, self.workload.seed)
+                                   self.model, recorder, self.faults.most_capacity, self.factors,
+                                   self.workload.seed)
         self._begin(self._on_fabric)
 
-    def _change(self, link: int, capacity: float, _: simpy.Event) -> None:
-        assert self.fabric is not None
-        self.fabric.set_capacity(link, capacity)
-        self.recorder.set_capacity(link, capacity)
-
-    def _begin(self, execution: Execution) -> None:
+    def _begin(self, execution: Execution,
+               seen: Callable[[float], float] = lambda at: at) -> None:
         jobs = self.workload.jobs
         setting = Setting(self.cluster, jobs, self.model, self.workload.history, self.seed)
         self.decider = setting.decider_of(self.scheduler)
         self.engine = Engine(self.env, self.cluster, jobs, self.decider, execution, self.placement,
                              described(self.scheduler, SCHEDULERS)["name"])
+        self.faults.begin(self.env, JobsOnServers(self.engine, self._on_fabric), self.fabric,
+                          self.recorder, seen)
 
     def go(self, limit: float, report: Callable[[int, int], None]) -> None:
         """Step until every job has ended, or until `limit`."""
@@ -188,16 +185,19 @@ class _ClusterRun:
     def _stalled(self) -> StalledError:
         if self.fabric is not None and (pending := self.fabric.pending()):
             jobs = dict.fromkeys(self.workload.jobs[job].id for job, *_ in pending)
-            listed = ", ".join(str(job) for job in list(jobs)[:5])
-            return StalledError(f"stalled at t = {self.env.now:g} s: allocator "
-                                f"{type(self.fabric.allocator).__name__} gives no bandwidth to "
-                                f"{len(pending)} pending coflows, of {len(jobs)} jobs: {listed}")
+            said = [f"stalled at t = {self.fabric.decided_s:g} s: allocator "
+                    f"{type(self.fabric.allocator).__name__} gives no bandwidth to {len(pending)} "
+                    f"pending coflows, of {len(jobs)} jobs: {listed(map(str, jobs))}"]
+            return StalledError("; ".join(said + dead_links(self.fabric)))
         return self.engine.stalled()
 
     # --- records ---------------------------------------------------------------------------
 
     def result(self, wall_s: float) -> Result:
         """Return the records."""
+        if self._on_fabric is not None:
+            for process in self._on_fabric.processes.values():
+                process.tell()
         self.recorder.pack()
         fabric = self.fabric
         run = {
@@ -236,7 +236,7 @@ class _ClusterRun:
         arrival_s = np.array([job.arrival_s for job in jobs])
         iterations = np.array([job.iterations for job in jobs])
         gpus, servers, placement = self._held()
-        return pd.DataFrame({
+        frame = pd.DataFrame({
             "job": [job.id for job in jobs], "name": [job.name for job in jobs],
             "arrival_s": arrival_s, "start_s": engine.start_s, "finish_s": engine.end_s,
             "jct_s": engine.end_s - arrival_s, "iterations": iterations,
@@ -245,6 +245,15 @@ class _ClusterRun:
             "lower_bound_s": self._lower_bounds(),
             "queue_s": engine.start_s - arrival_s,
             "gpus": gpus, "servers": servers, "placement": placement})
+        if self.faults.restarts:
+            cut = np.array([job for job, *_ in engine.cut], np.int64)
+            frame["restarts"] = np.bincount(cut, minlength=len(jobs))
+            frame["lost_s"] = engine.lost_s
+            if self._on_fabric is not None:
+                ran = self._on_fabric.processes
+                frame["lost_bytes"] = [ran[k].lost_bytes if k in ran else 0.0
+                                       for k in range(len(jobs))]
+        return frame
 
     def _held(self) -> tuple[list[int], list[int], list[str]]:
         """Return of each job how many GPUs and servers it has had, and how many GPUs of each."""
@@ -276,13 +285,15 @@ class _ClusterRun:
 
     def _gpus_frame(self) -> pd.DataFrame:
         engine, cluster = self.engine, self.cluster
-        order = sorted(engine.gpus)
-        gpus = np.concatenate([_NONE, *(engine.gpus[job] for job in order)])
-        counts = [len(engine.gpus[job]) for job in order]
+        stays = [(job, held, float(engine.since_s[job]), float(engine.end_s[job]))
+                 for job, held in engine.gpus.items() if engine.since_s[job] >= 0]
+        stays = sorted(stays + engine.cut, key=lambda stay: (stay[0], stay[2]))
+        order, held, start_s, end_s = zip(*stays, strict=True) if stays else ((), (), (), ())
+        gpus, counts = np.concatenate([_NONE, *held]), [len(each) for each in held]
         servers = cluster.server_of[gpus]
         jobs = self.workload.jobs
         return pd.DataFrame({
             "job": np.repeat(np.array([jobs[k].id for k in order], np.int64), counts),
             "server": servers, "gpu": gpus - cluster.first[servers],
-            "start_s": np.repeat(engine.start_s[order], counts),
-            "end_s": np.repeat(engine.end_s[order], counts)})
+            "start_s": np.repeat(np.array(start_s, np.float64), counts),
+            "end_s": np.repeat(np.array(end_s, np.float64), counts)})

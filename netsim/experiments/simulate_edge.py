@@ -29,7 +29,7 @@ from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.storage import peaks
 from netsim.edge.transport import Sharing
 from netsim.errors import InputError
-from netsim.experiments.events import CapacityEvent, changes_of
+from netsim.experiments.events import FaultEvent, capacities_of
 from netsim.experiments.link_recorder import LinkRecorder
 from netsim.experiments.progress import show_progress
 from netsim.experiments.result import Result
@@ -43,7 +43,7 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
                   scheduler: Any = None, epsilon: float = 0.0,
                   transport: Any = "constant", seed: int = 0,
                   allocator: Any = "maxmin", observe_interval: Quantity = 0,
-                  events: Sequence[CapacityEvent | Mapping[str, Any]] = (),
+                  events: Sequence[FaultEvent | Mapping[str, Any]] = (),
                   record: Sequence[str] = (), check: bool = True,
                   progress: bool | Callable[[int, int], None] = False) -> Result:
     """Simulate jobs on an edge-cloud; what `netsim.simulate` does with one.
@@ -88,7 +88,7 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
                 observe_interval=observe_interval != 0, events=len(events) > 0)
     recorder = LinkRecorder(record, system.network.capacity)
     sharing = Sharing(allocator, parse_seconds(observe_interval, "observe_interval"),
-                      changes_of(events, system.network) if events else (), check,
+                      capacities_of(events, system.network) if events else (), check,
                       recorder if recorder.watches_fabric else None)
     started = time.perf_counter()
     with show_progress(progress, len(workload), "jobs") as report:

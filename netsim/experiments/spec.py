@@ -25,6 +25,7 @@ from netsim.experiments.cluster_inputs import (
     problems_of_policies,
 )
 from netsim.experiments.edge_tables import EdgeCloudTable, TransportTable, problems_on_edge
+from netsim.experiments.faults import hosts_of, problems_of_faults, problems_on
 from netsim.experiments.link_recorder import RECORDS
 from netsim.experiments.result import EDGE_TABLES
 from netsim.experiments.sources import ClusterTable, NetworkTable, WorkloadTable
@@ -39,7 +40,7 @@ from netsim.experiments.tables import (
     SweepTable,
     Table,
 )
-from netsim.experiments.values import PositiveSeconds, Seconds
+from netsim.experiments.values import PositiveSeconds, Seconds, Stragglers
 from netsim.jobs.plan import check_fits
 from netsim.model import Workload
 from netsim.network import Topology
@@ -87,6 +88,8 @@ class Experiment(Table):
     allocator : AllocatorTable
         Or its name.
     events : list of EventTable
+    stragglers : dict of str to float, optional
+        Factors by host.
     compare : CompareTable
     sweep : SweepTable
 
@@ -122,6 +125,7 @@ class Experiment(Table):
     workload: WorkloadTable
     allocator: AllocatorTable = AllocatorTable(name="maxmin")
     events: list[EventTable] = Field(default_factory=list)
+    stragglers: Stragglers | None = None
     compare: CompareTable = CompareTable()
     sweep: SweepTable = SweepTable()
     _seeded: tuple[str, ...] = PrivateAttr(default=())
@@ -206,25 +210,17 @@ class Experiment(Table):
                              + (", nor an [edge_cloud]" if info.field_name == "scheduler" else ""))
         return table
 
-    @field_validator("events")
+    @field_validator("events", "stragglers")
     @classmethod
-    def _check_links(cls, events: list[EventTable], info: ValidationInfo) -> list[EventTable]:
-        network = _built(info.data.get("network"))
+    def _check_hosts(cls, given: Any, info: ValidationInfo) -> Any:
+        network, cluster = _built(info.data.get("network")), info.data.get("cluster")
         if info.data.get("edge_cloud") is not None:
             network = info.data["edge_cloud"].on(network).network
-        elif network is None and info.data.get("cluster") is not None:
-            network = info.data["cluster"].on(None).network
-        if network is None:
-            return events
-        problems = []
-        for index, event in enumerate(events):
-            try:
-                network.link(event.link)
-            except InputError as error:
-                problems.append((f"{index}.link", str(error)))
-        if problems:
+        elif network is None and cluster is not None:
+            network = cluster.on(None).network
+        if given and network is not None and (problems := problems_on(network, given)):
             raise Problems(problems)
-        return events
+        return given
 
     @model_validator(mode="after")
     def _check_whole(self) -> Self:
@@ -240,8 +236,6 @@ class Experiment(Table):
                 raise Problems(problems)
             return self
         problems += self._problems_of_policies()
-        if self.events and not self.allocates:
-            problems.append(("events", 'change links, which jobs use where execution = "fabric"'))
         if self.compare.allocators and not self.allocates:
             problems.append(("compare.allocators", NOTHING_TO_SHARE))
         if problems:
@@ -252,7 +246,7 @@ class Experiment(Table):
         """Return what is given of what an edge-cloud allows, or excludes."""
         names = ("network", "cluster", "placement", "execution")
         given: dict[str, Any] = {name: True for name in names if getattr(self, name) is not None}
-        given |= {name: True for name in ("events", "epsilon", "lp_bound", "until",
+        given |= {name: True for name in ("events", "stragglers", "epsilon", "lp_bound", "until",
                                           "observe_interval") if getattr(self, name)}
         if self.allocator != AllocatorTable(name="maxmin"):
             given["allocator"] = True
@@ -268,7 +262,8 @@ class Experiment(Table):
         """Return what does not go together; those compared are looked at when they are."""
         given = {name: table.given for name, table in self._policies.items()}
         cluster = None if self.cluster is None else self.cluster.on(_built(self.network))
-        return problems_of_policies(cluster, self.workload.built, given, self.seed)
+        return (problems_of_policies(cluster, self.workload.built, given, self.seed)
+                or problems_of_faults(cluster, self.events, given))
 
     @property
     def _policies(self) -> dict[str, PolicyTable]:
@@ -323,6 +318,8 @@ class Experiment(Table):
                 policies["transport"] = self.transport.given
         else:
             policies |= {"until": self.until}
+            if self.stragglers:
+                policies["stragglers"] = hosts_of(self.stragglers)
         if not self._shares_links:
             return policies | {"seed": self.seed}
         return policies | {

@@ -71,7 +71,8 @@ def sweep(network: Any, workload: Any, *,
         Show progress on a terminal; or call with the runs done, failed, and in total.
     **settings
         The other keywords of `netsim.simulate`. Lists of values are varied, but for `record` and
-        `events`, which are lists by themselves.
+        `events`, which are lists by themselves: these by a mapping of label to list. A mapping of
+        hosts to factors is one value of `stragglers`.
 
     Returns
     -------
@@ -113,9 +114,14 @@ def sweep(network: Any, workload: Any, *,
 
 def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
     """Return the values that a keyword is to have, by label; None if it has one."""
-    one = isinstance(value, _WHOLE) or not isinstance(value, Iterable)
-    if name in _LISTS or one or (
-            name in _TABLES and isinstance(value, Mapping) and "name" in value):
+    if isinstance(value, _WHOLE) or not isinstance(value, Iterable):
+        return None
+    if isinstance(value, Mapping):
+        one = (name in _TABLES and "name" in value) or (name == "stragglers" and not any(
+            isinstance(each, Mapping) for each in value.values()))
+    else:
+        one = name in _LISTS
+    if one:
         return None
     if isinstance(value, Mapping):
         values = dict(value)

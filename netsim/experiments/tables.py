@@ -7,7 +7,15 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from netsim.allocators import describe, make_allocator
 from netsim.cluster.placement import PLACEMENTS, make_placement
@@ -15,6 +23,7 @@ from netsim.cluster.registry import SCHEDULERS, make_execution, make_scheduler
 from netsim.edge.registry import EDGE_SCHEDULERS, make_edge_scheduler
 from netsim.errors import InputError, UnknownNameError
 from netsim.experiments.blame import Problems, build
+from netsim.experiments.events import FaultEvent
 from netsim.experiments.values import LinkName, Rate, Seconds
 from netsim.plugins import described, parse_named
 
@@ -123,21 +132,34 @@ class ExecutionTable(PolicyTable):
 
 
 class EventTable(Table):
-    """``[[events]]``: a link's capacity changes; see `netsim.CapacityEvent`.
+    """``[[events]]``: a link or a host degrades, fails or is repaired.
 
     Attributes
     ----------
-    at : float
-        When, in seconds.
-    link : str or int
-        Name or number.
-    capacity : float
-        From then on, in bytes per second.
+    at, link, capacity, host, kind, factor, restart
+        As for `netsim.FaultEvent`.
     """
 
     at: Seconds
-    link: LinkName
-    capacity: Rate
+    link: LinkName = None
+    capacity: Rate | None = None
+    host: int | None = None
+    kind: str = "degrade"
+    factor: float | None = None
+    restart: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            FaultEvent(**dict(self))
+        except InputError as error:
+            raise InputError(str(error).removeprefix("event: ")) from None
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in dump(self).items()
+                if value != type(self).model_fields[name].default}
 
 
 class CompareTable(Table):
