@@ -108,7 +108,7 @@ def test_quantities_are_in_base_units(tables) -> None:
     ({"events": [{"at": 1, "link": 0, "capacity": -1}]}, "events.0.capacity: rate must be at"),
     ({"events": [{"at": 1, "link": 0, "capacty": 1, "capacity": 1}]},
      "events.0.capacty: unknown key 'capacty' (did you mean 'capacity'?); choose from: at, cap"),
-    ({"events": [{"at": 1, "link": 0}]}, "events.0.capacity: is required"),
+    ({"events": [{"at": 1, "link": 0}]}, "events.0: to degrade, give a capacity or a factor"),
 ])
 def test_what_is_wrong_is_said_with_its_key(tables, keys, problem) -> None:
     found = problems(**tables | keys)
@@ -126,7 +126,7 @@ def test_everything_wrong_is_said_at_once() -> None:
     assert [problem.partition(":")[0] for problem in found] == [
         "until", "network.foo", "network.egress", "network.capacity",
         "workload.arrival_scale", "workload.length", "workload.jobs",
-        "allocator.work_conservation", "allocator.theta_max", "events.0.at", "events.0.capacity",
+        "allocator.work_conservation", "allocator.theta_max", "events.0.at",
         "events.1", "compare.allocators.0.name", "compare.allocators.1.theta_max", "bar"]
 
 

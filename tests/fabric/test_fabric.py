@@ -137,7 +137,7 @@ class TestObservation:
         assert finish(chain(0, [(0, 1, 1)], compute_s=0.5), observe_interval=0.3) == [1.6]
 
 
-class TestCapacityEvents:
+class TestFaultEvents:
     """A link changes in the middle of a run."""
 
     @pytest.mark.parametrize("allocator", ["maxmin", "parrot", "aalo-lbsf", "lccf", "srpt"])
@@ -189,9 +189,11 @@ class TestCapacityEvents:
         ({"at": -1, "link": 0, "capacity": 1}, "event: at must be at least 0, not -1"),
         ({"at": 1, "link": "up", "capacity": 1}, "has no link 'up'"),
         ({"at": 1, "link": 0, "capacity": -1}, "event: capacity must be at least 0, not -1"),
-        (("1s", 0, 1), "a list of CapacityEvent or mappings, but holds"),
+        (("1s", 0, 1), "a list of FaultEvent or mappings, but holds"),
         ({"at": 1, "link": 1.5, "capacity": 1}, "has no link 1.5"),
-        ({"at": 1, "link": 0}, "has the keys at, link and capacity, not at, link"),
+        ({"at": 1, "link": 0}, "to degrade, give a capacity or a factor"),
+        ({"at": 1, "lnk": 0}, "an event has the keys at, link, .*, of which at is required, not "
+                              "at, lnk"),
     ])
     def test_refused(self, event, message):
         with pytest.raises(InputError, match=message):
