@@ -357,6 +357,18 @@ def test_with_ample_links_it_is_as_with_constant_rates(instance, scheduler, tran
         said.training[["start_s", "end_s"]].to_numpy(), abs=1e-9)
 
 
+def test_long_after_the_beginning_it_is_as_exact():
+    """Jobs that come at one instant, and as others end, do not move it, nor what follows."""
+    late = 1e6 / 3
+    jobs = [job(k, arrival_s=late * (1 + k // 3), chunk_bytes=MB, upload_s=late / 7 * (k + 1),
+                compute_s=late / 7) for k in range(9)]
+    cloud = system(1, 2, edge_links=1e12)
+    said = netsim.simulate(cloud, jobs, scheduler="a-online-e").chunks
+    found = run(cloud, *jobs).chunks
+    for name in ("ready_s", "start_s", "finish_s"):
+        assert found[name].to_numpy() == pytest.approx(said[name].to_numpy(), rel=1e-15), name
+
+
 @settings(max_examples=40)
 @given(instances(), st.sampled_from(["a-online", "cloud-only"]),
        st.sampled_from(["fabric", "fabric:mode=exact", "fabric:mode=exact:preemption=drop",

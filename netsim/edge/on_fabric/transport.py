@@ -130,7 +130,9 @@ class OnFabric:
         """See `Transport.advance`."""
         self._run(until)
         if self._env.peek() <= (soon := until * (1 + kernels.ROUNDING)):
-            self._run(soon)
+            # To the last event, and no further: what is dispatched then goes from there.
+            self._run(max((at for at, priority, *_ in self._env._queue
+                           if at <= soon and priority < _CHOOSE), default=until))
         self._workers.look(workers)
         self.queues.clock[workers] = until
 
