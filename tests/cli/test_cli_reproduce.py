@@ -13,7 +13,8 @@ def test_the_list(netsim):
                                         "mapping")),
         *(f"a-online-{name}" for name in ("jobs", "servers", "preemptions", "utilisation",
                                           "ratio-jobs", "ratio-servers", "ratio-epsilon",
-                                          "links"))]
+                                          "links")),
+         "joint-study", "joint-systems"]
 
 
 def test_a_measurement_is_printed_and_drawn_like_a_sweep(netsim, here, monkeypatch):

@@ -11,6 +11,7 @@ from netsim.cluster.prediction.registry import PREDICTORS
 from netsim.errors import InputError, UnknownNameError
 from netsim.experiments.reproductions import REPRODUCTIONS, Claim, Reproduction, find_reproduction
 from netsim.experiments.reproductions.claims import Runs, table_of_claims
+from netsim.experiments.reproductions.joint import LAYERS, SYSTEMS, layers_study, systems_study
 
 
 def measured(name, text, rows):
@@ -104,7 +105,19 @@ def test_runs_must_be_told_apart():
 
 #: By the beginning of a reproduction's name: the options that make its workload small.
 FEW = {"parrot": {"jobs": 12}, "a-srpt": {"jobs": 12}, "a-online": {"jobs": 12},
-       "sjf-bco": {"mix": {"1": 4, "2": 2, "8": 2}, "iterations": [20, 60]}}
+       "sjf-bco": {"mix": {"1": 4, "2": 2, "8": 2}, "iterations": [20, 60]},
+       "joint": {"iterations": [1, 3]}}
+
+#: Those of which some choices in each layer are enough.
+PARTS = {"joint-study": lambda: layers_study(only(LAYERS, "fifo", "sjf", "first-fit", "random",
+                                                  "maxmin", "parrot")),
+         "joint-systems": lambda: systems_study(only(SYSTEMS, "ff", "a-srpt-perfect", "maxmin",
+                                                     "parrot"))}
+
+
+def only(layers, *kept):
+    return {layer: {name: called for name, called in names.items() if name in kept}
+            for layer, names in layers.items()}
 
 
 @pytest.mark.parametrize("name", [name for name, each in REPRODUCTIONS.items()
@@ -112,7 +125,7 @@ FEW = {"parrot": {"jobs": 12}, "a-srpt": {"jobs": 12}, "a-online": {"jobs": 12},
 def test_each_can_be_measured_and_drawn(name, tmp_path, monkeypatch):
     """On a few jobs, so that nothing is said of what comes out, nor does it take a forest."""
     monkeypatch.setitem(PREDICTORS, "random-forest", PREDICTORS["mean"])
-    whole = find_reproduction(name)
+    whole = PARTS.get(name, lambda: find_reproduction(name))()
     small = next(options for start, options in FEW.items() if name.startswith(start))
     few = replace(whole, keys={**whole.keys, "workload": {**whole.keys["workload"], **small}})
     done = few.run(seeds=1, folder=tmp_path / name)

@@ -8,6 +8,7 @@ from netsim.experiments.reproductions import (
     a_online_links,
     a_srpt,
     a_srpt_mapping,
+    joint,
     parrot,
     sjf_bco,
 )
@@ -21,7 +22,7 @@ __all__ = ["REPRODUCTIONS", "Claim", "Measurement", "Reproduced", "Reproduction"
 REPRODUCTIONS: dict[str, Reproduction | Measurement] = {
     each.name: each for each in (*parrot.FIGURES, *sjf_bco.FIGURES, *a_srpt.FIGURES,
                                  *a_srpt_mapping.FIGURES, *a_online.FIGURES,
-                                 *a_online_links.FIGURES)}
+                                 *a_online_links.FIGURES, *joint.FIGURES)}
 
 
 def find_reproduction(name: str) -> Reproduction | Measurement:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from netsim.analysis.intervals import of_whole_runs
 from netsim.errors import InputError
@@ -31,6 +32,7 @@ class Runs:
 
     def __init__(self, table: pd.DataFrame) -> None:
         self._table = table
+        self._cubes: dict[str, tuple[list[int], NDArray[np.float64]]] = {}
 
     def of(self, metric: str = "jct_total_s", **where: Any) -> pd.Series:
         """Return a metric of the runs with some values: one for each seed, NaN if it was stopped.
@@ -47,17 +49,60 @@ class Runs:
         InputError
             If these are several runs of one seed.
         """
-        rows = self._table
-        if not len(rows):
+        if not len(self._table):
             return pd.Series(dtype=float)
-        for name, value in where.items():
-            column = next(each for each in rows.columns
-                          if name in (each, each.rpartition(".")[2]))
-            rows = rows[rows[column] == value]
+        rows = self._where(where)
         values = of_whole_runs(rows, metric).set_axis(rows["seed"])
         if values.index.has_duplicates:
             raise InputError(f"{where} are several runs of one seed")
         return values
+
+    def cube(self, metric: str, axes: Mapping[str, Sequence[Any]], **where: Any
+             ) -> tuple[list[int], NDArray[np.float64]]:
+        """Return a metric of all combinations of some values, NaN where there is no whole run.
+
+        Parameters
+        ----------
+        metric : str
+            A column.
+        axes : mapping of str to sequence
+            Columns, and the values of each.
+        **where
+            As for `of`.
+
+        Returns
+        -------
+        seeds : list of int
+        values : ndarray of float, shape (seeds, values of the first column, ...)
+
+        Raises
+        ------
+        InputError
+            If two runs are of one combination and seed.
+        """
+        asked = repr((metric, axes, where))  # many claims are of one cube
+        if asked not in self._cubes:
+            self._cubes[asked] = self._cube(metric, axes, where)
+        return self._cubes[asked]
+
+    def _cube(self, metric: str, axes: Mapping[str, Sequence[Any]], where: Mapping[str, Any]
+              ) -> tuple[list[int], NDArray[np.float64]]:
+        rows = self._where(where)
+        seeds = rows["seed"].unique().tolist()
+        keys = pd.MultiIndex.from_product([seeds, *axes.values()], names=["seed", *axes])
+        values = of_whole_runs(rows, metric).set_axis(pd.MultiIndex.from_frame(rows[keys.names]))
+        if values.index.has_duplicates:
+            raise InputError(f"two runs of one seed have the same {', '.join(axes)}, of {where}")
+        shape = (len(seeds), *map(len, axes.values()))
+        return seeds, values.reindex(keys).to_numpy(float).reshape(shape)
+
+    def _where(self, where: Mapping[str, Any]) -> pd.DataFrame:
+        rows = self._table
+        for name, value in where.items():
+            column = next(each for each in rows.columns
+                          if name in (each, each.rpartition(".")[2]))
+            rows = rows[rows[column] == value]
+        return rows
 
     def ratio(self, one: dict[str, Any], other: dict[str, Any], metric: str = "jct_total_s"
               ) -> pd.Series:
