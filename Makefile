@@ -1,5 +1,6 @@
 # make demo    set up, and compare Parrot with the other schemes on a ready-made workload
 # make test    set up, and run the tests
+# make fuzz    100,000 damaged files for all readers; or so many: make fuzz EXAMPLES=1000
 # make lint    ruff and mypy
 # make bench   the speed of the things that must be fast
 # make docs    the documentation as web pages, in docs/_build
@@ -9,11 +10,12 @@
 # PYTHON=python3.12 make demo   uses another Python than python3; 3.11 or newer.
 
 PYTHON ?= python3
+EXAMPLES ?= 100000
 VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs package clean
+.PHONY: help demo test fuzz lint bench docs package clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -41,6 +43,9 @@ demo: $(VENV)/netsim
 
 test: $(VENV)/test
 	$(BIN)/python -m pytest -n auto
+
+fuzz: $(VENV)/test
+	NETSIM_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest -vv -n auto --maxfail 5 tests/fuzz
 
 lint: $(VENV)/lint
 	$(BIN)/ruff check .

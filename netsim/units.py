@@ -21,6 +21,9 @@ __all__ = ["format_bytes", "format_rate", "format_seconds", "parse_bytes", "pars
 
 Quantity = str | int | float
 
+#: Far beyond any use, and near enough that neither bytes over a rate nor a sum of many overflow.
+_MOST, _SLOWEST = 1e100, 1e-18
+
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*")
 
 _DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
@@ -50,6 +53,8 @@ def _parse(value: Quantity, units: Mapping[str, float], what: str, example: str,
     if number < least or (strict and number == least):
         bound = "greater than" if strict else "at least"
         raise UnitError(f"{what} must be {bound} {least:g}, not {value!r}")
+    if number > _MOST:
+        raise UnitError(f"{what} must be at most {_MOST:g}, not {value!r}")
     return number
 
 
@@ -88,7 +93,7 @@ def parse_seconds(value: Quantity, what: str = "time", *, least: float = 0.0,
     Raises
     ------
     UnitError
-        If the value cannot be read, is not finite, or is below `least`.
+        If the value cannot be read, is not finite, is below `least`, or is above 1e100.
 
     Examples
     --------
@@ -114,12 +119,17 @@ def parse_rate(value: Quantity, what: str = "rate", *, least: float = 0.0,
                strict: bool = False) -> float:
     """Return a rate in bytes per second; as `parse_seconds`. ``bps`` counts bits.
 
+    A rate is 0, or at least 1e-18: to send something at any other would take for ever.
+
     Examples
     --------
     >>> parse_rate("10Gbps"), parse_rate("300GB/s")
     (1250000000.0, 300000000000.0)
     """
-    return _parse(value, _RATE, what, "10Gbps", least, strict)
+    rate = _parse(value, _RATE, what, "10Gbps", least, strict)
+    if 0 < rate < _SLOWEST:
+        raise UnitError(f"{what} must be at least {_SLOWEST:g} bytes/s, not {value!r}")
+    return rate
 
 
 def parse_value(text: str) -> Any:
@@ -132,7 +142,7 @@ def parse_value(text: str) -> Any:
     """
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # also of numbers of 5,000 digits, and 5,000 brackets
         return text.strip()
 
 

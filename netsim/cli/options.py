@@ -15,6 +15,9 @@ __all__ = ["EXIT_FAILED", "FORMAT", "SET", "experiment_options", "format_options
            "prepared", "seeds_of"]
 
 
+#: Of a seed; Python itself refuses to read numbers of some thousands.
+_MOST_DIGITS = 1000
+
 #: Some runs of several have failed.
 EXIT_FAILED = 1
 
@@ -66,7 +69,7 @@ def seeds_of(given: str) -> int | list[int]:
     from netsim.errors import InputError
 
     parts = [part.strip() for part in given.split(",")]
-    if not all(part.isdecimal() for part in parts):
+    if not all(part.isdecimal() and len(part) < _MOST_DIGITS for part in parts):
         raise InputError(f"--seeds must be a number, or a list such as 3,5,8, not {given!r}")
     return int(given) if len(parts) == 1 else [int(part) for part in parts]
 

@@ -17,7 +17,7 @@ from typing import Any
 import netsim
 from netsim._version import __version__
 from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.checks import check_options, check_whole
+from netsim.checks import check_options
 from netsim.cluster import Cluster
 from netsim.cluster.placement import PLACEMENTS
 from netsim.cluster.registry import SCHEDULERS
@@ -34,11 +34,11 @@ from netsim.experiments.simulate import as_network, as_workload, simulate
 from netsim.experiments.simulate_edge import as_edge_workload
 from netsim.experiments.spec import POLICIES, Experiment
 from netsim.experiments.tables import SweepTable
+from netsim.experiments.values import seeds_of
 from netsim.plugins import described, labelled, parse_named
 from netsim.units import parse_seconds
 
-__all__ = ["Cell", "cells_of_calls", "cells_of_draft", "code_version", "identity_of",
-           "seeds_of"]
+__all__ = ["Cell", "cells_of_calls", "cells_of_draft", "code_version", "identity_of"]
 
 _POLICIES = ("allocator", *POLICIES)
 
@@ -208,7 +208,7 @@ def _label(key: str, value: Any) -> Any:
 
 def _shown(value: Any) -> Any:
     """Return a value as a cell of a table."""
-    return value if isinstance(value, str | int | float | bool) else json.dumps(value)
+    return value if isinstance(value, str | int | float | bool) else json.dumps(value, default=str)
 
 
 # --- of a call -----------------------------------------------------------------------------
@@ -349,24 +349,6 @@ def _check_apart(cells: Sequence[Cell]) -> None:
 def _said(cell: Cell) -> str:
     said = {**cell.varied, "seed": cell.seed}
     return ", ".join(f"{name} {value}" for name, value in said.items())
-
-
-def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:
-    """Return seeds that are given by their number, from the first one on, or one by one.
-
-    Raises
-    ------
-    InputError
-        If there are none, one is no whole number of at least 0, or two are the same.
-    """
-    listed = list(range(first, first + given)) if isinstance(given, int) else list(given)
-    if not listed:
-        raise InputError(f"seeds must be a number of at least 1, or a list of them, not {given!r}")
-    for seed in listed:
-        check_whole(seed, "seeds: each")
-    if len(set(listed)) < len(listed):
-        raise InputError(f"seeds: one is there twice in {listed}")
-    return listed
 
 
 def code_version(*names: str) -> str:

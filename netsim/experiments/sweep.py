@@ -19,7 +19,6 @@ from netsim.experiments.grid import (
     cells_of_draft,
     code_version,
     identity_of,
-    seeds_of,
 )
 from netsim.experiments.identity import spec_hash
 from netsim.experiments.progress import show_runs
@@ -27,6 +26,7 @@ from netsim.experiments.run_store import RunStore, Scratch
 from netsim.experiments.spec import POLICIES, Experiment
 from netsim.experiments.sweep_result import Sweep, save_failures
 from netsim.experiments.tables import SweepTable
+from netsim.experiments.values import seeds_of
 from netsim.experiments.workers import Failure, Outcome, Task, on_dask, one_by_one, pooled
 from netsim.model import JobSpec, Workload
 from netsim.network import Topology

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from netsim.checks import check_whole
 from netsim.errors import InputError
 from netsim.jobs.stragglers import check_factor
 from netsim.units import parse_rate, parse_seconds
 
-__all__ = ["LinkName", "PositiveSeconds", "Rate", "Seconds", "Stragglers"]
+__all__ = ["LinkName", "PositiveSeconds", "Rate", "Seconds", "Stragglers", "seeds_of"]
+
+#: More would be a slip of the pen, and fill the memory.
+_MOST_SEEDS = 10**6
 
 #: A duration or an instant, ``"10ms"`` or a number of seconds; kept in seconds.
 Seconds = Annotated[float, BeforeValidator(lambda value: parse_seconds(value))]
@@ -44,3 +49,26 @@ def _link(value: object) -> object:
 
 #: A link's name or number.
 LinkName = Annotated[Any, BeforeValidator(_link)]
+
+
+def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:
+    """Return seeds that are given by their number, from the first one on, or one by one.
+
+    Raises
+    ------
+    InputError
+        If there are none, one is no whole number of at least 0, or two are the same.
+    """
+    if isinstance(given, int):
+        if not 1 <= given <= _MOST_SEEDS:
+            raise InputError(f"seeds must be a number from 1 to {_MOST_SEEDS:,}, or a list of "
+                             f"them, not {reprlib.repr(given)}")
+        given = range(first, first + given)
+    listed = list(given)
+    if not listed:
+        raise InputError("seeds must be a number, or a list of them, which is empty")
+    for seed in listed:
+        check_whole(seed, "seeds: each")
+    if len(set(listed)) < len(listed):
+        raise InputError(f"seeds: one is there twice in {listed}")
+    return listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -14,6 +15,9 @@ from netsim.network.graph import GraphTopology, from_networkx
 from netsim.units import Quantity, parse_rate
 
 __all__ = ["edge_cloud", "fat_tree", "leaf_spine", "rail_pod", "ring", "torus"]
+
+#: Cables: more would take hours and tens of gigabytes.
+_MOST_CABLES = 10_000_000
 
 
 def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity = "10Gbps", *,
@@ -52,6 +56,7 @@ def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity
     ['host-0->leaf-0', 'leaf-0->spine-1', 'spine-1->leaf-1', 'leaf-1->host-9']
     """
     _check_counts(leaves=leaves, spines=spines, hosts_per_leaf=hosts_per_leaf)
+    _check_cables(leaves * (hosts_per_leaf + spines))
     port = parse_rate(capacity, "capacity", strict=True)
     up = _uplink(uplink, oversubscription, port * hosts_per_leaf, spines)
     graph = _with_hosts([f"host-{host}" for host in range(leaves * hosts_per_leaf)])
@@ -79,6 +84,7 @@ def fat_tree(k: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
     _check_counts(k=k)
     if k % 2:
         raise InputError(f"k must be even, not {k!r}")
+    _check_cables(3 * k**3 // 4)
     port, half = parse_rate(capacity, "capacity", strict=True), k // 2
     graph = _with_hosts([f"host-{host}" for host in range(k * half * half)])
     for host, node in enumerate(graph.graph["hosts"]):
@@ -127,6 +133,7 @@ def rail_pod(servers: int, gpus_per_server: int = 8, spines: int = 4,
     """
     _check_counts(servers=servers, gpus_per_server=gpus_per_server)
     _check_counts(least=0, spines=spines)
+    _check_cables(gpus_per_server * ((1 if intra is None else 2) * servers + spines))
     port = parse_rate(capacity, "capacity", strict=True)
     up = _uplink(uplink, oversubscription, port * servers, spines) if spines else 0.0
     gpus = list(product(range(servers), range(gpus_per_server)))
@@ -193,6 +200,7 @@ def torus(shape: Sequence[int], capacity: Quantity = "10Gbps", *, routing: str =
         raise InputError(f"shape must be a list of whole numbers, not {shape!r}")
     for length in shape:
         _check_counts(least=2, **{"each length of the shape": length})
+    _check_cables(len(shape) * math.prod(shape))
     port = parse_rate(capacity, "capacity", strict=True)
     places = list(product(*map(range, shape)))
     node = {place: f"host-{host}" for host, place in enumerate(places)}
@@ -236,6 +244,7 @@ def edge_cloud(sites: int, hosts_per_site: int, lan: Quantity = "1Gbps",
     """
     _check_counts(sites=sites, hosts_per_site=hosts_per_site)
     _check_counts(least=0, cloud_hosts=cloud_hosts)
+    _check_cables(sites * (hosts_per_site + 1) + cloud_hosts)
     rates = {what: parse_rate(value, what, strict=True)
              for what, value in (("lan", lan), ("wan", wan), ("cloud", cloud))}
     at_sites = sites * hosts_per_site
@@ -294,4 +303,11 @@ def _leaf_spine_bisection(leaves: int, hosts: int, port: float, up: float) -> fl
 def _check_counts(least: int = 1, **counts: Any) -> None:
     for what, count in counts.items():
         check_whole(count, what, least)
+
+
+def _check_cables(count: int) -> None:
+    """Refuse a network that is too large, before anything of it is made."""
+    if count > _MOST_CABLES:
+        raise InputError(f"the network would have more than {_MOST_CABLES:,} cables; make it "
+                         "smaller")
 

@@ -34,7 +34,7 @@ def make_network(kind: str, **options: Any) -> Topology:
     UnknownNameError
         If the kind, or an option of it, does not exist; the message lists the choices.
     """
-    if kind not in TOPOLOGIES:
+    if not isinstance(kind, str) or kind not in TOPOLOGIES:
         raise UnknownNameError("topology", kind, TOPOLOGIES)
     check_options(TOPOLOGIES[kind], options, f"topology {kind!r}")
     return TOPOLOGIES[kind](**options)

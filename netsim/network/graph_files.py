@@ -39,6 +39,8 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | None = None,
     TraceError
         If the file cannot be read, or what is in it is no network.
     """
+    if not isinstance(file, str | Path):
+        raise InputError(f"file must be a path, not {file!r}")
     path = Path(file)
     if path.suffix not in _PARSERS:
         raise UnknownNameError("suffix of a graph's file", path.suffix, _PARSERS)
@@ -61,7 +63,7 @@ def read_text(path: Path) -> str:
     """
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # also of a path that holds a NUL
         raise TraceError(f"cannot be read: {getattr(error, 'strerror', None) or error}",
                          path) from error
 

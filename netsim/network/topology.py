@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 from itertools import islice
 
@@ -242,9 +242,9 @@ def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *
 
 
 def _per_host(value: Quantity | Sequence[Quantity], hosts: int, what: str) -> list[float]:
-    if isinstance(value, str) or np.ndim(value) == 0:
+    if isinstance(value, str) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
         return [parse_rate(value, what, strict=True)] * hosts  # type: ignore[arg-type]
-    values = list(value)  # type: ignore[arg-type]
+    values = list(value)
     if len(values) != hosts:
         raise InputError(f"{what}: {hosts} hosts need as many values, not {len(values)}")
     return [parse_rate(each, f"{what} of host {host}", strict=True)

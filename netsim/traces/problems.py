@@ -89,10 +89,10 @@ def whole_option(value: object, what: str, least: int, most: float = 1e15) -> in
     Raises
     ------
     InputError
-        If it is not one, or is below `least` or above `most`.
+        If it is not one, such as 1.0, or is below `least` or above `most`.
     """
     rule = Rule(least, most, whole=True)
-    number = rule.number(value)
+    number = None if isinstance(value, float) else rule.number(value)
     if number is None:
         raise InputError(f"{what} must be {rule}, not {value!r}")
     return int(number)

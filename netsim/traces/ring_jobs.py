@@ -15,6 +15,8 @@ from netsim.units import Quantity, parse_bytes, parse_seconds
 
 __all__ = ["SECTION_7", "ring_jobs"]
 
+_MOST_JOBS, _MOST_DIGITS = 10**6, 20
+
 #: GPUs -> jobs of so many.
 SECTION_7: Mapping[str, int] = {"1": 80, "2": 14, "4": 26, "8": 30, "16": 8, "32": 2}
 
@@ -52,7 +54,8 @@ def ring_jobs(*, mix: Mapping[str, int] = SECTION_7, iterations: Sequence[int] =
     >>> len(ring_jobs(mix={"1": 3, "8": 2}))
     5
     """
-    counts = [(_whole(gpus, "mix: GPUs"), whole_option(count, f"mix: jobs of {gpus} GPUs", 0))
+    counts = [(_whole(gpus, "mix: GPUs"),
+               whole_option(count, f"mix: jobs of {gpus} GPUs", 0, _MOST_JOBS))
               for gpus, count in _table(mix).items()]
     least, most = _pair(iterations, "iterations", lambda value: whole_option(
         value, "iterations", 1))
@@ -81,7 +84,9 @@ def _table(mix: object) -> Mapping[Any, Any]:
 
 def _whole(value: Any, name: str) -> int:
     """Return a key of a table, which files have as text."""
-    return whole_option(int(value) if str(value).isdecimal() else value, name, 1)
+    digits = str(value)
+    plain = digits.isdecimal() and len(digits) < _MOST_DIGITS
+    return whole_option(int(digits) if plain else value, name, 1)
 
 
 def _pair(values: Any, name: str, parse: Callable[[Any], Any]) -> tuple[Any, Any]:

@@ -161,7 +161,7 @@ def test_runs_that_are_the_same(small):
 
 
 @pytest.mark.parametrize(("seeds", "message"), [
-    (0, "seeds must be a number of at least 1"), ([1, -1], "seeds: each must be a whole number"),
+    (0, "seeds must be a number from 1 to"), ([1, -1], "seeds: each must be a whole number"),
     ([], "seeds must be"), ([1, 1], "twice")])
 def test_wrong_seeds(small, seeds, message):
     with pytest.raises(InputError, match=message):

@@ -12,12 +12,12 @@ import pandas as pd
 
 from netsim.errors import InputError
 from netsim.experiments.files import Draft
-from netsim.experiments.grid import seeds_of
 from netsim.experiments.progress import show_runs
 from netsim.experiments.reproductions.claims import Claim, table_of_claims
 from netsim.experiments.run_store import RunStore
 from netsim.experiments.sweep import sweep_experiment
 from netsim.experiments.sweep_result import Sweep
+from netsim.experiments.values import seeds_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from netsim.parallel import ParallelModel
 from netsim.parallel.catalogue import models_for
 from netsim.streams import stream
 from netsim.traces.cluster.columns import ClusterJobs, share_of
-from netsim.traces.problems import Rule, whole_option
+from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
 from netsim.units import Quantity, parse_rate
 
 __all__ = ["ClusterConstruction", "TraceWorkload", "cluster_facts"]
@@ -135,6 +136,19 @@ class ClusterConstruction:
                      zip(*(column.tolist() for column in columns), strict=True), known)]
         return TraceWorkload(specs, name, seed=seed, history=history, read=jobs.read,
                              dropped=dropped, notes=jobs.notes)
+
+    def of_file(self, jobs: ClusterJobs, path: str | Path, seed: int = 0) -> TraceWorkload:
+        """Return the workload of a file's jobs, under the file's name.
+
+        Raises
+        ------
+        TraceProblemsError
+            Where `workload` raises; it names the file.
+        """
+        try:
+            return self.workload(jobs, Path(path).stem, seed)
+        except InputError as error:
+            raise TraceProblemsError([Problem(None, str(error))], path) from error
 
     def _picked(self, jobs: ClusterJobs) -> tuple[NDArray[np.int64], dict[str, int]]:
         """Return the places of the jobs that the options leave, and the count of the others."""

@@ -58,7 +58,7 @@ def read_gpu_v2023(path: str | Path, *, seed: int = 0, failed: bool = False, **c
         If an option is out of range.
     """
     build = ClusterConstruction(**construction)
-    return build.workload(gpu_v2023_jobs(path, failed=failed), Path(path).stem, seed)
+    return build.of_file(gpu_v2023_jobs(path, failed=failed), path, seed)
 
 
 def gpu_v2023_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:

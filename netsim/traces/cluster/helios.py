@@ -52,7 +52,7 @@ def read_helios(path: str | Path, *, seed: int = 0, failed: bool = False, **cons
         If an option is out of range.
     """
     build = ClusterConstruction(**construction)
-    return build.workload(helios_jobs(path, failed=failed), Path(path).stem, seed)
+    return build.of_file(helios_jobs(path, failed=failed), path, seed)
 
 
 def helios_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:

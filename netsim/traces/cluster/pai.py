@@ -74,7 +74,7 @@ def read_pai(
     """
     build = ClusterConstruction(**construction)
     jobs = pai_jobs(path, failed=failed, instances=instances)
-    return build.workload(jobs, Path(path).stem, seed)
+    return build.of_file(jobs, path, seed)
 
 
 def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False) -> ClusterJobs:

@@ -50,7 +50,7 @@ def read_pai_sample(path: str | Path, *, seed: int = 0, **construction: Any) -> 
         If an option is out of range.
     """
     build = ClusterConstruction(**construction)
-    return build.workload(pai_sample_jobs(path), Path(path).stem, seed)
+    return build.of_file(pai_sample_jobs(path), path, seed)
 
 
 def pai_sample_jobs(path: str | Path) -> ClusterJobs:

@@ -71,7 +71,7 @@ def read_philly(path: str | Path, *, seed: int = 0, failed: bool = False, **cons
         If an option is out of range.
     """
     build = ClusterConstruction(**construction)
-    return build.workload(philly_jobs(path, failed=failed), Path(path).stem, seed)
+    return build.of_file(philly_jobs(path, failed=failed), path, seed)
 
 
 def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:

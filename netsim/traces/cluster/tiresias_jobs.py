@@ -37,7 +37,7 @@ def read_tiresias_cluster(path: str | Path, *, seed: int = 0, **construction: An
         If an option is out of range.
     """
     build = ClusterConstruction(**construction)
-    return build.workload(tiresias_jobs(path), Path(path).stem, seed)
+    return build.of_file(tiresias_jobs(path), path, seed)
 
 
 def tiresias_jobs(path: str | Path) -> ClusterJobs:

@@ -1,0 +1,134 @@
+"""What every fuzz test has: its share of the examples, a guard around each, and a count."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import shutil
+import signal
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from netsim.errors import NetsimError, NetsimWarning, SpecError, TraceError
+
+#: Of all readers together; a few where nobody asks for more, as in the gate.
+EXAMPLES = int(os.environ.get("NETSIM_FUZZ", "0"))
+_SMOKE = 400
+
+#: Examples of one test: progress is told from test to test.
+_PART = 500
+
+#: What an example may take before it counts as a hang, and how much memory more than there is.
+_SECONDS, _BYTES = 60, 4 << 30
+
+
+def fuzzed(percent: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a test so many of all examples, in parts."""
+    examples = math.ceil((EXAMPLES or _SMOKE) * percent / 100)
+    parts = math.ceil(examples / _PART)
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        # Outside of `make fuzz` always the same examples: the gate is no lottery.
+        test = settings(max_examples=math.ceil(examples / parts), deadline=None,
+                        derandomize=not EXAMPLES, suppress_health_check=list(HealthCheck))(test)
+        return pytest.mark.parametrize("part", range(parts))(test)
+
+    return decorate
+
+
+class StuckError(BaseException):
+    """An example has taken too long; no `except Exception` takes it for something else."""
+
+
+class Guard:
+    """Runs examples, and lets nothing pass but a result or an error of netsim's.
+
+    Parameters
+    ----------
+    folder : Path
+        Where each example has a folder of its own.
+
+    Attributes
+    ----------
+    counts : Counter
+        Of examples: accepted and refused.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "example"
+        self.counts: Counter[str] = Counter()
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Give an empty folder."""
+        self._folder.mkdir()
+        try:
+            yield self._folder
+        finally:
+            shutil.rmtree(self._folder)
+
+    def __call__(self, call: Callable[[], Any], named: str | Path = "",
+                 whole: Path | None = None) -> Any:
+        """Return what a call returns, or None if it refuses; then its error names something.
+
+        Parameters
+        ----------
+        named : str or path
+            What the error must name.
+        whole : Path, optional
+            A folder in which a call that refuses leaves everything as it was.
+        """
+        before = _files(whole)
+        try:
+            with limited():
+                result = call()
+        except NetsimError as error:
+            refused = error
+        else:
+            self.counts["accepted"] += 1
+            return result
+        self.counts["refused"] += 1
+        assert str(refused).strip()
+        assert str(named) in str(refused), f"{refused!r} does not say where"
+        assert not isinstance(refused, TraceError) or refused.path is not None
+        assert not isinstance(refused, SpecError) or refused.problems
+        assert _files(whole) == before, "a refused call has left something behind"
+        return None
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Bound the time and the memory of what runs here; warnings but netsim's are errors."""
+    def stuck(*_: object) -> None:
+        raise StuckError(f"no answer within {_SECONDS} s")
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    previous = signal.signal(signal.SIGALRM, stuck)
+    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    resource.setrlimit(resource.RLIMIT_AS, (held + _BYTES, hard))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", NetsimWarning)
+            yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def _files(folder: Path | None) -> dict[str, bytes | None]:
+    """Return what is in a folder: the contents of files by their paths."""
+    if folder is None:
+        return {}
+    return {str(path): path.read_bytes() if path.is_file() else None
+            for path in folder.rglob("*")}
