@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,9 +44,21 @@ def summing(kernel: Callable[..., Any]) -> Any:
 def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
     # What only other kernels call needs no way in from Python, which takes long to compile.
     private = kernel.__name__.startswith("_")
-    with _cached_with_its_callees():
-        return _NJIT(cache=True, error_model="numpy", no_cfunc_wrapper=True,
-                     no_cpython_wrapper=private, **options)(kernel)
+    dispatcher = _NJIT(error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=private,
+                       **options)(kernel)
+    with suppress(RuntimeError), _cached_with_its_callees():  # no folder can be written to
+        dispatcher.enable_caching()
+        dispatcher._cache.save_overload = _if_there_is_room(dispatcher._cache.save_overload)
+    return dispatcher
+
+
+def _if_there_is_room(save: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that keeps what was compiled unless the disk is full, or read-only."""
+    def save_if_possible(*compiled: Any) -> None:
+        with suppress(OSError):
+            save(*compiled)
+
+    return save_if_possible
 
 
 @contextmanager
@@ -74,5 +86,5 @@ def _folder(base: str) -> str:
     if not base:
         beside = here / "__pycache__"
         base = str(beside if os.access(beside if beside.exists() else here, os.W_OK)
-                   else Path.home() / ".cache" / "netsim")
+                   else Path("~/.cache/netsim").expanduser())
     return str(Path(base) / f"netsim-{digest.hexdigest()[:12]}")

@@ -14,6 +14,7 @@ __all__ = [
     "AllocationError",
     "FetchError",
     "InputError",
+    "Interrupted",
     "MissingExtraError",
     "NetsimError",
     "NetsimWarning",
@@ -148,6 +149,10 @@ class OutputError(NetsimError, OSError):
 
 class FetchError(NetsimError, OSError):
     """A public trace that cannot be had from its source, or is not what it was there."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run: a `KeyboardInterrupt` that says how far the run was."""
 
 
 class NetsimWarning(_Placed, UserWarning):

@@ -1,12 +1,16 @@
 """Compiled kernels are cached on disk, in a folder of this version of all of them."""
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
+
 import netsim
+from netsim.compiling import compiled
 
 RUN = """
 import numba, netsim
@@ -42,3 +46,20 @@ def test_the_users_folder_is_respected(tmp_path):
                             PYTHONPATH=str(Path(netsim.__file__).parents[1]))
     assert path.is_relative_to(tmp_path)
     assert left == str(tmp_path)
+
+
+def no_room(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_without_room_for_a_cache_kernels_are_compiled_all_the_same(monkeypatch):
+    """Where nothing can be written at all, and where the disk is full when it comes to that."""
+    def twice(x):
+        return 2 * x
+
+    kernel = compiled(twice)
+    assert kernel._cache.cache_path
+    monkeypatch.setattr(numba.core.caching.CacheImpl, "reduce", no_room)
+    assert kernel(3) == 6
+    monkeypatch.setattr(numba.core.caching._CacheLocator, "ensure_cache_path", no_room)
+    assert compiled(lambda x: 3 * x)(3) == 9

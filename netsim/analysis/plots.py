@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -235,9 +236,12 @@ def save_plot(ax: Axes, path: str | Path) -> Path:
     check_plottable(path)
     from matplotlib import rc_context
 
-    target = Path(path)
+    target, picture = Path(path), io.BytesIO()
     with whole_file(path, folders=True) as temporary, rc_context(_AS_TEXT):
-        ax.figure.canvas.figure.savefig(temporary, metadata=_dateless(target))
+        # In memory first: of a disk that is full matplotlib makes other errors.
+        ax.figure.canvas.figure.savefig(picture, format=target.suffix[1:].lower(),
+                                        metadata=_dateless(target))
+        temporary.write_bytes(picture.getvalue())
     return target
 
 

@@ -27,7 +27,7 @@ __all__ = ["compare"]
                    "against the baseline, by class of coflow), slowdown (by class), timeline "
                    "(active jobs and coflows) or utilisation (of links over time).")
 def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
-            quiet: bool, allocators: tuple[str, ...], schedulers: tuple[str, ...],
+            quiet: bool, plugins: bool, allocators: tuple[str, ...], schedulers: tuple[str, ...],
             baseline: str | None, plots: tuple[str, ...]) -> None:
     """Run an experiment under several allocators, or schedulers, and compare them."""
     from netsim.analysis.pictures import check_picture
@@ -38,7 +38,7 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
     changes = overrides(settings, seed) + _compared(allocators, schedulers)
     if baseline is not None:
         changes.append(f"compare.baseline={json.dumps(baseline)}")
-    loaded, folder = prepared(experiment, changes, out, single=False)
+    loaded, folder = prepared(experiment, changes, out, single=False, plugins=plugins)
     pictures = [_picture(given) for given in plots]
     for kind, path in pictures:
         check_picture(kind, "comparison", record=loaded.record)

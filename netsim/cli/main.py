@@ -5,9 +5,10 @@ Nothing heavy is imported before a command runs, so that ``--help`` answers at o
 
 from __future__ import annotations
 
-import os
-import sys
+import signal
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 import click
@@ -30,23 +31,45 @@ from netsim.errors import NetsimError, NetsimWarning
 
 __all__ = ["main"]
 
-_EXIT_INPUT, _EXIT_INTERRUPTED = 2, 130
+_EXIT_INPUT, _EXIT_INTERRUPTED, _EXIT_TERMINATED = 2, 130, 143
 
 
 class _Commands(click.Group):
-    """Turns what netsim raises on purpose, and Ctrl-C, into a line and an exit code."""
+    """Turns what netsim raises on purpose, Ctrl-C and SIGTERM into a line and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _terminable() as terminated:
                 warnings.showwarning = _echo_warning
                 return super().invoke(ctx)
         except NetsimError as error:
             click.echo(f"error: {error}", err=True)
             ctx.exit(_EXIT_INPUT)
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            ctx.exit(_EXIT_INTERRUPTED)
+        except KeyboardInterrupt as stop:
+            what = "terminated" if terminated else "interrupted"
+            click.echo(f"{what}: {stop}" if str(stop) else what, err=True)
+            ctx.exit(_EXIT_TERMINATED if terminated else _EXIT_INTERRUPTED)
+
+
+@contextmanager
+def _terminable() -> Iterator[list[int]]:
+    """Let SIGTERM end what runs here as Ctrl-C does; give a list, empty until it does."""
+    received: list[int] = []
+
+    def terminate(number: int, frame: object) -> None:
+        received.append(number)
+        if len(received) == 1:  # what cleans up is not to be interrupted in its turn
+            raise KeyboardInterrupt
+
+    try:
+        previous = signal.signal(signal.SIGTERM, terminate)
+    except ValueError:  # not in the main thread
+        yield received
+        return
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _echo_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int,
@@ -68,9 +91,6 @@ def main() -> None:
     netsim init                  write an experiment file with every option
     netsim run experiment.toml   run it
     """
-    # An allocator of the user's own, "module:Class", may be in the current folder.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
 
 
 for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace, data,

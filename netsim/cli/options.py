@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +13,8 @@ import click
 if TYPE_CHECKING:
     from netsim.experiments.spec import Experiment
 
-__all__ = ["EXIT_FAILED", "FORMAT", "SET", "experiment_options", "format_options", "overrides",
-           "prepared", "seeds_of"]
+__all__ = ["EXIT_FAILED", "FORMAT", "PLUGINS", "SET", "experiment_options", "find_own_modules",
+           "format_options", "overrides", "prepared", "seeds_of"]
 
 
 #: Of a seed; Python itself refuses to read numbers of some thousands.
@@ -25,6 +27,9 @@ FORMAT = click.option("--format", metavar="NAME", help="What the file is, where 
                       "not tell; see netsim list formats.")
 SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
                    help="An option of the format, as in megabyte=1MiB.")
+PLUGINS = click.option("--plugins/--no-plugins", default=True, show_default=True,
+                       help="Without: refuse files that name code to load (module:Class), or "
+                            "files outside of their folder. For files that you do not trust.")
 
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,6 +44,7 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
                           "Earlier results there are replaced."),
         click.option("--quiet", is_flag=True,
                      help="Print the folder of the results and nothing else."),
+        PLUGINS,
     )):
         command = option(command)
     return command
@@ -49,14 +55,22 @@ def overrides(settings: tuple[str, ...], seed: int | None) -> list[str]:
     return [*settings, *([] if seed is None else [f"seed={seed}"])]
 
 
-def prepared(experiment: str, changes: list[str], out: str | None, *, single: bool
-             ) -> tuple[Experiment, str | Path]:
+def find_own_modules() -> None:
+    """Let ``"module:Class"`` of the user's own be found in the current folder."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def prepared(experiment: str, changes: list[str], out: str | None, *, single: bool,
+             plugins: bool) -> tuple[Experiment, str | Path]:
     """Return the experiment, alone or as it is, and where its results can be written."""
     from netsim.experiments.files import load_experiment
     from netsim.experiments.identity import default_folder
     from netsim.experiments.store import check_writable
 
-    loaded = load_experiment(experiment, changes)
+    if plugins:
+        find_own_modules()
+    loaded = load_experiment(experiment, changes, plugins=plugins)
     if single:
         loaded = loaded.single()
     folder = out or default_folder(loaded)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netsim.cli.options import FORMAT, SET, format_options
+from netsim.cli.options import FORMAT, SET, find_own_modules, format_options
 
 if TYPE_CHECKING:
     from netsim.cluster.prediction import Evaluation
@@ -39,6 +39,7 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
     from netsim.experiments.progress import show_progress
     from netsim.traces import FORMATS, read_workload
 
+    find_own_modules()
     if path is not None:
         check_plottable(path)
     made = [make_predictor(name.strip()) for each in predictors for name in each.split(",")]

@@ -15,13 +15,14 @@ __all__ = ["run"]
               help="Also write trace.json: jobs, links and decisions over time, to open in "
                    "ui.perfetto.dev or chrome://tracing.")
 def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
-        quiet: bool, timeline: bool) -> None:
+        quiet: bool, timeline: bool, plugins: bool) -> None:
     """Run an experiment: a TOML file, or the name of a ready-made one."""
     from netsim.cli.tables import print_result
     from netsim.experiments.result import asked_for
     from netsim.experiments.run import run_experiment
 
-    loaded, folder = prepared(experiment, overrides(settings, seed), out, single=True)
+    loaded, folder = prepared(experiment, overrides(settings, seed), out, single=True,
+                              plugins=plugins)
     result = run_experiment(loaded, timeline=timeline, progress=not quiet)
     result.save(folder, timeline=loaded.workload.built if timeline else None)
     if quiet:

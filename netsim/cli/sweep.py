@@ -6,7 +6,13 @@ from typing import Any
 
 import click
 
-from netsim.cli.options import EXIT_FAILED, overrides, seeds_of
+from netsim.cli.options import (
+    EXIT_FAILED,
+    PLUGINS,
+    find_own_modules,
+    overrides,
+    seeds_of,
+)
 
 __all__ = ["sweep"]
 
@@ -31,10 +37,11 @@ __all__ = ["sweep"]
 @click.option("--out", type=click.Path(), metavar="FOLDER",
               help="Where the runs are kept; sweeps/<name>-<hash> by default.")
 @click.option("--quiet", is_flag=True, help="Print the folder and nothing else.")
+@PLUGINS
 @click.pass_context
 def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: str | None,
           workers: int, resume: bool, backend: str, scheduler: str | None,
-          settings: tuple[str, ...], out: str | None, quiet: bool) -> None:
+          settings: tuple[str, ...], out: str | None, quiet: bool, plugins: bool) -> None:
     """Run an experiment for every combination of some settings, and for every seed.
 
     A second call does only what is missing. The exit code is 1 if a run failed.
@@ -44,18 +51,15 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: s
     from netsim.experiments.sweep import default_sweep_folder, sweep_experiment
 
     _check_backend(backend, scheduler)
-    draft = Draft.read(experiment)
+    if plugins:
+        find_own_modules()
+    draft = Draft.read(experiment, plugins=plugins)
     for setting in overrides(settings, None):
         draft.override(setting)
     folder = out or default_sweep_folder(draft)
-    try:
-        found = sweep_experiment(
-            draft, _grid(varied), seeds=None if seeds is None else seeds_of(seeds),
-            workers=workers, folder=folder, resume=resume, dask=scheduler,
-            progress=not quiet)
-    except KeyboardInterrupt:
-        click.echo(f"{folder}: runs that had ended are kept; the same command goes on", err=True)
-        raise
+    found = sweep_experiment(
+        draft, _grid(varied), seeds=None if seeds is None else seeds_of(seeds), workers=workers,
+        folder=folder, resume=resume, dask=scheduler, progress=not quiet)
     if quiet:
         click.echo(folder)
     else:

@@ -24,7 +24,7 @@ from netsim.cluster import Cluster
 from netsim.cluster.registry import SCHEDULERS
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import EDGE_SCHEDULERS
-from netsim.errors import InputError, NetsimError, SpecError
+from netsim.errors import InputError, Interrupted, NetsimError, SpecError
 from netsim.experiments.cluster_inputs import NOTHING_TO_SHARE, inputs_of, policies_of
 from netsim.experiments.edge_tables import bound_of
 from netsim.experiments.files import load_experiment
@@ -38,7 +38,7 @@ from netsim.fabric.policy import Allocator
 from netsim.model import JobSpec, Workload
 from netsim.network import Topology
 from netsim.plugins import described, labelled, named, parse_named
-from netsim.units import Quantity
+from netsim.units import Quantity, format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -236,9 +236,19 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
     results = {}
     with show_progress(progress, 1) as report:
         for index, (label, policy) in enumerate(policies.items()):
-            results[label] = simulate(place, workload, seed=seed, **settings, **{what: policy},
-                                      progress=_share(report, index, len(policies)))
+            try:
+                results[label] = simulate(place, workload, seed=seed, **settings, **{what: policy},
+                                          progress=_share(report, index, len(policies)))
+            except KeyboardInterrupt as stop:
+                raise Interrupted(_until_then(label, stop, results)) from stop
     return Comparison(results, baseline=baseline)
+
+
+def _until_then(label: str, stop: KeyboardInterrupt, results: Mapping[str, Result]) -> str:
+    """Return in words how far a comparison is that is interrupted."""
+    ended = (f"\n  {name} had ended: JCT {format_seconds(result.summary()['jct_total_s'])} in total"
+             for name, result in results.items())
+    return f"{label}: {stop}".rstrip(": ") + "".join(ended)
 
 
 def compare_experiment(experiment: Experiment | str | Path, *,

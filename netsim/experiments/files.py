@@ -12,15 +12,18 @@ from typing import Any
 
 from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiments.spec import POLICIES, Experiment
+from netsim.experiments.untrusted import code_named, files_named, leads_out
 from netsim.plugins import parse_named
 from netsim.units import parse_value
+from netsim.whole import whole_file
 
 __all__ = ["Draft", "load_experiment", "ready_made_experiments", "template", "write_template"]
 
 _POLICIES = ("allocator", "transport", *POLICIES)
 
 
-def load_experiment(source: str | Path, overrides: Iterable[str] = ()) -> Experiment:
+def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
+                    plugins: bool = True) -> Experiment:
     """Read an experiment file.
 
     Parameters
@@ -31,6 +34,9 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = ()) -> Experi
         Settings that replace those of the file: ``"seed=3"``, ``"network.capacity=40Gbps"``,
         ``"events.0.at=5s"``. What is not a TOML value is a string. ``"allocator.name=sebf"``
         is ``"allocator=sebf"``: options of another allocator are left behind.
+    plugins : bool
+        Whether it may name code of the user's own, ``"module:Class"``, which is then loaded. If
+        not, neither may the file name files outside of its folder.
 
     Returns
     -------
@@ -42,11 +48,12 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = ()) -> Experi
     ------
     SpecError
         With everything that is wrong in the file, each problem beginning with its key path and
-        ending in the override that made it, if one did.
+        ending in the override that made it, if one did. If it names code or files that it may
+        not, with nothing loaded or read.
     UnknownNameError
         If there is neither such a file nor such a ready-made experiment.
     """
-    draft = Draft.read(source)
+    draft = Draft.read(source, plugins=plugins)
     for override in overrides:
         draft.override(override)
     return draft.build()
@@ -61,23 +68,32 @@ class Draft:
         As in a file; changed in place.
     path : Path, optional
         The file that they are from.
+    plugins : bool
+        As for `load_experiment`.
     """
 
-    def __init__(self, keys: dict[str, Any], path: Path | None = None) -> None:
-        self.keys, self.path = keys, path
+    def __init__(self, keys: dict[str, Any], path: Path | None = None, *,
+                 plugins: bool = True) -> None:
+        self.keys, self.path, self.plugins = keys, path, plugins
         _expand_policies(keys)
         self._settings: list[str] = []
 
     @classmethod
-    def read(cls, source: str | Path) -> Draft:
+    def read(cls, source: str | Path, *, plugins: bool = True) -> Draft:
         """Read an experiment file; see `load_experiment`."""
         path = _locate(source)
         keys = _read(path)
-        for table in ("network", "edge_cloud", "workload"):
-            if isinstance(keys.get(table), dict) and isinstance(keys[table].get("file"), str):
-                keys[table]["file"] = os.path.abspath(path.parent / keys[table]["file"])
-        keys.setdefault("name", re.sub(r"[^\w.+-]+", "-", path.stem).strip("-") or "experiment")
-        return cls(keys, path)
+        problems = []
+        for table, place, key, file in files_named(keys):
+            table[place] = os.path.abspath(path.parent / file)
+            if not plugins and leads_out(table[place], path.parent):
+                problems.append(f"{key}: {file!r} leads out of the folder of the experiment, which "
+                                "is not allowed without plug-ins")
+        if problems:
+            raise SpecError(problems, path)
+        keys.setdefault("name", re.sub(r"[^\w.+-]+", "-", path.stem).strip("-.+")[:100]
+                        or "experiment")
+        return cls(keys, path, plugins=plugins)
 
     @classmethod
     def of(cls, experiment: Experiment) -> Draft:
@@ -89,7 +105,7 @@ class Draft:
 
     def copy(self) -> Draft:
         """Return one that can be changed by itself."""
-        draft = Draft(copy.deepcopy(self.keys), self.path)
+        draft = Draft(copy.deepcopy(self.keys), self.path, plugins=self.plugins)
         draft._settings = [*self._settings]
         return draft
 
@@ -132,6 +148,9 @@ class Draft:
         SpecError
             With everything that is wrong; see `load_experiment`.
         """
+        if not self.plugins and (named := code_named(self.keys)):
+            raise SpecError([f"{each} names code to load, which is not allowed without plug-ins"
+                             for each in named], self.path)
         try:
             return Experiment(**self.keys)
         except SpecError as error:
@@ -165,13 +184,10 @@ def write_template(path: str | Path, of: str = "network") -> Path:
     OutputError
         If the file exists or cannot be written.
     """
-    try:
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(template(of))
-    except FileExistsError:
-        raise OutputError(f"{path}: exists already, and is left as it is") from None
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+    if os.path.lexists(path):
+        raise OutputError(f"{path}: exists already, and is left as it is")
+    with whole_file(path) as temporary:
+        temporary.write_text(template(of), encoding="utf-8")
     return Path(path)
 
 

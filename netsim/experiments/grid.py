@@ -7,6 +7,7 @@ import functools
 import hashlib
 import itertools
 import json
+import os
 import pickle
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -179,7 +180,7 @@ def _seeded(variant: Draft, grid: SweepTable, values: Sequence[Any]) -> Iterator
     if not first.allocates and any(key.partition(".")[0] == "allocator" for key in grid.vary):
         raise SpecError([f"sweep.vary: allocator: {NOTHING_TO_SHARE}"])
     resolved = first.single().resolved()
-    varied = {_column(key): _label(key, value)
+    varied = {_column(key): _label(key, value, variant.path)
               for key, value in zip(grid.vary, values, strict=True)}
     code = code_version(*_names_in(resolved))
     for seed in seeds:
@@ -199,7 +200,9 @@ def _column(key: str) -> str:
     return policy if rest == "name" and policy in _POLICIES else key
 
 
-def _label(key: str, value: Any) -> Any:
+def _label(key: str, value: Any, path: Path | None) -> Any:
+    if path is not None and key.endswith(".file") and isinstance(value, str):
+        return os.path.relpath(value, path.parent)  # as the experiment file says it
     if _column(key) not in _POLICIES:
         return _shown(value)
     given = parse_named(value) if isinstance(value, str) else value

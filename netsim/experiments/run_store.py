@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,14 +101,20 @@ class RunStore:
         OutputError
             If it cannot be written, or holds something else.
         """
-        with naming(self.folder):
-            self._check_same(index, resume)
-            self._runs.mkdir(parents=True, exist_ok=True)
-            with self._alone():
+        made = [path for path in (self._runs, *self._runs.parents) if not path.exists()]
+        try:
+            with naming(self.folder):
                 self._check_same(index, resume)
-                self._clear(resume)
-                self.write(_INDEX, json.dumps(index, indent=1) + "\n")
-                yield
+                self._runs.mkdir(parents=True, exist_ok=True)
+                with self._alone():
+                    self._check_same(index, resume)
+                    self._clear(resume)
+                    self.write(_INDEX, json.dumps(index, indent=1) + "\n")
+                    yield
+        finally:
+            for path in made:
+                with suppress(OSError):  # it holds something, if all went well
+                    path.rmdir()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -170,6 +176,8 @@ class RunStore:
             for run in index["runs"]:
                 for name in ("key", "seed", *index["columns"]):
                     run[name]
+                if not _RUN.fullmatch(run["key"]):  # it names a folder
+                    raise ValueError(f"{run['key']!r} is no key of a run")
         except FileNotFoundError:
             raise InputError(f"{self.folder}: not a sweep: it has no {_INDEX}") from None
         except (OSError, ValueError, TypeError, LookupError) as error:
@@ -216,7 +224,8 @@ class RunStore:
         try:
             lines = (folder / _SUMS).read_text(encoding="utf-8").splitlines()
             files = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-            if any(hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest
+            if any(Path(name).name != name
+                   or hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest
                    for name, digest in files.items()):
                 return None
             stored: dict[str, Any] = json.loads((folder / "summary.json").read_bytes())

@@ -22,6 +22,7 @@ from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, StalledError
 from netsim.experiments.events import FaultEvent, end_at
 from netsim.experiments.faults import Faults, JobsOnHosts, dead_links, listed
+from netsim.experiments.interruption import so_far, telling
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
 from netsim.experiments.recorder import Recorder
@@ -125,6 +126,8 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         If the allocator returns rates that are not feasible; names it.
     StalledError
         If coflows are pending, nothing moves and nothing will happen any more.
+    Interrupted
+        On Ctrl-C, with how far the run was; a `KeyboardInterrupt`.
 
     Examples
     --------
@@ -162,7 +165,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
                stragglers)
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
     started = time.perf_counter()
-    with show_progress(progress, run.numbers.total) as report:
+    with telling(run.so_far), show_progress(progress, run.numbers.total) as report:
         run.go(limit, report)
     return run.result(time.perf_counter() - started)
 
@@ -282,6 +285,12 @@ class _Run:
             self.fabric.catch_up()
             self.stopped_at_s = limit
         report(recorder.coflows_done, self.numbers.total)
+
+    def so_far(self) -> str:
+        """Return in words how far the run is."""
+        self.recorder.pack()
+        return so_far(self.env.now, np.array([job.arrival_s for job in self.workload]),
+                      self.recorder.finish_s)
 
     def _stalled(self) -> StalledError:
         pending, jobs, problems = self.fabric.pending(), self.workload.jobs, []

@@ -31,6 +31,7 @@ from netsim.errors import StalledError, UnknownNameError
 from netsim.experiments.cluster_inputs import inputs_of
 from netsim.experiments.events import end_at
 from netsim.experiments.faults import Faults, JobsOnServers, dead_links, listed
+from netsim.experiments.interruption import so_far, telling
 from netsim.experiments.link_recorder import RECORDS
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
@@ -102,7 +103,7 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
         run.by_model()
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
     started = time.perf_counter()
-    with show_progress(progress, len(workload), "jobs") as report:
+    with telling(run.so_far), show_progress(progress, len(workload), "jobs") as report:
         run.go(limit, report)
     return run.result(time.perf_counter() - started)
 
@@ -181,6 +182,11 @@ class _ClusterRun:
                 self.fabric.catch_up()
             self.stopped_at_s = limit
         report(self.engine.ended, total)
+
+    def so_far(self) -> str:
+        """Return in words how far the run is."""
+        return so_far(self.env.now, np.array([job.arrival_s for job in self.workload]),
+                      self.engine.end_s)
 
     def _stalled(self) -> StalledError:
         if self.fabric is not None and (pending := self.fabric.pending()):

@@ -148,9 +148,9 @@ class Experiment(Table):
     @field_validator("name")
     @classmethod
     def _check_name(cls, name: str) -> str:
-        if not re.fullmatch(r"\w[\w.+-]*", name):
-            raise InputError(f"must be letters, digits and _ . + -, for it names a folder; "
-                             f"not {name!r}")
+        if not re.fullmatch(r"\w[\w.+-]{0,99}", name):
+            raise InputError(f"must be at most 100 letters, digits and _ . + -, for it names a "
+                             f"folder; not {name!r}")
         return name
 
     @field_validator("record")

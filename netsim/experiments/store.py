@@ -43,6 +43,9 @@ MARKS = ("summary.json", "comparison.csv")
 #: The timeline of a run.
 TRACE = "trace.json"
 
+#: Bytes of a folder's name, which no file system takes 256 of.
+_LONGEST_NAME = 200
+
 #: What a folder of results may hold besides results: these and pictures.
 _OURS = re.compile(r"spec\.toml|(summary|trace)\.json|(comparison|improvement)\.csv|"
                    rf"({'|'.join(TABLES)})\.csv|.*\.(png|pdf|svg)")
@@ -125,6 +128,7 @@ def folder_names(labels: Iterable[str]) -> list[str]:
     taken = {"spec.toml", "comparison.csv", "improvement.csv"}
     for label in labels:
         near = re.sub(r"[^\w.=+-]+", "-", label).strip("-.") or "run"
+        near = near.encode("utf-8", "replace")[:_LONGEST_NAME].decode("utf-8", "ignore")
         free = (near if k == 1 else f"{near}-{k}" for k in itertools.count(1))
         names.append(next(name for name in free if name.casefold() not in taken))
         taken.add(names[-1].casefold())

@@ -21,6 +21,7 @@ from netsim.experiments.grid import (
     identity_of,
 )
 from netsim.experiments.identity import spec_hash
+from netsim.experiments.interruption import telling
 from netsim.experiments.progress import show_runs
 from netsim.experiments.run_store import RunStore, Scratch
 from netsim.experiments.spec import POLICIES, Experiment
@@ -271,7 +272,9 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
              "code": code_version(), "columns": list(columns),
              "runs": [{"key": cell.key, "seed": cell.seed, **cell.varied} for cell in cells]}
     with store.begun(index, resume):
-        failures = _do_missing(cells, store, workers, dask, progress)
+        kept = ("; none is kept, as there is no folder" if scratch is not None else
+                f" and are kept in {store.folder}; the same command goes on")
+        failures = _do_missing(cells, store, workers, dask, progress, kept)
         save_failures(store, failures)
         found = Sweep.load(store.folder, scratch)
         found.save_tables()
@@ -279,18 +282,24 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
 
 
 def _do_missing(cells: Sequence[Cell], store: RunStore, workers: int, dask: str | None,
-                progress: bool | Callable[[int, int, int], None]
+                progress: bool | Callable[[int, int, int], None], kept: str
                 ) -> list[tuple[Cell, Failure]]:
-    """Do the runs that are not there; return those that have failed, in order."""
+    """Do the runs that are not there; return those that have failed, in order.
+
+    An interruption says how many there are then, and `kept`.
+    """
     missing = [cell for cell in cells if store.summary(cell.key) is None]
     failures: dict[str, tuple[Cell, Failure]] = {}
-    with show_runs(progress, len(cells), len(cells) - len(missing)) as report:
+    ended = len(cells) - len(missing)
+    with (telling(lambda: f"{ended:,} of {len(cells):,} runs had ended{kept}"),
+          show_runs(progress, len(cells), ended) as report):
         for place, outcome in _outcomes(missing, workers, dask):
             cell = missing[place]
             if isinstance(outcome, Failure):
                 failures[cell.key] = (cell, outcome)
             else:
                 store.put(cell.key, outcome)
+                ended += 1
             report(isinstance(outcome, Failure))
     return [failures[cell.key] for cell in missing if cell.key in failures]
 

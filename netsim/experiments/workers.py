@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 import time
 import traceback
@@ -33,6 +34,9 @@ __all__ = ["Failure", "Task", "on_dask", "one_by_one", "pooled"]
 
 #: Runs that together take so long are worth a message of their own; and at most so many.
 _CHUNK_S, _MOST_IN_CHUNK = 0.5, 16
+
+#: What a process may take to end that is told to.
+_DYING_S = 5
 
 #: How many chunks wait for each worker, so that none waits for the next.
 _AHEAD = 2
@@ -134,21 +138,26 @@ def _check_startable() -> None:
 
 @contextmanager
 def _processes(workers: int) -> Iterator[Executor]:
-    """Give a pool that does not outlive an interruption."""
+    """Give a pool that does not outlive an interruption, nor do its temporary files."""
     before = set(multiprocessing.active_children())
-    executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"),
-                                   _begin_worker)
-    try:
-        yield executor
-    except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
-        for child in set(multiprocessing.active_children()) - before:
-            child.terminate()
-        raise
-    executor.shutdown()
+    with tempfile.TemporaryDirectory(prefix="netsim-", ignore_cleanup_errors=True) as scratch:
+        executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"),
+                                       _begin_worker, (scratch,))
+        try:
+            yield executor
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            ours = set(multiprocessing.active_children()) - before
+            for child in ours:
+                child.terminate()
+            for child in ours:
+                child.join(_DYING_S)
+            raise
+        executor.shutdown()
 
 
-def _begin_worker() -> None:
+def _begin_worker(scratch: str) -> None:
+    tempfile.tempdir = scratch  # what is killed cleans nothing up
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears of that, too, and ends it
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -142,7 +142,7 @@ def ready_made() -> dict[str, str]:
 def _parse_toml(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"is not TOML: {error}", path) from error
 
 

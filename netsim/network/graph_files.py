@@ -80,8 +80,8 @@ def parse_json(text: str, path: Path) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise TraceError(f"is not JSON: {error.msg}", path, error.lineno) from error
-    except RecursionError as error:
-        raise TraceError("is nested too deeply", path) from error
+    except (ValueError, RecursionError) as error:  # numbers of 5,000 digits, 5,000 brackets
+        raise TraceError(f"cannot be read as JSON: {error}", path) from error
 
 
 def _graphml(text: str, path: Path) -> nx.Graph:

@@ -12,6 +12,8 @@ import pytest
 import netsim as api
 
 MAIN = "from netsim.cli.main import main; main(prog_name='netsim')"
+#: As in a terminal: a test runner in the background has its children ignore Ctrl-C.
+HEEDING = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {MAIN}"
 HEAVY = ("numba", "numpy", "pandas", "pydantic", "rich", "networkx", "simpy", "matplotlib")
 
 STOP = '''\
@@ -19,13 +21,14 @@ import os, signal
 import netsim
 
 class Stop(netsim.Allocator):
-    """Has the process interrupted in the middle of the run."""
-    decisions = 0
+    """Has the process stopped when the first job has finished."""
+
+    def __init__(self, by="SIGINT"):
+        self.by = by
 
     def allocate(self, view):
-        self.decisions += 1
-        if self.decisions == 3:
-            os.kill(os.getpid(), signal.SIGINT)
+        if view.now > 20:
+            os.kill(os.getpid(), getattr(signal, self.by))
         return netsim.Allocation(view.maxmin())
 '''
 
@@ -59,11 +62,33 @@ def test_help_imports_nothing_heavy(python, command) -> None:
 def test_ctrl_c_in_the_middle_leaves_nothing(python, here) -> None:
     (here / "stop.py").write_text(STOP)
     before = sorted(here.rglob("*"))
-    # As in a terminal: a test runner in the background has its children ignore Ctrl-C.
-    heeding = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {MAIN}"
-    done = python(heeding, "compare", "fig2.toml", "--allocator", "parrot,stop:Stop", "--out", "r")
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    done = python(HEEDING, "compare", "fig2.toml", "--allocator", "parrot,stop:Stop", "--out", "r")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == (
+        "interrupted: stop:Stop: at 22 s of the simulation 1 of 2 jobs had finished, JCT 20 s on "
+        "average, p95 20 s\n  parrot had ended: JCT 40.99 s in total\n")
     assert sorted(here.rglob("*")) == before
+
+
+def test_sigterm_in_the_middle_leaves_nothing(python, here) -> None:
+    (here / "stop.py").write_text(STOP)
+    before = sorted(here.rglob("*"))
+    done = python(MAIN, "run", "fig2.toml", "--set", "allocator=stop:Stop:by=SIGTERM")
+    assert (done.returncode, done.stdout) == (143, "")
+    assert done.stderr == ("terminated: at 22 s of the simulation 1 of 2 jobs had finished, "
+                           "JCT 20 s on average, p95 20 s\n")
+    assert sorted(here.rglob("*")) == before
+
+
+def test_a_sweep_that_is_stopped_keeps_its_runs_and_goes_on(python, here) -> None:
+    (here / "stop.py").write_text(STOP)
+    command = ("sweep", "fig2.toml", "--vary", "allocator=parrot,lccf,stop:Stop:by=SIGTERM",
+               "--out", "s")
+    done = python(MAIN, *command)
+    assert (done.returncode, done.stdout) == (143, "")
+    assert done.stderr == ("terminated: 2 of 3 runs had ended and are kept in s; the same command "
+                           "goes on\n")
+    assert len(list((here / "s" / "runs").iterdir())) == 2
 
 
 def test_a_broken_pipe_is_quiet(python, here) -> None:

@@ -47,8 +47,10 @@ def test_quantities_are_in_base_units(tables) -> None:
     ({"seed": -1}, "seed: must be greater than or equal to 0, not -1"),
     ({"seed": "1"}, "seed: must be a valid integer, not '1'"),
     ({"seed": True}, "seed: must be a valid integer, not True"),
-    ({"name": "a/b"}, "name: must be letters, digits and _ . + -, for it names a folder; not"),
-    ({"name": ".."}, "name: must be letters"),
+    ({"name": "a/b"}, "name: must be at most 100 letters, digits and _ . + -, for it names a "
+                      "folder; not 'a/b'"),
+    ({"name": "a" * 101}, "name: must be at most 100 letters"),
+    ({"name": ".."}, "name: must be at most 100"),
     ({"observe_interval": "10mss"}, "observe_interval: time '10mss' has the unknown unit 'mss'; "
                                     "choose from: s, ms"),
     ({"observe_interval": -1}, "observe_interval: time must be at least 0, not -1"),

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 import shutil
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.experiments.files import load_experiment
+from netsim.experiments.files import Draft, load_experiment
+from netsim.experiments.grid import cells_of_draft
 from netsim.experiments.run import run_experiment
 from netsim.experiments.spec import Experiment
+from netsim.experiments.sweep import prepare
 
 from .checks import check_folder, check_result, check_workload, flows_of, is_small
 from .documents import toml_of
 from .harness import Guard, fuzzed
-from .mutations import odd_values
+from .mutations import changed, odd_values
 
 SAMPLES = Path(__file__).parents[2] / "workloads"
 
@@ -97,6 +104,9 @@ FILES = [ON_NETWORK, OF_FILES, ON_LEAF_SPINE, ON_CLUSTER, ON_FABRIC, RECURRENT, 
 KEYS = tuple({key: 0 for table in FILES for name, value in table.items()
               for key in (name, *(value if isinstance(value, dict) else ()))})
 
+TABLES = ("allocator", "scheduler", "placement", "execution", "transport", "predictor", "baseline",
+          "compare", "sweep", "vary", "allocators", "schedulers", "mapping")
+
 INSTANCE = {"hosts": 3, "port_capacity_bytes_per_s": 1e6, "jobs": [
     {"coflows": [[{"src": 0, "dst": 1, "bytes": 5e5}], [{"src": 1, "dst": 2, "bytes": 1e5}]]}]}
 
@@ -152,14 +162,47 @@ def test_experiment_files(guard: Guard, part: int, data: st.DataObject) -> None:
         check(guard, experiment, folder, save=data.draw(st.integers(0, 9)) == 0)
 
 
+#: Names of code, also in disguise.
+_CODE = ["evil:Thing", "evil:Thing:a=1", " evil:Thing", "evil:Thing.of", ["evil:Thing"],
+         {"name": "evil:Thing"}, 'parrot:theta_max="evil\\u003aThing"',
+         'a-srpt:predictor="evil\\u003aThing"', "a-srpt:predictor=evil:Thing",
+         {"name": "spjf", "predictor": {"name": "evil:Thing"}}, "a-srpt:predictor='evil:Thing'",
+         {"allocators": ["evil:Thing"]}, {"baseline": "evil:Thing"}, "evil"]
+
+
+class LoadedError(BaseException):
+    """Code was loaded that was not to be."""
+
+
+@fuzzed(3)
+@given(data=st.data())
+def test_no_code_is_loaded_without_plugins(guard: Guard, part: int, monkeypatch,
+                                           data: st.DataObject) -> None:
+    """Wherever an experiment file names it."""
+    def load(name: str) -> Any:
+        if name.strip().startswith("evil"):
+            raise LoadedError(name)
+        return importlib.import_module(name)
+
+    monkeypatch.setattr("netsim.plugins.importlib", SimpleNamespace(import_module=load))
+    keys = data.draw(changed(data.draw(st.sampled_from(FILES)), (*KEYS, *TABLES),
+                             st.sampled_from(_CODE)))
+    draft = Draft(keys, plugins=False)
+    guard(draft.build)
+    guard(lambda: cells_of_draft(*prepare(draft, None, None)))
+
+
+#: Values that no file has.
+_OF_PYTHON = [len, b"x", 1j, (1, 2), range(3), Fraction(1, 2), Decimal("1e400"), np.float64(2),
+              np.int64(3), float, Path("w.json"), {1}]
+
+
 @fuzzed(4)
 @given(data=st.data())
 def test_experiments_in_python(guard: Guard, part: int, data: st.DataObject) -> None:
     """Keys as keywords, whose values may be of any kind."""
-    from .mutations import changed
-
     keys = data.draw(changed(data.draw(st.sampled_from([ON_NETWORK, ON_CLUSTER, ON_EDGE])), KEYS,
-                             odd_values | st.builds(object)))
+                             odd_values | st.sampled_from(_OF_PYTHON)))
     with guard.folder() as folder:
         experiment = guard(lambda: Experiment(**{str(key): keys[key] for key in keys}))
         check(guard, experiment, folder, save=False)

@@ -1,0 +1,54 @@
+"""A run that Ctrl-C ends says how far it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import Interrupted
+from netsim.units import format_seconds
+
+__all__ = ["so_far", "telling"]
+
+
+@contextmanager
+def telling(what: Callable[[], str]) -> Iterator[None]:
+    """Have an interruption in here say something besides.
+
+    Raises
+    ------
+    Interrupted
+        Instead of `KeyboardInterrupt`.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        said = str(stop)
+        with suppress(Exception):  # it may have come in the midst of what is to be told
+            said = what()
+        raise Interrupted(said) from stop
+
+
+def so_far(now: float, arrival_s: NDArray[np.float64], finish_s: NDArray[np.float64]) -> str:
+    """Return in words how far a run is.
+
+    Parameters
+    ----------
+    now : float
+        In seconds of the simulation.
+    arrival_s, finish_s : ndarray of float, shape (jobs,)
+        NaN where a job has not finished.
+    """
+    jct_s = finish_s - arrival_s
+    done = jct_s[~np.isnan(jct_s)]
+    # Where jobs are followed ahead of the clock, the last to finish says more than that.
+    at = max(now, np.nanmax(finish_s)) if len(done) else now
+    said = f"at {format_seconds(at)} of the simulation {len(done):,} of {len(jct_s):,} jobs had " \
+           "finished"
+    if not len(done):
+        return said
+    return said + (f", JCT {format_seconds(done.mean())} on average, "
+                   f"p95 {format_seconds(np.percentile(done, 95))}")

@@ -1,0 +1,92 @@
+"""What an experiment of somebody else's may not do: have code loaded, or files read elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from netsim.plugins import parse_named
+
+__all__ = ["code_named", "files_named", "leads_out"]
+
+#: Tables that may name a file.
+_SOURCES = ("network", "edge_cloud", "workload")
+_FILE = re.compile(rf"(sweep\.vary\.)?({'|'.join(_SOURCES)})(\.\d+)?\.file(\.\d+)?")
+
+#: Tables in which a name is what something is found by: a policy, or what a policy is made of.
+_OF_POLICIES = ("allocator", "scheduler", "placement", "execution", "transport", "compare")
+_VARIED = re.compile(rf"sweep\.vary\.({'|'.join(_OF_POLICIES)})\b.*")
+
+
+def code_named(keys: Mapping[str, Any]) -> list[str]:
+    """Return where the keys of an experiment name code: ``"module:Class"``, and its key.
+
+    Examples
+    --------
+    >>> code_named({"allocator": "aalo:queues=3", "scheduler": {"predictor": "mine:Best"}})
+    ["scheduler.predictor: 'mine:Best'"]
+    """
+    return [f"{path}: {value!r}" for _, _, path, value in _values(keys, "")
+            if isinstance(value, str)
+            and (path.partition(".")[0] in _OF_POLICIES or _VARIED.fullmatch(path))
+            and _is_code(value)]
+
+
+def _is_code(text: str) -> bool:
+    table = parse_named(text)
+    options = [value for _, _, _, value in _values(table, "") if isinstance(value, str)]
+    return ":" in table["name"] or any(_is_code(value) for value in options if value != text)
+
+
+def files_named(keys: dict[str, Any]) -> Iterator[tuple[Any, Any, str, str]]:
+    """Yield where the keys of an experiment name a file: what holds it, its place, path, value."""
+    for holder, place, path, value in _values(keys, ""):
+        if isinstance(value, str) and _FILE.fullmatch(path):
+            yield holder, place, path, value
+
+
+def _values(tree: Any, path: str) -> Iterator[tuple[Any, Any, str, Any]]:
+    """Yield all values in tables and lists: what holds them, where, and under which key path."""
+    pairs: Any = ()
+    if isinstance(tree, dict):
+        pairs = list(tree.items())
+    elif isinstance(tree, list):
+        pairs = list(enumerate(tree))
+    for place, value in pairs:
+        below = ".".join(part.strip() for part in f"{path}.{place}".split(".")).lstrip(".")
+        yield tree, place, below, value
+        yield from _values(value, below)
+
+
+def leads_out(file: str | Path, folder: str | Path) -> bool:
+    """Say whether a file is outside of a folder, or what is read with it is.
+
+    Those are files that a TOML description names, and tables of a trace beside the first; links are
+    followed.
+    """
+    top = os.path.realpath(folder)
+    try:
+        return any(not Path(os.path.realpath(path)).is_relative_to(top)
+                   for path in _read_with(file))
+    except ValueError:  # of a path that holds a NUL
+        return True
+
+
+def _read_with(file: str | Path) -> Iterator[Path]:
+    for path in (Path(file), *_named_in(Path(file))):
+        yield path
+        yield path.with_name(f"{path.stem}.header")
+        yield from path.parent.glob("pai_*_table.*")
+
+
+def _named_in(path: Path) -> Iterator[Path]:
+    try:
+        named = tomllib.loads(path.read_text(encoding="utf-8")).get("file")
+    except (OSError, ValueError, RecursionError):
+        return  # it is no description; who reads it says so
+    if isinstance(named, str):
+        yield path.parent / named
