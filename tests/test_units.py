@@ -16,6 +16,7 @@ from netsim.units import (
     parse_bytes,
     parse_rate,
     parse_seconds,
+    parse_value,
 )
 
 
@@ -57,6 +58,19 @@ def test_strict_refuses_the_bound_itself():
     assert parse_rate(0) == 0
     with pytest.raises(UnitError, match="capacity must be greater than 0, not 0"):
         parse_rate(0, "capacity", strict=True)
+
+
+def test_what_would_overflow_is_refused():
+    with pytest.raises(UnitError, match=r"size must be at most 1e\+100, not 1e\+101"):
+        parse_bytes(1e101)
+    with pytest.raises(UnitError, match="nic must be at least 1e-18 bytes/s, not '1e-300bps'"):
+        parse_rate("1e-300bps", "nic")
+    assert parse_seconds(1e-300) == 1e-300
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "[" * 5000])
+def test_what_toml_cannot_read_is_text(text):
+    assert parse_value(text) == text
 
 
 @given(st.text(max_size=12))

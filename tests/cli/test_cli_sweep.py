@@ -92,6 +92,7 @@ def test_runs_that_were_stopped_are_told_of(netsim, here):
     (("--vary", "allocator=parrot,,lccf"), "'parrot,,lccf' has a value that is empty"),
     (("--vary", "allocater=parrot"), "unknown key 'allocater'"),
     (("--seeds", "x"), "--seeds must be a number, or a list such as 3,5,8, not 'x'"),
+    (("--seeds", "9" * 5000), "--seeds must be a number, or a list such as 3,5,8, not"),
     ((), "there is nothing to vary"),
     (("--seeds", "2", "--backend", "dask"), "--backend dask needs --scheduler"),
     (("--seeds", "2", "--scheduler", "tcp://x"), "--scheduler goes with --backend dask"),

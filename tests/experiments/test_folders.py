@@ -37,6 +37,10 @@ def test_labels_have_folders_of_their_own() -> None:
     """Also on a file system that does not tell capitals, and beside the comparison's files."""
     names = folder_names([*LABELS, "comparison.csv", "..", "()"])
     assert names == ["a-b", "a-b-2", "summary.json", "A-b-3", "comparison.csv-2", "run", "run-2"]
+    assert list(map(len, folder_names(["x" * 5000, "x" * 5001]))) == [200, 202]
+    assert len(folder_names(["é" * 5000])[0].encode()) == 200
+    assert not any("/" in name or name.strip(".") == "" for name in folder_names(
+        ["../../x", "/etc/passwd", "..", "a/../b", ".\u0000"]))
 
 
 def test_the_baseline_is_known_again(tmp_path) -> None:

@@ -1,6 +1,8 @@
 """Sweeps: every combination and seed, kept run by run, the same on one process or many."""
 
 import csv
+import datetime
+import hashlib
 import json
 import os
 import signal
@@ -154,6 +156,11 @@ def test_what_cannot_be_varied(small, tmp_path, vary, message):
     assert not (tmp_path / "s").exists()
 
 
+def test_a_date_to_vary_is_refused_by_the_key_that_it_is_put_in(small):
+    with pytest.raises(SpecError, match=r"network\.capacity: .* must be a number or a string"):
+        netsim.sweep_experiment(small, {"network.capacity": [datetime.date(2024, 1, 1)]})
+
+
 def test_runs_that_are_the_same(small):
     with pytest.raises(InputError, match="two runs of the sweep are the same: allocator parrot, "
                                          "seed 3 and allocator parrot, seed 3"):
@@ -162,7 +169,7 @@ def test_runs_that_are_the_same(small):
 
 @pytest.mark.parametrize(("seeds", "message"), [
     (0, "seeds must be a number from 1 to"), ([1, -1], "seeds: each must be a whole number"),
-    ([], "seeds must be"), ([1, 1], "twice")])
+    ([], "seeds must be"), ([1, 1], "twice"), (10**12, "a number from 1 to 1,000,000, or a list")])
 def test_wrong_seeds(small, seeds, message):
     with pytest.raises(InputError, match=message):
         netsim.sweep_experiment(small, GRID, seeds=seeds)
@@ -273,7 +280,9 @@ def test_what_is_read_back_is_the_same(small, tmp_path):
     lambda run: (run / "SHA256SUMS").unlink(),
     lambda run: (run / "SHA256SUMS").write_text(""),
     lambda run: (run / "coflows.csv").unlink(),
-], ids=["table", "summary", "no sums", "empty sums", "missing"])
+    lambda run: (run / "SHA256SUMS").write_text(
+        f"{hashlib.sha256((run / 'jobs.csv').read_bytes()).hexdigest()}  ../{run.name}/jobs.csv\n"),
+], ids=["table", "summary", "no sums", "empty sums", "missing", "sums of other folders"])
 def test_a_damaged_run_is_computed_again(small, tmp_path, damage):
     folder = tmp_path / "s"
     before = netsim.sweep_experiment(small, GRID, seeds=1, folder=folder)
@@ -305,7 +314,8 @@ def test_folders_of_something_else(small, tmp_path):
     with pytest.raises(InputError, match=r"not a sweep: it has no sweep\.json"):
         netsim.load_sweep(tmp_path / "full")
     for text in ("{", '"text"', "{}", json.dumps(index | {"columns": 3}),
-                 json.dumps(index | {"runs": [{"seed": 0}]})):
+                 json.dumps(index | {"runs": [{"seed": 0}]}),
+                 json.dumps(index | {"runs": [index["runs"][0] | {"key": "../runs"}]})):
         (folder / "sweep.json").write_text(text)
         with pytest.raises(InputError, match="not a readable sweep"):
             netsim.load_sweep(folder)

@@ -150,6 +150,12 @@ def test_edge_cloud() -> None:
     (lambda: netsim.torus([4, 1]), "each length of the shape must be .* at least 2, not 1"),
     (lambda: netsim.edge_cloud(1, 1, cloud_hosts=-1), "cloud_hosts must be"),
     (lambda: netsim.torus([2], routing="x"), "unknown routing 'x'"),
+    (lambda: netsim.leaf_spine(10**12, 1, 1), "more than 10,000,000 cables; make it smaller"),
+    (lambda: netsim.fat_tree(10**400), "more than 10,000,000 cables"),
+    (lambda: netsim.rail_pod(10**9), "more than 10,000,000 cables"),
+    (lambda: netsim.ring(10**9), "more than 10,000,000 cables"),
+    (lambda: netsim.torus([3, 2, 10**9]), "more than 10,000,000 cables"),
+    (lambda: netsim.edge_cloud(10**9, 1), "more than 10,000,000 cables"),
 ])
 def test_refused(build, message) -> None:
     with pytest.raises(InputError, match=message):

@@ -140,6 +140,12 @@ GRAPHML = """<?xml version="1.0"?>
     ("a.toml", 'kind = "graph"\nfile = "b.gml"', "b.gml: cannot be read: No such file"),
     ("a.toml", 'kind = "graph"\nfile = "b.xml"', "unknown suffix of a graph's file '.xml'"),
     ("a.toml", 'kind = "torus"\nshape = 4', "a.toml: shape must be a list"),
+    ("a.toml", "kind = []", r"a.toml: unknown topology \[\]"),
+    ("a.toml", 'kind = "graph"\nfile = 0', "a.toml: file must be a path, not 0"),
+    ("a.toml", "a = " + "[" * 3000, "a.toml: is not TOML: maximum recursion depth"),
+    ("a.json", "[" * 100_000, "a.json: cannot be read as JSON"),
+    ("a.json", f'{{"hosts": {"9" * 5000}}}', "a.json: cannot be read as JSON: Exceeds the limit"),
+    ("a.toml", r'kind = "graph"' "\n" r'file = "a\u0000.gml"', "cannot be read: embedded null"),
 ])
 def test_bad_files_are_named(tmp_path, name, text, message) -> None:
     path = tmp_path / name

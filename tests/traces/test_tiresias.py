@@ -161,6 +161,7 @@ def test_a_file_that_is_no_trace(tmp_path: Path, data: bytes, line: int, message
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"iterations": 0}, "iterations must be a whole number from 1 to 1e.15, not 0"),
+    ({"iterations": 2.0}, "iterations must be a whole number .* not 2.0"),
     ({"iterations": True}, "iterations must be a whole number .* not True"),
     ({"servers": 0}, "servers must be a whole number .* not 0"),
     ({"servers_max": 2.5}, "servers_max must be a whole number .* not 2.5"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.parallel.catalogue import models_for
 from netsim.parallel.mapping import Mapper
 from netsim.parallel.servers import ServerKind
@@ -89,8 +89,14 @@ def test_limit_and_max_gpus_are_counted() -> None:
         ClusterConstruction(limit=1).workload(jobs, "w")
 
 
+def test_a_file_whose_jobs_do_not_suit_the_options_is_named(trace) -> None:
+    with pytest.raises(TraceError, match=r"helios-sample\.csv: train = 0\.8 of 1 jobs leaves none"):
+        read_workload(trace("helios"), format="helios", limit=1)
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ({"limit": 0}, "limit must be a whole number from 1 to 1e.15, not 0"),
+    ({"limit": 5.0}, "limit must be a whole number .* not 5.0"),
     ({"max_gpus": 1.5}, "max_gpus must be a whole number .* not 1.5"),
     ({"gpus_per_server": None}, "gpus_per_server must be a whole number .* not None"),
     ({"train": 1}, "train must be a number from 0 to less than 1, not 1"),
