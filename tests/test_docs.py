@@ -87,7 +87,8 @@ def test_commands_and_their_options_exist(page):
         command = cli
         for word in words[1:]:
             if word.startswith("--"):
-                options = [name for option in command.params for name in option.opts]
+                options = [name for option in command.params
+                           for name in (*option.opts, *option.secondary_opts)]
                 assert word in options, line
             elif hasattr(command, "commands"):
                 assert word in command.commands, line
