@@ -32,8 +32,8 @@ class Fluid:
         if size > 0:
             flows = Flows(np.array([host, ps]), np.array([ps, host]), np.full(2, size))
             self._flows[chunk] = wires.send(
-                int(wires.job_of[chunk]), wires.order_of(chunk), flows,
-                wires.limit_of(chunk, pull=False), lambda _: self._sent(chunk))
+                int(wires.job_of[chunk]), wires.order_of(chunk),
+                wires.demand(flows, wires.limit_of(chunk, pull=False)), lambda _: self._sent(chunk))
         else:
             timer = wires.after(wires.batches[chunk] * wires.fixed[chunk], self._timed, chunk)
             self._timers[chunk] = wires.now, timer

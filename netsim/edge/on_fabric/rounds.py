@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.edge.on_fabric.wires import Timer, Wires
 from netsim.edge.setting import Floats, Ints
+from netsim.fabric.demand import Demand
 from netsim.fabric.transfer import Transfer
 from netsim.model import Flows
 
@@ -40,6 +41,8 @@ class _Group:
         What is sent in it.
     timer : Event or None
         What ends it.
+    whole : dict of bool to Demand
+        What these members push, and pull (True), as far as that is known.
     """
 
     members: list[int] = field(default_factory=list)
@@ -52,6 +55,12 @@ class _Group:
     done: float = 0.0
     transfer: Transfer | None = None
     timer: Timer | None = None
+    whole: dict[bool, Demand] = field(default_factory=dict)
+
+    def change(self, members: list[int]) -> None:
+        """Go on with other members."""
+        if members != self.members:
+            self.members, self.whole = members, {}
 
 
 class Rounds:
@@ -94,7 +103,7 @@ class Rounds:
         between, self._between = self._between, {}
         for key in sorted(between):
             group = between[key]
-            group.members += group.joining
+            group.change(group.members + group.joining)
             group.joining = []
             if group.members:
                 phase, done = self._paused.pop(group.members[0], (_COMPUTE, 0.0))
@@ -122,14 +131,20 @@ class Rounds:
         return float((wires.compute if phase == _COMPUTE else wires.update)[chunk])
 
     def _exchange(self, group: _Group, pull: bool, part: float) -> Transfer:
+        wires, first = self._wires, group.members[0]
+        demand = group.whole.get(pull) if part == 1 else self._demand(group, pull, part)
+        if demand is None:
+            demand = group.whole[pull] = self._demand(group, pull, 1)
+        return wires.send(int(wires.job_of[first]), wires.order_of(first), demand,
+                          partial(self._sent, group))
+
+    def _demand(self, group: _Group, pull: bool, part: float) -> Demand:
         wires, members = self._wires, group.members
         hosts = np.array([group.hosts[chunk] for chunk in members])
         servers = np.full(len(members), group.ps)
         src, dst = (servers, hosts) if pull else (hosts, servers)
-        return wires.send(
-            int(wires.job_of[members[0]]), wires.order_of(members[0]),
-            Flows(src, dst, wires.gradient[members] * part),
-            [wires.limit_of(chunk, pull=pull) for chunk in members], partial(self._sent, group))
+        return wires.demand(Flows(src, dst, wires.gradient[members] * part),
+                            [wires.limit_of(chunk, pull=pull) for chunk in members])
 
     def _timed(self, group: _Group) -> None:
         group.timer = None
@@ -144,13 +159,14 @@ class Rounds:
         group.phase = _PHASES
         leaving, group.leaving = group.leaving, []
         self._between[self._key(group.members[0])] = group
-        for chunk in list(group.members):
-            wires.batches[chunk] -= 1
+        members = group.members
+        wires.batches[members] -= 1
+        group.change([chunk for chunk in members
+                      if wires.batches[chunk] > 0 and chunk not in leaving])
+        for chunk in members:
             if wires.batches[chunk] == 0:
-                group.members.remove(chunk)
                 wires.ended(chunk)
             elif chunk in leaving:
-                group.members.remove(chunk)
                 wires.stopped(chunk)
         wires.paused()
 
@@ -192,7 +208,7 @@ class Rounds:
             group.joining.remove(chunk)
             return True
         if group.phase == _PHASES:
-            group.members.remove(chunk)
+            group.change([each for each in group.members if each != chunk])
             return True
         if self._preemption == "finish":
             group.leaving.append(chunk)

@@ -170,7 +170,7 @@ class OnFabric:
         flows = Flows(np.full(len(chunks), system.site_host(spec.site)),
                       system.host_of(server), np.where(sent, spec.chunk_bytes, 0.0))
         self._uploading[chunks[sent]] = True
-        wires.send(job, 0, flows, int(chunks[0]), partial(self._uploaded, chunks))
+        wires.send(job, 0, wires.demand(flows, int(chunks[0])), partial(self._uploaded, chunks))
 
     def _uploaded(self, chunks: Ints, _: Transfer) -> None:
         for chunk in chunks[self._uploading[chunks]].tolist():

@@ -119,20 +119,21 @@ class Wires:
         # Nobody uses them yet: there is nothing to decide anew.
         self.fabric.table.capacity[links] = rates
 
-    def send(self, job: int, order: int, flows: Flows, limits: ArrayLike,
-             done: Callable[[Transfer], None]) -> Transfer:
-        """Send a coflow between hosts.
+    def demand(self, flows: Flows, limits: ArrayLike) -> Demand:
+        """Return a coflow between hosts, to be sent once or more often.
 
         Parameters
         ----------
-        job, order : int
-            By place; and its place among the coflows of the job.
         flows : Flows
         limits : int or array_like of int, shape (flows,)
             Of each flow; or of the first, and the others have those that follow.
-        done : callable
         """
-        return self.fabric.submit(job, Demand.of(flows, self._network, key=limits), order, done)
+        return Demand.of(flows, self._network, key=limits)
+
+    def send(self, job: int, order: int, demand: Demand, done: Callable[[Transfer], None]
+             ) -> Transfer:
+        """Send a coflow of a job, by place; `order` is its place among those of the job."""
+        return self.fabric.submit(job, demand, order, done)
 
     def order_of(self, chunk: int) -> int:
         """Return the place of what a chunk exchanges among the coflows of its job: 1, 2, ..."""
