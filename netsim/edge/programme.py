@@ -134,7 +134,8 @@ def least_cost(jobs: Sequence[Work], horizon: int | None = None,
         raise MissingExtraError("scipy", "ilp")
     last = horizon if horizon is not None else (
         0 if jobs[0].cloud < math.inf else sufficient_horizon(jobs))
-    count = sum(len(_slots(job, place, last)) for job in jobs for place in job.places)
+    spans = (_slots(job, place, last) for job in jobs for place in job.places)
+    count = sum(end - first for first, end in spans)
     if count > _MOST_VARIABLES:
         raise InputError(f"the LP bound of {len(jobs)} jobs would have {count:,} variables, and "
                          f"may have {_MOST_VARIABLES:,}; give a longer slot")
@@ -158,7 +159,7 @@ def _columns(jobs: Sequence[Work], horizon: int) -> _Columns:
     parts: list[tuple[NDArray[np.generic], ...]] = []
     for number, job in enumerate(jobs):
         for place in job.places:
-            slots = _slots(job, place, horizon)
+            slots = np.arange(*_slots(job, place, horizon), dtype=np.int64)
             begin = np.maximum(slots, place.ready)
             work = job.chunks * job.chunk_time
             used = min(place.workers, job.chunks) if place.group != CLOUD else job.chunks
@@ -169,8 +170,8 @@ def _columns(jobs: Sequence[Work], horizon: int) -> _Columns:
     return _Columns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _slots(job: Work, place: Place, horizon: int) -> Ints:
-    """Return the slots in which a job may train in a place.
+def _slots(job: Work, place: Place, horizon: int) -> tuple[int, int]:
+    """Return the slots in which a job may train in a place: the first, and the end of them.
 
     With a cloud, the edge is of no use in slots that begin when the cloud has the data: there the
     work costs no more in the cloud, which has room for all chunks.
@@ -179,7 +180,8 @@ def _slots(job: Work, place: Place, horizon: int) -> Ints:
         end = math.ceil(place.ready + job.chunk_time)
     else:
         end = horizon if job.cloud == math.inf else math.ceil(job.cloud)
-    return np.arange(math.floor(place.ready), max(end, math.floor(place.ready)), dtype=np.int64)
+    first = math.floor(place.ready)
+    return first, max(first, end)
 
 
 def _solve(columns: _Columns, jobs: int, until: float | None, horizon: int) -> float:
