@@ -42,7 +42,7 @@ demo: $(VENV)/netsim
 	$(BIN)/netsim compare demo --out runs/demo --plot runs/demo.png
 
 test: $(VENV)/test
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 fuzz: $(VENV)/test
 	NETSIM_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest -vv -n auto --maxfail 5 tests/fuzz

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from types import UnionType
 from typing import Any
@@ -80,7 +81,8 @@ def check_options(make: Callable[..., object], options: Iterable[str], owner: st
     InputError
         With the options that are missing.
     """
-    parameters = inspect.signature(make).parameters
+    parameters = (_parameters_of(make) if isinstance(make, type)
+                  else inspect.signature(make).parameters)
     for option in options:
         if option not in parameters:
             raise UnknownNameError(f"option of {owner}", option, parameters)
@@ -89,6 +91,11 @@ def check_options(make: Callable[..., object], options: Iterable[str], owner: st
                and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)]
     if missing:
         raise InputError(f"{owner} needs: {', '.join(missing)}")
+
+
+@lru_cache
+def _parameters_of(kind: type) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(kind).parameters
 
 
 def parents_first(names: Sequence[str], parents: Sequence[Sequence[str]], owner: str

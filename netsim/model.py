@@ -117,7 +117,7 @@ def _frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iuf"):
         raise InputError(f"{name} must be a list of numbers, not {values!r}")
     array: NDArray[Any] = given.astype(dtype)
-    if given.size and dtype is np.int64 and not np.array_equal(array, given):
+    if dtype is np.int64 and given.dtype.kind != "i" and not np.array_equal(array, given):
         raise InputError(f"{name} must be whole numbers, not {values!r}")
     array.flags.writeable = False
     return array

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.checks import check_sequence, check_whole
 from netsim.edge.jobs import EdgeJob, EdgeWorkload
@@ -185,7 +186,7 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
             chunks=listed[int(size * len(listed))], minibatches=minibatches,
             epochs=_whole_at(at[0], *ranges["epochs"]), compute_s=own["compute"],
             update_s=own["update"], gradient_bytes=own["gradients"], bandwidth=own["bandwidth"],
-            upload_s=[_whole_at(u, *near) * slot_s for u in rng.random(servers).tolist()],
+            upload_s=(_all_whole_at(rng.random(servers), *near) * slot_s).tolist(),
             cloud_upload_s=delay * slot_s, chunk_bytes=parse_bytes(chunk, "chunk"), gang=gang))
     return EdgeWorkload(drawn, name, seed=seed)
 
@@ -267,3 +268,7 @@ def _at(u: float, least: float, most: float) -> float:
 
 def _whole_at(u: float, least: int, most: int) -> int:
     return least + int(u * (most - least + 1))
+
+
+def _all_whole_at(u: NDArray[np.float64], least: int, most: int) -> NDArray[np.int64]:
+    return least + (u * (most - least + 1)).astype(np.int64)

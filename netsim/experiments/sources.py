@@ -121,6 +121,7 @@ class WorkloadTable(_SourceTable):
     _request: Request = PrivateAttr()
     _built: Workload = PrivateAttr()
     _of_edge: bool = PrivateAttr(default=False)
+    _edge_jobs: tuple[EdgeCloud, EdgeWorkload] | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _build(self) -> WorkloadTable:
@@ -156,7 +157,9 @@ class WorkloadTable(_SourceTable):
         if not self._of_edge:
             raise InputError("these are no jobs of an edge-cloud; netsim list formats, and "
                              "workloads, say which are")
-        return edge_jobs(system, self.given)
+        if self._edge_jobs is None or self._edge_jobs[0] is not system:
+            self._edge_jobs = system, edge_jobs(system, self.given)
+        return self._edge_jobs[1]
 
     def resolved(self) -> dict[str, Any]:
         """Return the table with the options of a workload file and all defaults in it."""

@@ -107,10 +107,12 @@ def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]
     """
     waiting = deque(enumerate(tasks))
     suspects: deque[tuple[int, Task]] = deque()
+    startable = False
     while waiting or suspects:
         alone = bool(suspects)
-        if alone:
+        if alone and not startable:
             _check_startable()
+            startable = True
         with _processes(1 if alone else workers) as executor:
             lost = yield from _drain(suspects if alone else waiting, executor,
                                      1 if alone else _AHEAD * workers, 1 if alone else None)

@@ -22,6 +22,10 @@ __all__ = ["PROMISES"]
 #: the allocator counts in absolute units.
 _SECONDS, _BYTES = 2.0**6, 2.0**12
 
+#: What a view shows.
+_SHOWN = [name for name, value in inspect.getmembers_static(FabricView)
+          if isinstance(value, property | cached_property) and not name.startswith("_")]
+
 
 def _changes_the_view(trial: Trial) -> str | None:
     view = trial.case.view(trial.allocator.knows, trial.allocator.sees_running)
@@ -34,9 +38,7 @@ def _changes_the_view(trial: Trial) -> str | None:
 
 def _snapshot(view: FabricView) -> dict[str, bytes]:
     """Return all that the view shows, and the rows behind it, as bytes."""
-    names = [name for name, value in inspect.getmembers_static(FabricView)
-             if isinstance(value, property | cached_property) and not name.startswith("_")]
-    shown = {name: getattr(view, name) for name in names}
+    shown = {name: getattr(view, name) for name in _SHOWN}
     if view._running is not None:
         shown["running"] = view.running()
     # Only now: looking at gamma and at attained service brings rows up to date.

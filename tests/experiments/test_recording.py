@@ -42,7 +42,7 @@ def jobs() -> list[JobSpec]:
         name = f"s{rng.integers(5)}"
         stages = [stage(name)] if k % 2 else [stage(name), stage("b", after=[name])]
         return JobSpec(k, 0.02 * k, hosts=range(16), stages=stages, iterations=1 + (k % 2 == 0))
-    return [job(k) for k in range(40)]
+    return [job(k) for k in range(20)]
 
 
 def run(allocator: str = "parrot", record: tuple[str, ...] = TABLES) -> Result:

@@ -104,7 +104,8 @@ def test_runs_must_be_told_apart():
 
 
 #: By the beginning of a reproduction's name: the options that make its workload small.
-FEW = {"parrot": {"jobs": 12}, "a-srpt": {"jobs": 12}, "a-online": {"jobs": 12},
+FEW = {"parrot-fig9": {"jobs": 12, "poisson_jobs": 12}, "parrot": {"jobs": 12},
+       "a-srpt": {"jobs": 12}, "a-online": {"jobs": 12},
        "sjf-bco": {"mix": {"1": 4, "2": 2, "8": 2}, "iterations": [20, 60]},
        "joint": {"iterations": [1, 3]}}
 
