@@ -24,6 +24,11 @@ def found(tmp_path_factory):
                                    folder=tmp_path_factory.mktemp("sweeps") / "speeds")
 
 
+@pytest.fixture(scope="module")
+def page(found):
+    return report_page(found)
+
+
 class _Cells(HTMLParser):
     """The texts of the cells of all tables, and whatever a page refers to."""
 
@@ -47,8 +52,8 @@ class _Cells(HTMLParser):
             self.rows[-1].append(data)
 
 
-def test_the_page_has_the_figures_of_the_sweep(found):
-    cells = _Cells(report_page(found))
+def test_the_page_has_the_figures_of_the_sweep(found, page):
+    cells = _Cells(page)
     row = found.table.iloc[3]
     assert [row["network.capacity"], row["allocator"], str(row["seed"]),
             str(row["jobs_finished"]), f"{row['jct_total_s']:.6g}",
@@ -57,14 +62,12 @@ def test_the_page_has_the_figures_of_the_sweep(found):
     cell = (f"{means['over_lower_bound']:.4g} [{means['over_lower_bound_low']:.4g}, "
             f"{means['over_lower_bound_high']:.4g}]")
     assert any(cell in row for row in cells.rows)
-    page = report_page(found)
     assert page.count("<svg") == 3
     assert "big-switch-128-10g" in page
     assert f"<li>netsim: {netsim.__version__}</li>" in page
 
 
-def test_the_page_needs_nothing_else(found):
-    page = report_page(found)
+def test_the_page_needs_nothing_else(found, page):
     assert _Cells(page).refers == []
     assert not re.search(r"@import|url\((?!#)|<script", page)
     assert report_page(found) == page
