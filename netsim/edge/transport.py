@@ -133,7 +133,7 @@ class TransportKind(Protocol):
     ----------
     shares_links : bool
         Whether there are links, that an allocator shares out. Then the transport has a `fabric`,
-        with the number of `decisions`.
+        with the number of `decisions`, and how many `steps` of SimPy it has taken.
     """
 
     shares_links: ClassVar[bool]

@@ -112,7 +112,7 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
         "version": __version__, "platform": platform.platform(),
         "python": platform.python_version(), "stopped_at_s": None,
         "decisions": moved.fabric.decisions if kind.shares_links else len(workload),
-        "simpy_events": 0,
+        "simpy_events": moved.steps if kind.shares_links else 0,
         "wall_s": time.perf_counter() - started, "overdue": 0, "counts": tables.counts()}
     links: dict[str, Any] = {name: recorder.table(name, system.network.link_names)
                              for name in ("links", "decisions")}

@@ -248,6 +248,7 @@ def test_a_link_fails_and_is_repaired():
     moved = found.links[found.links["link"] == "ingress-0"]
     assert moved["bytes"].sum() == pytest.approx(10 * MB)
     assert moved["end_s"].max() == 15
+    assert found.summary()["simpy_events"] >= found.summary()["decisions"] >= 3
     with pytest.raises(StalledError, match="allocator MaxMin gives no bandwidth to what jobs 0 se"):
         run(system(1), job(chunk_bytes=10 * MB, upload_s=10), events=events[:1])
 

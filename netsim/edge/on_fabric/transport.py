@@ -85,6 +85,8 @@ class OnFabric:
     ----------
     queues : Queues
     fabric : Fabric
+    steps : int
+        Of SimPy, so far.
 
     Raises
     ------
@@ -107,6 +109,7 @@ class OnFabric:
         self._ready = np.full(setting.total, np.nan)
         self._uploading = np.zeros(setting.total, np.bool_)
         self._choosing = False
+        self.steps = 0
 
     def _make_fabric(self, sharing: Sharing, network: Limited) -> Fabric:
         inner = make_allocator(sharing.allocator)
@@ -142,7 +145,11 @@ class OnFabric:
         stop._ok, stop._value = True, None
         env.schedule(stop, _STOP, max(until - env.now, 0.0))  # type: ignore[arg-type]
         while not stop.processed:  # `env.run` would put the event back into the queue
-            env.step()
+            self._step()
+
+    def _step(self) -> None:
+        self.steps += 1
+        self._env.step()
 
     def dispatch(self, job: int, given: Dispatch) -> None:
         """See `Transport.dispatch`."""
@@ -236,7 +243,7 @@ class OnFabric:
         """See `Transport.finish`."""
         while self._workers.unfinished:
             try:
-                self._env.step()
+                self._step()
             except simpy.core.EmptySchedule:
                 raise self._stalled() from None
         return self._workers.log(self._ready, self._wires.vain)
