@@ -26,8 +26,9 @@ _SMOKE = 400
 #: Examples of one test: progress is told from test to test.
 _PART = 500
 
-#: What an example may take before it counts as a hang, and how much memory more than there is.
-_SECONDS, _BYTES = 60, 4 << 30
+#: What an example may take before it counts as a hang (some compile kernels), and how much memory
+#: more than there is.
+_SECONDS, _BYTES = 300, 4 << 30
 
 
 def fuzzed(percent: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
