@@ -122,7 +122,7 @@ def is_short(experiment: Experiment) -> bool:
     """Say whether an experiment runs in no time."""
     if experiment.edge_cloud is not None:
         jobs = experiment.jobs
-        return (experiment.edge_cloud.built.servers <= 20 and len(jobs) <= 20
+        return (experiment.edge_cloud.on(None).servers <= 20 and len(jobs) <= 20
                 and sum(job.chunks for job in jobs) <= 200)
     workload = experiment.workload.built
     check_workload(workload)
