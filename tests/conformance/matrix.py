@@ -23,6 +23,8 @@ REASONS = {
     "at 0": "this scheduler plans jobs that are all there at 0",
     "history": "has nothing to learn from",
     "own": "chooses GPUs itself",
+    "lasting": "has no plan for jobs that lose a server",
+    "no links": "an event changes links, which jobs use where execution = \"fabric\"",
     "cloud": "needs a cloud",
     "workers": "the scheduler uses the edge alone",
     "room": "storage is too small",
@@ -38,6 +40,8 @@ ON_CLUSTERS = {
     "jobs that come later": {"at 0"},
     "no history": {"history"},
     "a `placement`": {"own"},
+    "servers that fail, with `restart`": {"lasting"},
+    "`events` of links": {"no links"},
 }
 ON_THE_EDGE = {
     "no cloud": {"cloud"},
@@ -46,7 +50,7 @@ ON_THE_EDGE = {
     "a `transport` other than `constant`": {"constant"},
 }
 
-_PREDICTS, _PLANS = {"known", "alike", "history"}, {"rings", "at 0", "own"}
+_PREDICTS, _PLANS = {"known", "alike", "history"}, {"rings", "at 0", "own", "lasting"}
 
 #: What those need that do not take everything.
 OF_SCHEDULERS = {
@@ -55,7 +59,8 @@ OF_SCHEDULERS = {
     "spjf": _PREDICTS, "spwf": _PREDICTS, "wcs-duration": _PREDICTS, "wcs-workload": _PREDICTS,
 }
 OF_PLACEMENTS = {"mapped": {"known", "alike"}}
-OF_EXECUTIONS = {"asrpt": {"known", "alike"}, "fabric": {"whole"}, "rar-contention": {"rings"}}
+OF_EXECUTIONS = {"asrpt": {"known", "alike", "no links"}, "fabric": {"whole"},
+                 "rar-contention": {"rings", "no links"}}
 OF_EDGE_SCHEDULERS = {"a-online-e": {"workers", "room"}, "batch": {"constant"},
                       "cloud-only": {"cloud"}, "srtf": {"workers", "constant"},
                       "tiresias-l": {"workers", "constant"}}

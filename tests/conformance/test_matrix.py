@@ -110,9 +110,9 @@ def expect(against, run, *arguments, **options):
     return None
 
 
-def try_jobs(cluster, kinds, scheduler, placement, execution, late, **others):
-    """Try a combination on a cluster."""
-    against = set().union(*(KINDS[kind][1] for kind in kinds))
+def try_jobs(cluster, kinds, scheduler, placement, execution, late, besides=(), **others):
+    """Try a combination on a cluster; what else it goes against is `besides`."""
+    against = set().union(besides, *(KINDS[kind][1] for kind in kinds))
     against |= {need for need, is_so in (("alike", cluster is UNLIKE), ("at 0", late),
                                          ("own", placement is not None)) if is_so}
     workload = jobs_of(kinds, late)
@@ -137,7 +137,9 @@ def holds(result, workload, cluster):
     assert (times["start_s"] >= times["arrival_s"]).all()
     server, gpu = held["server"].to_numpy(), held["gpu"].to_numpy()
     assert (gpu < cluster.gpus[server]).all()
-    assert np.bincount(held["job"]).tolist() == [job.ranks for job in workload]
+    again = jobs["restarts"].to_numpy() if "restarts" in jobs else 0
+    ranks = np.array([job.ranks for job in workload])
+    assert (np.bincount(held["job"]) == ranks * (1 + again)).all()
     begin, end = held["start_s"].to_numpy(), held["end_s"].to_numpy()
     order = np.lexsort((begin, gpu, server))
     same = (np.diff(server[order]) == 0) & (np.diff(gpu[order]) == 0)
@@ -166,6 +168,25 @@ def test_placements_x_jobs_x_servers(placement):
     """The whole product, on the fabric, under the two schedulers that take any job."""
     for scheduler, kind, cluster in product(("fifo", "wcs-subtime"), KINDS, (ALIKE, UNLIKE)):
         try_jobs(cluster, [kind], scheduler, placement, "fabric", True)
+
+
+#: What happens during a run, and which needs that goes against.
+FAULTS = {
+    "a server": ([{"at": 0.01, "kind": "fail", "host": 0, "restart": True},
+                  {"at": 0.2, "kind": "repair", "host": 0}], {"lasting"}),
+    "a link": ([{"at": 0.01, "link": 0, "capacity": 0}, {"at": 0.2, "link": 0, "capacity": 1e6}],
+               {"no links"}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_schedulers_x_executions_x_faults(scheduler, fault):
+    """A server or a link that fails, and is repaired."""
+    events, against = FAULTS[fault]
+    for execution in EXECUTIONS:
+        try_jobs(ALIKE, ["ring", "data parallel"], scheduler, None, execution,
+                 comes_late(scheduler), against, events=events)
 
 
 @pytest.mark.parametrize("allocator", ALLOCATORS)
