@@ -37,7 +37,11 @@ ON_NETWORK: dict[str, Any] = {
                  "arrival_scale": 0.01, "length": "10MB", "servers": 2},
     "allocator": {"name": "parrot", "theta_max": 0.6, "work_conservation": "none"},
     "events": [{"at": "1ms", "link": "egress-1", "capacity": "1Gbps"},
-               {"at": 2, "link": 3, "capacity": 5e8}],
+               {"at": 2, "link": 3, "capacity": 5e8},
+               {"at": "2ms", "kind": "fail", "host": 2, "restart": True},
+               {"at": "9ms", "kind": "repair", "host": 2},
+               {"at": "1ms", "kind": "degrade", "link": "ingress-0", "factor": 0.5}],
+    "stragglers": {"3": 2.0, "5": 1.5},
     "compare": {"allocators": ["parrot", {"name": "lccf"}], "baseline": "lccf"},
     "sweep": {"seeds": 2, "vary": {"network.capacity": ["1Gbps", 2e9], "allocator": ["parrot"]}}}
 
@@ -90,6 +94,15 @@ ON_EDGE: dict[str, Any] = {
                  "chunk": "1GB", "gang": 2},
     "scheduler": "a-online", "compare": {"schedulers": ["srtf", "batch:mode=periodic"]}}
 
+ON_EDGE_LINKS: dict[str, Any] = {
+    "seed": 3, "transport": {"name": "fabric", "mode": "sync"}, "allocator": "maxmin",
+    "observe_interval": "1s",
+    "events": [{"at": "2h", "link": "egress-0", "capacity": "1Gbps"}],
+    "edge_cloud": {"kind": "edge-servers", "servers": 2, "sizes": {"2": 1}, "types": 1,
+                   "edge_links": "10Gbps", "wan": "1Gbps"},
+    "workload": {"format": "edge-jobs", "jobs": 2, "span": "9h", "chunks": [2, 3],
+                 "minibatches": 2, "epochs": [1, 2], "compute": ["0.01h", "0.05h"]}}
+
 LISTED: dict[str, Any] = {
     "edge_cloud": {"kind": "edge-listed", "workers": [["gpu", "gpu"], ["gpu", "tpu"]],
                    "ps": [1, 2]},
@@ -100,9 +113,11 @@ LISTED: dict[str, Any] = {
          "upload_s": [1, 2], "cloud_upload_s": 9, "chunk_bytes": 5, "gang": 1}]},
     "scheduler": "srtf"}
 
-FILES = [ON_NETWORK, OF_FILES, ON_LEAF_SPINE, ON_CLUSTER, ON_FABRIC, RECURRENT, ON_EDGE, LISTED]
+FILES = [ON_NETWORK, OF_FILES, ON_LEAF_SPINE, ON_CLUSTER, ON_FABRIC, RECURRENT, ON_EDGE,
+         ON_EDGE_LINKS, LISTED]
 KEYS = tuple({key: 0 for table in FILES for name, value in table.items()
-              for key in (name, *(value if isinstance(value, dict) else ()))})
+              for key in (name, *(value if isinstance(value, dict) else ()))}
+             | {key: 0 for event in ON_NETWORK["events"] for key in event})
 
 TABLES = ("allocator", "scheduler", "placement", "execution", "transport", "predictor", "baseline",
           "compare", "sweep", "vary", "allocators", "schedulers", "mapping")
