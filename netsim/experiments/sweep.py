@@ -213,12 +213,15 @@ def prepare(experiment: Experiment | str | Path | Draft,
         Draft.of(experiment) if isinstance(experiment, Experiment) else Draft.read(experiment))
     draft = draft.copy()
     table = draft.keys.get("sweep", {})
+    if not isinstance(table, Mapping):
+        draft.build()  # which says where that is written
+    table = dict(table)
     if vary is not None:
         table = table | {"vary": {_spelled(key): list(values) for key, values in vary.items()}}
     if seeds is not None:
         table = table | {"seeds": seeds if isinstance(seeds, int) else list(seeds)}
         seeds_of(table["seeds"])
-    draft.keys["sweep"] = dict(table)
+    draft.keys["sweep"] = table
     grid = draft.build().sweep
     del draft.keys["sweep"]
     if not grid.vary and grid.seeds == 1:

@@ -141,6 +141,13 @@ def test_the_grid_may_stand_in_the_file(small):
     assert other.table[["allocator", "seed"]].to_numpy().tolist() == [["maxmin", 1]]
 
 
+@pytest.mark.parametrize("vary", [None, GRID])
+def test_a_table_is_needed_in_the_file(small, vary):
+    small.write_text("sweep = 0\n" + small.read_text())
+    with pytest.raises(SpecError, match="sweep: must be a table, not 0"):
+        netsim.sweep_experiment(small, vary)
+
+
 @pytest.mark.parametrize(("vary", "message"), [
     ({"network.capcity": ["1Gbps"]}, r"network.capcity: .*did you mean 'capacity'.*set by "
                                      r"'network.capcity=1Gbps'"),
