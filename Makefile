@@ -3,7 +3,7 @@
 # make fuzz    100,000 damaged files for all readers; or so many: make fuzz EXAMPLES=1000
 # make lint    ruff and mypy
 # make bench   the speed of the things that must be fast
-# make docs    the documentation as web pages, in docs/_build
+# make docs    the documentation as web pages, in docs/_build/html
 # make package the wheel and the source distribution, in dist; the wheel tried in a new environment
 # make clean   remove the environment, results and caches
 #
@@ -55,7 +55,7 @@ bench: $(VENV)/test
 	$(BIN)/python tests/bench/run.py
 
 docs: $(VENV)/docs
-	$(BIN)/python -m sphinx -W -q docs docs/_build
+	$(BIN)/python -m sphinx -W -q docs docs/_build/html
 
 # Away from the checkout, so that nothing is found there that the wheel does not have.
 package: $(VENV)/package

@@ -1,4 +1,4 @@
-"""Sphinx configuration: ``make docs`` builds the pages into docs/_build."""
+"""Sphinx configuration: ``make docs`` builds the pages into docs/_build/html."""
 
 from netsim import __version__
 

@@ -46,7 +46,7 @@ def run_timed(setting: Setting, scheduler: Scheduler, placement: Placement,
     StalledError
         If jobs wait, and nothing will happen any more.
     """
-    env = simpy.Environment()
+    env = simpy.Environment(0.0)
     engine = Engine(env, setting.cluster, setting.jobs, scheduler, _Timed(env, seconds), placement,
                     name)
     while engine.ended < len(setting.jobs):

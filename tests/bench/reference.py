@@ -74,7 +74,7 @@ def maxmin_to_the_end(src, dst, left, capacity):
 
 def _simpy() -> None:
     """50,000 events of 50 processes: what Python and SimPy take alone."""
-    env = simpy.Environment()
+    env = simpy.Environment(0.0)
 
     def process():
         for _ in range(1000):

@@ -65,7 +65,7 @@ class Watched:
 
 def run(cluster, workload, scheduler, placement="mapped"):
     """Run to the end; return the engine and what the scheduler was asked."""
-    env = simpy.Environment()
+    env = simpy.Environment(0.0)
     setting = Setting(cluster, workload.jobs, None, workload.history)
     watched = Watched(setting.decider_of(make_scheduler(scheduler)))
     engine = Engine(env, cluster, workload.jobs, watched,

@@ -25,7 +25,7 @@ def ring(place, ranks, iterations=100, compute_s=0.02, **others):
 
 def run(cluster, jobs, scheduler, model):
     """Run to the end; return the engine."""
-    env = simpy.Environment()
+    env = simpy.Environment(0.0)
     engine = Engine(env, cluster, jobs, scheduler, Analytic(env, cluster, jobs, model))
     while engine.ended < len(jobs):
         env.step()
@@ -197,7 +197,7 @@ def test_placements_that_break_the_rules(scope, choose):
         def choose(self, cluster, job, candidates, load):
             return choose
 
-    env = simpy.Environment()
+    env = simpy.Environment(0.0)
     cluster, jobs = Cluster(gpus=[2]), [ring(0, 2)]
     Engine(env, cluster, jobs, FIFO(), Analytic(env, cluster, jobs, Contention()), Wrong())
     with pytest.raises(AllocationError, match=r"placement Wrong: (scope|choose) must return GPUs"):

@@ -99,7 +99,7 @@ class OnFabric:
         for job in setting.jobs:
             setting.system.site_host(job.site)
         self._setting, self.queues = setting, Queues(setting)
-        self._env = simpy.Environment()
+        self._env = simpy.Environment(0.0)
         network = Limited(setting.system.network, 3 * setting.total)
         self._wires = Wires(setting, self._env, network, Answers(
             self._ended, self._stopped, self._choose_later))

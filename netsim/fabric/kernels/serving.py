@@ -39,6 +39,9 @@ __all__ = ["GREEDY", "MADD", "MAXMIN", "NOBODY", "QUEUES", "serve_until", "serve
 #: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
 NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
 
+# Not a literal, for which a kernel is compiled once more.
+_NONE = np.int64(0)
+
 
 @compiled
 def serve_until(coflows, flows, hops, loads, capacity, rule, now, until, carried):
@@ -70,7 +73,7 @@ def serve_until(coflows, flows, hops, loads, capacity, rule, now, until, carried
     while True:
         copy = copy_rows(coflows, flows, hops, loads, rule)
         now, next_finish, crossing, thinned = serve_while_crowded(
-            copy, 0, coflows, flows, capacity, rule, now, until, carried)
+            copy, _NONE, coflows, flows, capacity, rule, now, until, carried)
         if not thinned:
             return now, next_finish, crossing
 
