@@ -18,6 +18,8 @@ from netsim.units import Quantity, parse_rate
 
 __all__ = ["Cluster", "check_size", "draw_gpus", "server_kind"]
 
+_MOST_GPUS = 10_000_000
+
 #: Of two rates, one computed by units and one given in others.
 _SAME = 1e-9
 
@@ -74,8 +76,6 @@ class Cluster:
         if not isinstance(topology, Topology | None):
             raise InputError(f"topology must be a Topology, a name or a path, not {topology!r}")
         counts = _counts(servers, gpus, topology)
-        for server, count in enumerate(counts):
-            check_whole(count, f"gpus: those of server {server}", 1)
         self.name = name
         self.gpus = np.array(counts, dtype=np.int64)
         self.first = np.concatenate(([0], np.cumsum(self.gpus)))
@@ -104,7 +104,7 @@ def _counts(servers: int | None, gpus: int | Sequence[int], topology: Topology |
             ) -> Sequence[int]:
     """Return the GPUs of each server, of as many servers as all that is given agrees on."""
     if servers is not None:
-        check_whole(servers, "servers", 1)
+        check_whole(servers, "servers", 1, _MOST_GPUS)
     one = is_whole(gpus)
     if not one and (isinstance(gpus, str) or not isinstance(gpus, Iterable)):
         raise InputError(f"gpus must be a whole number, or one per server, not {gpus!r}")
@@ -120,7 +120,15 @@ def _counts(servers: int | None, gpus: int | Sequence[int], topology: Topology |
     count = next(iter(known.values()))
     if count < 1:
         raise InputError("a cluster needs a server")
-    return [int(gpus)] * count if one else list(listed or ())  # type: ignore[arg-type]
+    if one:
+        check_whole(gpus, "gpus: those of a server", 1, _MOST_GPUS // count)
+        return [int(gpus)] * count  # type: ignore[call-overload]
+    counts = list(listed or ())
+    for server, each in enumerate(counts):
+        check_whole(each, f"gpus: those of server {server}", 1, _MOST_GPUS)
+    if sum(counts) > _MOST_GPUS:
+        raise InputError(f"a cluster has at most {_MOST_GPUS:,} GPUs, not {sum(counts):,}")
+    return counts
 
 
 def _nic_of(nic: Quantity | None, topology: Topology | None) -> float:

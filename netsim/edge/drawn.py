@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from netsim.checks import check_sequence, check_whole
 from netsim.edge.jobs import EdgeJob, EdgeWorkload
-from netsim.edge.system import EdgeCloud, Kind
+from netsim.edge.system import MOST, EdgeCloud, Kind
 from netsim.errors import InputError
 from netsim.streams import stream
 from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
@@ -64,10 +64,14 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
     check_whole(types, "types", 1, 10**6)
     check_whole(seed, "seed")
     counts, likely = _sizes(sizes)
-    workers = []
+    workers: list[list[int]] = []
+    total = 0
     for server in range(servers):
         rng = stream(seed, "edge server", server)
         count = counts[int(np.searchsorted(likely, rng.random(), side="right"))]
+        total += count
+        if total > MOST:
+            raise InputError(f"edge-cloud {name!r} has more than {MOST:,} workers")
         workers.append([int(types * each) for each in rng.random(count)])
     return EdgeCloud(workers, ps=ps, storage=storage, cloud=cloud, edge_links=edge_links, wan=wan,
                      name=name)

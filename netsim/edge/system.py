@@ -16,7 +16,10 @@ from netsim.errors import InputError
 from netsim.network import Topology, big_switch
 from netsim.units import Quantity, parse_bytes, parse_rate
 
-__all__ = ["EdgeCloud", "Kind"]
+__all__ = ["MOST", "EdgeCloud", "Kind"]
+
+#: How many workers, or parameter servers, there may be.
+MOST = 10_000_000
 
 #: What kind a worker or a parameter server is of: a name or a number.
 Kind = str | int
@@ -93,6 +96,8 @@ class EdgeCloud:
                 object.__setattr__(self, name, value)
 
         owner = f"edge-cloud {self.name!r}"
+        if not isinstance(self.cloud, bool):
+            raise InputError(f"{owner}: cloud must be true or false, not {self.cloud!r}")
         given = check_sequence(self.workers, Sequence, f"{owner}: workers", "lists of types")
         workers = tuple(_kinds(each, f"{owner}: workers of server {server}")
                         for server, each in enumerate(given))
@@ -120,10 +125,14 @@ class EdgeCloud:
         given: Sequence[Any] = [self.ps] * self.servers if is_whole(self.ps) else _one_each(
             self.ps, self.servers, f"{owner}: ps")
         found: list[tuple[Kind | None, ...]] = []
+        total = 0
         for server, each in enumerate(given):
             what = f"{owner}: ps of server {server}"
             if is_whole(each):
-                check_whole(each, what, most=10**6)
+                check_whole(each, what, most=MOST)
+                total += int(each)
+                if total > MOST:
+                    raise InputError(f"{owner} has more than {MOST:,} parameter servers")
                 found.append((None,) * int(each))
             else:
                 found.append(_kinds(each, what, none=True))

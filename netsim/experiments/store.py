@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import reprlib
 import secrets
 import shutil
 import tempfile
@@ -217,10 +218,15 @@ def _read_table(path: Path, columns: Mapping[str, str | list[str]]) -> pd.DataFr
 
 
 def _column(text: pd.Series, kind: str | list[str]) -> Any:
-    if isinstance(kind, list):
-        return pd.Categorical(text, categories=kind)
-    if kind in ("str", "bool"):
-        return text if kind == "str" else text == "True"
+    if kind == "str":
+        return text
+    if kind == "bool" or isinstance(kind, list):
+        allowed = ["True", "False"] if kind == "bool" else kind
+        others = text[~text.isin(allowed)]
+        if len(others):
+            raise ValueError(f"column {text.name!r} holds {others.iloc[0]!r}, which is none of "
+                             f"{reprlib.repr(allowed)}")
+        return text == "True" if kind == "bool" else pd.Categorical(text, categories=kind)
     return np.array([each or "nan" for each in text], dtype=object).astype(kind)
 
 

@@ -255,6 +255,10 @@ def test_bad_input():
     for wrong, message in (({"gpus": [4, 0]}, "gpus: those of server 1"),
                            ({"servers": 3, "gpus": [1, 2]}, "one number of servers, not 3"),
                            ({}, "needs servers"), ({"gpus": []}, "needs a server"),
-                           ({"servers": 0}, "servers must be a whole number of at least 1")):
+                           ({"servers": 0}, "servers must be a whole number from 1 to 10,000,000"),
+                           ({"servers": 10**9}, "servers must be a whole number from 1 to"),
+                           ({"servers": 10**6, "gpus": 11}, "from 1 to 10, not 11"),
+                           ({"gpus": [1, 10**20]}, "gpus: those of server 1 must be"),
+                           ({"gpus": [6 * 10**6] * 2}, "at most 10,000,000 GPUs, not 12,000,000")):
         with pytest.raises(InputError, match=message):
             Cluster(**wrong)

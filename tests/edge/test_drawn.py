@@ -98,6 +98,9 @@ def test_jobs_are_of_types_that_are_given():
     ({"sizes": {}}, "sizes must be a table"), ({"sizes": {"two": 1}}, "sizes: workers .* 'two'"),
     ({"sizes": {"2": -1}}, "sizes: how likely 2 workers are .* not -1"),
     ({"sizes": {"2": 0}}, "sizes: one must be likely"), ({"seed": -1}, "seed must be"),
+    ({"servers": 99, "sizes": {"1000000": 1}}, "has more than 10,000,000 workers"),
+    ({"servers": 99, "ps": 1_000_000}, "has more than 10,000,000 parameter servers"),
+    ({"cloud": 2}, "cloud must be true or false, not 2"),
     ({"servers": 0, "cloud": False}, "has neither a worker nor a cloud"),
     ({"storage": "-1GB"}, "storage of server 0 must be at least 0"),
 ])

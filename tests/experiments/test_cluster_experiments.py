@@ -69,13 +69,13 @@ def test_gpus_are_drawn_by_the_seed_and_the_first_servers_stay():
 
 
 @pytest.mark.parametrize(("keys", "problem"), [
-    ({"cluster": {"servers": 0}}, "cluster.servers: servers must be a whole number of at least 1"),
+    ({"cluster": {"servers": 0}}, "cluster.servers: servers must be a whole number from 1"),
     ({"cluster": {"gpus": [2, 0]}}, "cluster.gpus: gpus: those of server 1"),
     ({"cluster": {"servers": 2, "gpus": [1, 2, 3]}}, "cluster.gpus: a cluster has one number"),
     ({"cluster": {"servers": 2, "nic": "10Gbs"}}, "cluster.nic: nic '10Gbs' has the unkn"),
     ({"cluster": {"server": 2}}, "cluster.server: unknown key 'server' (did you mean 'servers'?)"),
     ({"cluster": {"servers": 2, "gpus": 3, "draw_gpus": [4]}}, "cluster.draw_gpus: give either"),
-    ({"cluster": {"servers": 2, "gpus": 0}}, "cluster.gpus: gpus: those of server 0 must be"),
+    ({"cluster": {"servers": 2, "gpus": 0}}, "cluster.gpus: gpus: those of a server must be"),
     ({"cluster": {"servers": 2, "gpus": 2, "intra": 0}}, "cluster.intra: intra must be greater"),
     ({"cluster": {"servers": 2, "gpus": 4, "intra": "1Gbps"}}, "workload: intra must be at least"),
     ({"cluster": {"gpus": 2}, "network": {"name": "big-switch-128-40g"},
