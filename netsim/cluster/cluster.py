@@ -122,7 +122,7 @@ def _counts(servers: int | None, gpus: int | Sequence[int], topology: Topology |
         raise InputError("a cluster needs a server")
     if one:
         check_whole(gpus, "gpus: those of a server", 1, _MOST_GPUS // count)
-        return [int(gpus)] * count  # type: ignore[call-overload]
+        return [int(gpus)] * count  # type: ignore[arg-type]
     counts = list(listed or ())
     for server, each in enumerate(counts):
         check_whole(each, f"gpus: those of server {server}", 1, _MOST_GPUS)

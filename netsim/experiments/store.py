@@ -220,14 +220,19 @@ def _read_table(path: Path, columns: Mapping[str, str | list[str]]) -> pd.DataFr
 def _column(text: pd.Series, kind: str | list[str]) -> Any:
     if kind == "str":
         return text
-    if kind == "bool" or isinstance(kind, list):
-        allowed = ["True", "False"] if kind == "bool" else kind
-        others = text[~text.isin(allowed)]
-        if len(others):
-            raise ValueError(f"column {text.name!r} holds {others.iloc[0]!r}, which is none of "
-                             f"{reprlib.repr(allowed)}")
-        return text == "True" if kind == "bool" else pd.Categorical(text, categories=kind)
+    if kind == "bool":
+        return _one_of(["True", "False"], text) == "True"
+    if isinstance(kind, list):
+        return pd.Categorical(_one_of(kind, text), categories=kind)
     return np.array([each or "nan" for each in text], dtype=object).astype(kind)
+
+
+def _one_of(allowed: list[str], text: pd.Series) -> pd.Series:
+    others = text[~text.isin(allowed)]
+    if len(others):
+        raise ValueError(f"column {text.name!r} holds {others.iloc[0]!r}, which is none of "
+                         f"{reprlib.repr(allowed)}")
+    return text
 
 
 def _plain(value: Any) -> Any:
