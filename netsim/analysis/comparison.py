@@ -10,7 +10,7 @@ import pandas as pd
 
 from netsim.analysis.coflows import ALL, classify_coflows, each_class
 from netsim.analysis.metrics import spread, times
-from netsim.errors import UnknownNameError
+from netsim.errors import InputError, UnknownNameError
 from netsim.units import Quantity
 
 if TYPE_CHECKING:
@@ -196,7 +196,12 @@ def _classes(result: Result, short: Quantity, narrow: int) -> dict[str, pd.DataF
 
 
 def _keyed(coflows: pd.DataFrame) -> pd.DataFrame:
-    return coflows.astype({"stage": str}).set_index(_COFLOW)
+    keyed = coflows.astype({"stage": str}).set_index(_COFLOW)
+    if not keyed.index.is_unique:
+        job, iteration, stage = keyed.index[keyed.index.duplicated()][0]
+        raise InputError(f"a result has two coflows of job {job}, iteration {iteration}, stage "
+                         f"{stage!r}")
+    return keyed
 
 
 def _ccts(result: Result) -> pd.Series | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -86,9 +87,9 @@ def _sizes(sizes: object) -> tuple[list[int], np.ndarray]:
         count = int(size) if str(size).isdecimal() else size
         check_whole(count, "sizes: workers", 0, 10**6)
         if isinstance(weight, bool) or not (isinstance(weight, int | float)
-                                            and 0 <= weight < math.inf):
-            raise InputError(f"sizes: how likely {size} workers are must be a number of at least "
-                             f"0, not {weight!r}")
+                                            and 0 <= weight <= 1e15):
+            raise InputError(f"sizes: how likely {size} workers are must be a number from 0 to "
+                             f"1e15, not {reprlib.repr(weight)}")
         counts.append(count)
         weights.append(weight)
     if not sum(weights) > 0:

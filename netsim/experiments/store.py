@@ -183,7 +183,8 @@ def load_result(folder: str | Path, *, tables: Collection[str] | None = None) ->
     except FileNotFoundError as error:
         raise InputError(f"{folder}: not a result: it has no {Path(error.filename).name}"
                          ) from error
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError,
+            ArithmeticError) as error:
         raise InputError(f"{folder}: not a readable result: {error}") from error
 
 

@@ -241,7 +241,14 @@ def _identity(draft: Draft) -> dict[str, Any]:
 
 
 def default_sweep_folder(draft: Draft) -> Path:
-    """Return where a sweep is kept unless told: ``sweeps/<name>-<hash8>``."""
+    """Return where a sweep is kept unless told: ``sweeps/<name>-<hash8>``.
+
+    Raises
+    ------
+    SpecError
+        If it is none of an experiment.
+    """
+    draft.build()
     return Path("sweeps") / f"{draft.keys.get('name', 'experiment')}-{spec_hash(_identity(draft))}"
 
 

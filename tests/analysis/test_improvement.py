@@ -90,6 +90,15 @@ def test_coflows_are_matched_by_job_iteration_and_stage():
     assert factors["cct_each"]["first"] == pytest.approx((3 / 1 + 2 / 3) / 2)
 
 
+def test_a_coflow_that_stands_twice_is_refused(tmp_path):
+    """As in a damaged file; else nobody knows which one it is to be held against."""
+    folder = netsim.compare(NET, one_port(1, 2), ["maxmin", "sebf"]).save(tmp_path / "c")
+    path = folder / "sebf" / "coflows.csv"
+    path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
+    with pytest.raises(InputError, match="two coflows of job 1, iteration 0, stage"):
+        netsim.load_comparison(folder).against()
+
+
 def test_thresholds_reach_the_classes():
     factors = netsim.compare(NET, one_port(1, 2, 6), ["maxmin", "sebf"]).against(
         short="1.5MB", narrow=0)

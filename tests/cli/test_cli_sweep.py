@@ -94,6 +94,8 @@ def test_runs_that_were_stopped_are_told_of(netsim, here):
     (("--seeds", "x"), "--seeds must be a number, or a list such as 3,5,8, not 'x'"),
     (("--seeds", "9" * 5000), "--seeds must be a number, or a list such as 3,5,8, not"),
     ((), "there is nothing to vary"),
+    (("--set", "observe_interval=2024-01-01"), "observe_interval: "),
+    (("--set", "network=3"), "network: must be a table, not 3"),
     (("--seeds", "2", "--backend", "dask"), "--backend dask needs --scheduler"),
     (("--seeds", "2", "--scheduler", "tcp://x"), "--scheduler goes with --backend dask"),
 ])

@@ -97,6 +97,7 @@ def test_jobs_are_of_types_that_are_given():
     ({"servers": -1}, "servers must be a whole number"), ({"types": 0}, "types must be"),
     ({"sizes": {}}, "sizes must be a table"), ({"sizes": {"two": 1}}, "sizes: workers .* 'two'"),
     ({"sizes": {"2": -1}}, "sizes: how likely 2 workers are .* not -1"),
+    ({"sizes": {"2": 10**400}}, "sizes: how likely 2 workers are must be a number from 0 to 1e15"),
     ({"sizes": {"2": 0}}, "sizes: one must be likely"), ({"seed": -1}, "seed must be"),
     ({"servers": 99, "sizes": {"1000000": 1}}, "has more than 10,000,000 workers"),
     ({"servers": 99, "ps": 1_000_000}, "has more than 10,000,000 parameter servers"),

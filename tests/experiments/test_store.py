@@ -264,3 +264,11 @@ def test_damaged_results(everything, tmp_path, file, text) -> None:
     (folder / file).write_text(text)
     with pytest.raises(InputError, match="r: not a readable result: "):
         load_result(folder)
+
+
+def test_a_number_that_is_too_large(everything, tmp_path) -> None:
+    path = everything.save(tmp_path / "r") / "jobs.csv"
+    head, first, *others = path.read_text().splitlines()
+    path.write_text("\n".join([head, f"{2**63},{first.partition(',')[2]}", *others]))
+    with pytest.raises(InputError, match="r: not a readable result: "):
+        load_result(path.parent)

@@ -139,7 +139,7 @@ def changed(draw: DrawFn, tree: Any, keys: Sequence[str] = (), values: Any = odd
         Keys that are added, or take the place of others.
     values : strategy
     """
-    tree = copy.deepcopy(tree)
+    tree, values = copy.deepcopy(tree), values.map(copy.deepcopy)
     for _ in range(draw(st.sampled_from([1, 1, 1, 2, 4]))):
         places = [*_places(tree)]
         holders = [tree, *(holder[key] for holder, key in places
