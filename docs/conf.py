@@ -4,10 +4,13 @@ from netsim import __version__
 
 project = "netsim"
 author = "The netsim developers"
+copyright = author
 release = __version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["netsim.css"]
 myst_heading_anchors = 2
 
 # The notebooks show what they gave when they were last run; the tests run them.

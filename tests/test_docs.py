@@ -80,7 +80,7 @@ def test_toml(page, tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
 def test_commands_and_their_options_exist(page):
-    for line in "".join(blocks(page, "console")).splitlines():
+    for line in "".join(blocks(page, "console")).replace("\\\n", "").splitlines():
         words = shlex.split(line, comments=True)
         if not words or words[0] != "netsim":
             continue
