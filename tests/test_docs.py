@@ -102,6 +102,25 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
+def test_paths_exist(page):
+    """What a page says stands in a file does stand there: `netsim/...`, `tests/...`, and so on."""
+    for path in re.findall(r"`((?:netsim|topologies|workloads|docs|tests)/[^` *]*)`",
+                           page.read_text()):
+        assert (ROOT / path).exists(), path
+
+
+def test_every_part_stands_in_the_tree():
+    """Each folder of the package, and of the tests, is on the page that says where things are."""
+    page = (ROOT / "docs" / "where.md").read_text()
+    tree = page.partition("```text\n")[2].partition("```")[0]
+    folders = {path.parent.name for path in (ROOT / "netsim").glob("*/__init__.py")}
+    assert folders == set(re.findall(r"^  (\w+)/", tree, re.MULTILINE))
+    of_parts = folders | {"__pycache__"}
+    others = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()} - of_parts
+    assert others == set(re.findall(r"`tests/(\w+)/`", page))
+
+
 MODULES = [module.name for module in pkgutil.walk_packages(netsim.__path__, "netsim.")]
 
 

@@ -334,7 +334,9 @@ def test_schedulers_x_transports(scheduler, transport):
         assert result is None or result.jobs["finish_s"].notna().all(), allocator
 
 
-# --- the page -----------------------------------------------------------------------------------
+# --- the pages ----------------------------------------------------------------------------------
+
+POLICIES = matrix.PAGE.with_name("policies.md")
 
 
 def test_the_docs_show_the_matrix():
@@ -345,7 +347,7 @@ def test_the_docs_show_the_matrix():
 
 def rows_of(heading):
     """Return the rows of a table of policies: name to cells, of each name in its first one."""
-    text = matrix.PAGE.read_text().partition(f"### {heading}\n")[2].partition("\n### ")[0]
+    text = POLICIES.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
     return {name.strip("` "): [cell.strip() for cell in row[1:]]
             for row in rows for name in row[0].split(",")}
@@ -358,6 +360,9 @@ def test_every_policy_is_described(heading, registry):
     rows = rows_of(heading)
     assert set(rows) == set(registry)
     assert all(cells[0] for cells in rows.values())
+    modules = {name: where.partition(":")[0].rpartition(".")[2] for name, where in registry.items()}
+    assert {name: cells[-1] for name, cells in rows.items()} == {
+        name: f"`{module}.py`" for name, module in modules.items()}
 
 
 def test_what_is_said_of_allocators_is_so():
