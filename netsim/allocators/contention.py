@@ -1,6 +1,6 @@
 """Contention among ring-all-reduce jobs: the analytic model of SJF-BCO as an allocator.
 
-Section 8 of the specification of SJF-BCO; equations are those of the paper.
+Numbers of equations are the paper's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Placed jobs run as coflows on the network.
 
-Rings as Section 8 of SJF-BCO's specification has them; models as `netsim.jobs.patterns.mixed` says.
+Rings as `netsim.cluster.ring` has them; models as `netsim.jobs.patterns.mixed` says.
 """
 
 from __future__ import annotations

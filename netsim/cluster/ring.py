@@ -1,6 +1,6 @@
 """Rings of placed jobs: who sends to whom, how much, and what takes time besides.
 
-Section 8 of the specification of SJF-BCO; Section 2 has the times.
+`netsim.cluster.contention` has what iterations take by the formulas of SJF-BCO.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The linear programme that bounds what any edge-cloud scheduler can do; needs the extra ``ilp``.
 
-Section 9 of the specification of A_online, in slots: `netsim.edge.bound` makes it of a system.
+In slots, as the paper has it: `netsim.edge.bound` makes it of a system.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Work:
     chunks : int
         At most so many workers train it at once.
     chunk_time : float
-        What a chunk takes on a worker, in slots; ``p1`` of the specification.
+        What a chunk takes on a worker, in slots; `EdgeJob.p1_s` over the slot.
     places : tuple of Place
         At least one.
     """

@@ -1,6 +1,6 @@
 """The evaluation of SJF-BCO, its Section 7; and its schedules on a network that is simulated.
 
-As its specification reads Section 7: contention and overhead take 15 % of the time at most, by
+How Section 7 is read: contention and overhead take 15 % of the time at most, by
 alpha = 0, k_min = 0, xi1 = xi2 = 7e-5 and gradients m such that 2m over a NIC's rate is a second.
 The paper plots single runs and gives no figures; claims without one, ``"-"``, are what a reader
 might expect.
