@@ -1,5 +1,6 @@
 """The documentation is true: its Python runs, its TOML loads, its commands exist."""
 
+import ast
 import doctest
 import importlib
 import json
@@ -62,12 +63,32 @@ def test_there_is_one_version():
     assert f"version: {netsim.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
+REFERENCE = re.findall(r"auto(?:class|function):: netsim\.([\w.]+)\n",
+                       (ROOT / "docs" / "api.md").read_text())
+
+
 def test_the_reference_has_all_of_it():
-    """Every public name stands in the API reference once, and nothing else does."""
-    listed = re.findall(r"auto(?:class|function):: netsim\.([\w.]+)\n",
-                        (ROOT / "docs" / "api.md").read_text())
+    """Every public name stands in the API reference once, and nothing else but from further in."""
     public = set(netsim.__all__) - {"__version__", "ALLOCATORS", "PATTERNS"}
-    assert sorted(listed) == sorted(public | {f"testing.{name}" for name in testing.__all__})
+    inside = {name for name in REFERENCE if "." in name and not name.startswith("testing.")}
+    assert sorted(REFERENCE) == sorted(
+        public | {f"testing.{name}" for name in testing.__all__} | inside)
+    for name in inside:
+        module, _, part = name.rpartition(".")
+        assert part in importlib.import_module(f"netsim.{module}").__all__, name
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=ids(WITH_PYTHON))
+def test_the_reference_has_what_pages_import(page):
+    """Functions and classes; constants and modules are for their page to explain."""
+    for body in blocks(page, "python"):
+        for node in ast.walk(ast.parse(body)):
+            if not isinstance(node, ast.ImportFrom) or not node.module.startswith("netsim."):
+                continue
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}".removeprefix("netsim.")
+                if callable(getattr(importlib.import_module(node.module), alias.name)):
+                    assert name in REFERENCE, name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
