@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.analysis.links import load_of
 from netsim.analysis.nanoseconds import nanoseconds
 from netsim.experiments.recorded import Recorded, chunks_of, table_of
 
@@ -109,11 +110,7 @@ def _rows(chunk: pd.DataFrame, place: NDArray[np.int64]) -> NDArray[np.void]:
     rows = np.empty(len(chunk), _ROW)
     rows["link"] = link
     rows["start"], rows["end"] = (nanoseconds(chunk[name]) for name in ("start_s", "end_s"))
-    capacity = chunk["capacity"].to_numpy()
-    most = capacity * (chunk["end_s"] - chunk["start_s"]).to_numpy()
-    load = np.divide(chunk["bytes"].to_numpy(), most, out=np.zeros(len(chunk)), where=most > 0)
-    # The last bytes of a flow may come with less time than they take, by rounding.
-    rows["rate"] = np.round(load.clip(max=1.0), _DIGITS) * capacity
+    rows["rate"] = np.round(load_of(chunk).to_numpy(), _DIGITS) * chunk["capacity"].to_numpy()
     return rows[(link >= 0) & (rows["end"] > rows["start"])]
 
 

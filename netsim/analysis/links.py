@@ -16,13 +16,20 @@ if TYPE_CHECKING:
     from netsim.model import Workload
     from netsim.network import Topology
 
-__all__ = ["coflows_at_bottleneck", "link_utilisation", "makespan", "share_at_bottleneck",
-           "utilised"]
+__all__ = ["coflows_at_bottleneck", "link_utilisation", "load_of", "makespan",
+           "share_at_bottleneck", "utilised"]
 
 #: Relative to its capacity: a link that carries this much less is full.
 _FULL = 1e-6
 
 Floats = NDArray[np.float64]
+
+
+def load_of(links: pd.DataFrame) -> pd.Series:
+    """Return how far links were utilised in rows of `Result.links`, from 0 to 1."""
+    most = links["capacity"] * (links["end_s"] - links["start_s"])
+    # The last bytes of a flow may come with less time than they take, by rounding.
+    return (links["bytes"] / most.where(most > 0)).clip(upper=1).fillna(0.0)
 
 
 def utilised(result: Result) -> pd.DataFrame:
@@ -44,9 +51,7 @@ def utilised(result: Result) -> pd.DataFrame:
                          "'links']")
     links = result.links.copy()
     links["seconds"] = links["end_s"] - links["start_s"]
-    most = links["capacity"] * links["seconds"]
-    # The last bytes of a flow may come with less time than they take, by rounding.
-    links["load"] = (links["bytes"] / most.where(most > 0)).clip(upper=1).fillna(0.0)
+    links["load"] = load_of(links)
     return links
 
 

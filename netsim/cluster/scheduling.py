@@ -105,6 +105,8 @@ class Scheduler(Protocol):
     ----------
     chooses_gpus : bool, optional
         True for one that leaves nothing to a placement.
+    placement : str or mapping, optional
+        The placement of a run that names none; ``"first-fit"`` if it does not say.
     clairvoyant : bool, optional
         True for one that may know of jobs what nobody knows before the end: how many iterations
         they make, and which jobs are to come. `netsim.testing.check_scheduler` holds it to that.

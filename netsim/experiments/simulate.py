@@ -47,6 +47,7 @@ _REPORT_EVERY = 4096
 #: What a timeline shows beside the jobs.
 TIMELINE = ("coflows", "links", "decisions")
 
+
 def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
              workload: Workload | Sequence[JobSpec] | EdgeWorkload | Sequence[EdgeJob] | str
              | Path, *,
@@ -97,12 +98,13 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         `netsim.cluster.registry.make_scheduler`. On an edge-cloud, which chunks train where;
         ``"a-online"`` if not given. See `netsim.edge.registry.make_edge_scheduler`.
     placement : str, mapping or Placement, optional
-        On a cluster, which GPUs jobs get, for schedulers that leave it to that; ``"first-fit"`` if
-        not given. See `netsim.cluster.placement.make_placement`.
+        On a cluster, which GPUs jobs get, for schedulers that leave it to that. If not given, the
+        scheduler's own, which is ``"first-fit"`` where it does not say; see
+        `netsim.cluster.placement.make_placement`.
     execution : str or mapping, optional
-        On a cluster, how placed jobs run: as the model says that ``"rar-contention"`` is (if not
-        given), or as coflows on the ``"fabric"``, under the allocator. See
-        `netsim.cluster.registry.make_execution`.
+        On a cluster, how placed jobs run: by the formulas of ``"rar-contention"`` (if not given) or
+        ``"asrpt"``, for which the allocator has no effect; or as coflows on the ``"fabric"``, under
+        the allocator. See `netsim.cluster.registry.make_execution`.
     epsilon : float
         On an edge-cloud, by how much faster than the jobs say workers train: training takes
         1 / (1 + epsilon) of its time.
