@@ -186,7 +186,9 @@ class Sweep:
 
     def _check(self) -> None:
         if not len(self.table):
-            raise InputError(f"{self.folder}: no run of the sweep is there")
+            failed = (f"; {len(self.failures)} failed, the first with: "
+                      f"{self.failures['error'].iloc[0]}" if len(self.failures) else "")
+            raise InputError(f"{self.folder}: no run of the sweep is there{failed}")
 
     # --- runs ------------------------------------------------------------------------------
 
@@ -297,8 +299,9 @@ class Sweep:
 
     def __repr__(self) -> str:
         varied = " x ".join(self.columns) or "seeds"
-        missing = f", {self.missing} missing" if self.missing else ""
-        return f"<Sweep over {varied}: {len(self.table)} runs{missing}>"
+        counts = {"failed": len(self.failures), "missing": self.missing - len(self.failures)}
+        lacking = "".join(f", {count} {what}" for what, count in counts.items() if count > 0)
+        return f"<Sweep over {varied}: {len(self.table)} runs{lacking}>"
 
 
 def _row(columns: Sequence[str], run: Mapping[str, Any], summary: Mapping[str, Any]

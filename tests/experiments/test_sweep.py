@@ -438,11 +438,20 @@ def test_a_run_that_fails_does_not_stop_the_others(small, tmp_path, policies, wo
     spec = netsim.load_experiment(tmp_path / "s" / "failed" / f"{failed['key']}.toml")
     assert spec.allocator.given == {"name": f"{policies}:Raises"}
     assert found.missing == 2
+    assert repr(found) == "<Sweep over allocator: 4 runs, 2 failed>"
     assert netsim.load_sweep(tmp_path / "s").failures.equals(found.failures)
     again = netsim.sweep_experiment(small, {"allocator": ["parrot"]}, seeds=2,
                                     folder=tmp_path / "s")
     assert len(again.failures) == 0
     assert not (tmp_path / "s" / "failed").exists()
+
+
+def test_a_sweep_without_runs_says_what_they_failed_with():
+    """The jobs of the workload need more hosts than there are."""
+    found = netsim.sweep(netsim.big_switch(4), "parrot-60")
+    assert repr(found) == "<Sweep over seeds: 0 runs, 1 failed>"
+    with pytest.raises(InputError, match="1 failed, the first with: InputError: job 1 needs 8"):
+        found.means()
 
 
 def test_a_process_that_is_killed_takes_only_its_own_run_with_it(small, policies):
