@@ -57,10 +57,12 @@ bench: $(VENV)/test
 docs: $(VENV)/docs
 	$(BIN)/python -m sphinx -W -q docs docs/_build/html
 
-# Away from the checkout, so that nothing is found there that the wheel does not have.
+# The wheel is built from the source distribution, and tried away from the checkout, so that nothing
+# is found there that it does not have.
 package: $(VENV)/package
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist . >/dev/null
+	$(BIN)/python tests/package.py dist
 	@set -e; tried="$$(mktemp -d)"; trap 'rm -rf "$$tried"' EXIT; \
 	    $(PYTHON) -m venv "$$tried/venv"; \
 	    "$$tried/venv/bin/python" -m pip install --quiet "$$(ls "$$PWD"/dist/*.whl)[plot]"; \
