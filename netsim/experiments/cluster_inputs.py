@@ -24,7 +24,7 @@ from netsim.plugins import described
 __all__ = ["NOTHING_TO_SHARE", "Policies", "as_rings", "check_jobs", "inputs_of", "policies_of",
            "problems_of_policies"]
 
-#: Why allocators are not to be compared where jobs run by a model.
+#: Why an allocator, and how often it looks, is not for jobs that run by a model.
 NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
                     'execution = "fabric"')
 

@@ -103,7 +103,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         `netsim.cluster.placement.make_placement`.
     execution : str or mapping, optional
         On a cluster, how placed jobs run: by the formulas of ``"rar-contention"`` (if not given) or
-        ``"asrpt"``, for which the allocator has no effect; or as coflows on the ``"fabric"``, under
+        ``"asrpt"``, for which there is no allocator; or as coflows on the ``"fabric"``, under
         the allocator. See `netsim.cluster.registry.make_execution`.
     epsilon : float
         On an edge-cloud, by how much faster than the jobs say workers train: training takes

@@ -27,8 +27,8 @@ from netsim.cluster.placed import ring_of
 from netsim.cluster.placement import PLACEMENTS, Placement
 from netsim.cluster.registry import SCHEDULERS, chooses_gpus
 from netsim.cluster.scheduling import Setting
-from netsim.errors import StalledError, UnknownNameError
-from netsim.experiments.cluster_inputs import inputs_of
+from netsim.errors import InputError, StalledError, UnknownNameError
+from netsim.experiments.cluster_inputs import NOTHING_TO_SHARE, inputs_of
 from netsim.experiments.events import end_at
 from netsim.experiments.faults import Faults, JobsOnServers, dead_links, listed
 from netsim.experiments.interruption import so_far, telling
@@ -94,12 +94,13 @@ def simulate_cluster(cluster: Cluster, workload: Workload, *, scheduler: Any = N
     faults.check_on_cluster(policies.scheduler, policies.execution)
     run = _ClusterRun(cluster, rings, *policies, seed, record, faults,
                       factors_of(stragglers, cluster.servers))
-    # What is wrong is refused also where nothing depends on it.
-    shared, interval = make_allocator(allocator), parse_seconds(observe_interval,
-                                                                "observe_interval")
+    interval = parse_seconds(observe_interval, "observe_interval")
     if run.execution == "fabric":
-        run.on_fabric(shared, check, interval)
+        run.on_fabric(make_allocator(allocator), check, interval)
     else:
+        for name, given in (("allocator", allocator != "maxmin"), ("observe_interval", interval)):
+            if given:
+                raise InputError(f"{name}: {NOTHING_TO_SHARE}")
         run.by_model()
     limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
     started = time.perf_counter()

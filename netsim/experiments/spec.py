@@ -230,20 +230,22 @@ class Experiment(Table):
         if self.compare.schedulers and self.cluster is self.edge_cloud is None:
             problems.append(("compare.schedulers", "is for jobs on a cluster; there is no "
                                                    "[cluster], nor an [edge_cloud]"))
-        problems += problems_on_edge(self.edge_cloud is not None, self._on_edge())
+        problems += problems_on_edge(self.edge_cloud is not None, self._given())
         if self.edge_cloud is not None:
             if problems:
                 raise Problems(problems)
             return self
         problems += self._problems_of_policies()
-        if self.compare.allocators and not self.allocates:
-            problems.append(("compare.allocators", NOTHING_TO_SHARE))
+        if not self.allocates:
+            given = self._given()
+            problems += [(name, NOTHING_TO_SHARE) for name in (
+                "allocator", "observe_interval", "compare.allocators") if name in given]
         if problems:
             raise Problems(problems)
         return self
 
-    def _on_edge(self) -> dict[str, Any]:
-        """Return what is given of what an edge-cloud allows, or excludes."""
+    def _given(self) -> dict[str, Any]:
+        """Return what is given of what some experiments exclude."""
         names = ("network", "cluster", "placement", "execution")
         given: dict[str, Any] = {name: True for name in names if getattr(self, name) is not None}
         given |= {name: True for name in ("events", "stragglers", "epsilon", "lp_bound", "until",
@@ -300,8 +302,9 @@ class Experiment(Table):
 
     @property
     def _shares_links(self) -> bool:
-        return self.edge_cloud is None or (self.transport is not None
-                                           and self.transport.shares_links)
+        if self.edge_cloud is None:
+            return self.allocates
+        return self.transport is not None and self.transport.shares_links
 
     @property
     def sharing(self) -> dict[str, Any]:
@@ -320,7 +323,7 @@ class Experiment(Table):
             policies |= {"until": self.until}
             if self.stragglers:
                 policies["stragglers"] = hosts_of(self.stragglers)
-        if not self._shares_links:
+        if self.edge_cloud is not None and not self._shares_links:
             return policies | {"seed": self.seed}
         return policies | {
             "observe_interval": self.observe_interval, "seed": self.seed, "check": self.check,

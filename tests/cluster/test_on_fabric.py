@@ -311,8 +311,9 @@ def test_schedules_by_the_time_of_an_iteration_are_those_of_the_fabric():
     jobs = [JobSpec(k, 0.5 * k, 3 + k % 4, model=(pair, whole)[k % 2]) for k in range(8)]
     for scheduler in ("a-srpt-perfect", "wcs-subtime"):
         by_model, on_fabric = (
-            netsim.simulate(cluster, jobs, scheduler=scheduler, execution=execution,
-                            allocator=RESERVED).jobs for execution in ("asrpt", "fabric"))
+            netsim.simulate(cluster, jobs, scheduler=scheduler, **execution).jobs
+            for execution in ({"execution": "asrpt"},
+                              {"execution": "fabric", "allocator": RESERVED}))
         for column in ("start_s", "finish_s"):
             np.testing.assert_allclose(on_fabric[column], by_model[column], rtol=1e-9)
         assert on_fabric["placement"].tolist() == by_model["placement"].tolist()

@@ -203,7 +203,9 @@ def test_clusters_are_swept():
     ({"timeline": True}, "there is no timeline of a run on a cluster"),
     ({"events": [{"at": 1, "link": 0, "capacity": 0}]}, "execution 'rar-contention' has none"),
     ({"until": -1}, "until"), ({"observe_interval": -5}, "observe_interval"),
-    ({"allocator": "nonsense"}, "unknown allocator 'nonsense'"),
+    ({"allocator": "nonsense", "execution": "fabric"}, "unknown allocator 'nonsense'"),
+    ({"allocator": "parrot"}, "allocator: allocators share out the network, which jobs on a clus"),
+    ({"observe_interval": "1s"}, "observe_interval: allocators share out the network, which jobs"),
     ({"record": ["coflow"]}, "unknown record 'coflow'"),
 ])
 def test_bad_input(keywords, message):
