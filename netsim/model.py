@@ -77,7 +77,7 @@ class Flows:
                              f"{len(self.src)}, {len(self.dst)} and {len(self.nbytes)}")
         bad = np.flatnonzero(~((self.nbytes >= 0) & (self.nbytes <= _MOST_BYTES)))
         if len(bad):
-            raise InputError(f"flow {bad[0]} has {self.nbytes[bad[0]]!r} bytes; "
+            raise InputError(f"flow {bad[0]} has {float(self.nbytes[bad[0]])!r} bytes; "
                              f"a size must be from 0 to {_MOST_BYTES:g}")
         ends = np.concatenate((self.src, self.dst))
         if ends.min(initial=0) < 0:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from netsim.cluster.placed import Inside
 from netsim.errors import InputError
-from netsim.jobs.patterns import make_pattern, model_stages
+from netsim.jobs.patterns import model_stages
+from netsim.jobs.plan import drawn_stages
 from netsim.model import JobSpec, Stage, Workload
 
 __all__ = ["CoflowNumbers"]
@@ -107,6 +108,5 @@ def _drawn(job: JobSpec, known: dict[Any, int]) -> int:
     pattern: Any = job.pattern
     key = repr(pattern) if isinstance(pattern, str | Mapping) else id(pattern), job.ranks
     if key not in known:
-        rng = np.random.default_rng(0)
-        known[key] = len(make_pattern(pattern).stages(job.ranks, job.nbytes, rng))
+        known[key] = len(drawn_stages(job, np.random.default_rng(0)))
     return known[key]

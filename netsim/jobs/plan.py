@@ -21,8 +21,8 @@ from netsim.model import JobSpec, Stage
 from netsim.network import Topology
 from netsim.streams import stream
 
-__all__ = ["JobPlan", "check_all_fit", "check_fits", "delayed", "draw_stages", "ecmp_key",
-           "place_randomly", "timed_stages"]
+__all__ = ["JobPlan", "check_all_fit", "check_fits", "delayed", "draw_stages", "drawn_stages",
+           "ecmp_key", "place_randomly", "timed_stages"]
 
 
 class JobPlan:
@@ -119,7 +119,18 @@ def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
         return model_stages(spec.model)
     if spec.pattern is None:
         return tuple(spec.stages)
-    rng = stream(seed, "sizes", spec.id, *iteration)
+    return drawn_stages(spec, stream(seed, "sizes", spec.id, *iteration))
+
+
+def drawn_stages(spec: JobSpec, rng: np.random.Generator) -> tuple[Stage, ...]:
+    """Return what a job's pattern draws.
+
+    Raises
+    ------
+    InputError
+        If the pattern is none, or draws what no job has.
+    """
+    assert spec.pattern is not None
     what = f"job {spec.id}: what its pattern draws"
     stages = check_sequence(make_pattern(spec.pattern).stages(spec.ranks, spec.nbytes, rng),
                             Stage, what, "Stage")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,8 @@ class _Trial:
     def ask(self, nbytes: float, seed: int) -> Any:
         """Return what the pattern does."""
         with noted(f"{self.where}; a pattern refuses a number of ranks with an InputError"):
-            return _made(self.pattern).stages(self.ranks, nbytes, np.random.default_rng(seed))
+            stages = _made(self.pattern).stages(self.ranks, nbytes, np.random.default_rng(seed))
+            return tuple(stages) if isinstance(stages, Iterator) else stages
 
     @cached_property
     def refusal(self) -> InputError | None:
@@ -126,7 +128,7 @@ class _Trial:
         try:
             self.stages  # noqa: B018
         except InputError as error:
-            return error
+            return None if _of_a_stage(error) else error
         except BrokenPromise:
             pass
         return None
@@ -144,11 +146,22 @@ class _Trial:
         BrokenPromise
             If these are no stages.
         """
-        stages = self.ask(nbytes, seed)
+        try:
+            stages = self.ask(nbytes, seed)
+        except InputError as error:
+            if not _of_a_stage(error):
+                raise
+            raise BrokenPromise(self, "makes a stage that is none", str(error)) from None
         if not (isinstance(stages, tuple | list) and stages
                 and all(isinstance(stage, Stage) for stage in stages)):
             raise BrokenPromise(self, "does not return stages", f"it returned {stages!r}")
         return tuple(stages)
+
+
+def _of_a_stage(error: InputError) -> bool:
+    """Whether a stage that the pattern makes is refused, and not the pattern that refuses."""
+    return any(frame.f_globals["__name__"] == Stage.__module__
+               for frame, _ in walk_tb(error.__traceback__))
 
 
 def _shapes(stages: tuple[Stage, ...]) -> list[_Shape]:
@@ -198,7 +211,7 @@ def _said(stages: tuple[Stage, ...]) -> str:
 
 def _other_stages(trial: _Trial) -> str | None:
     for nbytes, seed, what in ((trial.nbytes, trial.seed + 1, "another seed"),
-                               (2 * trial.nbytes, trial.seed, "twice the bytes")):
+                               (_BYTES * trial.nbytes, trial.seed, f"{_BYTES:g} times the bytes")):
         other = trial.drawn(nbytes, seed)
         if _shapes(other) != _shapes(trial.stages):
             return f"with {what} they are {_said(other)}, and not {_said(trial.stages)}"

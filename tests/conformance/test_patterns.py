@@ -73,7 +73,12 @@ BROKEN = [
     (lambda w, m, rng: chain(w, m) * 1 + [Stage(f"b{k}") for k in range(rng.integers(9))],
      "has other stages for the same number of ranks: with another seed they are"),
     (lambda w, m, rng: chain(w, m) + [Stage("more")] * (m > 1.5e6),
-     "has other stages for the same number of ranks: with twice the bytes"),
+     "has other stages for the same number of ranks: with 4096 times the bytes"),
+    (lambda w, m, rng: chain(w, m) + [Stage("more")] * (m > 1e8),
+     "has other stages for the same number of ranks: with 4096 times the bytes"),
+    (lambda w, m, rng: chain(w, -m), r"makes a stage that is none: flow 0 has -1000000.0 bytes; "
+                                     r".*, for 2 ranks and"),
+    (lambda w, m, rng: chain(w, m if w < 5 else np.nan), "flow 0 has nan bytes; .*, for 5 ranks"),
     (lambda w, m, rng: chain(w, m + 64), r"depends on the unit of bytes \(declare scale_free = "
                                          "False.*: for 4096 times as many bytes flows of stage"),
     (refuse, r"refuses all of \[1, 2, 3, 4, 5, 6, 7, 8, 9\] ranks, the last one so: there are "),
@@ -121,6 +126,10 @@ def test_some_ranks_may_be_refused():
     with pytest.raises(AssertionError, match=r"refuses all of \[1, 3\] ranks, the last one so: "
                                              "ranks must be even, not 3"):
         check_pattern(of(even), ranks=[1, 3])
+
+
+def test_stages_may_be_yielded():
+    check_pattern(of(lambda w, m, rng: (stage for stage in chain(w, m))))
 
 
 def test_what_is_no_pattern_is_refused():

@@ -86,5 +86,20 @@ def test_a_pattern_returns_stages() -> None:
         def stages(self, ranks, nbytes, rng):
             return [{"name": "a"}]
 
+    class Nothing:
+        def stages(self, ranks, nbytes, rng):
+            return None
+
     with pytest.raises(InputError, match="its pattern draws must be a list of Stage, but holds"):
         coflows(JobSpec(0, pattern=Dicts(), ranks=2))
+    with pytest.raises(InputError, match="its pattern draws must be a list of Stage, not None"):
+        coflows(JobSpec(0, pattern=Nothing(), ranks=2))
+
+
+def test_a_pattern_may_yield_its_stages() -> None:
+    class Yields:
+        def stages(self, ranks, nbytes, rng):
+            yield Stage("a", [(0, 1, nbytes)])
+            yield Stage("b", [(1, 0, nbytes)], after=["a"])
+
+    assert coflows(JobSpec(0, pattern=Yields(), ranks=2, nbytes=1e6)) == [0, 1]
