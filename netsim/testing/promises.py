@@ -20,7 +20,7 @@ __all__ = ["PROMISES"]
 
 #: Powers of two scale without rounding, so that the answer is the same to the last bit unless
 #: the allocator counts in absolute units.
-_SECONDS, _BYTES = 2.0**6, 2.0**12
+_SECONDS, _BYTES = (2.0**6, 2.0**-16), 2.0**12
 
 #: What a view shows.
 _SHOWN = [name for name, value in inspect.getmembers_static(FabricView)
@@ -105,8 +105,12 @@ def _peeks_ahead(trial: Trial) -> str | None:
 
 
 def _minds_seconds(trial: Trial) -> str | None:
-    return trial.difference(variations.scale_time(trial.case, _SECONDS),
-                         f"if the unit of time is {_SECONDS:g} times as long", factor=_SECONDS)
+    for factor in _SECONDS:
+        fault = trial.difference(variations.scale_time(trial.case, factor),
+                                 f"if the unit of time is {factor:g} times as long", factor=factor)
+        if fault:
+            return fault
+    return None
 
 
 def _minds_bytes(trial: Trial) -> str | None:

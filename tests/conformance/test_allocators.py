@@ -148,6 +148,8 @@ BROKEN = [
     (Broken(lambda view: Allocation(fair(view) / (1 + view.job % 2)[view.coflow])),
      "depends on the numbers of jobs"),
     (Broken(lambda view: Allocation(np.minimum(fair(view), 300_000))), "on the unit of time"),
+    (Broken(lambda view: Allocation(fair(view) / (1 + (view.gamma > 1))[view.coflow])),
+     "on the unit of time: .* 1.52588e-05 times as long"),
     (Broken(wait_for_gigabytes), r"on the unit of bytes \(declare scale_free = False"),
     (Blind(peek_at_sizes), "depends on bytes not sent yet"),
     (Blind(lambda view: Allocation(shares=np.full(len(view), 1 / len(view)))),
