@@ -155,6 +155,16 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a run: a `KeyboardInterrupt` that says how far the run was."""
 
 
+def interruption_of(error: BaseException | None) -> KeyboardInterrupt | None:
+    """Return the Ctrl-C that an error is, or comes of; None if it does not.
+
+    One that meets compiled code, or the compiler, may come out as a `SystemError` or another.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error
+
+
 class NetsimWarning(_Placed, UserWarning):
     """Something that is not an error, but that the user should know: the base of all warnings.
 

@@ -27,7 +27,7 @@ from netsim.cli.run import run
 from netsim.cli.sweep import sweep
 from netsim.cli.topo import topo
 from netsim.cli.trace import trace
-from netsim.errors import NetsimError, NetsimWarning
+from netsim.errors import NetsimError, NetsimWarning, interruption_of
 
 __all__ = ["main"]
 
@@ -45,7 +45,10 @@ class _Commands(click.Group):
         except NetsimError as error:
             click.echo(f"error: {error}", err=True)
             ctx.exit(_EXIT_INPUT)
-        except KeyboardInterrupt as stop:
+        except BaseException as error:
+            stop = interruption_of(error)
+            if stop is None:
+                raise
             what = "terminated" if terminated else "interrupted"
             click.echo(f"{what}: {stop}" if str(stop) else what, err=True)
             ctx.exit(_EXIT_TERMINATED if terminated else _EXIT_INTERRUPTED)

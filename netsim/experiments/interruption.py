@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import Interrupted
+from netsim.errors import Interrupted, interruption_of
 from netsim.units import format_seconds
 
 __all__ = ["so_far", "telling"]
@@ -25,7 +25,10 @@ def telling(what: Callable[[], str]) -> Iterator[None]:
     """
     try:
         yield
-    except KeyboardInterrupt as stop:
+    except BaseException as error:
+        stop = interruption_of(error)
+        if stop is None:
+            raise
         said = str(stop)
         with suppress(Exception):  # it may have come in the midst of what is to be told
             said = what()

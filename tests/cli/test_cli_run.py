@@ -37,6 +37,17 @@ class Idle(netsim.Allocator):
 class Interrupted(netsim.Allocator):
     def allocate(self, view):
         raise KeyboardInterrupt
+
+class InKernel(netsim.Allocator):
+    def allocate(self, view):
+        raise SystemError("kernel returned a result with an exception set") from KeyboardInterrupt()
+
+class InCompiler(netsim.Allocator):
+    def allocate(self, view):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RuntimeError("no compiled object yet")
 '''
 
 
@@ -230,12 +241,23 @@ def test_a_timeline_that_cannot_be_written_leaves_nothing(refused, monkeypatch) 
                     refused("run", "fig2.toml", "--timeline"))
 
 
-def test_ctrl_c_leaves_nothing(netsim, here, policies) -> None:
+@pytest.mark.parametrize("policy", ["Interrupted", "InKernel", "InCompiler"])
+def test_ctrl_c_leaves_nothing(netsim, here, policies, policy) -> None:
+    """Also where it comes out of compiled code, or of a compiler, as another error."""
     before = sorted(here.rglob("*"))
-    stopped = netsim("run", "fig2.toml", "--set", f"allocator={policies}:Interrupted")
+    stopped = netsim("run", "fig2.toml", "--set", f"allocator={policies}:{policy}")
     assert (stopped.exit_code, stopped.stdout) == (130, "")
     assert stopped.stderr == "interrupted: at 0 s of the simulation 0 of 2 jobs had finished\n"
     assert sorted(here.rglob("*")) == before
+
+
+def test_ctrl_c_outside_of_a_run(netsim, monkeypatch) -> None:
+    def reads(*_: object, **__: object) -> None:
+        raise SystemError("kernel returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr("netsim.experiments.files.load_experiment", reads)
+    stopped = netsim("run", "fig2.toml")
+    assert (stopped.exit_code, stopped.stderr) == (130, "interrupted\n")
 
 
 @pytest.mark.parametrize("arguments", [
