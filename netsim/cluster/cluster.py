@@ -164,13 +164,16 @@ def _port_rates(topology: Topology) -> list[float]:
 
 
 def check_size(job: JobSpec, cluster: Cluster) -> None:
-    """Refuse a job that needs more GPUs than a cluster has.
+    """Refuse a job that needs no GPU, or more than a cluster has.
 
     Raises
     ------
     InputError
-        Naming both.
+        Naming the job, and the cluster where it is too small.
     """
+    if not job.ranks:
+        raise InputError(f"job {job.id} has no ranks, since it sends nothing, and so needs no GPU: "
+                         "give it ranks, a GPU each")
     if job.ranks > cluster.total:
         raise InputError(f"job {job.id} needs {job.ranks} GPUs; cluster {cluster.name!r} has "
                          f"{cluster.total}")

@@ -1,5 +1,6 @@
 """The engine: plans come out as planned, and nobody holds a GPU that another has."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netsim
-from netsim import JobSpec
+from netsim import JobSpec, Stage
 from netsim.cluster import Cluster, Contention
 from netsim.cluster.engine import Analytic, Engine
 from netsim.cluster.plan import PlanFollower
@@ -236,6 +237,11 @@ def test_the_ports_of_a_topology_are_the_nics():
 def test_bad_input():
     with pytest.raises(InputError, match="job 0 needs 3 GPUs; cluster 'cluster' has 2"):
         run(Cluster(gpus=[2]), [ring(0, 3)], FIFO(), Contention())
+    nowhere = JobSpec(0, stages=[Stage("compute", compute_s=1)])
+    with pytest.raises(InputError, match="job 0 has no ranks, .* give it ranks, a GPU each"):
+        netsim.simulate(Cluster(gpus=[2]), [nowhere], execution="fabric")
+    assert netsim.simulate(Cluster(gpus=[2]), [replace(nowhere, ranks=2)],
+                           execution="fabric").jobs["finish_s"][0] == 1
     with pytest.raises(InputError, match="job 0 needs 3 GPUs"):
         FF().plan(Cluster(gpus=[2]), [ring(0, 3)], Contention())
     with pytest.raises(InputError, match="no plan ends before the horizon of 2 slots: raise hor"):
