@@ -110,6 +110,22 @@ def test_with_many_flows(options):
         agree(network, workload, options)
 
 
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("options", [{"name": "fifo"}, {"name": "sebf"}], ids=text)
+def test_a_flow_at_madd_rates_alone_ends_after_another_of_its_run(options):
+    """Both flows of job 1 enter host 4, so that they are one run; gamma is 1/0.25 = 4 s.
+
+    By MADD they have 0.75/4 and 0.25 bytes/s. The rest of ingress 4, 0.5625, goes to the first,
+    which ends at 0.75/0.75 = 1 s; the other has the slow port all along, and ends at 4 s. Job 0
+    has enough flows, and goes on long enough, for neither end to be found otherwise.
+    """
+    network = netsim.big_switch(5, egress=[1.0, 1.0, 1.0, 0.25, 1.0], ingress=1.0)
+    jobs = [netsim.JobSpec(k, hosts=range(5), stages=[netsim.Stage("flows", flows)])
+            for k, flows in enumerate([[(0, 1, 16.0)] * 4, [(2, 4, 0.75), (3, 4, 1.0)]])]
+    result = netsim.simulate(network, jobs, allocator=options, record=["flows"])
+    np.testing.assert_allclose(result.flows["finish_s"], [64.0] * 4 + [1.0, 4.0], rtol=1e-9)
+
+
 class Turned(netsim.Allocator):
     """Serves flow by flow, the coflows in turned order whenever an odd number of them is there."""
 

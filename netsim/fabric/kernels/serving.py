@@ -20,6 +20,7 @@ from netsim.fabric.kernels.serving_rows import copy_rows, strike, write_back
 from netsim.fabric.kernels.serving_stretch import (
     ends,
     let_pass_over,
+    note_least,
     settle,
     soonest_of,
 )
@@ -129,6 +130,8 @@ def serve_while_crowded(copy, gone, coflows, flows, capacity, rule, now, until, 
                         gone += 1
                         strike(groups, slots, senders, path, spot, fillings, members, i)
                         completed |= end(coflows[rows[place[i]]], flows[index[i]], now)
+                # Else those that are left, at MADD's rates alone, would never be next.
+                note_least(run, left[run.first:run.stop], floor[run.first:run.stop])
     for k in range(len(groups)):
         settle(groups[k], runs, left, floor, path, past, holds)
     for r in range(len(runs)):

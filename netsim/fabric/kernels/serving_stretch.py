@@ -13,7 +13,7 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place, summing
 
-__all__ = ["begin", "ends", "let_pass_over", "memory", "settle", "soonest_of"]
+__all__ = ["begin", "ends", "let_pass_over", "memory", "note_least", "settle", "soonest_of"]
 
 #: How many instants are remembered. As so many values are an odd number of cache lines, the same
 #: instant of slots that follow each other does not fall on the same few places of the cache.
@@ -191,6 +191,12 @@ def _catch_up(run, group, left, floor, path, past, holds):
         run.share = group.shares - 1
     run.caught = group.steps
     run.since = group.clock
+    note_least(run, lefts, floors)
+
+
+@in_place
+def note_least(run, lefts, floors):
+    """Note what each of a run's flows has left at least, but for those that have ended."""
     run.least = np.inf
     for i in range(len(lefts)):
         if floors[i] >= 0.0:
