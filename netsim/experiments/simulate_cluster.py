@@ -278,11 +278,14 @@ class _ClusterRun:
     def _lower_bounds(self) -> NDArray[np.float64]:
         """Return the least possible time of each job.
 
-        If some are no rings, and run on the fabric, that on the servers that they had; NaN if none.
+        If some are no rings, and run on the fabric, or links are given more than they had, that on
+        the servers that they had; NaN if none.
         """
         jobs, fabric = self.workload.jobs, self._on_fabric
         rings = [] if self.least_s is not None else [ring_of(job) for job in jobs]
-        if fabric is not None and None in rings:
+        most, usual = self.faults.most_capacity, self.cluster.network.capacity
+        widened = (np.isfinite(most) & (most > usual)).any()
+        if fabric is not None and (None in rings or widened):
             return np.array([fabric.processes[k].lower_bound_s if k in fabric.processes
                              else math.nan for k in range(len(jobs))])
         least = (self.model.of(self.cluster, list(filter(None, rings))).least

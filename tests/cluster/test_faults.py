@@ -301,3 +301,13 @@ def test_stages_with_release_times_are_released_since_the_first_start():
     on = Cluster(servers=3, gpus=1, nic=10 * MB, intra=100 * MB)
     result = run(job, on=on, execution="fabric", events=lost(1.5, None, 0))
     assert result.jobs["finish_s"].tolist() == pytest.approx([2.5])
+
+
+def test_no_job_ends_before_its_bound_where_links_are_given_more():
+    """A ring of two servers with a GPU each: 20 MB over each port, in 2 s, or in 1 s."""
+    on = Cluster(servers=2, gpus=1, nic=10 * MB, intra=10 * MB)
+    pair = ring(0, nbytes=20 * MB, compute_s=0, iterations=1)
+    faster = [{"at": 0, "host": server, "factor": 2} for server in (0, 1)]
+    for events, expected in (([], 2), (faster, 1)):
+        row = run(pair, on=on, execution="fabric", events=events).jobs.iloc[0]
+        assert row[["jct_s", "lower_bound_s"]].tolist() == pytest.approx([expected, expected])
