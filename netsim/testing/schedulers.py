@@ -22,13 +22,16 @@ from netsim.testing.hunt import BrokenPromise, hunt, noted
 __all__ = ["check_scheduler"]
 
 _LARGEST = 4
-#: Who asks to be woken so often for each job, and has not started all, never will.
-_ASKED = 1000
+#: Who asks to be woken so often on end, while nobody runs or is to come, starts nobody any more.
+_IN_VAIN = 1000
+#: Who asks to be woken so often in a run, for whatever, asks without end.
+_ASKED = 50_000
 
 #: Before an example is blamed: what throws dice may have been lucky before.
 _RUNS = 4
 
 _WAVERS = "is not deterministic"
+_WAITS = "leaves jobs waiting for ever"
 
 #: When a job starts, which, and on which GPUs.
 _Start = tuple[float, int, tuple[int, ...]]
@@ -110,13 +113,19 @@ class _Watched:
 
     def __init__(self, scheduler: Scheduler, case: ClusterCase) -> None:
         self._scheduler, self._case = scheduler, case
-        self._most = _ASKED * len(case.jobs)
+        self._last = max(job.arrival_s for job in case.jobs)
+        self._in_vain = 0
         self.log: list[_Asked] = []
 
     def decide(self, view: ClusterView) -> Decision | Sequence[Any]:
-        if len(self.log) == self._most:
-            raise _AskedInVain(f"it has been asked {self._most:,} times, at last at {view.now:g} "
-                               f"s, and {len(view.pending)} jobs still wait")
+        waits = view.pending and not view.running and view.now > self._last
+        self._in_vain = self._in_vain + 1 if waits else 0
+        if self._in_vain > _IN_VAIN:
+            raise _AsksOn(_WAITS, f"it has been asked {_IN_VAIN:,} times on end, at last at "
+                                  f"{view.now:g} s, and {len(view.pending)} jobs still wait")
+        if len(self.log) == _ASKED:
+            raise _AsksOn("asks to be woken without end", f"it has been asked {_ASKED:,} times, at "
+                                                          f"last at {view.now:g} s")
         before = _snapshot(view)
         with noted(f"on the example\n{self._case}"):
             answer = self._scheduler.decide(view)
@@ -134,8 +143,12 @@ class _Watched:
         return decision
 
 
-class _AskedInVain(Exception):
-    """Somebody asks to be woken again and again."""
+class _AsksOn(Exception):
+    """Somebody asks to be woken again and again: the promise that breaks, and how."""
+
+    def __init__(self, promise: str, fault: str) -> None:
+        super().__init__(fault)
+        self.promise = promise
 
 
 def _snapshot(view: ClusterView) -> dict[str, Any]:
@@ -223,8 +236,10 @@ class _Trial:
                                [job.takes_s for job in case.jobs], type(self.instance).__name__)
         except AllocationError as error:
             raise BrokenPromise(trial, "breaks a rule", str(error)) from None
-        except (StalledError, _AskedInVain) as error:
-            raise BrokenPromise(trial, "leaves jobs waiting for ever", str(error)) from None
+        except StalledError as error:
+            raise BrokenPromise(trial, _WAITS, str(error)) from None
+        except _AsksOn as error:
+            raise BrokenPromise(trial, error.promise, str(error)) from None
         return _Run(watched.log, engine.end_s.tolist())
 
     def difference(self, case: ClusterCase, until: float, what: str) -> str | None:

@@ -13,7 +13,7 @@ from netsim.cluster.registry import SCHEDULERS, chooses_gpus, make_scheduler
 from netsim.cluster.scheduling import FIFO, SJF, Decision
 from netsim.errors import InputError
 from netsim.plugins import find
-from netsim.testing import check_scheduler
+from netsim.testing import check_scheduler, schedulers
 
 #: Instead of the forest, whose fits take long.
 QUICK = {"predictor": "median"}
@@ -158,7 +158,8 @@ BROKEN = [
     (lambda: None, "must return pairs"),
     (Never, "leaves jobs waiting for ever: stalled at t = 0 s: scheduler Never starts nobody"),
     (NotTheLarge, "leaves jobs waiting for ever: stalled"),
-    (Later, r"leaves jobs waiting for ever: it has been asked 1,000 times, at last at 1 s, and 1 "),
+    (Later, r"leaves jobs waiting for ever: it has been asked 1,000 times on end, at last at .* s, "
+            "and 1 jobs still wait"),
     (Unlocking, "changes the view: load changed"),
     (Lowering, "changes the view: idle changed"),
     (Dice, "is not deterministic: job . starts at .* s on GPUs .*, and not job "),
@@ -168,6 +169,26 @@ BROKEN = [
     (Boasting, "is not work-conserving, as it claims: at .* s job 1 fits, and does not start"),
     (Refusing, "refuses all of 60 examples, the last one so: no cluster is good enough"),
 ]
+
+
+def test_one_may_look_again_and_again_while_others_run():
+    """Once a millisecond: thousands of times, but each job starts."""
+    class Polling(FIFO):
+        def decide(self, view):
+            return Decision(super().decide(view), view.now + 0.001)
+
+    check_scheduler(Polling, examples=3)
+
+
+def test_one_who_asks_without_end_is_told_so(monkeypatch):
+    class Hasty(FIFO):
+        def decide(self, view):
+            return Decision(super().decide(view), view.now + 1e-6)
+
+    monkeypatch.setattr(schedulers, "_ASKED", 2000)
+    with pytest.raises(AssertionError, match=r"asks to be woken without end: it has been asked "
+                                             r"2,000 times, at last at 0\.00"):
+        check_scheduler(Hasty)
 
 
 def nothing():
