@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import reprlib
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
@@ -14,11 +15,14 @@ import numpy as np
 
 from netsim.errors import InputError, UnknownNameError
 
-__all__ = ["MOST_ID", "check_options", "check_sequence", "check_whole", "is_whole",
+__all__ = ["LARGEST", "MOST_ID", "check_options", "check_sequence", "check_whole", "is_whole",
            "parents_first", "refuse_twice"]
 
 #: The largest id of a job or a coflow: one that tables of results and JSON hold exactly.
 MOST_ID = 10**15
+
+#: The largest number that there is as a float; integers may be larger.
+LARGEST = sys.float_info.max
 
 
 def is_whole(value: object) -> bool:

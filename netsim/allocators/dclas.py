@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
-from netsim.checks import check_sequence
+from netsim.checks import LARGEST, check_sequence
 from netsim.errors import InputError
 from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
 from netsim.fabric.records import DUST
@@ -106,7 +106,7 @@ class DCLAS(Allocator):
             if not whole or self.queues < 1:
                 raise InputError("queues must be a whole number of at least 1, "
                                  f"not {self.queues!r}")
-            if not (isinstance(self.factor, int | float) and 1 < self.factor < math.inf):
+            if not (isinstance(self.factor, int | float) and 1 < self.factor <= LARGEST):
                 raise InputError(f"factor must be greater than 1, not {self.factor!r}")
             first = parse_bytes(self.first_threshold, "first_threshold", strict=True)
             with np.errstate(over="ignore"):

@@ -6,7 +6,6 @@ and deadlines replace its slots.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import LARGEST
 from netsim.cluster.mapped import Shelf, check_rules, model_of
 from netsim.cluster.predicted import Predictions
 from netsim.cluster.prediction import make_predictor
@@ -78,7 +78,7 @@ class ASRPT:
         for name, least in (("tau", 0), ("comm_heavy", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not (isinstance(value, int | float)
-                                               and least <= value < math.inf):
+                                               and least <= value <= LARGEST):
                 raise InputError(f"{name} must be a finite number of at least {least}, "
                                  f"not {value!r}")
         check_rules("most", self.mapping)

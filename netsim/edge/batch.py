@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from netsim.checks import LARGEST
 from netsim.edge.schedule import Schedule, Training
 from netsim.edge.setting import CLOUD, EdgeSetting, Ints
 from netsim.errors import InputError, UnknownNameError
@@ -55,7 +55,7 @@ class BatchSche:
     def __post_init__(self) -> None:
         if self.mode not in _MODES:
             raise UnknownNameError("mode of BatchSche", self.mode, _MODES)
-        if not (isinstance(self.first, int | float) and 0 < self.first < math.inf):
+        if not (isinstance(self.first, int | float) and 0 < self.first <= LARGEST):
             raise InputError(f"first must be a number of slots greater than 0, not {self.first!r}")
         parse_seconds(self.slot, "slot", strict=True)
 

@@ -238,10 +238,12 @@ class _Tables:
         training = schedule.training
         trained = np.bincount(setting.first[training.job] + training.chunk,
                               training.end - training.start, setting.total)
+        takes = np.where(zeta, setting.p1[job], setting.p0[job])
         with np.errstate(invalid="ignore", divide="ignore"):
             delay = np.where(said > 0, (chunks.ready - setting.arrival[job]) / said, np.nan)
-        return {"delay_ratio": delay,
-                "rate_ratio": np.where(zeta, setting.p1[job], setting.p0[job]) / trained}
+            # It trained for no time if that is less than instants have digits for.
+            rate = np.where(trained > 0, takes / trained, np.nan)
+        return {"delay_ratio": delay, "rate_ratio": rate}
 
     def training(self) -> pd.DataFrame:
         training = self._schedule.training

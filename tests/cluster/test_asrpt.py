@@ -276,6 +276,7 @@ def test_slices_that_no_servers_hold_are_refused_at_once():
 
 @pytest.mark.parametrize(("scheduler", "message"), [
     ({"name": "a-srpt", "tau": -1}, "tau must be a finite number of at least 0, not -1"),
+    ({"name": "a-srpt", "comm_heavy": 10**400}, "comm_heavy must be a finite number of at least"),
     ({"name": "a-srpt", "comm_heavy": 0.5}, "comm_heavy must be a finite number of at least"),
     ({"name": "a-srpt", "tau": True}, "tau must be a finite number of at least 0, not True"),
     ({"name": "wcs-subtime", "predictor": "mean"}, "unknown option of scheduler 'wcs-subtime' 'pr"),

@@ -92,3 +92,10 @@ def test_parameter_server_needs_a_worker_and_a_server():
     for ranks, servers in ((1, None), (3, 3)):
         with pytest.raises(InputError, match=f"{ranks} ranks cannot be workers and"):
             make_pattern({"name": "parameter-server", "servers": servers}).stages(ranks, 1, rng())
+
+
+@pytest.mark.parametrize("pattern", ["parameter-server", "all-to-all",
+                                     {"name": "ring-all-reduce", "stepwise": True}])
+def test_more_flows_than_there_is_memory_for_are_refused_before_any_is_made(pattern):
+    with pytest.raises(InputError, match=r"10,000 ranks would have .* there may be 20,000,000"):
+        make_pattern(pattern).stages(10_000, 1e6, np.random.default_rng(0))

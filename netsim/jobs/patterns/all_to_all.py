@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.errors import UnknownNameError
+from netsim.jobs.patterns.base import check_flows
 from netsim.model import Flows, Stage
 
 __all__ = ["AllToAll"]
@@ -31,6 +32,7 @@ class AllToAll:
 
     def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
         """Return one stage; see `Pattern.stages`."""
+        check_flows(ranks, ranks * (ranks - 1))
         src, dst = np.divmod(np.arange(ranks * ranks), ranks)
         src, dst = src[src != dst], dst[src != dst]
         if self.sizes == "split":

@@ -6,9 +6,26 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from netsim.errors import InputError
 from netsim.model import Stage
 
-__all__ = ["Pattern"]
+__all__ = ["Pattern", "check_flows"]
+
+#: How many flows an iteration may have; what is computed of many more takes all the memory.
+_MOST_FLOWS = 20_000_000
+
+
+def check_flows(ranks: int, flows: int) -> None:
+    """Refuse what would be too many flows, before there is one.
+
+    Raises
+    ------
+    InputError
+        Names both numbers.
+    """
+    if flows > _MOST_FLOWS:
+        raise InputError(f"{ranks:,} ranks would have {flows:,} flows; there may be "
+                         f"{_MOST_FLOWS:,} in an iteration")
 
 
 @runtime_checkable

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from netsim.checks import check_whole
 from netsim.errors import InputError, UnknownNameError
+from netsim.jobs.patterns.base import check_flows
 from netsim.model import Flows, Stage
 
 __all__ = ["ParameterServer"]
@@ -45,6 +46,7 @@ class ParameterServer:
         workers = ranks - servers
         if workers < 1 or servers < 1:
             raise InputError(f"{ranks} ranks cannot be workers and {servers} parameter servers")
+        check_flows(ranks, 2 * workers * servers)
         worker = np.repeat(np.arange(workers), servers)
         server = workers + np.tile(np.arange(servers), workers)
         push = Flows(worker, server, self._draw(workers * servers, servers, nbytes, rng))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.errors import InputError
+from netsim.jobs.patterns.base import check_flows
 from netsim.model import Flows, Stage
 
 __all__ = ["RingAllReduce"]
@@ -35,8 +36,9 @@ class RingAllReduce:
         """Return one stage, or 2(w-1) with `stepwise`; see `Pattern.stages`."""
         if ranks == 1:
             return (Stage("all-reduce", Flows.of([])),)
-        rank = np.arange(ranks)
         steps = 2 * (ranks - 1)
+        check_flows(ranks, ranks * (steps if self.stepwise else 1))
+        rank = np.arange(ranks)
         chunk = Flows(rank, (rank + 1) % ranks, np.full(ranks, nbytes / ranks))
         if not self.stepwise:
             whole = Flows(chunk.src, chunk.dst, np.full(ranks, nbytes * steps / ranks))
