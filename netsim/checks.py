@@ -15,8 +15,8 @@ import numpy as np
 
 from netsim.errors import InputError, UnknownNameError
 
-__all__ = ["LARGEST", "MOST_ID", "check_options", "check_sequence", "check_whole", "is_whole",
-           "parents_first", "refuse_twice"]
+__all__ = ["LARGEST", "MOST_ID", "check_name", "check_options", "check_sequence", "check_whole",
+           "is_whole", "parents_first", "refuse_twice"]
 
 #: The largest id of a job or a coflow: one that tables of results and JSON hold exactly.
 MOST_ID = 10**15
@@ -41,6 +41,18 @@ def check_whole(value: Any, what: str, least: int = 0, most: int | None = None) 
     if not is_whole(value) or value < least or (most is not None and value > most):
         allowed = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
         raise InputError(f"{what} must be a whole number {allowed}, not {reprlib.repr(value)}")
+
+
+def check_name(value: Any, what: str) -> None:
+    """Refuse what is no string.
+
+    Raises
+    ------
+    InputError
+        Beginning with `what`.
+    """
+    if not isinstance(value, str):
+        raise InputError(f"{what} must be a string, not {reprlib.repr(value)}")
 
 
 def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:

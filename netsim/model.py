@@ -17,7 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.checks import MOST_ID, check_sequence, check_whole, parents_first, refuse_twice
+from netsim.checks import (
+    MOST_ID,
+    check_name,
+    check_sequence,
+    check_whole,
+    parents_first,
+    refuse_twice,
+)
 from netsim.errors import InputError
 from netsim.parallel import ParallelModel
 from netsim.units import Quantity, parse_bytes, parse_seconds
@@ -255,6 +262,7 @@ class JobSpec:
         if said != 1:
             raise InputError(f"{owner}: give either stages, a pattern or a model")
         check_whole(self.id, f"{owner}: id", most=MOST_ID)
+        check_name(self.name, f"{owner}: name")
         check_whole(self.iterations, f"{owner}: iterations", 1)
         for name, parse in (("arrival_s", parse_seconds), ("nbytes", parse_bytes),
                             ("compute_s", parse_seconds)):

@@ -49,6 +49,7 @@ def test_flows_are_triples(flows):
     ({"iterations": 0}, "iterations must be a whole number of at least 1, not 0"),
     ({"iterations": 1.5}, "not 1.5"),
     ({"iterations": True}, "not True"),
+    ({"name": {"a": 1}}, "job 7: name must be a string, not {'a': 1}"),
     ({"arrival_s": -1}, "job 7: arrival_s must be at least 0, not -1"),
     ({"compute_s": np.nan}, "compute_s must be finite"),
     ({"hosts": (0,)}, "2 ranks need as many hosts, not 1"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import MOST_ID, check_sequence, check_whole, is_whole, refuse_twice
+from netsim.checks import MOST_ID, check_name, check_sequence, check_whole, is_whole, refuse_twice
 from netsim.edge.system import EdgeCloud, Kind
 from netsim.errors import InputError
 from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
@@ -90,6 +90,7 @@ class EdgeJob:
     def __post_init__(self) -> None:
         owner = f"job {self.id}"
         check_whole(self.id, f"{owner}: id", most=MOST_ID)
+        check_name(self.name, f"{owner}: name")
         for name in ("chunks", "minibatches", "epochs"):
             check_whole(getattr(self, name), f"{owner}: {name}", 1, MOST_ID)
         if self.gang is not None:

@@ -184,7 +184,7 @@ def load_result(folder: str | Path, *, tables: Collection[str] | None = None) ->
         raise InputError(f"{folder}: not a result: it has no {Path(error.filename).name}"
                          ) from error
     except (OSError, ValueError, LookupError, TypeError, AttributeError,
-            ArithmeticError) as error:
+            ArithmeticError, RecursionError) as error:
         raise InputError(f"{folder}: not a readable result: {error}") from error
 
 
@@ -215,6 +215,9 @@ def _kind(column: pd.Series) -> str | list[str]:
 def _read_table(path: Path, columns: Mapping[str, str | list[str]]) -> pd.DataFrame:
     # As text first: pandas' own reading of floats is not exact in all its versions.
     text = pd.read_csv(path, dtype=str, keep_default_na=False)
+    if text.columns.tolist() != list(columns):
+        raise ValueError(f"{path.name} has the columns {text.columns.tolist()}, not "
+                         f"{list(columns)}")
     return pd.DataFrame({name: _column(text[name], kind) for name, kind in columns.items()})
 
 

@@ -118,6 +118,7 @@ def test_a_transport_may_differ_from_what_schedulers_expect(transport):
 
 
 @pytest.mark.parametrize(("options", "message"), [
+    ({"name": 5}, "job 0: name must be a string, not 5"),
     ({"chunks": 0}, "job 0: chunks must be a whole number from 1 to"),
     ({"bandwidth": 0}, "job 0: bandwidth must be greater than 0, not 0"),
     ({"upload_s": [-1.0]}, "job 0: upload_s of server 0 must be at least 0, not -1.0"),

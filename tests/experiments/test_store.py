@@ -256,6 +256,7 @@ def test_folders_that_are_no_results(everything, tmp_path) -> None:
     ("summary.json", "{"), ("summary.json", "{}"), ("summary.json", "[]"),
     ("summary.json", '"tables"'), ("summary.json", '{"tables": []}'),
     ("jobs.csv", ""), ("jobs.csv", "job\nx\n"), ("coflows.csv", "coflow,stage\n1,2\n"),
+    ("summary.json", "[" * 100_000), ("links.csv", "start_s,end_s,link,capacity,bytes\n"),
     ("links.csv", "start_s,end_s,link,bytes,capacity\n0,1,nowhere,1,1\n"),
     ("spec.toml", "= 3"),
 ])

@@ -78,10 +78,13 @@ def check_result(result: Result) -> None:
     if stopped is None:
         assert len(done) == len(jobs)
     assert (done["finish_s"] >= done["arrival_s"]).all()
+    observed = done["coflows"]
+    if "chunks" in done:  # uploads and exchanges
+        observed = done["chunks"] * (1 + 2 * done["iterations"])
     # What instants are rounded to, besides a relative tolerance of completion; and what is due
     # within a millionth of an observation interval is noticed at once.
     dust = (1e-6 * done["lower_bound_s"] + 1e-9 * done["finish_s"]
-            + 2e-6 * result.run.get("observe_interval", 0) * done["coflows"])
+            + 2e-6 * result.run.get("observe_interval", 0) * observed)
     assert (done["jct_s"] >= done["lower_bound_s"] - dust).all()
     assert result.summary()["jobs"] == len(jobs)
 
