@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -59,14 +61,21 @@ def damage(folder: Path, data: st.DataObject) -> None:
             path.mkdir()
 
 
-@fuzzed(5)
-@given(data=st.data())
-def test_folders(guard: Guard, part: int, folders: dict[str, Path], data: st.DataObject) -> None:
+@contextmanager
+def damaged_copy(guard: Guard, folders: dict[str, Path], data: st.DataObject) -> Iterator[Path]:
+    """Give a damaged copy of one of the folders, in a folder of its own."""
     name = data.draw(st.sampled_from(sorted(folders)))
     with guard.folder() as folder:
         results = folder / "r"
         shutil.copytree(folders[name], results)
         damage(results, data)
+        yield results
+
+
+@fuzzed(5)
+@given(data=st.data())
+def test_folders(guard: Guard, part: int, folders: dict[str, Path], data: st.DataObject) -> None:
+    with damaged_copy(guard, folders, data) as results:
         kind = guard(lambda: kind_of_folder(results), named=results)
         found = guard(lambda: load_folder(results), named=results)
         assert kind or not found
@@ -80,11 +89,7 @@ def test_folders(guard: Guard, part: int, folders: dict[str, Path], data: st.Dat
 @given(data=st.data())
 def test_pictures(guard: Guard, part: int, folders: dict[str, Path], data: st.DataObject) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    name = data.draw(st.sampled_from(sorted(folders)))
-    with guard.folder() as folder:
-        results = folder / "r"
-        shutil.copytree(folders[name], results)
-        damage(results, data)
+    with damaged_copy(guard, folders, data) as results:
         kind = guard(lambda: kind_of_folder(results), named=results)
         if kind is None:
             return
@@ -94,7 +99,7 @@ def test_pictures(guard: Guard, part: int, folders: dict[str, Path], data: st.Da
             if ax is not None:
                 guard(ax.figure.canvas.draw)
             if kind == "sweep":
-                guard(lambda: save_report(load_folder(results), folder / "report.html"),
-                      whole=folder)
+                guard(lambda: save_report(load_folder(results), results.parent / "report.html"),
+                      whole=results.parent)
         finally:
             pyplot.close("all")

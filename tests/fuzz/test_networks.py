@@ -69,28 +69,29 @@ def test_descriptions(guard: Guard, part: int, data: st.DataObject) -> None:
             check_network(network)
 
 
+def read_and_check(guard: Guard, document: Any) -> None:
+    """Read a network from a file of JSON, and look at it if it is one."""
+    with guard.folder() as folder:
+        path = folder / "n.json"
+        write_json(document, path)
+        network = guard(lambda: read_network(path), named=path)
+        if network is not None:
+            check_network(network)
+
+
 @fuzzed(2)
 @given(data=st.data())
 def test_instances(guard: Guard, part: int, data: st.DataObject) -> None:
-    document = data.draw(changed(data.draw(st.sampled_from(INSTANCES)), tuple(INSTANCES[1])))
-    with guard.folder() as folder:
-        write_json(document, folder / "n.json")
-        network = guard(lambda: read_network(folder / "n.json"), named=folder / "n.json")
-        if network is not None:
-            check_network(network)
+    read_and_check(guard, data.draw(
+        changed(data.draw(st.sampled_from(INSTANCES)), tuple(INSTANCES[1]))))
 
 
 @fuzzed(3)
 @given(data=st.data())
 def test_graphs_of_json(guard: Guard, part: int, data: st.DataObject) -> None:
-    document = data.draw(changed(GRAPH, (
+    read_and_check(guard, data.draw(changed(GRAPH, (
         "nodes", "links", "edges", "id", "source", "target", "capacity", "host", "kind", "name",
-        "directed", "multigraph", "graph", "key")))
-    with guard.folder() as folder:
-        write_json(document, folder / "g.json")
-        network = guard(lambda: read_network(folder / "g.json"), named=folder / "g.json")
-        if network is not None:
-            check_network(network)
+        "directed", "multigraph", "graph", "key"))))
 
 
 @fuzzed(3)
