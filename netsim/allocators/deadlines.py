@@ -54,7 +54,8 @@ class VarysDeadline(Ordered):
         Who gets that rest, see `Ordered`. With ``"none"``, coflows that were not admitted never
         send: stop such a run with ``until``.
     decisions : {"flow", "coflow"}
-        See `Ordered`.
+        See `Ordered`. With ``"coflow"`` and a greedy rest, the first coflow gets MADD rates where
+        nobody is admitted, as if it were: otherwise some of its flows may never send.
     rejected : {"backfill", "drop"}
         What becomes of coflows with a deadline that were not admitted: they get what is left, as
         do those without one; or they never send, as in the paper.
@@ -99,12 +100,16 @@ class VarysDeadline(Ordered):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return what the admitted need, and backfill; see `Allocator.allocate`."""
-        rates = view.lp_rates(self._guarantee(view))
-        left = np.maximum(view.capacity - view.link_load(rates), 0.0)
+        shares = self._guarantee(view)
         order = rank(self.keys(view))
         if self.rejected == "drop":
             served = self._is_admitted(view) | np.isinf(view.deadline_s)
             order = order[served[order]]
+        if (self.decisions, self.work_conservation) == ("coflow", "greedy") and not shares.any():
+            # In list order its flows may wait for each other, and no coflow's end would come.
+            shares[order[view.gamma[order] < np.inf][:1]] = 1.0
+        rates = view.lp_rates(shares)
+        left = np.maximum(view.capacity - view.link_load(rates), 0.0)
         return Allocation(view.backfill(self.work_conservation, order, left, rates),
                           note=self.counts)
 

@@ -6,7 +6,7 @@ which is Varys: Chowdhury, Zhong, Stoica, "Efficient Coflow Scheduling with Vary
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -43,6 +43,8 @@ class Ordered(Allocator):
     work_conservation: str = "maxmin"
     decisions: str = "flow"
 
+    _order: NDArray[np.int64] | None = field(default=None, init=False, repr=False, compare=False)
+
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     def __post_init__(self) -> None:
@@ -64,7 +66,9 @@ class Ordered(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return MADD rates in order, and backfill; see `Allocator.allocate`."""
-        order = rank(self.keys(view))
+        if self._order is None or view.events != Event.FLOW_DONE:
+            self._order = rank(self.keys(view))
+        order = self._order
         if self.work_conservation == "coflowsim":
             return Allocation(refill(view, *view.madd(order)))
         service = Service(order, first="madd", rest=self.work_conservation)

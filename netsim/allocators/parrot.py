@@ -80,7 +80,9 @@ class Parrot(Allocator):
         turns = Turns("average", self.work_conservation, self.theta_max)
         if self.work_conservation == "none":
             return Allocation(shares=shares, turns=turns, note=note)
-        shares *= min(view.common_factor(shares), 1 / shares.max())
+        # What needs a dead link does not move at any factor, and so limits none.
+        moving = shares[view.gamma < np.inf]
+        shares *= min(view.common_factor(shares), 1 / moving.max()) if len(moving) else 1.0
         if self.work_conservation == "backfill":
             shares = view.greedy(order, base=shares)
         return Allocation(shares=shares, turns=turns, note=note)

@@ -235,7 +235,8 @@ class _Run:
         single = [k for k, job in enumerate(workload)
                   if plain and is_single(job) and not self._is_slow(job)]
         self.singles = SingleCoflows(workload.jobs, single, self._place, network,
-                                     self.faults.most_capacity, finished, self._at)
+                                     self.faults.most_capacity, finished,
+                                     self._pass_empty)
         self.recorder.singles_begun(self.singles.members, self.singles.stages)
         self.fabric = Fabric(
             self.env, self.network, allocator, [job.arrival_s for job in workload],
@@ -249,9 +250,12 @@ class _Run:
                                  self._plan, self.recorder, self.faults.touch_jobs,
                                  self.on_hosts.may_run) for index in others]
 
-    def _at(self, at: float, act: Callable[[], None]) -> None:
-        """See that something is done at an instant, in seconds, or now if that has passed."""
-        self.env.timeout(max(at - self.env.now, 0.0)).callbacks.append(lambda _: act())
+    def _pass_empty(self, at: float, tell: Callable[[], None]) -> None:
+        """Tell of a coflow without bytes when it comes and ends, or now if that has passed."""
+        def happen(_: simpy.Event) -> None:
+            tell()
+            self.fabric.pass_empty()
+        self.env.timeout(max(at - self.env.now, 0.0)).callbacks.append(happen)
 
     def _is_slow(self, job: JobSpec) -> bool:
         return bool((self.slowness > 1).any() and (self._slowness(job) > 1).any())

@@ -138,7 +138,12 @@ class Fabric:
         else:
             row["completed"] += 1
             transfer.complete_at_once()
+            self.pass_empty()
         return transfer
+
+    def pass_empty(self) -> None:
+        """Decide now: a coflow without bytes has come and ended, which is a coflow event."""
+        self._happen(_COFLOW_VALID | _COFLOW_DONE)
 
     def withdraw(self, transfer: Transfer) -> NDArray[np.float64]:
         """Take back a coflow that has not completed; return what is left of it, flow by flow."""
@@ -225,7 +230,9 @@ class Fabric:
         if self._happened & self._listens:
             self._decide()
         elif self._runs_ahead and self._happened & _FLOW_DONE:
-            self._run_ahead()
+            if self._run_ahead():  # a coflow has reached its limit as the flow ended
+                self._happened = _FLOW_DONE | _REVISIT
+                self._decide()
         elif self._happened:
             self._next = self._next_event(*self.table.next_finishes())
         self._set_alarm()
@@ -364,31 +371,36 @@ class Fabric:
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._listens & _FLOW_DONE else next_coflow
 
-    def _run_ahead(self) -> None:
-        """Share or serve anew at each flow's end, ahead of the clock while nothing else happens."""
+    def _run_ahead(self) -> bool:
+        """Share or serve at each flow's end, ahead of the clock while nothing else happens.
+
+        Return whether a coflow has reached its limit by now already.
+        """
         self._happened = 0
         now = self._env.now
         carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
         stays = self._grid.interval or self._follows_rates
-        until = -math.inf if stays else min(self._env.peek(), self._asks_at)
         if self._stands:
             self._moved_to = self._next = now
             while self._next == self._moved_to and self.table.coflows["open"].all():
                 self._moved_to, self._next, instants = self.table.share_all_until(
-                    self._moved_to, until, carried)
+                    self._moved_to, -math.inf if stays else self._env.peek(), carried)
                 self.decisions += instants
                 self._expect()
             self._tell_moved(now, carried)
-            return
+            return False
+        until = -math.inf if stays else min(self._env.peek(), self._asks_at)
         if self.table.next_arrival > now:
             until = min(until, self.table.next_arrival)
         if self._service is None:
             self._moved_to, self._next = self.table.share_until(now, until, carried)
+            crossing = math.inf
         else:
             self._moved_to, self._next, crossing = self.table.serve_until(
                 self._service, now, until, carried)
             self._revisit_at = min(self._asks_at, self._grid.due(crossing))
         self._tell_moved(now, carried)
+        return crossing <= now
 
     def _tell_moved(self, start: float, carried: NDArray[np.float64]) -> None:
         if self._observer is not None and self._moved_to > start:

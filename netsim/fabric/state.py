@@ -104,7 +104,7 @@ class FabricState:
 
     @cached_property
     def order(self) -> Ints:
-        """The place of each coflow in its job: by iteration, depth, release, list. Shape (C,)."""
+        """The place of each coflow in its job: by iteration, depth, release, id. Shape (C,)."""
         return _locked(self._rows["order"].copy())
 
     @cached_property

@@ -10,7 +10,7 @@ from netsim.fabric.kernels import blocks, ordered
 from netsim.fabric.kernels.reserve import link_shares
 from netsim.fabric.kernels.split import split
 from netsim.fabric.policy import Allocation
-from netsim.fabric.records import ROUNDINGS
+from netsim.fabric.records import DUST, ROUNDINGS
 from netsim.fabric.service import Service, rank
 from netsim.fabric.state import FabricState, Floats, Ints
 
@@ -293,9 +293,10 @@ class FabricView(FabricState):
     def crossings(self, limit: ArrayLike, rates: ArrayLike) -> Floats:
         """Return when each coflow will have sent `limit` bytes at these rates. Shape (C,).
 
-        In seconds; inf if it does not move. The instant is a few roundings late rather than
-        early, so that `sent` says by then that the limit has been reached: what to give as
-        `revisit_at`.
+        In seconds; inf if it never will: its flows stand still, or have ended by then. The
+        instant is a few roundings late rather than early, so that `sent` says by then that the
+        limit has been reached: what to give as `revisit_at`. Flows that end on the way are
+        allowed for, also where the policy does not know sizes.
 
         Parameters
         ----------
@@ -303,12 +304,11 @@ class FabricView(FabricState):
             Bytes; inf for a coflow without a limit.
         rates : array_like of float, shape (F,)
         """
-        speed = np.bincount(self.coflow, np.asarray(rates, dtype=np.float64), len(self))
-        ahead = np.asarray(limit, dtype=np.float64) - self.sent + ROUNDINGS * self._rows["total"]
-        at = np.full(len(self), np.inf)
-        moves = speed > 0
-        at[moves] = self.now + np.maximum(ahead[moves], 0.0) / speed[moves]
-        return at
+        limit = np.asarray(limit, dtype=np.float64)
+        late = ROUNDINGS * self._rows["total"]
+        ahead = np.maximum(limit - self.sent + late, 0.0)
+        return self.now + blocks.crossing_in(self._rows, self._table.flows, _contiguous(rates),
+                                             ahead, DUST * limit + late)
 
     def link_load(self, rates: ArrayLike) -> Floats:
         """Return the bytes per second that `rates`, one per flow, put on each link. Shape (L,)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,7 +32,8 @@ class Dag:
     sequence : tuple of int
         All stages, each behind those that it depends on.
     order : tuple of int
-        The rank of each stage by (depth, release, place); depth counts parents in line.
+        The rank of each stage by (depth, release, coflow id, place); depth counts parents in
+        line, and stages without a `coflow_id` come behind those that have one.
     """
 
     after: Places
@@ -50,12 +52,15 @@ class Dag:
         InputError
             As `netsim.checks.parents_first` does.
         """
+        by_id = sorted(range(len(stages)), key=lambda k: (
+            math.inf if (own := stages[k].coflow_id) is None else own, k))
         return _dag(tuple([(stage.name, stage.after, stage.finishes_before, stage.release_s)
-                           for stage in stages]))
+                           for stage in stages]), tuple(by_id))
 
 
 @lru_cache(maxsize=256)
-def _dag(stages: tuple[tuple[str, tuple[str, ...], tuple[str, ...], float], ...]) -> Dag:
+def _dag(stages: tuple[tuple[str, tuple[str, ...], tuple[str, ...], float], ...],
+         by_id: tuple[int, ...]) -> Dag:
     names, after, finishes_before, release_s = zip(*stages, strict=True)
     place = {name: k for k, name in enumerate(names)}
     sequence = parents_first(names, [a + b for a, b in zip(after, finishes_before, strict=True)],
@@ -65,7 +70,7 @@ def _dag(stages: tuple[tuple[str, tuple[str, ...], tuple[str, ...], float], ...]
     depth = [0] * len(names)
     for k in sequence:
         depth[k] = 1 + max((depth[parent] for parent in starts[k] + ends[k]), default=-1)
-    ranked = sorted(range(len(names)), key=lambda k: (depth[k], release_s[k], k))
+    ranked = sorted(by_id, key=lambda k: (depth[k], release_s[k]))
     order = {k: rank for rank, k in enumerate(ranked)}
     return Dag(starts, ends, _inverse(starts), _inverse(ends), tuple(sequence),
                tuple(order[k] for k in range(len(names))))

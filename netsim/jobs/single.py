@@ -46,7 +46,8 @@ class SingleCoflows:
     tell : callable
         Called with the COFLOW rows of some that have completed, and all FLOW rows.
     at : callable
-        Sees that a function is called at an instant, in seconds.
+        Sees that a function is called at an instant, in seconds, where a coflow without bytes
+        comes and ends.
 
     Attributes
     ----------

@@ -94,3 +94,23 @@ def test_the_facebook_trace(policy, seconds):
     jobs = netsim.read_workload(path)
     result = netsim.simulate("coflow-benchmark-150-1g", jobs, allocator=policy)
     assert np.mean(result.coflows["cct_s"]) == pytest.approx(seconds, abs=0.05)
+
+
+def test_the_order_stands_between_coflow_events():
+    """Rates are decided when a flow ends, the order at coflow events only. Ports of 1 MB/s.
+
+    At 6 s job 0 has 9 MB left, from host 3 to host 1, and is as light as job 1, which came later:
+    it stays first. MADD gives it the ports, and to job 1 nothing, as 3->0 needs egress 3. What is
+    left is split: 2->0, 1->0 and 2->3 get 1/2 of ingress 0 or egress 2. The 1 MB flows end at 8 s,
+    when job 1 has 1 + 5 MB left of its 9. Ordered by that it would be first. But it waits for a
+    coflow event: 2->3 goes on at 1 MB/s until 13 s, job 0 until 15 s, and 3->0 until 16 s.
+    """
+    mb = 1e6
+    jobs = [netsim.JobSpec(k, 5.0 + k, hosts=range(4), stages=[
+        netsim.Stage("only", [(src, dst, size * mb) for src, dst, size in flows])])
+        for k, flows in enumerate(([(3, 1, 4), (3, 1, 6)],
+                                   [(2, 0, 1), (3, 0, 1), (1, 0, 1), (2, 3, 6)]))]
+    policy = {"name": "lcf", "key": "remaining", "work_conservation": "coflowsim",
+              "decisions": "flow"}
+    found = netsim.simulate(netsim.big_switch(4, mb), netsim.Workload(jobs), allocator=policy)
+    assert found.jobs["finish_s"].tolist() == pytest.approx([15, 16])

@@ -172,3 +172,18 @@ def test_refused():
                             ("rejected", "backfill, drop"), ("decisions", "coflow, flow")):
         with pytest.raises(UnknownNameError, match=f"{option} 'x'; choose from: {choices}"):
             VarysDeadline(**{option: "x"})
+
+
+@pytest.mark.parametrize(("flows", "due", "ends"), [
+    ([[(0, 1, 2.0), (0, 2, 1.0)]], None, [3]), ([[(0, 1, 2.0), (0, 2, 1.0)]], 1, [3]),
+    ([[(0, 1, 1.0), (0, 2, 1.0)], [(0, 1, 1.0), (3, 2, 1.0)]], None, [2, 3])])
+def test_a_greedy_rest_at_coflow_events_serves_somebody_in_full(flows, due, ends):
+    """In list order 0->1 has all of egress 0, and 0->2 waits for an event that never comes.
+
+    Nobody is admitted, so the first coflow has MADD rates: it ends after its gamma. With two
+    coflows, the second has 1/2 of egress 3 or more by then, and 1 byte from host 0 to go, or less.
+    """
+    jobs = Workload([JobSpec(k, stages=[Stage("only", each, deadline_s=due)], hosts=range(4))
+                     for k, each in enumerate(flows)])
+    found = run(jobs, work_conservation="greedy", decisions="coflow")
+    assert found.jobs["finish_s"].tolist() == ends

@@ -27,6 +27,7 @@ class Job:
         self.coflows = [[(path, nbytes) for path, nbytes in flows if nbytes > 0 and len(path)]
                         for flows in coflows]
         self.compute = compute
+        self.empties = []  # when coflows without bytes came and ended, as long as nobody saw it
         self.completed, self.attained, self.finish = 0, 0.0, arrival
         self.left = self.ends = None
         self.wait(arrival)
@@ -52,6 +53,7 @@ class Job:
             if self.flows:
                 return
             self.finish = self.valid
+            self.empties.append(self.valid)
             self.completed += 1
 
     def start(self):
@@ -100,6 +102,7 @@ def simulate(jobs, capacity, policy, eta=0.0, wakes_on_flows=False):
     now, active, rates = 0.0, [], {}
     while not all(job.done for job in jobs):
         coming = [job.valid for job in jobs if not job.done and job.left is None]
+        coming += [at for job in jobs for at in job.empties]
         for job in active:
             ends = [end for end, left in zip(job.ends, job.left, strict=True) if left > 0]
             coming.append(min(ends) if wakes_on_flows else max(ends))
@@ -113,6 +116,9 @@ def simulate(jobs, capacity, policy, eta=0.0, wakes_on_flows=False):
                 job.complete(now)
                 happened = True
         for job in jobs:
+            unseen = [at for at in job.empties if observed(at) > now]
+            happened |= len(unseen) < len(job.empties)
+            job.empties = unseen
             if not job.done and job.left is None and observed(job.valid) <= now:
                 job.start()
                 happened = True

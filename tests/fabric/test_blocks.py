@@ -254,3 +254,14 @@ def test_blocks_that_need_sizes_refuse_the_blind(block):
     view = make_view(netsim.big_switch(2, 4.0), [[(0, 1, 8.0)]], knows="sent")
     with pytest.raises(AllocationError, match=f"{block} needs flow sizes"):
         getattr(view, block)(*[[0]] if block == "greedy" else [])
+
+
+@SETTINGS
+@given(views(), st.data())
+def test_crossings(view, data):
+    """At rates of any size, with limits that flows reach as they end, or never."""
+    rates = per_flow(data, view, st.sampled_from([0.0, 0.5, 1.0, 2.0]))
+    ahead = view.remaining * per_coflow(data, view, st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0]))
+    limit = view.sent + ahead
+    expected = view.now + reference.crossing_in(problem(view), rates, ahead, 1e-9 * limit)
+    assert_allclose(view.crossings(limit, rates), expected, rtol=1e-9, atol=1e-9)

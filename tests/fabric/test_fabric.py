@@ -487,3 +487,73 @@ class TestFaultsThatWere:
 
         with pytest.raises(AllocationError, match="asked to be woken 1000 times in a row"):
             finish(chain(0, [(0, 1, 1e12)], arrival=1.0), allocator=Restless)
+
+
+class TestCoflowsWithoutBytes:
+    """Each comes and ends at one instant, which is a coflow event as any other.
+
+    Job 0 sends 1 and 3 MB from host 0, at 1/2 MB/s each until 2 s. Decided at coflow events only,
+    the second flow goes on at 1/2 until 3 s, when it has 1.5 MB left, and ends at 4.5 s.
+    """
+
+    @pytest.mark.parametrize("other", [
+        JobSpec(1, 3.0, stages=[Stage("empty", [])], hosts=range(4)),
+        JobSpec(1, 3.0, stages=[Stage("empty", [(1, 2, 0.0)])], hosts=range(4)),
+        JobSpec(1, stages=[Stage("empty", [], compute_s=3.0)], hosts=range(4), iterations=2),
+        JobSpec(1, 3.0, stages=[Stage("a", []), Stage("b", [], after=["a"])], hosts=range(4))])
+    def test_are_decided_on(self, other):
+        assert finish(chain(0, [(0, 1, 1), (0, 2, 3)]), other,
+                      allocator={"name": "maxmin", "decisions": "coflow"})[0] == 4.5
+
+    def test_among_many_of_one_coflow_each(self):
+        """Known beforehand, batch by batch: 5,000 coflows, every other without bytes.
+
+        They follow each other every second, and each of the others sends for half of one.
+        """
+        jobs = [JobSpec(k, float(k), stages=[Stage("only", [(0, 1, MB / 2 * (k % 2))])],
+                        hosts=range(4)) for k in range(10_000)]
+        for allocator in ("maxmin", "sebf"):
+            result = netsim.simulate(NET, Workload(jobs), allocator=allocator)
+            np.testing.assert_allclose(result.jobs["jct_s"], [0, 0.5] * 5_000, atol=1e-9)
+
+
+@pytest.mark.parametrize(("late", "start"), [(0, 1), (5e-7, 1 + 5e-7), (2e-6, 2)])
+@pytest.mark.parametrize("allocator", ["maxmin", "parrot", "sebf"])
+@pytest.mark.parametrize("iterations", [1, 2])
+def test_an_arrival_just_after_an_observation_belongs_to_it(late, start, allocator, iterations):
+    """Observed every 1 s. What comes within 1e-6 s after 1 s starts at once, else at 2 s."""
+    jobs = Workload([chain(0, [(0, 1, 100)]), chain(1, [(2, 3, 1)], arrival=1 + late,
+                                                    iterations=iterations)])
+    result = netsim.simulate(NET, jobs, allocator=allocator, observe_interval=1)
+    assert result.coflows.query("job == 1")["start_s"].iloc[0] == pytest.approx(start, abs=1e-9)
+
+
+@pytest.mark.parametrize("work", ["uniform", "backfill", "none", "per_flow"])
+@pytest.mark.parametrize("record", [["jobs"], ["jobs", "decisions"]])
+def test_who_needs_a_dead_link_limits_no_other(work, record):
+    """Parrot; two jobs on hosts of their own, 1 MB and 4 MB at a time. Egress 0 dies at 1.5 s.
+
+    At first both may have half (S = 0), and `uniform` doubles that: job 1 has sent 1 MB at 1 s,
+    when job 0 has completed a coflow and is first, with 0.9. Times 1/0.9 that leaves 1/9 to job
+    1 until 1.5 s. Then job 0 cannot move, at any factor, and job 1 has the link: its 8 MB end at
+    1.5 + 8 - 1 - 1/18 = 8.444... s. With `backfill` and `per_flow` it always has the link, with
+    none 1/2, then 0.1.
+    """
+    result = netsim.simulate(
+        NET, Workload([chain(0, [(0, 1, 1)], iterations=2), chain(1, [(2, 3, 4)], iterations=2)]),
+        allocator={"name": "parrot", "work_conservation": work}, record=record, until=200,
+        events=[{"at": 1.5, "link": "egress-0", "capacity": 0},
+                {"at": 100, "link": "egress-0", "capacity": MB}])
+    expected = {"uniform": 152 / 18, "backfill": 8, "per_flow": 8}
+    if work in expected:
+        assert result.jobs["finish_s"].tolist() == pytest.approx([100.5, expected[work]])
+
+
+def test_ties_within_a_job_go_by_coflow_id():
+    """Both coflows of 1 MB enter host 2; that of id 4 is first, though it is listed second."""
+    stages = [Stage("x", [(1, 2, MB)], coflow_id=14), Stage("y", [(2, 2, MB)], coflow_id=4)]
+    result = netsim.simulate(netsim.big_switch(4, MB, loopback_uses_ports=True),
+                             Workload([JobSpec(0, stages=stages, hosts=range(4))]),
+                             allocator="aalo")
+    assert dict(zip(result.coflows["coflow"], result.coflows["finish_s"], strict=True)) == {
+        4: 1, 14: 2}

@@ -50,6 +50,8 @@ class Stepwise(netsim.Allocator):
         moving = (speed > 0) & np.isfinite(self.service.limit)
         crossing = (self.service.limit - view.sent)[moving] / speed[moving]
         at = view.now + crossing.min(initial=math.inf)
+        if np.any((speed == 0) & (view.sent >= self.service.limit * (1 - 1e-9))):
+            at = view.now  # a flow has ended just as its coflow reached the limit
         at = max(at, math.nextafter(view.now, math.inf))
         return netsim.Allocation(rates, revisit_at=min(self.asks_at, at))
 

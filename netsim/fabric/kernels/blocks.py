@@ -12,8 +12,8 @@ import numpy as np
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.records import DUST
 
-__all__ = ["add_greedily", "common_factor", "find_factor", "greedy", "job_attained", "lp_rates",
-           "open_flows", "stretch_flows", "sum_attained"]
+__all__ = ["add_greedily", "common_factor", "crossing_in", "find_factor", "greedy",
+           "job_attained", "lp_rates", "open_flows", "stretch_flows", "sum_attained"]
 
 
 @compiled
@@ -132,6 +132,49 @@ def add_greedily(coflows, loads, order, limit, shares, capacity, left):
         shares[c] += x
         for k in range(row.load, row.load + row.loads):
             left[loads[k].link] -= x * speed * loads[k].nbytes
+
+
+@compiled
+def crossing_in(coflows, flows, rates, ahead, near):
+    """Return in how many seconds each coflow has sent the bytes `ahead` of it; inf if never.
+
+    A coflow sends at constant `rates` per unfinished flow, fewer of them as flows end. It has
+    sent them, too, if it stands still for good within `near` bytes of that.
+    """
+    first = 0
+    found = np.full(len(coflows), np.inf)
+    for c in range(len(coflows)):
+        row = coflows[c]
+        if ahead[c] < np.inf:
+            found[c] = _crossing_in(row, flows, rates[first:first + row.open], ahead[c], near[c])
+        first += row.open
+    return found
+
+
+@in_place
+def _crossing_in(row, flows, rates, ahead, near):
+    # What is sent is concave in time: from an instant that is too early, the line through its
+    # slope leads to a later one, and never past the crossing.
+    at, ended = 0.0, -1
+    while True:
+        sent, speed, over, last = 0.0, 0.0, 0, 0.0
+        i = 0
+        for f in range(row.flow, row.flow + row.flows):
+            left = flows[f].remaining * row.left
+            if flows[f].remaining <= 0.0:
+                continue
+            if rates[i] > 0.0 and ended >= 0 and left <= rates[i] * at:
+                sent += left
+                over += 1
+                last = max(last, left / rates[i])
+            else:
+                speed += rates[i]
+            i += 1
+        if over == ended:
+            return at
+        if speed <= 0.0:
+            return last if ahead - sent <= near else np.inf
+        at, ended = max((ahead - sent) / speed, at), over
 
 
 @compiled

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Problem", "common_factor", "gamma", "greedy", "link_shares", "lp_rates", "maxmin",
-           "split", "stretch_flows"]
+__all__ = ["Problem", "common_factor", "crossing_in", "gamma", "greedy", "link_shares", "lp_rates",
+           "maxmin", "split", "stretch_flows"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -123,6 +123,30 @@ def stretch_flows(problem: Problem, rates: Floats) -> Floats:
             path = problem.path(flow)
             stretched[flow] *= np.min(problem.capacity[path] / load[path])
     return stretched
+
+
+def crossing_in(problem: Problem, rates: Floats, ahead: Floats, near: Floats) -> Floats:
+    """Return in how many seconds each coflow has sent the bytes `ahead`; inf if never. Shape (C,).
+
+    From the end of a flow to the next the coflow's speed is constant. Bytes within `near` are
+    sent, too, once it stands still.
+    """
+    found = np.full(len(ahead), np.inf)
+    for coflow in range(len(ahead)):
+        own = np.flatnonzero((problem.coflow == coflow) & (rates > 0))
+        own = own[np.argsort(problem.remaining[own] / rates[own], kind="stable")]
+        now, sent = 0.0, 0.0
+        for k, flow in enumerate(own):
+            end = problem.remaining[flow] / rates[flow]
+            speed = rates[own[k:]].sum()
+            if sent + speed * (end - now) >= ahead[coflow]:
+                found[coflow] = now + (ahead[coflow] - sent) / speed
+                break
+            now, sent = end, sent + speed * (end - now)
+        else:
+            if ahead[coflow] - sent <= near[coflow]:
+                found[coflow] = now
+    return found
 
 
 def maxmin(problem: Problem, weights: Floats) -> Floats:

@@ -23,16 +23,17 @@ _CLOSE = 4
 
 #: A coflow, in service order. Where its flows, slots and runs begin, and their numbers; its
 #: ``row``, or -1; the bytes that it has left, how fast it sends them, how fast within its queue's
-#: share, how few it may have left before it is to stop; its ``gamma`` where it is served by MADD,
-#: else 0; whether it is ``thinner`` than when it got its queue's share. In the last step, whether
-#: it got that ``anew``, and whether it ``gains`` of the rest. The highest levels within its
-#: queue's share and of the rest, ``held_top`` and ``top``. How many ``steps`` of it are remembered,
-#: how many seconds these are on its ``clock``, how many ``shares`` of its queue it has had
-#: meanwhile, and whether what it has now is a ``renewed`` one and not among these.
+#: share, how few it may have left before it is to stop, and within which of that it counts as
+#: ``reached`` where it stands still; its ``gamma`` where it is served by MADD, else 0; whether it
+#: is ``thinner`` than when it got its queue's share. In the last step, whether it got that
+#: ``anew``, and whether it ``gains`` of the rest. The highest levels within its queue's share and
+#: of the rest, ``held_top`` and ``top``. How many ``steps`` of it are remembered, how many seconds
+#: these are on its ``clock``, how many ``shares`` of its queue it has had meanwhile, and whether
+#: what it has now is a ``renewed`` one and not among these.
 _GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
                    ("run", "i8"), ("runs", "i8"), ("left", "f8"), ("speed", "f8"),
-                   ("held", "f8"), ("limit", "f8"), ("gamma", "f8"), ("row", "i8"),
-                   ("queue", "i8"), ("thinner", "i4"), ("anew", "i4"), ("gains", "i4"),
+                   ("held", "f8"), ("limit", "f8"), ("reached", "f8"), ("gamma", "f8"),
+                   ("row", "i8"), ("queue", "i8"), ("thinner", "i4"), ("anew", "i4"), ("gains", "i4"),
                    ("held_top", "f8"), ("top", "f8"), ("clock", "f8"), ("steps", "i4"),
                    ("shares", "i4"), ("renewed", "i4")], align=True)
 
@@ -132,13 +133,20 @@ def _groups(coflows, rule):
         group = groups[k]
         group.row = order[k]
         group.queue = queue[order[k]]
-        # A few roundings late, so that what is left says by then that it has been reached.
-        group.limit = row.total * (1.0 - ROUNDINGS) - limit[order[k]]
+        _set_limit(group, row.total, limit[order[k]])
         group.flow = flows
         group.flows = row.open
         group.thinner = 1
         flows += row.open
     return groups
+
+
+@in_place
+def _set_limit(group, total, limit):
+    """Note how few bytes a coflow of `total` has left when it has sent `limit`."""
+    # A few roundings late, so that what is left says by then that it has been reached.
+    group.limit = total * (1.0 - ROUNDINGS) - limit
+    group.reached = total - limit * (1.0 - DUST)
 
 
 @compiled
@@ -294,7 +302,7 @@ def resume(copy, coflows, flows, rule):
         group.row = rows[k]
         if there:
             group.queue = queue[group.row]
-            group.limit = coflows[group.row].total * (1.0 - ROUNDINGS) - limit[group.row]
+            _set_limit(group, coflows[group.row].total, limit[group.row])
     slots["known"][:] = 0.0
     for each in traffic:
         each[:] = 0.0

@@ -24,12 +24,18 @@ def soonest(left, rate, runs):
 
 @in_place
 def crossing_in(groups):
-    """Return in how many seconds the next coflow has sent as much as its limit."""
+    """Return in how many seconds the next coflow has sent as much as its limit.
+
+    One that stands still has done so if it is within `DUST` of it: that is where a flow's end
+    leaves it that falls on the same instant.
+    """
     crossing = np.inf
     for k in range(len(groups)):
         group = groups[k]
         if group.speed > 0.0:
             crossing = min(crossing, max(group.left - group.limit, 0.0) / group.speed)
+        elif group.row >= 0 and group.left <= group.reached:
+            crossing = 0.0
     return crossing
 
 

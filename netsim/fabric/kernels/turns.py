@@ -61,8 +61,9 @@ def decide(coflows, jobs, loads, capacity, rule, room, links):
         factor = find_factor(coflows, loads, shares, limit, capacity, links[0], links[1])
         greatest = 0.0
         for c in range(count):
-            greatest = max(greatest, shares[c])
-        factor = min(factor, 1.0 / greatest)
+            if coflows[c].gamma < np.inf:  # what needs a dead link does not move at any factor
+                greatest = max(greatest, shares[c])
+        factor = min(factor, 1.0 / greatest) if greatest > 0.0 else 1.0
         for c in range(count):
             shares[c] *= factor
     if rest == BACKFILL:
