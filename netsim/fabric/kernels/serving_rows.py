@@ -33,9 +33,9 @@ _CLOSE = 4
 _GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
                    ("run", "i8"), ("runs", "i8"), ("left", "f8"), ("speed", "f8"),
                    ("held", "f8"), ("limit", "f8"), ("reached", "f8"), ("gamma", "f8"),
-                   ("row", "i8"), ("queue", "i8"), ("thinner", "i4"), ("anew", "i4"), ("gains", "i4"),
-                   ("held_top", "f8"), ("top", "f8"), ("clock", "f8"), ("steps", "i4"),
-                   ("shares", "i4"), ("renewed", "i4")], align=True)
+                   ("row", "i8"), ("queue", "i8"), ("thinner", "i4"), ("anew", "i4"),
+                   ("gains", "i4"), ("held_top", "f8"), ("top", "f8"), ("clock", "f8"),
+                   ("steps", "i4"), ("shares", "i4"), ("renewed", "i4")], align=True)
 
 #: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have one last
 #: ``slot``; ``busy`` if some of them may have a rate, ``idle`` if none has had one since the rows
