@@ -1,4 +1,4 @@
-"""Run flows on a big switch in netsim and in SimGrid, in turn, and hold them to the same times.
+"""Run flows in netsim and in SimGrid, in turn, and hold them to the same times.
 
 Both share max-min, so that every flow must end at the same time: to 1e-9 of how long it took,
 which is stricter than of when it ended. CPU seconds are the least of some rounds, of the
@@ -26,11 +26,12 @@ import netsim
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cases import HOSTS, Instance, at_once, poisson, switch
+from cases import Instance, at_once, poisson, switch, tree
 from reference import cpu_of
 
-INSTANCES = {"at-once-1k": (at_once, 1_000), "at-once-10k": (at_once, 10_000),
-             "poisson-10k": (poisson, 10_000), "poisson-100k": (poisson, 100_000)}
+INSTANCES = {"at-once-1k": (switch, at_once, 1_000), "at-once-10k": (switch, at_once, 10_000),
+             "poisson-10k": (switch, poisson, 10_000), "poisson-100k": (switch, poisson, 100_000),
+             "tree-at-once-5k": (tree, at_once, 5_000), "tree-poisson-5k": (tree, poisson, 5_000)}
 
 #: By how much of its duration the end of a flow may differ.
 TOLERANCE = 1e-9
@@ -38,11 +39,12 @@ TOLERANCE = 1e-9
 #: Rounds are run until SimGrid has taken so many CPU seconds.
 _WORTH = 3.0
 
-_PLATFORM = f"""<?xml version='1.0'?>
+_PLATFORM = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">
-  <cluster id="switch" prefix="" suffix="" radical="0-{HOSTS - 1}" speed="1Gf"
-           bw="10Gbps" lat="0s" sharing_policy="SPLITDUPLEX"/>
+<zone id="network" routing="Full">
+{}
+</zone>
 </platform>
 """
 
@@ -73,9 +75,10 @@ def main(patterns: tuple[str, ...], smoke: bool) -> None:
         in_simgrid = build_simgrid(Path(folder))
         for name in chosen:
             print(f"{name} ...", file=sys.stderr, flush=True)
-            make, count = INSTANCES[name]
-            instance = make(count // 10 if smoke else count)
-            ours, theirs, difference = compare(instance, in_simgrid, 0.0 if smoke else _WORTH)
+            build, make, count = INSTANCES[name]
+            network, instance = build(), make(count // 10 if smoke else count)
+            ours, theirs, difference = compare(network, instance, in_simgrid,
+                                               0.0 if smoke else _WORTH)
             table.add_row(name, f"{len(instance.src):,}", f"{ours:.3g}", f"{theirs:.3g}",
                           f"{theirs / ours:.3g}", f"{difference:.1e}")
             if not difference <= TOLERANCE:
@@ -85,24 +88,26 @@ def main(patterns: tuple[str, ...], smoke: bool) -> None:
         sys.exit(f"ends of flows differ by more than {TOLERANCE:g}: {', '.join(apart)}")
 
 
-def compare(instance: Instance, in_simgrid: Callable[[Instance], tuple[float, np.ndarray]],
+def compare(network: netsim.Topology, instance: Instance,
+            in_simgrid: Callable[[netsim.Topology, Instance], tuple[float, np.ndarray]],
             worth: float) -> tuple[float, float, float]:
     """Return netsim's and SimGrid's CPU seconds, and the largest difference of a flow's end."""
-    run = in_netsim(instance)
+    run = in_netsim(network, instance)
     ends = run()[1]  # and has what is compiled compiled
     ours, theirs, difference = [], [], 0.0
     while not theirs or sum(theirs) < worth:
         ours.append(run()[0])
-        seconds, others = in_simgrid(instance)
+        seconds, others = in_simgrid(network, instance)
         theirs.append(seconds)
         apart = np.abs(others - ends) / (ends - instance.start_s)
         difference = max(difference, float(apart.max()))
     return min(ours), min(theirs), difference
 
 
-def in_netsim(instance: Instance) -> Callable[[], tuple[float, np.ndarray]]:
+def in_netsim(network: netsim.Topology, instance: Instance
+              ) -> Callable[[], tuple[float, np.ndarray]]:
     """Return what runs an instance, for its CPU seconds and the ends of its flows."""
-    network, jobs = switch(), instance.jobs()
+    jobs = instance.jobs()
     table, key = ("flows", "flow") if instance.together else ("jobs", "job")
 
     def run() -> tuple[float, np.ndarray]:
@@ -112,14 +117,15 @@ def in_netsim(instance: Instance) -> Callable[[], tuple[float, np.ndarray]]:
     return run
 
 
-def build_simgrid(folder: Path) -> Callable[[Instance], tuple[float, np.ndarray]]:
+def build_simgrid(folder: Path
+                  ) -> Callable[[netsim.Topology, Instance], tuple[float, np.ndarray]]:
     """Compile the program for SimGrid; return what runs an instance, as `in_netsim` does."""
     program, platform = folder / "simgrid_flows", folder / "platform.xml"
     subprocess.run(["g++", "-std=c++17", "-O2", Path(__file__).with_name("simgrid_flows.cpp"),
                     "-o", program, "-lsimgrid"], check=True)
-    platform.write_text(_PLATFORM)
 
-    def run(instance: Instance) -> tuple[float, np.ndarray]:
+    def run(network: netsim.Topology, instance: Instance) -> tuple[float, np.ndarray]:
+        platform.write_text(platform_of(network, instance))
         columns = instance.start_s, instance.src, instance.dst, instance.nbytes
         flows = "".join(f"{start:.17g} {src} {dst} {nbytes:.0f}\n"
                         for start, src, dst, nbytes in zip(*columns, strict=True))
@@ -127,6 +133,18 @@ def build_simgrid(folder: Path) -> Callable[[Instance], tuple[float, np.ndarray]
                                         stdout=subprocess.PIPE).stdout.split()
         return float(seconds), np.array(ends, float)
     return run
+
+
+def platform_of(network: netsim.Topology, instance: Instance) -> str:
+    """Return a network as SimGrid reads it, with the routes that an instance takes."""
+    hosts = [f'<host id="{host}" speed="1Gf"/>' for host in range(network.hosts)]
+    links = [f'<link id="l{link}" bandwidth="{capacity:.17g}Bps" latency="0s"/>'
+             for link, capacity in enumerate(network.capacity)]
+    routes = []
+    for src, dst in sorted(set(zip(instance.src.tolist(), instance.dst.tolist(), strict=True))):
+        crossed = "".join(f'<link_ctn id="l{link}"/>' for link in network.route(src, dst))
+        routes.append(f'<route src="{src}" dst="{dst}" symmetrical="NO">{crossed}</route>')
+    return _PLATFORM.format("\n".join(hosts + links + routes))
 
 
 def simgrid_version() -> str | None:

@@ -20,7 +20,7 @@ from netsim.experiments.link_recorder import RECORDS
 from netsim.parallel.mapping import heavy_edge
 from netsim.parallel.servers import ServerKind
 
-__all__ = ["CASES", "Case", "Instance", "at_once", "poisson", "switch"]
+__all__ = ["CASES", "Case", "Instance", "at_once", "poisson", "switch", "tree"]
 
 TRACES = Path(os.environ.get("NETSIM_TRACES", Path(__file__).parents[3] / "shared" / "data"))
 HOSTS = 128
@@ -105,6 +105,14 @@ def _peers(count: int, hosts: int) -> tuple[Any, ...]:
 def switch() -> netsim.Topology:
     """Return what most cases run on: a big switch."""
     return netsim.big_switch(HOSTS, "10Gbps")
+
+
+def tree() -> netsim.Topology:
+    """Return a fat-tree of as many hosts, in which all flows of a pair of hosts go one way."""
+    network = netsim.fat_tree(8, "10Gbps")
+    routes = network.routes
+    network.routes = lambda src, dst, key: routes(src, dst, src * HOSTS + dst)
+    return network
 
 
 def _run(network: Any, workload: Any, allocator: Any = "maxmin", **options: Any
