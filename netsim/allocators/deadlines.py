@@ -14,9 +14,9 @@ from netsim.allocators.options import check_choice
 from netsim.allocators.ordered import Ordered
 from netsim.fabric.policy import Allocation, Event
 from netsim.fabric.records import DUST
-from netsim.fabric.service import rank
 from netsim.fabric.state import Floats
 from netsim.fabric.view import FabricView
+from netsim.ties import rank
 
 __all__ = ["EDF", "VarysDeadline"]
 

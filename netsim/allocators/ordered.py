@@ -16,8 +16,9 @@ from netsim.allocators.coflowsim import refill
 from netsim.allocators.options import check_choice
 from netsim.fabric.policy import Allocation, Allocator, Event
 from netsim.fabric.records import DUST
-from netsim.fabric.service import Service, rank
+from netsim.fabric.service import Service
 from netsim.fabric.view import FabricView
+from netsim.ties import rank
 
 __all__ = ["FIFO", "LCF", "NCF", "SCF", "SEBF", "Ordered"]
 

@@ -7,9 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric.kernels import serving
-from netsim.fabric.records import DUST
 
-__all__ = ["Rule", "Service", "rank"]
+__all__ = ["Rule", "Service"]
 
 #: What `serving.serve_until` goes by.
 Rule = tuple[NDArray[np.int64], int, int, NDArray[np.int64], NDArray[np.float64],
@@ -103,16 +102,3 @@ class Service:
 def _ints(values: ArrayLike | None, count: int) -> NDArray[np.int64]:
     return (np.zeros(count, np.int64) if values is None
             else np.ascontiguousarray(values, dtype=np.int64))
-
-
-def rank(keys: ArrayLike) -> NDArray[np.int64]:
-    """Return the order of keys, least first; keys within 1e-9 relative are equal.
-
-    Equal keys keep their places, which in a view are those of arrival, then id. Without this,
-    rounding would decide schedules.
-    """
-    values = np.asarray(keys, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    ranked = values[order]
-    apart = np.concatenate(([False], ranked[1:] > ranked[:-1] * (1 + DUST)))
-    return order[np.lexsort((order, np.cumsum(apart)))]

@@ -11,8 +11,9 @@ from netsim.fabric.kernels.reserve import link_shares
 from netsim.fabric.kernels.split import split
 from netsim.fabric.policy import Allocation
 from netsim.fabric.records import DUST, ROUNDINGS
-from netsim.fabric.service import Service, rank
+from netsim.fabric.service import Service
 from netsim.fabric.state import FabricState, Floats, Ints
+from netsim.ties import rank
 
 __all__ = ["FabricView"]
 

@@ -12,7 +12,7 @@ from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric import serving
 from netsim.fabric.kernels import reference
-from netsim.fabric.service import Service, rank
+from netsim.fabric.service import Service
 from netsim.testing import make_view, networks, workloads
 
 HOSTS = 4
@@ -375,10 +375,6 @@ class TestService:
         job = netsim.JobSpec(0, hosts=[0, 1], stages=[netsim.Stage("s", [(0, 1, 5.0)])])
         with pytest.raises(AllocationError, match=r"service of shape \(2,\), not \(1,\)"):
             netsim.simulate(netsim.big_switch(2, 1.0), [job], allocator=Wrong)
-
-
-def test_rank_makes_near_keys_equal():
-    assert rank([3.0, 1.0 + 5e-10, 1.0, 2.0]).tolist() == [1, 2, 3, 0]
 
 
 def test_a_view_of_a_blind_policy_tells_no_sizes_by_a_service():

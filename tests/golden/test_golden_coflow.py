@@ -8,7 +8,7 @@ import pytest
 import netsim
 from netsim.allocators import make_allocator
 from netsim.allocators.ordered import Ordered
-from netsim.fabric.service import rank
+from netsim.ties import rank
 
 RTOL = 1e-9
 
