@@ -80,9 +80,9 @@ def _cached_with_its_callees() -> Iterator[None]:
 def _folder(base: str) -> str:
     here = Path(__file__).parent
     digest = hashlib.sha256()
-    for part in ("fabric", "parallel"):
-        for path in sorted((here / part).rglob("*.py")):
-            digest.update(path.read_bytes())
+    for path in [here / "ties.py", *(path for part in ("fabric", "parallel")
+                                     for path in sorted((here / part).rglob("*.py")))]:
+        digest.update(path.read_bytes())
     if not base:
         beside = here / "__pycache__"
         base = str(beside if os.access(beside if beside.exists() else here, os.W_OK)

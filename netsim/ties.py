@@ -7,12 +7,14 @@ with these functions.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["EQUAL", "below", "equal", "rank"]
+__all__ = ["EQUAL", "below", "equal", "merge_equal", "rank", "reached"]
 
 #: Relative to the smaller magnitude: numbers that differ by no more are equal.
 EQUAL = 1e-9
@@ -68,11 +70,55 @@ def rank(keys: ArrayLike) -> NDArray[np.int64]:
     >>> rank([0.3, 0.1 + 0.2, 0.2]).tolist(), rank([0.1 + 0.2, 0.3, 0.2]).tolist()
     ([2, 0, 1], [2, 0, 1])
     """
+    return np.argsort(merge_equal(keys), kind="stable")
+
+
+def merge_equal(keys: ArrayLike) -> NDArray[np.float64]:
+    """Return keys in which those of each run are the same number, the least of the run.
+
+    See `rank` for what a run is. Where keys do not change, merge them once, and compare them
+    exactly from then on.
+
+    Parameters
+    ----------
+    keys : array_like of float, shape (N,)
+
+    Returns
+    -------
+    ndarray of float, shape (N,)
+
+    Examples
+    --------
+    >>> merge_equal([0.1 + 0.2, 0.5, 0.3]).tolist()
+    [0.3, 0.5, 0.3]
+    """
     values = np.asarray(keys, dtype=np.float64)
     order = np.argsort(values, kind="stable")
     low, high = values[order][:-1], values[order][1:]
     with np.errstate(invalid="ignore", over="ignore"):  # inf - inf; 1e308 + 1e308
         scale = np.minimum(np.abs(low), np.abs(high))
         apart = high - low > EQUAL * np.where(np.isinf(scale), 0.0, scale)
-    run = np.concatenate(([0], np.cumsum(apart)))[:len(order)]
-    return order[np.lexsort((order, run))]
+    first = np.concatenate(([True], apart))[:len(order)]
+    merged = np.empty_like(values)
+    merged[order] = values[order][first][np.cumsum(first) - 1]
+    return merged
+
+
+def reached(amount: float, thresholds: Sequence[float], slack: float = 0.0) -> int:
+    """Return how many thresholds an amount has reached: those that are less, or `equal` to it.
+
+    Parameters
+    ----------
+    amount : float
+        At least 0.
+    thresholds : sequence of float
+        Ascending.
+    slack : float
+        How much the amount may be off in addition, where it is not only rounded.
+
+    Examples
+    --------
+    >>> reached(0.3, [0.1, 0.1 + 0.2, 0.31]), reached(0.3, [0.1, 0.1 + 0.2, 0.31], slack=0.02)
+    (2, 3)
+    """
+    return bisect_right(thresholds, amount * (1 + EQUAL) + slack)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numba
+import pytest
 
 import netsim
 from netsim.compiling import compiled
@@ -27,7 +28,8 @@ def cache_path(package, **environment):
     return Path(path), left
 
 
-def test_a_change_of_one_kernel_is_a_new_folder(tmp_path):
+@pytest.mark.parametrize("file", ["fabric/kernels/serving_fill.py", "ties.py"])
+def test_a_change_of_one_kernel_is_a_new_folder(file, tmp_path):
     """A kernel's callee may be in another file, which Numba itself does not look at."""
     shutil.copytree(Path(netsim.__file__).parent, tmp_path / "netsim",
                     ignore=shutil.ignore_patterns("__pycache__"))
@@ -36,7 +38,7 @@ def test_a_change_of_one_kernel_is_a_new_folder(tmp_path):
     assert before.is_relative_to(tmp_path / "netsim")
     assert left == "unset"
     assert cache_path(tmp_path, **environment)[0] == before
-    callee = tmp_path / "netsim" / "fabric" / "kernels" / "serving_fill.py"
+    callee = tmp_path / "netsim" / file
     callee.write_text(callee.read_text() + "\n# another version\n")
     assert cache_path(tmp_path, **environment)[0] != before
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.ties import below, equal, rank
+from netsim.ties import below, equal, merge_equal, rank, reached
 
 #: Numbers with near neighbours: few values, each off by up to some 1e-9.
 near = st.builds(lambda value, off: value * (1 + off * 4e-10), st.sampled_from(
@@ -51,3 +51,20 @@ def test_rank_sorts_and_then_restores(keys):
     runs = np.cumsum([0, *(not equal(a, b) for a, b in pairwise(exact))])
     run_of = {key: run for key, run in zip(exact, runs.tolist(), strict=False)}
     assert order == sorted(range(len(keys)), key=lambda place: (run_of[keys[place]], place))
+
+
+@pytest.mark.parametrize(("amount", "slack", "count"), [
+    (0.0, 0.0, 0), (0.1 + 0.2, 0.0, 2), (0.3 - 1e-10, 0.0, 2), (0.3 - 1e-9, 0.0, 1),
+    (0.3 - 1e-9, 1e-9, 2), (math.inf, 0.0, 3)])
+def test_what_is_reached(amount, slack, count):
+    """Thresholds are 0.1, 0.3 and 1: within 1e-9 of it, relative, one is reached."""
+    assert reached(amount, [0.1, 0.3, 1.0], slack) == count
+
+
+@given(st.lists(near, max_size=12))
+def test_merged_keys_are_in_the_same_order(keys):
+    """The order of merged keys is that of `rank`; merging them again changes nothing."""
+    merged = merge_equal(keys)
+    assert np.argsort(merged, kind="stable").tolist() == rank(keys).tolist()
+    assert set(merged.tolist()) <= set(keys)
+    assert np.array_equal(merge_equal(merged), merged)

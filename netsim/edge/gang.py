@@ -6,7 +6,6 @@ Jobs of different types have no workers in common, so that each type is run on i
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -17,15 +16,13 @@ import numpy as np
 from netsim.edge.schedule import Schedule, Training
 from netsim.edge.setting import EdgeSetting, Ints
 from netsim.errors import InputError
+from netsim.ties import merge_equal, rank, reached
 from netsim.units import Quantity, parse_seconds
 
 __all__ = ["SRTF", "TiresiasL"]
 
 #: Relative to the instant: what happens at once; see `netsim.edge.kernels.ROUNDING`.
 _ROUNDING = 1e-12
-
-#: Relative: attained services, and remaining times beside the longest job's, that are equal.
-_EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -48,12 +45,7 @@ class SRTF:
             If there are no workers for a job.
         """
         setting.check_workers(cloud=False)
-        longest = max(gang.left for gang in _gangs(setting))
-
-        def rank(gang: _Gang, now: float) -> tuple[float, int]:
-            return round(gang.remaining(now) / (_EQUAL * longest)), gang.job
-
-        return _schedule(setting, rank, ())
+        return _schedule(setting, _Gang.remaining, ())
 
 
 @dataclass(frozen=True)
@@ -101,14 +93,7 @@ class TiresiasL:
         else:
             thresholds = self._given()
 
-        def rank(gang: _Gang, now: float) -> tuple[float, int]:
-            return _level(gang.attained(now), thresholds), gang.job
-
-        return _schedule(setting, rank, thresholds)
-
-
-def _level(service: float, thresholds: Sequence[float]) -> int:
-    return bisect_right(thresholds, service * (1 + _EQUAL))
+        return _schedule(setting, lambda gang, now: gang.level(now, thresholds), thresholds)
 
 
 @dataclass(slots=True, eq=False)
@@ -152,11 +137,15 @@ class _Gang:
         """Return the worker-seconds for which it has held workers, uploads included."""
         return self.service + (self.size * (now - self.since) if len(self.workers) else 0.0)
 
+    def level(self, now: float, thresholds: Sequence[float]) -> int:
+        """Return how many thresholds its service has reached, or would within rounding of now."""
+        return reached(self.attained(now), thresholds, slack=self.size * now * _ROUNDING)
+
     def reaches(self, now: float, thresholds: Sequence[float]) -> float:
         """Return when its service crosses the next threshold; inf if it does not."""
         if not len(self.workers):
             return math.inf
-        level = _level(self.attained(now), thresholds)
+        level = self.level(now, thresholds)
         if level == len(thresholds):
             return math.inf
         return self.since + (thresholds[level] - self.service) / self.size
@@ -171,17 +160,18 @@ def _gangs(setting: EdgeSetting) -> list[_Gang]:
     return found
 
 
-Rank = Callable[[_Gang, float], tuple[float, int]]
+#: What jobs are ordered by at an instant, the least first, and then by (arrival, id).
+Key = Callable[[_Gang, float], float]
 
 
-def _schedule(setting: EdgeSetting, rank: Rank, thresholds: Sequence[float]) -> Schedule:
-    """Return the schedule of all jobs, who go in order of their ranks."""
+def _schedule(setting: EdgeSetting, key: Key, thresholds: Sequence[float]) -> Schedule:
+    """Return the schedule of all jobs, which go in order of their keys."""
     record = _Record(setting)
     by_type: dict[Any, list[_Gang]] = {}
     for gang in _gangs(setting):
         by_type.setdefault(setting.jobs[gang.job].worker_type, []).append(gang)
     for gangs in by_type.values():
-        _Type(setting, gangs, rank, thresholds, record).run()
+        _Type(setting, gangs, key, thresholds, record).run()
     return record.schedule()
 
 
@@ -199,10 +189,8 @@ class _Record:
 
     def trained(self, gang: _Gang, until: float) -> None:
         """Take note that a gang trains no more with the workers that it has."""
-        if until > gang.ready:
-            self._rows += [(gang.job, worker, gang.ready, until)
-                           for worker in gang.workers.tolist()]
-            self.start[gang.job] = np.fmin(self.start[gang.job], gang.ready)
+        self._rows += [(gang.job, worker, gang.ready, until) for worker in gang.workers.tolist()]
+        self.start[gang.job] = np.fmin(self.start[gang.job], gang.ready)
 
     def schedule(self) -> Schedule:
         """Return it, after all jobs have ended."""
@@ -219,12 +207,12 @@ class _Record:
 class _Type:
     """The jobs of one type of workers, from event to event."""
 
-    def __init__(self, setting: EdgeSetting, gangs: Sequence[_Gang], rank: Rank,
+    def __init__(self, setting: EdgeSetting, gangs: Sequence[_Gang], key: Key,
                  thresholds: Sequence[float], record: _Record) -> None:
-        self._setting, self._rank, self._record = setting, rank, record
+        self._setting, self._key, self._record = setting, key, record
         self._thresholds = thresholds
         self._coming = list(reversed(gangs))
-        self._active: list[_Gang] = []
+        self._active: list[_Gang] = []  # in order of (arrival, id)
         self._workers = setting.workers_of[gangs[0].job]
         self._free = np.ones(setting.system.total, np.bool_)
 
@@ -257,7 +245,8 @@ class _Type:
     def _choose(self, now: float) -> None:
         """Suspend who is not among the first that fit, and let the others of these start."""
         left, chosen = len(self._workers), []
-        for gang in sorted(self._active, key=lambda gang: self._rank(gang, now)):
+        for place in rank([self._key(gang, now) for gang in self._active]).tolist():
+            gang = self._active[place]
             if gang.size <= left:
                 chosen.append(gang)
                 left -= gang.size
@@ -269,10 +258,12 @@ class _Type:
 
     def _suspend(self, gang: _Gang, now: float) -> None:
         record = self._record
-        record.trained(gang, now)
         record.preemptions[gang.job] += 1
         record.workers += gang.size
-        gang.left, gang.service = gang.remaining(now), gang.attained(now)
+        gang.service = gang.attained(now)
+        if now > gang.ready * (1 + _ROUNDING):
+            record.trained(gang, now)
+            gang.left = gang.remaining(now)
         self._free[gang.workers] = True
         gang.workers, gang.since, gang.ready = gang.workers[:0], math.inf, math.inf
 
@@ -282,7 +273,7 @@ class _Type:
         free = self._workers[self._free[self._workers]]
         server = system.server_of[free]
         fetched = ~np.isin(server, list(gang.data_at))
-        gang.workers = free[np.lexsort((free, delays[server], fetched))[:gang.size]]
+        gang.workers = free[np.lexsort((free, merge_equal(delays[server]), fetched))[:gang.size]]
         self._free[gang.workers] = False
         # Chunk i is for worker i modulo k'; those of a server new to the job are uploaded.
         chunks = self._setting.jobs[gang.job].chunks

@@ -8,14 +8,14 @@ order of HAPRF, so that of the chunks that are ready the first one is trained.
 
 from __future__ import annotations
 
+from netsim import ties
 from netsim.compiling import in_place
 
 #: Relative to the instant: what is not later by more happens at once. Sums of times are off by
 #: less, and no two events of a system are nearer.
 ROUNDING = 1e-12
 
-#: Relative: Q within it are equal.
-EQUAL = 1e-9
+_equal = in_place(ties.equal)
 
 
 @in_place
@@ -36,7 +36,7 @@ def project(row, count, left, ready, now, until, later):
     """
     for k in range(count):
         later[k] = left[row[k]]
-    while now < until:
+    while now * (1 + ROUNDING) < until:
         first = 0
         while first < count and not (later[first] > 0
                                      and ready[row[first]] <= now * (1 + ROUNDING)):
@@ -57,11 +57,12 @@ def advance(workers, until, queue, count, clock, current, since, left, ready, fi
             job_of, unfinished, ended, log_chunk, log_start, log_end, logged):
     """Let workers train up to an instant; return how many intervals of training are logged.
 
-    Who trains from `until` on is not chosen yet, since chunks may still be dispatched then.
+    Who trains from `until` on is not chosen yet, since chunks may still be dispatched then. Nor is
+    it from an instant that differs from `until` by rounding alone.
     """
     for worker in workers:
         row, now = queue[worker], clock[worker]
-        while count[worker] > 0 and now < until:
+        while count[worker] > 0 and now * (1 + ROUNDING) < until:
             first, upcoming = 0, float("inf")
             while first < count[worker] and ready[row[first]] > now * (1 + ROUNDING):
                 upcoming = min(upcoming, ready[row[first]])
@@ -127,15 +128,18 @@ def calculate_q(row, count, left, ready, weight, share, now, delay, p, chunks, o
 
 
 @in_place
-def _least(q, workers, server_of, room):
-    """Return the first of those with the least Q whose server has room; -1 if none has."""
-    least = float("inf")
+def _least(q, workers, server_of, room, cloud):
+    """Return the first worker with the least Q of those whose server has room, and of the cloud.
+
+    -1 is the cloud, which comes last among equals; `cloud` is its Q, inf if there is none.
+    """
+    least = cloud
     for k in range(len(workers)):
         if room[server_of[workers[k]]] > 0 and q[k] < least:
             least = q[k]
     if least < float("inf"):
         for k in range(len(workers)):
-            if room[server_of[workers[k]]] > 0 and q[k] <= least * (1 + EQUAL):
+            if room[server_of[workers[k]]] > 0 and _equal(q[k], least):
                 return k
     return -1
 
@@ -164,9 +168,9 @@ def greedy(workers, server_of, room, delays, queue, count, left, ready, weight, 
         q[k], start[k] = calculate_q(queue[worker], count[worker], left, ready, weight, share, now,
                                      delays[server_of[worker]], p, chunks, own, later)
     for chunk in range(chunks):
-        best = _least(q, workers, server_of, room)
         cloud = (cloud_delay + (p if chunk else cloud_p)) / chunks
-        if has_cloud and (best < 0 or cloud * (1 + EQUAL) < q[best]):
+        best = _least(q, workers, server_of, room, cloud if has_cloud else float("inf"))
+        if has_cloud and best < 0:
             for rest in range(chunk, chunks):
                 where[rest], alpha[rest], t_star[rest] = -1, cloud, now + cloud_delay
             return chunks

@@ -1,7 +1,8 @@
 """A_online as it reads in the paper, one chunk and one event at a time; slow.
 
 The compiled version is `netsim.edge.kernels`; the tests hold one against the other. All numbers may
-be fractions, and then all is exact.
+be fractions, and then all is exact, but for what is so near that it counts as equal, or as one
+instant.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
+
+from netsim.edge.kernels import ROUNDING
+from netsim.ties import equal, merge_equal
 
 __all__ = ["Piece", "Task", "a_online", "calculate_q", "train"]
 
@@ -65,18 +69,25 @@ class Task:
     cloud_delay: Number
 
 
+def _by(instant: Number, now: Number) -> bool:
+    """Return whether an instant has come, or differs from `now` by rounding alone."""
+    return bool(instant <= now * (1 + ROUNDING))
+
+
 def train(queue: Sequence[Piece], now: Number, until: Number) -> None:
     """Let one worker train from `now` to `until` by HAPRF; its queue is in order of dispatch."""
-    while now < until:
+    while not _by(until, now):
         unfinished = [piece for piece in queue if piece.left > 0]
-        at_hand = [piece for piece in unfinished if piece.ready <= now]
+        at_hand = [piece for piece in unfinished if _by(piece.ready, now)]
         # Who is ready later may take over then; sorting keeps the order of dispatch among equals.
-        stop = min([until, *(piece.ready for piece in unfinished if piece.ready > now)])
+        stop = min([until, *(piece.ready for piece in unfinished if not _by(piece.ready, now))])
         if at_hand:
             first = min(at_hand, key=lambda piece: piece.weight)
-            stop = min(stop, now + first.left)
-            first.left -= stop - now
-            if first.spans and first.spans[-1][1] == now:
+            if _by(now + first.left, stop):
+                stop, first.left = now + first.left, 0
+            else:
+                first.left -= stop - now
+            if first.spans and _by(now, first.spans[-1][1]):
                 first.spans[-1][1] = stop
             else:
                 first.spans.append([now, stop])
@@ -111,6 +122,7 @@ def a_online(tasks: Sequence[Task], workers: int, cloud: bool,
     number : callable
         What makes a number exact enough: `fractions.Fraction`, or float.
     """
+    weights = _weights(tasks)
     queues: list[list[Piece]] = [[] for _ in range(workers)]
     pieces: list[Piece] = []
     clock = number(0)
@@ -120,7 +132,7 @@ def a_online(tasks: Sequence[Task], workers: int, cloud: bool,
         clock = task.arrival
         at_edge = False
         for _ in range(task.chunks):
-            weight = task.chunks * task.p0
+            weight = weights[place]
             piece = Piece(place, weight, number(1) / task.chunks, task.p0, clock)
             offers: list[tuple[Number, ...]] = [
                 (*calculate_q(queues[worker], clock, delay, task.p0, task.chunks, weight),
@@ -129,7 +141,9 @@ def a_online(tasks: Sequence[Task], workers: int, cloud: bool,
                 p = task.p0 if at_edge else task.p1
                 offers.append(((task.cloud_delay + p) / task.chunks, clock + task.cloud_delay,
                                None, task.cloud_delay))
-            piece.alpha, piece.t_star, piece.worker, delay = min(offers, key=lambda each: each[0])
+            least = min(q for q, *_ in offers)
+            piece.alpha, piece.t_star, piece.worker, delay = next(
+                each for each in offers if equal(each[0], least))
             piece.ready = clock + delay
             pieces.append(piece)
             if piece.worker is None:
@@ -140,3 +154,14 @@ def a_online(tasks: Sequence[Task], workers: int, cloud: bool,
     for queue in queues:
         train(queue, clock, _FOREVER)
     return pieces
+
+
+def _weights(tasks: Sequence[Task]) -> list[float]:
+    """Return D p0 of jobs: the same number where it is equal for jobs with the same workers."""
+    weights = [0.0] * len(tasks)
+    for workers in {tuple(task.delays): None for task in tasks}:
+        alike = [place for place, task in enumerate(tasks) if tuple(task.delays) == workers]
+        merged = merge_equal([float(tasks[place].chunks * tasks[place].p0) for place in alike])
+        for place, weight in zip(alike, merged.tolist(), strict=True):
+            weights[place] = weight
+    return weights

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from netsim.checks import LARGEST, check_whole
 from netsim.edge.jobs import EdgeJob
-from netsim.edge.system import EdgeCloud
+from netsim.edge.system import EdgeCloud, Kind
 from netsim.errors import InputError
+from netsim.ties import merge_equal
 
 __all__ = ["CLOUD", "EdgeSetting", "Floats", "Ints"]
 
@@ -45,7 +46,8 @@ class EdgeSetting:
     exchange : ndarray of float, shape (jobs,)
         E B x, likewise: how many of those with zeta 0 it exchanges gradients.
     weight : ndarray of float, shape (jobs,)
-        D p0 at the plain speed, that HAPRF goes by.
+        D p0 at the plain speed, that HAPRF goes by. Jobs of one type for which it is equal within
+        rounding have the same number; see `netsim.ties.merge_equal`.
     delays : ndarray of float, shape (jobs, servers)
     cloud_delay : ndarray of float, shape (jobs,)
     workers_of : list of ndarray of int
@@ -86,7 +88,7 @@ class EdgeSetting:
             "p0": np.array([job.p0_s for job in jobs]) / speed,
             "p1": np.array([job.p1_s for job in jobs]) / speed,
             "exchange": np.array([job.batches * job.exchange_s for job in jobs]) / speed,
-            "weight": np.array([job.weight_s for job in jobs]),
+            "weight": _weights(jobs),
             "delays": np.array([job.delays(system.servers) for job in jobs]
                                ).reshape(len(jobs), system.servers),
             "cloud_delay": np.array([job.cloud_upload_s for job in jobs]),
@@ -140,3 +142,13 @@ class EdgeSetting:
                     f"job {job.id} has {job.chunks} chunks of {job.chunk_bytes:g} bytes, and the "
                     f"servers with workers of type {job.worker_type!r} hold at most "
                     f"{room.max():g} each: storage is too small, and no cloud can be used")
+
+
+def _weights(jobs: Sequence[EdgeJob]) -> Floats:
+    weights = np.array([job.weight_s for job in jobs])
+    by_type: dict[Kind, list[int]] = {}
+    for place, job in enumerate(jobs):
+        by_type.setdefault(job.worker_type, []).append(place)
+    for places in by_type.values():  # others do not meet
+        weights[places] = merge_equal(weights[places])
+    return weights
