@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from netsim.checks import LARGEST
 from netsim.edge.schedule import Schedule, Training
 from netsim.edge.setting import CLOUD, EdgeSetting, Ints
 from netsim.errors import InputError, UnknownNameError
+from netsim.ties import below, rank
 from netsim.units import Quantity, parse_seconds
 
 __all__ = ["BatchSche"]
@@ -57,7 +58,10 @@ class BatchSche:
             raise UnknownNameError("mode of BatchSche", self.mode, _MODES)
         if not (isinstance(self.first, int | float) and 0 < self.first <= LARGEST):
             raise InputError(f"first must be a number of slots greater than 0, not {self.first!r}")
-        parse_seconds(self.slot, "slot", strict=True)
+        slot = parse_seconds(self.slot, "slot", strict=True)
+        if not 0 < self.first * slot <= LARGEST:
+            raise InputError(f"first must be a number of slots of {slot:g} s that takes some time, "
+                             f"and at most {LARGEST:g} s, not {self.first!r}")
 
     def run(self, setting: EdgeSetting) -> Schedule:
         """Return the schedule of all jobs.
@@ -71,24 +75,31 @@ class BatchSche:
         batches = _Batches(setting)
         waiting: list[int] = []
         coming = list(range(len(setting.jobs)))[::-1]
-        for now in self._instants():
+        now = 0.0
+        while coming or waiting:
+            # Until one of these happens, instants pass at which nothing can be dispatched.
+            arrival = float(setting.arrival[coming[-1]]) if coming else math.inf
+            now = self._instant(min(arrival, batches.end(now) if waiting else math.inf))
             while coming and setting.arrival[coming[-1]] <= now * (1 + _ROUNDING):
                 waiting.append(coming.pop())
             waiting = batches.dispatch(waiting, now)
-            if not (coming or waiting):
-                break
         return batches.schedule()
 
-    def _instants(self) -> Iterator[float]:
-        step = self.first * parse_seconds(self.slot, "slot")
-        count = 1
-        while True:
-            yield step * count
-            count = 2 * count if self.mode == "doubling" else count + 1
+    def _instant(self, event: float) -> float:
+        """Return the first instant that is not before an event."""
+        instant = step = self.first * parse_seconds(self.slot, "slot")
+        if self.mode == "periodic":
+            count = event / step
+            if count >= 2.0 ** 53:  # two instants are nearer to each other than two floats
+                return event
+            instant = step * max(math.ceil(count) - 1, 1)
+        while instant * (1 + _ROUNDING) < event:
+            instant = 2 * instant if self.mode == "doubling" else step * (round(instant / step) + 1)
+        return instant
 
 
 class _Batches:
-    """Who has got what so far."""
+    """What jobs have been given so far."""
 
     def __init__(self, setting: EdgeSetting) -> None:
         jobs = len(setting.jobs)
@@ -100,8 +111,13 @@ class _Batches:
     def dispatch(self, waiting: list[int], now: float) -> list[int]:
         """Give jobs what they get at an instant; return those that get nothing."""
         setting = self._setting
-        order = sorted(waiting, key=lambda job: (setting.chunks[job] * setting.p1[job], job))
+        order = [waiting[place] for place in rank(setting.chunks[waiting] * setting.p1[waiting])]
         return sorted(job for job in order if not self._give(job, now))
+
+    def end(self, now: float) -> float:
+        """Return when the next busy worker is free; inf if none is busy."""
+        return float(min(self._busy_until[self._busy_until > now * (1 + _ROUNDING)],
+                         default=math.inf))
 
     def _give(self, job: int, now: float) -> bool:
         setting, workers = self._setting, self._setting.workers_of[job]
@@ -109,7 +125,7 @@ class _Batches:
         cloud = setting.system.cloud
         if len(free):
             price = 0.8 * 10 ** (1 - len(free) / len(workers))
-            if not cloud or price * setting.p0[job] < setting.p1[job]:
+            if not cloud or below(price * setting.p0[job], setting.p1[job]):
                 self._to_edge(job, free, now)
                 return True
         if cloud:
@@ -121,7 +137,7 @@ class _Batches:
     def _to_edge(self, job: int, free: Ints, now: float) -> None:
         setting, chunks = self._setting, int(self._setting.chunks[job])
         delay = setting.delays[job, setting.system.server_of[free]]
-        order = np.lexsort((free, delay))[:chunks]
+        order = rank(delay)[:chunks]
         count = len(order)
         self._workers[job] = free[order]
         self._start[job] = now + delay[order].max()
