@@ -297,8 +297,8 @@ class Engine:
         return starts
 
     def _wake(self, alarm: int, _: simpy.Event) -> None:
-        if alarm == self._alarm and not self._asked:
-            self._decide()
+        if alarm == self._alarm:
+            self._ask()
 
     def _start(self, job: int, gpus: Ints) -> None:
         self._check(job, gpus)

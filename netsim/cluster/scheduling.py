@@ -32,7 +32,8 @@ class Decision:
     starts : sequence of Start
         On GPUs that are free, each given once.
     wake_at : float
-        An instant, in seconds; jobs that arrive or end make the engine ask anyway.
+        An instant, in seconds, or in slotted time the next beginning of a slot; jobs that arrive
+        or end make the engine ask anyway, and do so first if it is at that instant.
     """
 
     starts: Sequence[Start] = ()

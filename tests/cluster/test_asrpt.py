@@ -268,6 +268,25 @@ def test_instants_that_rounding_tells_apart_are_one():
     assert result.jobs["start_s"][3] == pytest.approx(0.3)
 
 
+@pytest.mark.parametrize("order", [(3, 4, 8, 8, 0), (8, 8, 0, 4, 3), (3, 4, 8, 0, 8)])
+def test_a_wake_waits_for_ends_at_the_same_instant(order):
+    """Servers of 2 GPUs; singles of 3, 4, 8, 8 iterations of 0.1 s, and a pair of 2.
+
+    Work is n 0.1/4 s of a single, and 2 (0.1 + 1/10)/2 = 0.2 s of the pair: turns come at 0.075,
+    0.175, 0.375, 0.575 and 0.775 s. The first two share server 0. The single of 3 ends at 0.375 s,
+    but for rounding, and the turn that comes then is for its GPU, so that server 1 stays free for
+    the pair: it takes 0.4 s there, and 2 (0.1 + 2) = 4.2 s apart.
+    """
+    one = ParallelModel([ModelStage(1, 0, 0.1)])
+    two = ParallelModel([ModelStage(2, 0, 0.1, param_bytes=1e9)])
+    jobs = [JobSpec(k, model=one if n else two, iterations=n or 2) for k, n in enumerate(order)]
+    found = netsim.simulate(Cluster(2, 2, nic="8Gbps", intra="10GB/s"), jobs, execution="asrpt",
+                            scheduler="a-srpt-perfect").jobs
+    pair = found.loc[order.index(0)]
+    assert pair["placement"] == "1:2"
+    assert pair["finish_s"] - pair["start_s"] == pytest.approx(0.4)
+
+
 def test_slices_that_no_servers_hold_are_refused_at_once():
     sliced = ParallelModel([ModelStage(3, 0.01, 0.01, slices=2)], name="sliced")
     with pytest.raises(InputError, match="job 0: slices of a replica of model 'sliced' mu"):

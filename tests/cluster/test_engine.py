@@ -13,9 +13,11 @@ import netsim
 from netsim import JobSpec, Stage
 from netsim.cluster import Cluster, Contention
 from netsim.cluster.engine import Analytic, Engine
+from netsim.cluster.placement import FirstFit
 from netsim.cluster.plan import PlanFollower
 from netsim.cluster.planners import FF, LS, RAND, SjfBco
-from netsim.cluster.scheduling import FIFO, SJF, Decision
+from netsim.cluster.scheduling import FIFO, SJF, Decision, Setting
+from netsim.cluster.timed import run_timed
 from netsim.errors import AllocationError, InputError
 
 
@@ -152,6 +154,46 @@ def test_jobs_that_arrive_while_others_run():
     # Alone 10 ms + 10 MB / 1 GB/s = 20 ms; two on each server 30 ms. 25 left: 0.75 s; the second
     # has 25 left then, too: 0.5 s alone.
     assert engine.end_s == pytest.approx([1.25, 1.75])
+
+
+class Woken(FIFO):
+    """First in, first out, but from an instant on, at which it asks to be woken."""
+
+    def __init__(self, instant):
+        object.__setattr__(self, "instant", instant)
+
+    def decide(self, view):
+        if view.now < self.instant:
+            return Decision([], self.instant)
+        return Decision(super().decide(view))
+
+
+@pytest.mark.parametrize("ulps", [-1, 0, 1])
+def test_a_wake_is_one_instant_with_what_happens_but_for_rounding(ulps):
+    """Two servers of 1; two jobs of 0.1 s each. Job 2 comes at 0.3 s, a rounding about the wake.
+
+    It is seen by the decision at 0.3 s, of which there is one.
+    """
+    asked = []
+
+    class Noting(Woken):
+        def decide(self, view):
+            asked.append((view.now, view.waiting))
+            return super().decide(view)
+
+    arrival = 0.3 + ulps * np.spacing(0.3)
+    jobs = [ring(0, 1), ring(1, 1, arrival_s=arrival)]
+    setting = Setting(Cluster(gpus=[1, 1]), jobs, Contention())
+    engine = run_timed(setting, Noting(0.3), FirstFit(), [0.1, 0.1], "noting")
+    assert [waiting for _, waiting in asked[:2]] == [(0,), (0, 1)]
+    assert engine.start_s == pytest.approx([0.3, 0.3])
+
+
+def test_a_wake_within_a_slot_is_for_the_next_one():
+    """A job of 10 iterations of 0.1 s, all of a slot; woken at 1.5 s, it has the slot from 2 on."""
+    engine = run(Cluster(gpus=[1]), [ring(0, 1, 10, 0.1)], Woken(1.5), Contention())
+    assert engine.start_s.tolist() == [2]
+    assert engine.end_s.tolist() == [3]
 
 
 @pytest.mark.parametrize(("answer", "message"), [
