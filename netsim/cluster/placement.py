@@ -2,7 +2,8 @@
 
 A placement says in two steps which GPUs a job may have at all, and which of these, once enough of
 them are free. Both are pure. What GPUs have been promised so far, their *load*, is the sum of what
-the jobs that got them were expected to take; it does not fall when these end.
+the jobs that got them were expected to take; it does not fall when these end. Loads that differ by
+rounding alone tie, as `netsim.ties` has it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from netsim.model import JobSpec
 from netsim.parallel.mapping import can_hold
 from netsim.plugins import build, find, named
 from netsim.streams import stream
+from netsim.ties import EQUAL, rank
 
 __all__ = ["PLACEMENTS", "FirstFit", "LeastBusyServers", "LeastLoaded", "Placement",
            "RandomChoice", "Room", "first_of", "make_placement"]
@@ -116,7 +118,7 @@ class FirstFit(_All):
 
 
 def _least(cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints | None:
-    order = np.argsort(load[candidates], kind="stable")
+    order = rank(load[candidates])
     wanted = order if is_sliced(job.model) else order[:job.ranks]
     return first_of(cluster, job, candidates[wanted])
 
@@ -156,8 +158,9 @@ class LeastBusyServers:
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
         """Return the GPUs of the first servers, by load per GPU, that have `lam` times enough."""
         busy = np.add.reduceat(load, cluster.first[:-1]) / cluster.gpus
-        servers = np.argsort(busy, kind="stable")
-        enough = int(np.searchsorted(np.cumsum(cluster.gpus[servers]), self.lam * job.ranks)) + 1
+        servers = rank(busy)
+        need = self.lam * job.ranks * (1 - EQUAL)  # whole, but for rounding, is enough
+        enough = int(np.searchsorted(np.cumsum(cluster.gpus[servers]), need)) + 1
         if job.model is not None and is_sliced(job.model):
             while enough < len(servers) and not can_hold(job.model,
                                                          cluster.gpus[servers[:enough]].tolist()):

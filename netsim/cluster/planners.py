@@ -23,6 +23,7 @@ from netsim.cluster.plan import Plan, PlanFollower, Planner
 from netsim.cluster.scheduling import Setting
 from netsim.errors import InputError
 from netsim.model import JobSpec
+from netsim.ties import EQUAL, below, rank
 
 __all__ = ["FF", "LS", "RAND", "SjfBco"]
 
@@ -103,7 +104,9 @@ class _Planning:
         iterations = planner.iterations
         slots = [self._slots(job.iterations, float(most), iterations)
                  for job, most in zip(planner.jobs, iterations.most, strict=True)]
-        return math.ceil(max(sum(slots), planner.estimates.sum())) + 1
+        total = max(sum(slots), planner.estimates.sum())
+        # All of them are below it by more than rounding.
+        return math.ceil(total) + 1 + math.floor(2 * EQUAL * total)
 
     @staticmethod
     def _slots(count: int, seconds: float, iterations: Iterations) -> float:
@@ -134,8 +137,10 @@ class _Planning:
         while low <= high:
             limit = (low + high) // 2
             plans = [plan for plan in plans_at(limit) if plan is not None]
-            better = min(plans, key=lambda plan: plan.makespan_s, default=None)
-            improved = better is not None and better.makespan_s / slot < least
+            # Of plans that end at the same time, but for rounding, the first one is as good.
+            order = rank([plan.makespan_s for plan in plans])
+            better = plans[order[0]] if plans else None
+            improved = better is not None and below(better.makespan_s / slot, least)
             if better is not None and improved:
                 best, least = better, better.makespan_s / slot
             if improved or (self.search == "feasible" and plans):

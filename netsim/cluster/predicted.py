@@ -8,15 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from netsim.cluster.cluster import server_kind
 from netsim.cluster.mapped import check_models, check_rules, model_of
 from netsim.cluster.prediction import Forecast, make_predictor
 from netsim.cluster.scheduling import ClusterView, Decision, Setting, Start
+from netsim.cluster.tied_queue import TiedQueue
 from netsim.errors import InputError
 from netsim.parallel.mapping import Mapper
+from netsim.ties import equal
 from netsim.units import Quantity, parse_seconds
 
 __all__ = ["SPJF", "SPWF", "Predictions", "WCSDuration", "WCSSubTime", "WCSWorkload"]
@@ -223,11 +225,14 @@ class WCSSubTime(_Predicted):
 
 
 class _ByKey:
-    """A queue by key; if jobs may pass, one for each number of GPUs, of which the first is next."""
+    """A queue by key; if jobs may pass, one for each number of GPUs, of which the first is next.
+
+    Jobs whose keys tie go by arrival and id.
+    """
 
     def __init__(self, scheduler: _Predicted, predictions: Predictions | None) -> None:
         self._scheduler, self._predictions = scheduler, predictions
-        self._queues: dict[int, list[tuple[float, int]]] = {}
+        self._queues: dict[int, TiedQueue[int]] = {}
 
     def decide(self, view: ClusterView) -> Decision:
         """Return who starts; see `netsim.cluster.scheduling.Scheduler`."""
@@ -238,21 +243,24 @@ class _ByKey:
             spec = view.jobs[job]
             seconds = math.nan if predictions is None else predictions.seconds(job)
             key = self._scheduler.key(seconds, spec.ranks, spec.arrival_s)
-            heappush(self._queues.setdefault(0 if strict else spec.ranks, []), (key, job))
+            self._queue_of(0 if strict else spec.ranks).push(key, job)
         if not view.idle:
             return Decision()
         return Decision(self._in_line(view) if strict else self._passing(view))
 
+    def _queue_of(self, gpus: int) -> TiedQueue[int]:
+        return self._queues.setdefault(gpus, TiedQueue())
+
     def _in_line(self, view: ClusterView) -> Sequence[Start]:
         """Return who starts where the first holds up the others."""
-        queue, room, left = self._queues.get(0, []), view.room(), view.idle
+        queue, room, left = self._queue_of(0), view.room(), view.idle
         starts: list[Start] = []
         while queue:
-            job = queue[0][1]
+            job = queue.first[1]
             need = view.jobs[job].ranks
             if need > left or (taken := room.place(job)) is None:
                 break
-            heappop(queue)
+            queue.pop()
             starts.append((job, taken))
             left -= need
         return starts
@@ -261,20 +269,29 @@ class _ByKey:
         """Return who starts where all do that fit."""
         room, left = view.room(), view.idle
         starts: list[Start] = []
-        passed: list[tuple[int, tuple[float, int]]] = []
+        passed: list[tuple[int, float, int]] = []
         while left:
-            first = min(((queue[0], gpus) for gpus, queue in self._queues.items()
-                         if queue and gpus <= left), default=None)
-            if first is None:
+            fitting = [gpus for gpus, queue in self._queues.items() if queue and gpus <= left]
+            if not fitting:
                 break
-            entry, gpus = first
-            heappop(self._queues[gpus])
-            taken = room.place(entry[1])
+            gpus = self._next_of(fitting)
+            key, job = self._queues[gpus].pop()
+            taken = room.place(job)
             if taken is None:  # enough GPUs, but no servers that could hold it
-                passed.append((gpus, entry))
+                passed.append((gpus, key, job))
             else:
-                starts.append((entry[1], taken))
+                starts.append((job, taken))
                 left -= gpus
-        for gpus, entry in passed:
-            heappush(self._queues[gpus], entry)
+        for gpus, key, job in passed:
+            self._queues[gpus].push(key, job)
         return starts
+
+    def _next_of(self, queues: Sequence[int]) -> int:
+        """Return the queue whose first job is next, of some that are not empty."""
+        firsts = sorted((*self._queues[gpus].first, gpus) for gpus in queues)
+        tied = [firsts[0]]
+        for one, other in pairwise(firsts):
+            if not equal(one[0], other[0]):
+                break
+            tied.append(other)
+        return min(tied, key=lambda first: first[1])[2]

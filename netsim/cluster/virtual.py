@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import math
-from heapq import heappop, heappush
+from typing import NamedTuple
+
+from netsim.cluster.tied_queue import TiedQueue
+from netsim.ties import equal
 
 __all__ = ["VirtualMachine"]
 
 #: Relative to the instant: what the clock of a run may be off.
 _ROUNDING = 1e-12
 
+#: Units in the last place of the instant: what is left of a job may be off by as much.
+_ULPS = 4
+
+
+class _Served(NamedTuple):
+    """The job that is served: what is left of it, and its arrival and number."""
+
+    left: float
+    job: tuple[float, int]
+
 
 class VirtualMachine:
     """Preemptive shortest remaining processing time, at unit speed.
 
     Ties go by (what is left, arrival, number). At one instant jobs complete before others arrive,
-    and a job of size 0 completes as it arrives.
+    and a job of size 0 completes as it arrives. What is left of two jobs ties if it is equal, as
+    `netsim.ties` has it, or differs by no more than the clock is off, from which it is computed.
 
     Examples
     --------
@@ -30,7 +44,8 @@ class VirtualMachine:
 
     def __init__(self) -> None:
         self._now = 0.0
-        self._heap: list[tuple[float, float, int]] = []
+        self._served: _Served | None = None
+        self._waiting: TiedQueue[tuple[float, int]] = TiedQueue(self._tie)
         self._done: list[int] = []
 
     def arrive(self, now: float, job: int, size: float) -> None:
@@ -38,8 +53,11 @@ class VirtualMachine:
         self._advance(now)
         if size == 0:
             self._done.append(job)
-        else:
-            heappush(self._heap, (size, now, job))
+            return
+        self._waiting.push(size, (now, job))
+        if self._served is not None:
+            self._waiting.push(*self._served)
+        self._serve_next()
 
     def completed(self, now: float) -> list[int]:
         """Return who has completed by now and was not returned before, in order of completion."""
@@ -50,17 +68,22 @@ class VirtualMachine:
     @property
     def next_completion(self) -> float:
         """When the next job will, in seconds, if none arrives before; inf if there is none."""
-        return self._now + self._heap[0][0] if self._heap else math.inf
+        return math.inf if self._served is None else self._now + self._served.left
+
+    def _tie(self, one: float, other: float) -> bool:
+        return equal(one, other) or abs(one - other) <= _ULPS * math.ulp(self._now)
+
+    def _serve_next(self) -> None:
+        self._served = _Served(*self._waiting.pop()) if self._waiting else None
 
     def _advance(self, now: float) -> None:
         """Serve the first until it has completed or `now` has come; nobody overtakes meanwhile."""
-        heap = self._heap
-        while heap and self._now + heap[0][0] <= now + _ROUNDING * abs(now):
-            left, _, job = heappop(heap)
-            self._now += left
-            self._done.append(job)
-        if heap and now > self._now:
-            left, arrival, job = heap[0]
-            # What is left of the first is still the least: its place in the heap stands.
-            heap[0] = (left - (now - self._now), arrival, job)
+        until = now + _ROUNDING * abs(now)
+        while self._served is not None and self._now + self._served.left <= until:
+            self._now += self._served.left
+            self._done.append(self._served.job[1])
+            self._serve_next()
+        if self._served is not None and now > self._now:
+            left, job = self._served
+            self._served = _Served(left - (now - self._now), job)
         self._now = max(self._now, now)

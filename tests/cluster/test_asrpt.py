@@ -287,6 +287,57 @@ def test_a_wake_waits_for_ends_at_the_same_instant(order):
     assert pair["finish_s"] - pair["start_s"] == pytest.approx(0.4)
 
 
+def test_ties_of_what_is_left_go_by_arrival():
+    """Two servers of 1 GPU; 7 iterations of 0.1 s at 0.3 s, and 1 at 0.6 s: work 0.35 and 0.05 s.
+
+    At 0.6 s both have 0.05 s left: the first one's turn comes at 0.65, the other's at 0.7 s.
+    """
+    model = ParallelModel([ModelStage(1, 0, 0.1)])
+    jobs = [JobSpec(0, arrival_s=0.3, iterations=7, model=model),
+            JobSpec(1, arrival_s=0.6, iterations=1, model=model)]
+    found = netsim.simulate(Cluster(2, 1), jobs, execution="asrpt", scheduler="a-srpt-perfect")
+    assert found.jobs["start_s"].tolist() == pytest.approx([0.65, 0.7])
+
+
+tenths = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12), st.sampled_from([1, 1, 2, 4])),
+                  min_size=1, max_size=9)
+
+
+@settings(max_examples=150, deadline=None)
+@given(tenths, st.sampled_from(["a-srpt-perfect", "spjf", "spwf", "wcs-duration", "wcs-workload"]))
+@example([(0, 8, 1), (0, 3, 1), (0, 2, 2), (0, 4, 1), (0, 8, 1)], "a-srpt-perfect")
+@example([(0, 20, 4), (1, 6, 1), (2, 3, 2)], "spwf")
+def test_the_unit_of_time_decides_nothing(listed, name):
+    """Two servers of 2 GPUs, jobs of n iterations of u seconds of computation, arrivals of k u.
+
+    1 GB of gradients takes u/10 per GB inside a server. With u = 10 s all is whole numbers, which
+    are exact, those of the virtual machine being quarters; with u = 0.1 s all is rounded.
+    Starts, ends and GPUs are the same.
+    """
+    def run_in(unit):
+        models = {ranks: ParallelModel([ModelStage(ranks, 0, unit, param_bytes=(ranks > 1) * 1e9)])
+                  for ranks in (1, 2, 4)}
+        jobs = [JobSpec(k, arrival_s=at * unit, iterations=count, model=models[ranks])
+                for k, (at, count, ranks) in enumerate(sorted(listed))]
+        scheduler = {"name": name}
+        if not name.startswith("a-"):
+            scheduler["predictor"] = "perfect"
+        cluster = Cluster(2, 2, nic=1e9 / unit, intra=1e10 / unit)
+        setting = Setting(cluster, jobs, None)
+        env = simpy.Environment(0.0)
+        engine = Engine(env, cluster, jobs, setting.decider_of(make_scheduler(scheduler)),
+                        ByIteration(env, cluster, jobs), make_placement("mapped"))
+        while engine.ended < len(jobs):
+            env.step()
+        return engine
+
+    exact, found = run_in(10.0), run_in(0.1)
+    assert found.start_s == pytest.approx(exact.start_s / 100, abs=1e-9)
+    assert found.end_s == pytest.approx(exact.end_s / 100, abs=1e-9)
+    for job, gpus in exact.gpus.items():
+        assert found.gpus[job].tolist() == gpus.tolist()
+
+
 def test_slices_that_no_servers_hold_are_refused_at_once():
     sliced = ParallelModel([ModelStage(3, 0.01, 0.01, slices=2)], name="sliced")
     with pytest.raises(InputError, match="job 0: slices of a replica of model 'sliced' mu"):

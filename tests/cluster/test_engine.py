@@ -6,15 +6,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import simpy
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import netsim
 from netsim import JobSpec, Stage
 from netsim.cluster import Cluster, Contention
 from netsim.cluster.engine import Analytic, Engine
-from netsim.cluster.placement import FirstFit
-from netsim.cluster.plan import PlanFollower
+from netsim.cluster.placement import FirstFit, LeastBusyServers
+from netsim.cluster.plan import PlanFollower, Planner
 from netsim.cluster.planners import FF, LS, RAND, SjfBco
 from netsim.cluster.scheduling import FIFO, SJF, Decision, Setting
 from netsim.cluster.timed import run_timed
@@ -194,6 +194,76 @@ def test_a_wake_within_a_slot_is_for_the_next_one():
     engine = run(Cluster(gpus=[1]), [ring(0, 1, 10, 0.1)], Woken(1.5), Contention())
     assert engine.start_s.tolist() == [2]
     assert engine.end_s.tolist() == [3]
+
+
+#: Jobs (GPUs, iterations) of which a plan under the limit of 34 is missed if loads that tie are
+#: ordered by rounding.
+MISSED = [(2, 14), (3, 10), (3, 12), (3, 2), (2, 12), (1, 11), (3, 5), (3, 1), (2, 12)]
+
+
+def test_loads_tie_but_for_rounding():
+    """Two GPUs, jobs of 1, 13, 12 and 10 iterations at 0.05 s: 1 + 12 is 13, and the first wins.
+
+    0.05 + 0.6 is more than 0.65 by a rounding.
+    """
+    jobs = [ring(place, 1, count) for place, count in enumerate((1, 13, 12, 10))]
+    plan = LS(availability="queue").plan(Cluster(gpus=[2]), jobs, Contention())
+    assert [gpus.tolist() for gpus in plan.gpus] == [[0], [1], [0], [0]]
+
+
+@settings(max_examples=100, deadline=None)
+@given(clusters, st.lists(st.tuples(st.integers(1, 6), st.integers(1, 15)), min_size=1,
+                          max_size=10), st.sampled_from(["idle", "queue"]), st.integers(1, 6))
+@example([1, 2, 3], MISSED, "idle", 2)
+@example([1, 2, 3], MISSED, "queue", 2)
+def test_the_unit_of_estimates_makes_no_difference(gpus, listed, availability, kappa):
+    """Estimates of n are whole numbers, and exact; 0.05 n are rounded, and so are their sums.
+
+    The limit grows alike: the plans are the same, or there is none for either.
+    """
+    cluster = Cluster(gpus=gpus)
+    jobs = [ring(place, ranks, count) for place, (ranks, count) in enumerate(listed)]
+    iterations = Contention().of(cluster, jobs)
+    counts = np.array([job.iterations for job in jobs], float)
+    exact, rounded = (Planner(cluster, jobs, iterations, unit * counts) for unit in (1.0, 0.05))
+    for limit in range(5, 40):
+        other = SjfBco(availability=availability).plan_at(rounded, limit / 20, kappa)
+        one = SjfBco(availability=availability).plan_at(exact, limit, kappa)
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert [own.tolist() for own in one.gpus] == [own.tolist() for own in other.gpus]
+            assert one.end_s.tolist() == other.end_s.tolist()
+
+
+def test_the_least_kappa_of_equal_makespans_is_reported():
+    """Three jobs one after the other on one GPU of one server: kappa makes no difference.
+
+    0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ by rounding, and so may makespans.
+    """
+    class Plans:
+        def __init__(self, makespan_s):
+            self.makespan_s = makespan_s
+
+    planner = FF().planner(Cluster(gpus=[1]), [ring(0, 1)], Contention(time="continuous"))
+    plans = [Plans(0.1 + 0.2 + 0.3), Plans(0.3 + 0.2 + 0.1)]
+    assert plans[0].makespan_s > plans[1].makespan_s
+    assert FF(horizon=1).bisect(planner, lambda limit: plans) is plans[0]
+    least = FF(horizon=3).bisect(planner, lambda limit: [plans[limit == 1]])
+    assert least is plans[0]  # of the limit 2, which the limit 1 does not improve on
+
+
+def test_lambda_times_the_gpus_of_a_job_is_rounded():
+    """2.2 x 25 GPUs are 55, and not more: of servers of 55 GPUs one will do."""
+    assert 2.2 * 25 > 55
+    scope = LeastBusyServers(2.2).scope(Cluster(gpus=[55, 55]), ring(0, 25), np.zeros(110))
+    assert scope.tolist() == list(range(55))
+
+
+def test_servers_promised_equally_much_but_for_rounding_go_by_number():
+    """0.1 + 0.2 on server 0, 0.3 on server 1: the first one is as good."""
+    load = np.array([0.1 + 0.2, 0.3])
+    scope = LeastBusyServers().scope(Cluster(gpus=[1, 1]), ring(0, 1), load)
+    assert scope.tolist() == [0]
 
 
 @pytest.mark.parametrize(("answer", "message"), [

@@ -1,9 +1,11 @@
 """The virtual machine of A-SRPT against stepping by hand and against the least possible sum."""
 
 import itertools
+import math
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from netsim.cluster.virtual import VirtualMachine
@@ -75,3 +77,39 @@ def by_priority(jobs, order):
             if not left[job]:
                 ends[job] = clock
     return ends
+
+
+@pytest.mark.parametrize("origin", [0.0, 3.0, 1e6])
+def test_what_is_left_ties_but_for_rounding(origin):
+    """Sizes 0.35 at 0.3 and 0.05 at 0.6: at 0.6 both have 0.05 left, and the first came first.
+
+    0.35 - (0.6 - 0.3) is 0.05 plus some 1e-17, and at an origin of 1e6 plus some 1e-11.
+    """
+    found = completions([(origin + 0.3, 0.35), (origin + 0.6, 0.05)])
+    assert [job for _, job in found] == [0, 1]
+    assert [instant - origin for instant, _ in found] == pytest.approx([0.65, 0.7])
+
+
+def test_less_left_by_more_than_rounding_is_no_tie():
+    assert [job for _, job in completions([(0, 1 + 1e-7), (0, 1.0)])] == [1, 0]
+    assert [job for _, job in completions([(0, 1 + 1e-11), (0, 1.0)])] == [0, 1]
+    assert [job for _, job in completions([(0, 7.2e6), (1, 0.003), (1, 0.002)])] == [2, 1, 0]
+
+
+@given(small, st.sampled_from([0.1, 0.7, 1 / 3, 60.0]), st.sampled_from([0.0, 1e3, 1e6]))
+@example([(3, 4), (6, 1)], 0.1, 0.0)
+def test_the_unit_of_time_makes_no_difference(jobs, unit, origin):
+    """Whole numbers are exact; their multiples of a unit from an origin on are rounded."""
+    exact = completions(jobs)
+    found = completions([(origin + at * unit, size * unit) for at, size in jobs])
+    assert [job for _, job in found] == [job for _, job in exact]
+    assert [instant - origin for instant, _ in found] == pytest.approx(
+        [instant * unit for instant, _ in exact], abs=64 * np.spacing(max(origin, 100)))
+
+
+def test_many_that_tie_complete_in_order_of_arrival_and_number():
+    """All have 0.3 left, three of them as 0.1 + 0.2."""
+    sizes = [0.3, 0.1 + 0.2, 0.3, 0.1 + 0.2, 0.3, 0.1 + 0.2]
+    found = completions([(0, size) for size in sizes])
+    assert [job for _, job in found] == list(range(6))
+    assert found[-1][0] == pytest.approx(math.fsum(sizes))

@@ -1,0 +1,94 @@
+"""A queue by key in which keys that are equal but for rounding tie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+from netsim.ties import equal
+
+__all__ = ["TiedQueue"]
+
+#: What waits: entries that can be compared, the least of those that tie first.
+Entry = TypeVar("Entry", int, tuple[float, int])
+
+
+class TiedQueue(Generic[Entry]):
+    """Entries by key, the least first; entries whose keys tie go by themselves.
+
+    That is the order of `netsim.ties.rank`: keys are sorted exactly, and sorted keys of which each
+    ties with the next are one run, whose least entry is the first of the queue.
+
+    Parameters
+    ----------
+    ties : callable, optional
+        Returns whether two keys tie; `netsim.ties.equal` if not given.
+
+    Examples
+    --------
+    >>> queue = TiedQueue()
+    >>> for entry, key in enumerate([0.4, 0.1 + 0.2, 0.3]):
+    ...     queue.push(key, entry)
+    >>> [queue.pop()[1] for _ in range(3)]
+    [1, 2, 0]
+    """
+
+    def __init__(self, ties: Callable[[float, float], bool] = equal) -> None:
+        self._ties = ties
+        self._keys: list[float] = []  # a heap of different keys
+        self._entries: dict[float, list[Entry]] = {}  # a heap for each key
+
+    def __len__(self) -> int:
+        """Return how many different keys there are."""
+        return len(self._keys)
+
+    def push(self, key: float, entry: Entry) -> None:
+        """Add an entry."""
+        if key not in self._entries:
+            self._entries[key] = []
+            heappush(self._keys, key)
+        heappush(self._entries[key], entry)
+
+    @property
+    def first(self) -> tuple[float, Entry]:
+        """The key and the entry that `pop` would return.
+
+        Raises
+        ------
+        IndexError
+            If the queue is empty.
+        """
+        run = self._take_run()
+        for key in run:
+            heappush(self._keys, key)
+        return self._first_of(run)
+
+    def pop(self) -> tuple[float, Entry]:
+        """Remove the first entry, and return it behind its key.
+
+        Raises
+        ------
+        IndexError
+            If the queue is empty.
+        """
+        run = self._take_run()
+        first = key, _ = self._first_of(run)
+        heappop(self._entries[key])
+        if not self._entries[key]:
+            del self._entries[key]
+        for other in run:
+            if other in self._entries:
+                heappush(self._keys, other)
+        return first
+
+    def _take_run(self) -> list[float]:
+        """Remove the least key from the heap, and all that tie with it or with one another."""
+        run = [heappop(self._keys)]
+        while self._keys and self._ties(run[-1], self._keys[0]):
+            run.append(heappop(self._keys))
+        return run
+
+    def _first_of(self, run: list[float]) -> tuple[float, Entry]:
+        key = min(run, key=lambda key: self._entries[key][0])
+        return key, self._entries[key][0]
