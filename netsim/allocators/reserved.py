@@ -41,7 +41,9 @@ class Reserved(Allocator):
     A reservation is refused, with an `AllocationError`, where the shares of the coflows that use
     a link add up to more than 1, even if their rates would fit: a share is there to be used. By
     ``"gpus"`` a coflow has another part of each NIC, of which its share is what the scarcest one
-    lets it have; there it is refused where rates do not fit.
+    lets it have; there it is refused where rates do not fit. Those of models fit, as their stages
+    exchange in turn (`netsim.cluster.placed.placed_model`), but for groups of experts of a
+    synchronous pipeline.
     """
 
     shares: float | str = 0.1

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
-from netsim.jobs.patterns import model_coflows
+from netsim.jobs.patterns import exchanging_in_turn, model_coflows
 from netsim.model import Flows, JobSpec, Stage
 from netsim.parallel import ParallelModel
 from netsim.units import Quantity, parse_rate
@@ -28,7 +28,10 @@ _RING = "ring-all-reduce"
 
 
 class Inside(Stage):
-    """What a coflow exchanges inside servers, beside its flows on the network: it only waits."""
+    """What goes on inside servers beside a job's coflows: it only waits, and has no coflow's id.
+
+    That is what a coflow exchanges there, or the computation of `exchanging_in_turn`.
+    """
 
     __slots__ = ()
 
@@ -114,7 +117,9 @@ def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity,
         Bytes per second between two GPUs of one server.
     gpus : array_like of int, shape (servers,), optional
         GPUs of each server, if the weight of a coflow is to be its `nic_share`: of all that its
-        ranks have for an all-reduce, of half of it for what stages exchange.
+        ranks have for an all-reduce, of half of it for what stages exchange. The stages of an
+        asynchronous pipeline then run as `netsim.jobs.patterns.mixed.exchanging_in_turn` says, so
+        that nobody needs more than that.
 
     Raises
     ------
@@ -123,19 +128,27 @@ def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity,
         server.
     """
     coflows = model_coflows(model)
+    count = len(coflows)
+    if gpus is not None and len(model.stages) > 1 and not model.micro_batches:
+        coflows = exchanging_in_turn(model)
     places = _servers([each.stage for each in coflows], servers)
     _check_slices(model, places)
     speed = parse_rate(intra, "intra", strict=True)
     stages = []
-    for made, exchange in coflows:
+    inside_s: dict[str, float] = {}
+    for made, exchange, charged in coflows:
         stage = _weighted(made, places, gpus, 0.5 if exchange else 1.0)
         if exchange:
             flows, near = _split(stage, places)
-            sent = np.bincount(near.src, near.nbytes, 1)
-            stage = replace(stage, flows=flows if flows else None,
-                            compute_s=stage.compute_s + 2 * float(sent.max()) / speed)
+            sent = float(np.bincount(near.src, near.nbytes, 1).max())
+            name = charged or stage.name
+            inside_s[name] = inside_s.get(name, 0.0) + 2 * sent / speed
+            stage = replace(stage, flows=flows if flows else None)
         stages.append(stage)
-    return placed_stages(stages, places, speed)
+    stages = [replace(stage, compute_s=stage.compute_s + inside_s.get(stage.name, 0.0))
+              for stage in stages]
+    return (*placed_stages(stages[:count], places, speed), *(
+        Inside(stage.name, None, stage.compute_s, stage.after) for stage in stages[count:]))
 
 
 def nic_share(flows: Flows, servers: ArrayLike, gpus: ArrayLike, part: float = 1.0) -> float:

@@ -163,7 +163,8 @@ class Allocator:
         """Whether it gives coflows the part of NICs that their GPUs have; False unless said.
 
         Then a coflow of a job that a cluster has placed comes with that part, a share of its LP
-        rates, as its weight; see `netsim.cluster.placed.nic_share`.
+        rates, as its weight, and stages of a pipeline exchange in turn so that parts suffice; see
+        `netsim.cluster.placed.nic_share` and ``placed_model``.
         """
         return False
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import netsim
-from netsim import Cluster, JobSpec, ModelStage, ParallelModel, Stage, Workload
+from netsim import (
+    Cluster,
+    JobSpec,
+    ModelStage,
+    ParallelModel,
+    Stage,
+    Workload,
+    make_model,
+    parallel_models,
+)
 from netsim.errors import AllocationError, InputError
 from netsim.parallel.iteration import per_iteration
 from netsim.parallel.servers import ServerKind
@@ -136,6 +147,85 @@ def test_reserved_agrees_with_the_analytic_model(drawn, iterations, micro_batche
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-15)
 
 
+def full(model, servers, each):
+    """Return where the docs promise alpha: rows of counts on servers all of whose GPUs are taken.
+
+    Stages on servers of their own, `each` replicas a server; or `each` of each stage on a server.
+    """
+    k, count = model.stages[0].replicas, len(model.stages)
+    if servers == "apart":
+        rows = np.zeros((count * k // each, count), int)
+        for number in range(count):
+            rows[number * k // each:(number + 1) * k // each, number] = each
+        return rows, each
+    return np.full((k // each, count), each), each * count
+
+
+@pytest.mark.parametrize("name", parallel_models())
+@pytest.mark.parametrize("micro_batches", [0, 3])
+def test_models_of_the_catalogue_take_alpha_on_full_servers(name, micro_batches):
+    """Equally many replicas a stage, few stages and more; no GPU of a server is left without work.
+
+    So the shares of GPUs are all that there is, and what a stage sends, receives and reduces must
+    share them in turn.
+    """
+    least, tried = parallel_models()[name], 0
+    for count, k in itertools.product({least, least + 1, least + 2, 2, 3, 4}, [1, 2, 4]):
+        if not least <= count <= 64 // k:
+            continue
+        model = make_model(name, count * k, stages=count, micro_batches=micro_batches)
+        for servers, each, nic in itertools.product(["apart", "alike"], [1, 2], [1e8, 1.25e9]):
+            if k % each:
+                continue
+            rows, g = full(model, servers, each)
+            cluster = Cluster(servers=len(rows), gpus=g, nic=nic, intra=50e9)
+            found = seconds(cluster, [JobSpec(0, model=model, iterations=2)],
+                            gpus_of(cluster, rows))
+            expected = 2 * per_iteration(model, rows, ServerKind(g, nic, 50e9))
+            assert found == pytest.approx([expected], rel=1e-9), (count, k, servers, each)
+            tried += 1
+    assert tried >= 12
+
+
+def test_gradients_that_come_in_while_their_stage_reduces():
+    """Two stages of 2 replicas on 4 servers of 1 GPU; 10 MB take 16 ms at half of 1.25 GB/s.
+
+    The first stage needs 10 + 16 + 80 ms, as its ring sends 100 MB; the second 100 + 16 ms. They
+    exchange first, in 16 ms, and both are done 100 ms later at the latest.
+    """
+    model = ParallelModel([ModelStage(2, 0, 0.01, out_bytes=10e6, param_bytes=100e6),
+                           ModelStage(2, 0, 0.1, in_bytes=10e6)])
+    cluster = Cluster(servers=4, gpus=1, nic="10Gbps", intra="300GB/s")
+    assert seconds(cluster, [JobSpec(0, model=model, iterations=3)],
+                   [[0, 1, 2, 3]]) == pytest.approx([3 * 0.116])
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.one_of(apart(), alike()), min_size=1, max_size=2), st.integers(0, 2))
+@example([([ModelStage(2, 0, 0.01, out_bytes=10e6, param_bytes=100e6),
+            ModelStage(2, 0, 0.1, in_bytes=10e6)], np.repeat(np.eye(2, dtype=int), 2, axis=0))], 0)
+def test_reserved_agrees_on_full_servers(drawn, micro_batches):
+    """As above, but each job has whole servers of its own, of as many GPUs as its fullest has.
+
+    Of `apart` some GPUs are left; of `alike` none.
+    """
+    for made, rows in drawn:
+        model = ParallelModel(made, micro_batches=micro_batches)
+        cluster, kind, (placement,) = on([rows], int(rows.sum(axis=1).max()))
+        found = seconds(cluster, [JobSpec(0, model=model)], gpus_of(cluster, placement))
+        assert found == pytest.approx([per_iteration(model, placement, kind)], rel=1e-9, abs=1e-15)
+
+
+def test_jobs_that_share_full_servers_take_alpha_each():
+    """Two pipelines of 3 stages, a replica of either on each of 3 servers of 2 GPUs."""
+    kind, cluster = ServerKind(2, 1.25e9, 50e9), Cluster(3, 2, nic=1.25e9, intra=50e9)
+    models = [make_model("bert-large", 3, stages=3), make_model("vgg19", 3, stages=3)]
+    jobs = [JobSpec(k, model=model, iterations=5) for k, model in enumerate(models)]
+    found = seconds(cluster, jobs, [[0, 2, 4], [5, 3, 1]])
+    assert found == pytest.approx([5 * per_iteration(model, np.eye(3, dtype=int), kind)
+                                   for model in models], rel=1e-9)
+
+
 @st.composite
 def anything(draw):
     """Any stages, each on any servers."""
@@ -148,11 +238,14 @@ def anything(draw):
 
 
 @settings(deadline=None, max_examples=100)
-@given(anything(), st.integers(0, 3))
-def test_nothing_is_faster_than_the_analytic_model(drawn, micro_batches):
-    """On shares x/g the fabric takes alpha or longer: a transfer is as slow as its slower end."""
+@given(anything(), st.integers(0, 3), st.booleans())
+def test_nothing_is_faster_than_the_analytic_model(drawn, micro_batches, full):
+    """On shares x/g the fabric takes alpha or longer: a transfer is as slow as its slower end.
+
+    Shares are enough, also where a server has no GPU left.
+    """
     model = ParallelModel(drawn[0], micro_batches=micro_batches)
-    cluster, kind, (placement,) = on([drawn[1]], 16)
+    cluster, kind, (placement,) = on([drawn[1]], int(drawn[1].sum(axis=1).max()) if full else 16)
     found, = seconds(cluster, [JobSpec(0, model=model)], gpus_of(cluster, placement))
     assert found >= per_iteration(model, placement, kind) * (1 - 1e-9)
 
@@ -176,6 +269,22 @@ def test_experts_and_slices_agree():
         assert seconds(cluster, [JobSpec(0, model=model, compute_s=1)],
                        gpus_of(cluster, placement)) == pytest.approx(
             [1 + per_iteration(model, placement, kind)], rel=1e-9)
+
+
+def test_experts_of_a_pipeline_agree():
+    """Four groups on servers of their own beside their neighbours' activations and gradients.
+
+    Each GPU is a server; groups send 30 MB, and what comes in of either neighbour is 10 MB.
+    """
+    experts = ModelStage(4, 0.1, 0.1, in_bytes=1e7, out_bytes=1e7, param_bytes=1e8,
+                         expert_bytes=3e7)
+    model = ParallelModel([ModelStage(4, 0.2, 0.1, out_bytes=1e7, param_bytes=2e8), experts,
+                           experts, ModelStage(4, 0.1, 0.3, in_bytes=1e7)])
+    placement, cluster = np.repeat(np.eye(4, dtype=int), 4, axis=0), Cluster(16, 1, nic=1e9,
+                                                                             intra=50e9)
+    expected = 1 + per_iteration(model, placement, ServerKind(1, 1e9, 50e9))
+    assert seconds(cluster, [JobSpec(0, model=model, compute_s=1)],
+                   gpus_of(cluster, placement)) == pytest.approx([expected], rel=1e-9)
 
 
 # --- where it is not ------------------------------------------------------------------------

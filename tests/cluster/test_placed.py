@@ -93,16 +93,25 @@ def test_a_placed_model():
     """
     model = ParallelModel([ModelStage(3, 1, 1, out_bytes=4, param_bytes=3),
                            ModelStage(1, 5, 5, in_bytes=12)])
-    stages = {each.name: each for each in placed_model(model, [0, 0, 1, 0], 8, [4, 4])}
+    stages = {each.name: each for each in placed_model(model, [0, 0, 1, 0], 8)}
     assert {name: each.compute_s for name, each in stages.items()} == pytest.approx({
         "activations-0": 1 + 1, "all-reduce-0": 1, "gradients-1": 10 + 2,
         "all-reduce-0 inside": 1 + 4 / 8})
     assert [tuple(each) for each in stages["activations-0"].flows] == [(2, 3, 4)]
     assert [tuple(each) for each in stages["all-reduce-0"].flows] == [(1, 2, 4), (2, 0, 4)]
+    assert {each.weight for each in stages.values()} == {1}
+    # Where shares are reserved, the stages exchange first, and compute behind that, with what is
+    # exchanged inside the server; the coflows are the same, in the same order.
+    reserved = placed_model(model, [0, 0, 1, 0], 8, [4, 4])
+    assert [each.name for each in reserved] == [*stages, "backward-0", "backward-1"]
+    assert [isinstance(each, Inside) for each in reserved] == [False] * 3 + [True] * 3
+    for one, other in zip(stages.values(), reserved[:3], strict=False):
+        assert [tuple(each) for each in one.flows] == [tuple(each) for each in other.flows]
+    assert {each.name: each.compute_s for each in reserved} == pytest.approx({
+        "activations-0": 0, "all-reduce-0": 0, "gradients-1": 0, "all-reduce-0 inside": 4 / 8,
+        "backward-0": 2 + 1, "backward-1": 10 + 2})
     # Halves of a quarter: of the lone sender, and of whom it sends to; all of them; as the first.
-    assert [stages[name].weight for name in ("activations-0", "all-reduce-0", "gradients-1")] == [
-        1 / 8, 1 / 4, 1 / 8]
-    assert {each.weight for each in placed_model(model, [0, 0, 1, 0], 8)} == {1}
+    assert [each.weight for each in reserved[:3]] == [1 / 8, 1 / 4, 1 / 8]
 
 
 def test_slices_share_a_server():

@@ -12,7 +12,7 @@ from netsim import JobSpec, ModelStage, ParallelModel, Workload
 from netsim.errors import InputError
 from netsim.experiments.convert import explicit
 from netsim.jobs.graph import Dag
-from netsim.jobs.patterns import model_coflows, model_stages
+from netsim.jobs.patterns import exchanging_in_turn, model_coflows, model_stages
 
 #: 2 replicas, 4, 1.
 THREE = [ModelStage(2, 0.1, 0.2, out_bytes=8, param_bytes=6),
@@ -41,6 +41,36 @@ def test_an_asynchronous_pipeline():
     kinds = {each.stage.name: each.exchange for each in model_coflows(ParallelModel(THREE))}
     assert [name for name, exchange in kinds.items() if not exchange] == [
         "all-reduce-0", "all-reduce-1"]
+
+
+def test_a_pipeline_that_exchanges_in_turn():
+    """0 and 1 exchange first, then both compute and reduce; 1 and 2 when both have.
+
+    The last one computes at once. The coflows are those of `model_coflows`, in their order.
+    """
+    model = ParallelModel(THREE)
+    made = exchanging_in_turn(model)
+    assert {stage.name: (stage.compute_s, stage.after) for stage, *_ in made} == {
+        "activations-0": (0, ()), "all-reduce-0": (0, ("backward-0",)),
+        "activations-1": (0, ("all-reduce-1", "backward-2")),
+        "gradients-1": (0, ()), "all-reduce-1": (0, ("backward-1",)),
+        "gradients-2": (0, ("all-reduce-1", "backward-2")),
+        "backward-0": (pytest.approx(0.3), ("activations-0", "gradients-1")),
+        "backward-1": (pytest.approx(0.7), ("activations-0", "gradients-1")),
+        "backward-2": (pytest.approx(1.1), ())}
+    usual = model_coflows(model)
+    for one, other in zip(usual, made, strict=False):
+        assert (one.stage.name, one.exchange) == (other.stage.name, other.exchange)
+        assert flows(one.stage) == flows(other.stage)
+    assert all(stage.flows is None for stage, *_ in made[len(usual):])
+
+
+def test_what_only_computes_exchanges_nothing_in_turn():
+    """Stages without bytes between them do not wait for each other."""
+    model = ParallelModel([ModelStage(1, 0.1, 0.2), ModelStage(2, 0.3, 0.4, param_bytes=4)])
+    assert [(stage.name, stage.compute_s, stage.after) for stage, *_ in exchanging_in_turn(model)
+            ] == [("backward-0", pytest.approx(0.3), ()), ("all-reduce-1", 0, ("backward-1",)),
+                  ("backward-1", pytest.approx(0.7), ())]
 
 
 def test_one_gpu_only_computes():

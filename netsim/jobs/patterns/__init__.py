@@ -9,12 +9,17 @@ from netsim.checks import check_options
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.patterns.all_to_all import AllToAll
 from netsim.jobs.patterns.base import Pattern
-from netsim.jobs.patterns.mixed import ModelCoflow, model_coflows, model_stages
+from netsim.jobs.patterns.mixed import (
+    ModelCoflow,
+    exchanging_in_turn,
+    model_coflows,
+    model_stages,
+)
 from netsim.jobs.patterns.parameter_server import ParameterServer
 from netsim.jobs.patterns.ring import RingAllReduce
 
 __all__ = ["PATTERNS", "AllToAll", "ModelCoflow", "ParameterServer", "Pattern", "RingAllReduce",
-           "make_pattern", "model_coflows", "model_stages"]
+           "exchanging_in_turn", "make_pattern", "model_coflows", "model_stages"]
 
 #: The patterns that jobs can name.
 PATTERNS: dict[str, type] = {

@@ -8,9 +8,14 @@ How to read "asynchronous pipelining" as coflows, so that they take what Eq. 4 t
   to the one before, and all-reduces: one after the other, the sum in Eq. 7.
 - Each byte is sent once, by whoever has it. Eq. 5 charges a stage with what it sends *and* with
   what it receives, 2 d^in + 2 d^out at its share of the NIC, though NICs send and receive at once.
-  So on half of that share, what it sends alone takes as long; the other half of either direction is
-  that of the other coflow, gradients or activations, which may be under way at the same time. That
-  half is what `netsim.Allocator.reserves_gpus` asks for; others share the NICs as they like.
+  So on half of that share, what it sends alone takes as long. That half is what
+  `netsim.Allocator.reserves_gpus` asks for; others share the NICs as they like.
+- What comes in takes part of a stage's share, too, and Eq. 4 to 7 leave none of it to that while
+  the stage all-reduces. So where shares are reserved, neighbours exchange activations and gradients
+  at the same time, each half of the share in either direction, and both wait for it: stages 0 and
+  1, 2 and 3, ... exchange first; then each stage computes and all-reduces; then 1 and 2, 3 and 4,
+  ... exchange, each pair when both are ready. Each model stage takes its sum in Eq. 7, or is
+  waited for by one that does. See `exchanging_in_turn`.
 
 In a synchronous pipeline of micro-batches, all this but the all-reduce is a model stage's *pass* of
 a micro-batch: it begins when the stage before has made its own, and the one of the micro-batch
@@ -22,6 +27,7 @@ the same stage is slowest both ways, and longer otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -33,7 +39,10 @@ from netsim.errors import InputError
 from netsim.model import Flows, Stage
 from netsim.parallel import ModelStage, ParallelModel, allreduce_edges
 
-__all__ = ["ModelCoflow", "model_coflows", "model_stages"]
+__all__ = ["ModelCoflow", "exchanging_in_turn", "model_coflows", "model_stages"]
+
+#: What neighbours exchange: sent to the next stage, and to the one before.
+_BETWEEN = ("activations", "gradients")
 
 Ints = NDArray[np.int64]
 
@@ -49,10 +58,13 @@ class ModelCoflow(NamedTuple):
         Whether its flows are activations, gradients, or what groups of experts send: of these
         Eq. 5 adds up both directions, and what goes on inside servers. Otherwise it is an
         all-reduce.
+    charged : str or None
+        The stage that takes the time of what the coflow exchanges inside servers; itself if None.
     """
 
     stage: Stage
     exchange: bool
+    charged: str | None = None
 
 
 def model_stages(model: ParallelModel) -> tuple[Stage, ...]:
@@ -98,6 +110,53 @@ def model_coflows(model: ParallelModel) -> tuple[ModelCoflow, ...]:
     parts = _parts_of(model)
     return tuple(_synchronous(parts, model.micro_batches) if model.micro_batches else
                  _asynchronous(parts))
+
+
+@lru_cache(maxsize=64)
+def exchanging_in_turn(model: ParallelModel) -> tuple[ModelCoflow, ...]:
+    """Return the coflows of an asynchronous pipeline in which no stage does two things at a time.
+
+    Stage s exchanges with a neighbour, computes and all-reduces, and exchanges with the other one;
+    stages 2i and 2i + 1 exchange with each other first. They are those of `model_coflows`, in
+    their order; behind these the computation of the stages, which sends nothing.
+
+    Parameters
+    ----------
+    model : ParallelModel
+        Without micro-batches.
+
+    Raises
+    ------
+    InputError
+        As `model_stages` does.
+    """
+    usual = {each.stage.name: each for each in model_coflows(model)}
+    parts = _parts_of(model)
+    met: dict[int, list[str]] = {}  # who exchanges between a model stage and the next one
+    for number, each in enumerate(parts):
+        for sent in (*each.forward, *each.backward):
+            if sent.what in _BETWEEN:
+                pair = number if sent.what == "activations" else number - 1
+                met.setdefault(pair, []).append(f"{sent.what}-{number}")
+    made: dict[str, Stage] = {}
+    ready: list[str] = []
+    for number, each in enumerate(parts):
+        first = number - number % 2  # 0 and 1 have met, 2 and 3, ...
+        computation = Stage(f"backward-{number}", None, each.forward_s + each.backward_s,
+                            met.get(first, ()))
+        own = [sent for sent in (*each.forward, *each.backward, *each.reduce)
+               if sent.what not in _BETWEEN]
+        chain = _chain(own, f"-{number}", 0.0, [computation.name])
+        made |= {stage.name: stage for stage in (computation, *(one.stage for one in chain))}
+        ready.append((chain[-1].stage if chain else computation).name)
+    for pair, names in met.items():
+        after = ready[pair:pair + 2] if pair % 2 else ()
+        made |= {name: replace(usual[name].stage, compute_s=0.0, after=after) for name in names}
+    charged = {f"{what}-{number}": f"backward-{number}" for what in _BETWEEN
+               for number in range(len(parts))}
+    return (*(ModelCoflow(made.pop(name), each.exchange, charged.get(name))
+              for name, each in usual.items()),
+            *(ModelCoflow(stage, False) for stage in made.values()))
 
 
 class _Sent(NamedTuple):
