@@ -115,8 +115,8 @@ class Iterations:
     ----------
     model : Contention
     least, most : ndarray of float, shape (jobs,)
-        Bounds on the seconds of an iteration, wherever a job runs.
-
+        Bounds on the seconds of an iteration, wherever a job runs: on one server; or on two where
+        it contends with nobody, and on one for each GPU where all GPUs of a server contend.
     """
 
     def __init__(self, model: Contention, cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
@@ -126,10 +126,14 @@ class Iterations:
         self._exchanged = 2 * share
         self._own = share / model.reduce + np.array([job.compute_s for job in jobs])
         self._intra, self._nic = cluster.intra, cluster.nic
-        self.least = self._exchanged / cluster.intra + self._own + model.xi2
-        spread = (self._exchanged / self._bandwidth(float(cluster.gpus.max())) + self._own
-                  + model.xi2 * ranks)
-        self.most = np.where(ranks == 1, self.least, spread)
+        together = self._exchanged / cluster.intra + self._own + model.xi2
+        # Where f < 1, several servers may be faster than one.
+        apart, crowded = (self._exchanged / self._bandwidth(p) + self._own
+                          for p in (1, float(cluster.gpus.max())))
+        several = (ranks > 1) & (cluster.servers > 1)
+        self.least = np.where(several, np.minimum(together, apart + 2 * model.xi2), together)
+        self.most = np.where(ranks == 1, together,
+                             np.maximum(together, crowded + model.xi2 * ranks))
 
     def _bandwidth(self, p: float) -> float:
         model = self.model

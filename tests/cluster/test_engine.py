@@ -21,9 +21,9 @@ from netsim.cluster.timed import run_timed
 from netsim.errors import AllocationError, InputError
 
 
-def ring(place, ranks, iterations=100, compute_s=0.02, **others):
+def ring(place, ranks, iterations=100, compute_s=0.02, nbytes=10e6, **others):
     return JobSpec(place, pattern="ring-all-reduce", ranks=ranks, iterations=iterations,
-                   nbytes=10e6, compute_s=compute_s, **others)
+                   nbytes=nbytes, compute_s=compute_s, **others)
 
 
 def run(cluster, jobs, scheduler, model):
@@ -45,24 +45,29 @@ def check_capacity(engine, cluster):
     assert (engine.end_s > engine.start_s).all()
 
 
-models = st.builds(Contention, alpha=st.sampled_from([0.0, 0.5]), xi1=st.sampled_from([1.0, 0.5]),
-                   xi2=st.just(0.001), time=st.sampled_from(["slotted", "continuous"]))
+#: Contention (alpha, xi1, k_min) of which f is at least 1, and less than 1 for few jobs.
+CONTENTION = [(0.0, 1.0, 1.0), (0.5, 0.5, 1.0), (0.0, 0.5, 0.0), (0.5, 0.5, 0.0), (0.0, 0.01, 0.0)]
+
+models = st.builds(lambda f, time: Contention(*f[:2], 0.001, f[2], time=time),
+                   st.sampled_from(CONTENTION), st.sampled_from(["slotted", "continuous"]))
+#: Bytes per second of NICs, and inside servers.
+rates = st.sampled_from([(1.25e9, 300e9), (1e9, 1e9), (2e8, 4e8)])
 workloads = st.lists(st.tuples(st.integers(1, 6), st.integers(50, 300), st.integers(10, 40)),
                      min_size=1, max_size=8)
 clusters = st.lists(st.integers(1, 4), min_size=2, max_size=4).filter(lambda gpus: sum(gpus) >= 6)
 
 
 @settings(max_examples=60, deadline=None)
-@given(clusters, workloads, models, st.sampled_from(["idle", "queue"]),
+@given(clusters, rates, workloads, models, st.sampled_from(["idle", "queue"]),
        st.sampled_from([SjfBco, FF, LS, RAND]))
-def test_plans_come_out_as_planned(gpus, listed, model, availability, kind):
+def test_plans_come_out_as_planned(gpus, rate, listed, model, availability, kind):
     """Starts and ends are those of the plan, exactly in slots and to 1e-9 in seconds.
 
     And within the bounds of the specification's Section 7: each job between its iterations at
     their fastest and at their slowest (in slots, the last of which counts whole), what GPUs are
     promised within the limit, the makespan at least all work over all GPUs.
     """
-    cluster = Cluster(gpus=gpus)
+    cluster = Cluster(gpus=gpus, nic=rate[0], intra=rate[1])
     jobs = [ring(place, ranks, iterations, ms / 1000)
             for place, (ranks, iterations, ms) in enumerate(listed)]
     scheduler = kind(availability=availability)
@@ -85,14 +90,14 @@ def test_plans_come_out_as_planned(gpus, listed, model, availability, kind):
 
 
 @settings(max_examples=60, deadline=None)
-@given(clusters, workloads, models, st.lists(st.integers(0, 40), min_size=8, max_size=8),
-       st.sampled_from([FIFO, SJF]))
-def test_jobs_that_arrive_at_any_instant(gpus, listed, model, tenths, kind):
+@given(clusters, rates, workloads, models,
+       st.lists(st.integers(0, 40), min_size=8, max_size=8), st.sampled_from([FIFO, SJF]))
+def test_jobs_that_arrive_at_any_instant(gpus, rate, listed, model, tenths, kind):
     """Each takes at least its iterations at their fastest, and in slots starts and ends with one.
 
     At most what it takes at its slowest; in slots, where each counts whole, that is rounded up.
     """
-    cluster = Cluster(gpus=gpus)
+    cluster = Cluster(gpus=gpus, nic=rate[0], intra=rate[1])
     arrivals = sorted(tenths[:len(listed)])
     jobs = [ring(place, ranks, iterations, ms / 1000, arrival_s=at / 10)
             for place, ((ranks, iterations, ms), at) in enumerate(zip(listed, arrivals,
@@ -127,6 +132,45 @@ def test_the_usual_horizon_is_enough():
     jobs = [ring(0, 1, 100, 0.6)]
     plan = FF().plan(Cluster(gpus=[2, 2]), jobs, Contention())
     assert plan.makespan_s == 100
+
+
+@pytest.mark.parametrize("kind", [SjfBco, FF, LS, RAND])
+def test_the_usual_horizon_is_enough_where_networks_are_faster_than_servers(kind):
+    """One server, 1.25 GB x 2/2 at 1.25 GB/s: 1 s. Two would do it in 0.01 s: 100 slots, not 6."""
+    jobs = [ring(0, 2, 100, 0, nbytes=1.25e9)]
+    cluster = Cluster(gpus=[2], nic="10Gbps", intra="10Gbps")
+    for time in ("slotted", "continuous"):
+        plan = kind().plan(cluster, jobs, Contention(xi1=0.01, k_min=0, time=time))
+        assert plan.makespan_s == pytest.approx(100)
+
+
+def test_a_lower_bound_where_networks_are_faster_than_servers():
+    """Of two servers f = 1/2, so that 1.25 GB take 0.5 s and not 1 s: 10 iterations 5 s."""
+    cluster = Cluster(gpus=[1, 1], nic="10Gbps", intra="10Gbps")
+    jobs = [ring(0, 2, 10, 0, nbytes=1.25e9)]
+    model = {"name": "rar-contention", "xi1": 0.5, "k_min": 0, "time": "continuous"}
+    result = netsim.simulate(cluster, jobs, execution=model)
+    assert result.jobs["jct_s"].tolist() == pytest.approx([5])
+    assert result.jobs["lower_bound_s"].tolist() == pytest.approx([5])
+    assert result.summary()["makespan_bound_s"] == pytest.approx(5)
+
+
+def test_bounds_of_an_iteration_where_one_server_is_slower_and_where_it_is_not():
+    """1.25 GB at 1.25 GB/s inside; 1 ms a server. f is 1/4 alone, 1/2 for two, and 1 for four.
+
+    On two servers 0.25 to 0.5 s, on one 1 s; and on one server where overhead is 1 s a server.
+    """
+    cluster = Cluster(gpus=[2, 2], nic="10Gbps", intra="10Gbps")
+    jobs = [ring(0, 2, 1, 0, nbytes=1.25e9), ring(1, 1, 1, 0.1)]
+    found = Contention(xi1=0.25, k_min=0, xi2=0.001).of(cluster, jobs)
+    assert found.least == pytest.approx([0.252, 0.101])
+    assert found.most == pytest.approx([1.001, 0.101])
+    found = Contention(xi1=0.25, k_min=0, xi2=1).of(cluster, jobs)
+    assert found.least == pytest.approx([2, 1.1])
+    assert found.most == pytest.approx([2.5, 1.1])
+    alone = Cluster(gpus=[2], nic="10Gbps", intra="10Gbps")
+    found = Contention(xi1=0.25, k_min=0).of(alone, jobs[:1])
+    assert found.least == found.most == pytest.approx([1])
 
 
 def test_a_queue_is_served_in_order_and_a_job_that_does_not_fit_holds_it_up():
