@@ -98,6 +98,8 @@ def merge_equal(keys: ArrayLike) -> NDArray[np.float64]:
     with np.errstate(invalid="ignore", over="ignore"):  # inf - inf; 1e308 + 1e308
         scale = np.minimum(np.abs(low), np.abs(high))
         apart = high - low > EQUAL * np.where(np.isinf(scale), 0.0, scale)
+    if np.all(apart | (low == high)):
+        return values
     first = np.concatenate(([True], apart))[:len(order)]
     merged = np.empty_like(values)
     merged[order] = values[order][first][np.cumsum(first) - 1]
