@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from netsim.analysis.coflows import ALL, classify_coflows, each_class
+from netsim.analysis.intervals import geometric_interval, sides_of_one
 from netsim.analysis.metrics import spread, times
 from netsim.errors import InputError, UnknownNameError
 from netsim.units import Quantity
@@ -161,12 +162,18 @@ def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quant
             completed. Only ``"all"`` where the baseline did not record coflows.
         cct_mean, cct_p50, cct_p95, cct_p99
             The ratio of the means, and of the percentiles, of the CCTs.
-        cct_each
-            The mean of the ratios coflow by coflow; of those that have bytes.
+        cct_each, cct_each_low, cct_each_high
+            The geometric mean of the ratios coflow by coflow, of those that have bytes; and its
+            95 % interval, as if coflows were independent of each other. It is of one run, and
+            says nothing of other seeds.
+        cct_shorter, cct_longer
+            Of how many coflows the CCT is shorter than under the baseline, and longer.
         jct_total
-            The ratio of the total JCTs, in the rows of ``"all"``.
+            The ratio of the total JCTs, in the rows of ``"all"``; so are all that follow.
+        jct_each, jct_each_low, jct_each_high, jct_shorter, jct_longer
+            As of CCTs, job by job.
 
-        NaN where one of the two did not finish all jobs, or did not record coflows.
+        Missing where one of the two did not finish all jobs, or did not record coflows.
 
     Raises
     ------
@@ -181,10 +188,11 @@ def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quant
     rows = []
     for label, result in results.items():
         if label != baseline:
-            rows += _factors(label, classes, _ccts(result), base, result.jobs["jct_s"])
+            rows += _factors(label, classes, _ccts(result), base, _of_jobs(result))
     rows += _factors(LOWER_BOUND, classes, classes[ALL]["gamma_s"], base,
-                     base.jobs["lower_bound_s"])
-    return pd.DataFrame(rows)
+                     _of_jobs(base, "lower_bound_s"))
+    counts = [f"{name}_{side}" for name in ("cct", "jct") for side in ("shorter", "longer")]
+    return pd.DataFrame(rows).astype(dict.fromkeys(counts, "Int64"))
 
 
 def _classes(result: Result, short: Quantity, narrow: int) -> dict[str, pd.DataFrame]:
@@ -208,18 +216,33 @@ def _ccts(result: Result) -> pd.Series | None:
     return None if result.coflows is None else _keyed(result.coflows)["cct_s"]
 
 
+def _of_jobs(result: Result, column: str = "jct_s") -> pd.Series:
+    return result.jobs.set_index("job")[column]
+
+
 def _factors(label: str, classes: Mapping[str, pd.DataFrame], ccts: pd.Series | None,
              base: Result, jcts: pd.Series) -> list[dict[str, Any]]:
     """Return the rows of one label, given its CCTs and JCTs."""
-    whole = base.jobs["jct_s"].notna().all() and jcts.notna().all()
+    of_base = _of_jobs(base)
+    whole = of_base.notna().all() and jcts.notna().all()
     rows = []
     for name, group in classes.items():
         before = group["cct_s"]
         after = ccts.reindex(group.index) if whole and ccts is not None else before * math.nan
         old, new = spread(before), spread(after)
+        of_jobs = of_base if whole and name == ALL else of_base * math.nan
         rows.append({"label": label, "class": name, "coflows": len(group)}
                     | {f"cct_{figure}": _ratio(old[figure], new[figure]) for figure in old}
-                    | {"cct_each": (before / after.where(after > 0)).mean(),
-                       "jct_total": _ratio(base.jobs["jct_s"].sum(), jcts.sum())
-                       if whole and name == ALL else math.nan})
+                    | _each("cct", before, after)
+                    | {"jct_total": _ratio(of_jobs.sum(skipna=False), jcts.sum())}
+                    | _each("jct", of_jobs, jcts))
     return rows
+
+
+def _each(name: str, before: pd.Series, after: pd.Series) -> dict[str, Any]:
+    """Return what the ratios are one by one: their mean, its interval, and how many are ahead."""
+    ratios = (before / after).where((before > 0) & (after > 0)).dropna()
+    mean, low, high = geometric_interval(ratios)
+    longer, shorter = sides_of_one(ratios) if len(ratios) else (pd.NA, pd.NA)
+    return {f"{name}_each": mean, f"{name}_each_low": low, f"{name}_each_high": high,
+            f"{name}_shorter": shorter, f"{name}_longer": longer}

@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["report_page", "save_report"]
 
-_MEANS = "Means over seeds, with 95 % confidence intervals"
+_MEANS = ("Means over seeds, geometric ones of ratios; whiskers and bands are their 95 % "
+          "confidence intervals")
 _CAPTIONS = {"bars": _MEANS, "sweep": _MEANS, "cdf": "JCTs, those of all seeds together"}
+
+#: The columns of a table of claims; without the figures behind them.
+_CLAIMED = ("claim", "paper", "measured", "holds_on", "verdict")
 
 #: More distributions than this in one figure nobody can tell apart.
 _MOST_CURVES = 6
@@ -75,12 +79,17 @@ def report_page(sweep: Sweep, claims: pd.DataFrame | None = None) -> str:
     title = f"Sweep {sweep.folder.resolve().name}"
     parts = [_lead(sweep)]
     if claims is not None:
-        parts += ["<h2>Claims</h2>", _table(claims[["claim", "paper", "measured", "verdict"]])]
-    parts += ["<h2>Means over seeds</h2>", _table(_joined(sweep.means()))]
+        parts += ["<h2>Claims</h2>",
+                  _table(claims[[name for name in _CLAIMED if name in claims]])]
+    parts += ["<h2>Means over seeds</h2>",
+              "<p>With 95 % confidence intervals; geometric means of ratios.</p>",
+              _table(_joined(sweep.means()))]
     if (ratios := sweep.ratios_if_any()) is not None:
         parts += ["<h2>Ratios, pair by pair</h2>",
                   f"<p>Total JCT over that of {_text(ratios['baseline'].iloc[0])} on the same "
-                  "workload.</p>", _table(_joined(ratios.drop(columns="baseline")))]
+                  "workload: geometric means with 95 % confidence intervals, and in how many pairs "
+                  "the ratio is below 1 and above.</p>",
+                  _table(_joined(ratios.drop(columns="baseline")))]
     if sweep.columns:
         parts += ["<h2>Figures</h2>", *_figures(sweep)]
     if len(sweep.failures):

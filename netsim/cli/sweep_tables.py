@@ -29,8 +29,13 @@ def print_sweep(sweep: Sweep) -> None:
         if (ratios := sweep.ratios_if_any()) is not None:
             placed = means.merge(ratios, on=list(sweep.columns), how="left", sort=False)
             columns[f"over\n{ratios['baseline'].iloc[0]}"] = _with_interval(placed, "ratio")
+            columns["below:above"] = [
+                "-" if math.isnan(below) else f"{below:.0f}:{above:.0f}" for below, above
+                in placed[["below", "above"]].astype(float).to_numpy()]
         print_table(columns, len(sweep.columns))
-        click.echo("means over seeds, with 95 % confidence intervals; ratios pair by pair")
+        click.echo("means over seeds, with 95 % confidence intervals; geometric means of ratios, "
+                   "pair by pair" + ("" if ratios is None else
+                                     ", and how many are below 1 and above"))
         _say_what_is_left_out(sweep)
     click.echo(f"results: {sweep.folder}")
 
@@ -68,7 +73,7 @@ def print_failures(sweep: Sweep) -> None:
 
 def print_claims(claims: pd.DataFrame) -> None:
     """Print what is claimed, and what has come out."""
-    columns = ("claim", "paper", "measured", "verdict")
-    print_table({name: claims[name].tolist() for name in columns}, texts=len(columns))
-    seeds = claims["seeds"].max()
-    click.echo(f"measured: mean [least, most] of {seeds} seeds")
+    columns = ("claim", "paper", "measured", "holds_on", "verdict")
+    print_table({name.replace("_", " "): claims[name].tolist() for name in columns},
+                texts=len(columns))
+    click.echo("measured: mean over seeds, with its 95 % confidence interval; geometric of ratios")

@@ -30,7 +30,7 @@ _COLUMNS = {
 }
 
 #: Beside the means by class, those of the row of all classes.
-_OF_ALL = {"all\np95": "cct_p95", "each\nCCT": "cct_each", "total\nJCT": "jct_total"}
+_OF_ALL = {"all\np95": "cct_p95", "each CCT\n(geom.)": "cct_each", "total\nJCT": "jct_total"}
 
 
 def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
@@ -126,10 +126,14 @@ def _print_improvement(factors: pd.DataFrame, baseline: str, what: str) -> None:
                 if overall[key].notna().any()}
     if not columns:
         return  # jobs have not finished, which is said
+    shown = {heading: [f"{value:,.2f}" if math.isfinite(value) else "-" for value in column]
+             for heading, column in columns.items()}
+    if overall["cct_shorter"].notna().any():
+        shown["CCTs\nshorter:longer"] = [
+            "-" if math.isnan(shorter) else f"{shorter:,.0f}:{longer:,.0f}" for shorter, longer
+            in overall[["cct_shorter", "cct_longer"]].astype(float).to_numpy()]
     click.echo(f"\nTimes of {baseline} over those of the others; more than 1 is better than it:\n")
-    print_table({what: overall.index.tolist()} | {
-        heading: [f"{value:,.2f}" if math.isfinite(value) else "-" for value in column]
-        for heading, column in columns.items()})
+    print_table({what: overall.index.tolist()} | shown)
 
 
 def print_table(columns: Mapping[str, Sequence[str]], texts: int = 1) -> None:

@@ -5,8 +5,16 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from netsim.analysis.intervals import mean_interval, means_of, ratios_of
+from netsim.analysis.intervals import (
+    geometric_interval,
+    mean_interval,
+    means_of,
+    ratios_of,
+    sides_of_one,
+)
 from netsim.errors import InputError, UnknownNameError
 
 
@@ -35,6 +43,51 @@ def test_one_value_has_no_interval_and_none_no_mean():
     assert all(map(math.isnan, mean_interval([])))
 
 
+RATIOS = st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=12)
+
+
+@given(RATIOS)
+def test_an_interval_of_ratios_is_above_0_and_the_same_either_way_round(ratios):
+    """That of the inverses has the inverse of the mean, and the inverses of the ends."""
+    mean, low, high = geometric_interval(ratios)
+    assert 0 <= low <= mean * (1 + 1e-9)
+    assert mean <= high * (1 + 1e-9)
+    back, back_low, back_high = geometric_interval(1 / np.array(ratios))
+    assert back == pytest.approx(1 / mean)
+    assert back_low * high == pytest.approx(1)
+    assert back_high == pytest.approx(1 / low)
+
+
+def test_the_interval_of_ratios_is_that_of_their_logarithms():
+    """Of 1/2, 1 and 2: log 2 is their standard deviation, t of 2 degrees 4.30265."""
+    half = 2 ** (4.30265 / math.sqrt(3))
+    assert geometric_interval([0.5, 1, 2]) == pytest.approx((1, 1 / half, half), rel=1e-5)
+
+
+def test_one_far_ratio_does_not_decide():
+    """Nine seeds at 1/2, one at 8: 1.25 on average, and 0.5^0.9 8^0.1 = 0.66."""
+    ratios = [0.5] * 9 + [8]
+    assert np.mean(ratios) == 1.25
+    mean, low, high = geometric_interval(ratios)
+    assert mean == pytest.approx(0.5 ** 0.9 * 8 ** 0.1)
+    assert 0 < low < mean < high
+    assert sides_of_one(ratios) == (9, 1)
+
+
+def test_ratios_that_have_no_logarithm():
+    """A ratio of 0 makes the mean 0; of nothing, of NaN and of what is negative there is none."""
+    mean, low, high = geometric_interval([0.0, 2.0])
+    assert (mean, math.isnan(low), math.isnan(high)) == (0, True, True)
+    for values in ([], [1.0, math.nan], [1.0, -2.0]):
+        assert all(map(math.isnan, geometric_interval(values)))
+    assert geometric_interval([3.0])[0] == pytest.approx(3)
+
+
+def test_ratios_that_differ_from_1_by_rounding_are_on_neither_side():
+    assert sides_of_one([1 - 1e-12, 1, 1 + 1e-12]) == (0, 0)
+    assert sides_of_one([0.999999, 1, 1.000001, 2, math.nan]) == (1, 2)
+
+
 def runs():
     """Policy b takes twice as long as a in each seed, though seeds differ tenfold."""
     rows = [(policy, rate, seed, factor * 10 ** seed / rate)
@@ -50,6 +103,38 @@ def test_means_are_by_what_was_varied_in_order():
         [1, "a", 3], [1, "b", 3], [4, "a", 3], [4, "b", 3]]
     assert means["jct_total_s"].tolist() == pytest.approx([37, 74, 9.25, 18.5])
     assert list(means.columns[3:]) == ["jct_total_s", "jct_total_s_low", "jct_total_s_high"]
+
+
+def test_intervals_of_amounts_end_at_0():
+    """Of 1, 1 and 100 Student's interval begins at -108; no JCT does. Differences may."""
+    table = pd.DataFrame({"jct_total_s": [1.0, 1, 100], "gain": [-1.0, 1, 100]})
+    assert mean_interval(table["jct_total_s"])[1] < -100
+    means = means_of(table, [], ["jct_total_s", "gain"])
+    assert means["jct_total_s_low"][0] == 0
+    assert means["gain_low"][0] < -100
+
+
+def test_means_of_metrics_that_are_ratios_are_geometric():
+    """1/2, 1 and 16 over the bound: 2, and not 5.8."""
+    table = pd.DataFrame({"over_lower_bound": [0.5, 1, 16], "jct_mean_s": [0.5, 1, 16]})
+    means = means_of(table, [], ["over_lower_bound", "jct_mean_s"]).iloc[0]
+    assert means["over_lower_bound"] == pytest.approx(2)
+    assert means["over_lower_bound_low"] > 0
+    assert means["jct_mean_s"] == pytest.approx(35 / 6)
+
+
+def test_ratios_of_pairs_are_geometric_and_say_who_was_ahead():
+    """Of b over a: 1/4, 1/4, 1 and 16, a geometric mean of 1 where the arithmetic one is 4.4."""
+    table = pd.DataFrame([(policy, seed, total) for policy, totals in (
+        ("a", (4, 8, 3, 1)), ("b", (1, 2, 3, 16))) for seed, total in enumerate(totals)],
+        columns=["allocator", "seed", "jct_total_s"]).assign(jobs=1, jobs_finished=1)
+    found = ratios_of(table, "allocator", "a", [], "jct_total_s").set_index("allocator")
+    assert found.loc["b", "ratio"] == pytest.approx(1)
+    assert found.loc["b", ["pairs", "below", "above"]].tolist() == [4, 2, 1]
+    assert found.loc["a", ["ratio", "below", "above"]].tolist() == [1, 0, 0]
+    back = ratios_of(table, "allocator", "b", [], "jct_total_s").set_index("allocator")
+    assert back.loc["a", ["below", "above"]].tolist() == [1, 2]
+    assert back.loc["a", "ratio_high"] == pytest.approx(1 / found.loc["b", "ratio_low"])
 
 
 def test_ratios_are_of_pairs():
@@ -69,7 +154,8 @@ def test_pairs_that_lack_one_or_did_not_finish():
     pairs = ratios.set_index(["rate", "allocator"])
     assert pairs.loc[(1, "b"), "pairs"] == 2
     assert math.isnan(pairs.loc[(1, "b"), "ratio"])
-    assert pairs.loc[(4, "b"), "ratio"] == 2
+    assert pairs.loc[(1, "b"), ["below", "above"]].isna().all()
+    assert pairs.loc[(4, "b"), ["ratio", "below", "above"]].tolist() == pytest.approx([2, 0, 3])
 
 
 def test_wrong_names_and_nothing():

@@ -63,6 +63,7 @@ def test_the_page_has_the_figures_of_the_sweep(found, page):
             f"{means['over_lower_bound_high']:.4g}]")
     assert any(cell in row for row in cells.rows)
     assert page.count("<svg") == 3
+    assert page.count("whiskers and bands are their 95 % confidence intervals</figcaption>") == 2
     assert "big-switch-128-10g" in page
     assert f"<li>netsim: {netsim.__version__}</li>" in page
 
@@ -75,11 +76,13 @@ def test_the_page_needs_nothing_else(found, page):
 
 def test_claims_and_failures_and_names_are_shown_as_they_are(found):
     claims = pd.DataFrame([{"claim": "a < b", "paper": "1", "measured": "2 [1, 3]",
-                            "verdict": "holds"}])
+                            "holds_on": "3 of 4", "verdict": "holds"}])
     failures = pd.DataFrame([{"network.capacity": "1Gbps", "allocator": "<mine>", "seed": 4,
                               "error": "no & never", "key": "k", "details": ""}])
     page = report_page(replace(found, failures=failures), claims)
-    assert ["a < b", "1", "2 [1, 3]", "holds"] in _Cells(page).rows
+    assert ["a < b", "1", "2 [1, 3]", "3 of 4", "holds"] in _Cells(page).rows
+    before = report_page(found, claims.drop(columns="holds_on"))  # of an earlier version
+    assert ["a < b", "1", "2 [1, 3]", "holds"] in _Cells(before).rows
     assert ["1Gbps", "<mine>", "4", "no & never"] in _Cells(page).rows
 
 

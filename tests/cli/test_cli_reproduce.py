@@ -36,7 +36,9 @@ def test_a_reproduction_prints_its_claims_and_draws_its_figure(netsim, here, mon
     done = netsim("reproduce", "parrot-fig8", "--seeds", "1", "--out", "r")
     assert done.exit_code == 0
     assert "A theta_max of 0.6 over one of 0.9, 10 Gbps" in done.stdout
-    assert "measured: mean [least, most] of 1 seeds" in done.stdout
+    assert "holds on" in done.stdout.splitlines()[0]
+    assert "measured: mean over seeds, with its 95 % confidence interval; geometric of ratios" in (
+        done.stdout)
     assert (here / "r" / "parrot-fig8.pdf").stat().st_size > 1000
     assert len(pd.read_csv(here / "r" / "runs.csv")) == 18
     assert netsim("report", "r").stdout == "report: r/report.html\n"

@@ -21,9 +21,12 @@ def test_a_sweep_prints_means_and_where_its_runs_are(netsim, here):
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[1].split() == ["allocator", "observe_interval", "runs", "JCT", "(s)", "bound",
-                                "parrot"]
+                                "parrot", "below:above"]
     assert len([line for line in lines if line.startswith("lccf (work_conservation=none)")]) == 2
     assert "[" in lines[2]
+    assert "  0:0" in lines[2]  # the baseline itself
+    assert lines[-2].endswith("geometric means of ratios, pair by pair, and how many are below 1 "
+                              "and above")
     folder = here / lines[-1].removeprefix("results: ")
     assert folder.parent.name == "sweeps"
     runs = pd.read_csv(folder / "runs.csv")

@@ -6,11 +6,22 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from netsim.analysis.intervals import geometric_interval
 from netsim.cluster.prediction.registry import PREDICTORS
 from netsim.errors import InputError, UnknownNameError
 from netsim.experiments.reproductions import REPRODUCTIONS, Claim, Reproduction, find_reproduction
-from netsim.experiments.reproductions.claims import Runs, table_of_claims
+from netsim.experiments.reproductions.claims import (
+    LESS,
+    MORE,
+    PLAIN,
+    RATIO,
+    SHARE,
+    Runs,
+    table_of_claims,
+)
 from netsim.experiments.reproductions.joint import LAYERS, SYSTEMS, layers_study, systems_study
 
 
@@ -21,7 +32,9 @@ def measured(name, text, rows):
     table = pd.DataFrame([(*run, 0, total) for run, total in rows.items()],
                          columns=["network.capacity", "allocator", key, "seed", "jct_total_s"])
     claim = next(claim for claim in found.claims if claim.text == text)
-    return table_of_claims([claim], table.assign(jobs=1, jobs_finished=1))["mean"][0]
+    row = table_of_claims([claim], table.assign(jobs=1, jobs_finished=1)).iloc[0]
+    assert row["mean"] == pytest.approx(row["least"])  # of one seed
+    return row["least"]
 
 
 def test_the_claims_of_parrot_measure_what_they_say():
@@ -71,18 +84,68 @@ def claim(**changes):
 
 
 def test_a_claim_is_measured_seed_by_seed():
-    """1/2, 2/2 and 3/2: a mean of 1, below 1 for one seed of three."""
+    """1/2, 2/2 and 3/2: a geometric mean of (3/4)^(1/3) = 0.909, below 1 for one seed of three."""
     row = table_of_claims([claim()], table()).iloc[0]
-    assert (row["mean"], row["least"], row["most"], row["seeds"]) == (1, 0.5, 1.5, 3)
-    assert row["measured"] == "1 [0.5, 1.5]"
-    assert row["verdict"] == "does not hold"
-    shares = table_of_claims([claim(percent=True)], table())
-    assert shares["measured"][0] == "100.0% [50.0%, 150.0%]"
+    assert row["mean"] == pytest.approx(0.75 ** (1 / 3))
+    assert (row["least"], row["most"], row["seeds"]) == (0.5, 1.5, 3)
+    assert (row["held"], row["equal"], row["holds_on"]) == (1, 1, "1 of 3 (1 equal)")
+    assert (row["low"], row["high"]) == pytest.approx(geometric_interval([0.5, 1, 1.5])[1:])
+    assert row["measured"] == f"0.909 [{row['low']:.3g}, {row['high']:.3g}]"
+    assert row["verdict"] == "holds partly"
+    shares = table_of_claims([claim(percent=True, scale=PLAIN)], table()).iloc[0]
+    assert shares["mean"] == 1
+    assert shares["measured"].startswith("100.0% [-24.")
+    assert (shares["holds_on"], shares["verdict"]) == ("1 of 3", "does not hold")
+
+
+def of_figures(*figures, **changes):
+    """The row of a claim whose figures are these, one for each seed."""
+    return claim(measure=lambda runs: pd.Series(figures, dtype=float), **changes).row(None)
+
+
+def test_a_few_far_ratios_do_not_make_a_verdict():
+    """Seven seeds at 1/2 and three at 2.5: 1.1 on average, and 0.81 geometrically."""
+    row = of_figures(*[0.5] * 7, *[2.5] * 3)
+    assert row["mean"] == pytest.approx(0.5 ** 0.7 * 2.5 ** 0.3)
+    assert 0 < row["low"] < 1 < row["high"]
+    assert (row["holds_on"], row["verdict"]) == ("7 of 10", "holds partly")
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=2, max_size=8))
+def test_how_much_less_or_more_is_a_ratio_too(ratios):
+    """1 - r and r - 1 have the mean of r, taken from 1 and less 1; so have their intervals."""
+    ratios = np.array(ratios)
+    plain, less, more = (of_figures(*values, scale=scale) for values, scale in (
+        (ratios, RATIO), (1 - ratios, LESS), (ratios - 1, MORE)))
+    for figure, of_less in (("mean", "mean"), ("low", "high"), ("high", "low")):
+        assert 1 - less[of_less] == pytest.approx(plain[figure], rel=1e-6)
+        assert 1 + more[figure] == pytest.approx(plain[figure], rel=1e-6)
+    assert less["low"] <= less["mean"] + 1e-9
+
+
+def test_shares_stay_within_a_whole():
+    """Of 0, 0 and 1 Student's interval is from -1.1 to 1.8."""
+    row = of_figures(0, 0, 1, scale=SHARE, percent=True)
+    assert row["measured"] == "33.3% [0.0%, 100.0%]"
+
+
+def test_one_seed_has_no_interval():
+    row = of_figures(0.5)
+    assert (row["measured"], row["holds_on"]) == ("0.5", "1 of 1")
+    assert np.isnan([row["low"], row["high"]]).all()
+
+
+def test_figures_that_must_be_near_1_may_be_equal():
+    """Those that are equal and hold are not told of a second time."""
+    near_one = of_figures(1, 1, 1.02, holds=lambda ratio: abs(ratio - 1) < 0.05)
+    assert (near_one["holds_on"], near_one["verdict"]) == ("3 of 3", "holds")
 
 
 @pytest.mark.parametrize(("holds", "partly", "verdict"), [
     (lambda ratio: ratio < 2, None, "holds"),
     (lambda ratio: ratio <= 1, None, "holds partly"),
+    (lambda ratio: ratio < 0.92, None, "holds partly"),
+    (lambda ratio: ratio < 0.9, None, "does not hold"),
     (lambda ratio: ratio < 0.6, None, "does not hold"),
     (lambda ratio: ratio < 0.4, lambda ratio: ratio < 2, "holds partly"),
     (lambda ratio: ratio < 0.4, lambda ratio: ratio < 1.2, "does not hold"),

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from netsim.analysis.intervals import means_of
-from netsim.experiments.reproductions.claims import Claim, Runs, below_one, near
+from netsim.experiments.reproductions.claims import SHARE, Claim, Runs, below_one, near
 from netsim.experiments.reproductions.reproduction import Measurement
 from netsim.parallel import ParallelModel
 from netsim.parallel.catalogue import make_model, parallel_models
@@ -108,7 +108,8 @@ def _claims() -> Iterator[Claim]:
                     partial(_of, "worst", gpus, "heavy-edge"), near(1, 0.05))
     for gpus in _GPUS:
         yield Claim(f"Jobs for which Heavy-Edge is as good as the optimum, {gpus} GPUs", "-",
-                    partial(_of, "as_good", gpus, "heavy-edge"), near(1, 0), percent=True)
+                    partial(_of, "as_good", gpus, "heavy-edge"), near(1, 0), percent=True,
+                    scale=SHARE)
     for gpus in _GPUS:
         yield Claim(f"Heavy-Edge's alpha over that of random mapping, {gpus} GPUs", "-",
                     partial(_over, gpus, "random"), below_one)

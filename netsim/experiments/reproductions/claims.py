@@ -2,23 +2,71 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netsim.analysis.intervals import of_whole_runs
+from netsim.analysis.intervals import (
+    geometric_interval,
+    mean_interval,
+    of_whole_runs,
+    sides_of_one,
+)
 from netsim.errors import InputError
 
-__all__ = ["DOES_NOT_HOLD", "HOLDS", "HOLDS_PARTLY", "NOT_MEASURED", "Claim", "Runs",
-           "above_one", "below_one", "near", "positive", "table_of_claims", "words"]
+__all__ = ["DOES_NOT_HOLD", "HOLDS", "HOLDS_PARTLY", "LESS", "MORE", "NOT_MEASURED", "PLAIN",
+           "RATIO", "SHARE", "Claim", "Runs", "Scale", "above_one", "below", "below_one", "near",
+           "positive", "table_of_claims", "words"]
 
 HOLDS, HOLDS_PARTLY, DOES_NOT_HOLD = "holds", "holds partly", "does not hold"
 NOT_MEASURED = "not measured"
+
+
+class Scale(NamedTuple):
+    """What a figure of a claim is, and so how its mean over seeds is taken.
+
+    Attributes
+    ----------
+    to_ratio, from_ratio : callable, optional
+        From figures to ratios, of which the mean is geometric, and back; None where figures are
+        no ratios, and their mean is arithmetic.
+    least, most : float
+        Figures cannot be beyond these, nor are the ends of intervals.
+    """
+
+    to_ratio: Callable[[Any], Any] | None = None
+    from_ratio: Callable[[Any], Any] | None = None
+    least: float = -math.inf
+    most: float = math.inf
+
+    def interval(self, values: pd.Series) -> tuple[float, float, float]:
+        """Return the mean of figures, and its 95 % confidence interval."""
+        if self.to_ratio is None or self.from_ratio is None:
+            mean, low, high = mean_interval(values)
+            return mean, float(np.maximum(low, self.least)), float(np.minimum(high, self.most))
+        mean, *ends = map(self.from_ratio, geometric_interval(self.to_ratio(values)))
+        return mean, min(ends), max(ends)
+
+    def even(self, values: pd.Series) -> int:
+        """Return how many figures say that two runs are equal, but for rounding."""
+        if self.to_ratio is None:
+            return 0
+        return int(values.notna().sum()) - sum(sides_of_one(self.to_ratio(values)))
+
+
+#: One over another; by which share one is less than another, or more; a part of a whole; and
+#: anything else.
+RATIO = Scale(lambda ratio: ratio, lambda ratio: ratio)
+LESS = Scale(lambda less: 1 - less, lambda ratio: 1 - ratio)
+MORE = Scale(lambda more: 1 + more, lambda ratio: ratio - 1)
+SHARE = Scale(least=0.0, most=1.0)
+PLAIN = Scale()
 
 
 class Runs:
@@ -127,7 +175,9 @@ class Claim:
     partly : callable, optional
         Whether at least its sense is so, such as the direction of an effect.
     percent : bool
-        Whether the figure is a share, and shown as percent.
+        Whether the figure is shown as percent.
+    scale : Scale
+        `RATIO`, `LESS`, `MORE`, `SHARE`, or `PLAIN` for a figure that is none of these.
     """
 
     text: str
@@ -136,39 +186,59 @@ class Claim:
     holds: Callable[[float], bool]
     partly: Callable[[float], bool] | None = None
     percent: bool = False
+    scale: Scale = RATIO
 
     def verdict(self, values: Iterable[float]) -> str:
         """Return what to say of it.
 
-        It holds if it does for every seed. It holds partly if it does on average, or if its sense
-        does for every seed.
+        It holds if it does for every seed. It holds partly if it does for the mean, that of ratios
+        being geometric, or if its sense does for every seed.
         """
-        known = list(values)
-        if not known or not np.isfinite(known).all():
+        known = pd.Series(list(values), dtype=float)
+        if not len(known) or not np.isfinite(known).all():
             return NOT_MEASURED
         if all(map(self.holds, known)):
             return HOLDS
         in_sense = self.partly is not None and all(map(self.partly, known))
-        partly = in_sense or self.holds(float(np.mean(known)))
+        partly = in_sense or self.holds(self.scale.interval(known)[0])
         return HOLDS_PARTLY if partly else DOES_NOT_HOLD
 
     def row(self, runs: Runs) -> dict[str, Any]:
         """Return its row of the table."""
         values = self.measure(runs)
-        show = "{:.1%}".format if self.percent else "{:.3g}".format
-        measured = "-"
-        if len(values) and np.isfinite(values).all():
-            measured = f"{show(values.mean())} [{show(values.min())}, {show(values.max())}]"
+        mean, low, high = self.scale.interval(values)
+        known = len(values) > 0 and bool(np.isfinite(values).all())
+        measured, holds_on, held, even = "-", "-", values.map(self.holds).astype(bool), 0
+        if known:
+            show = "{:.1%}".format if self.percent else "{:.3g}".format
+            measured = show(mean) + (f" [{show(low)}, {show(high)}]" if np.isfinite(low) else "")
+            even = self.scale.even(values[~held])
+            holds_on = f"{held.sum()} of {len(values)}" + (f" ({even} equal)" if even else "")
         return {"claim": self.text, "paper": self.paper, "measured": measured,
-                "verdict": self.verdict(values), "mean": float(values.mean()),
-                "least": float(values.min()), "most": float(values.max()),
-                "seeds": len(values)}
+                "holds_on": holds_on, "verdict": self.verdict(values), "mean": mean, "low": low,
+                "high": high, "least": float(values.min()), "most": float(values.max()),
+                "held": int(held.sum()), "equal": even, "seeds": len(values)}
 
 
 def table_of_claims(claims: Iterable[Claim], table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per claim: claim, paper, measured (mean and range over seeds), verdict.
+    """Return a row per claim.
 
-    And the figures behind `measured`: mean, least, most, seeds.
+    Returns
+    -------
+    DataFrame
+        With the columns
+
+        claim, paper
+            What is claimed, and its value there.
+        measured
+            The mean over seeds, and its 95 % confidence interval; both of logarithms where the
+            figures are ratios of one run to another, or differences relative to one.
+        holds_on
+            On how many seeds it is so; and on how many others two runs are equal, if on any.
+        verdict
+            See `Claim.verdict`.
+        mean, low, high, least, most, held, equal, seeds
+            The figures behind `measured` and `holds_on`, and the least and most over seeds.
     """
     runs = Runs(table)
     return pd.DataFrame([claim.row(runs) for claim in claims])
@@ -180,6 +250,11 @@ def table_of_claims(claims: Iterable[Claim], table: pd.DataFrame) -> pd.DataFram
 def near(value: float, within: float) -> Callable[[float], bool]:
     """Return whether a figure is near to a value."""
     return lambda measured: abs(measured - value) <= within
+
+
+def below(most: float) -> Callable[[float], bool]:
+    """Return whether a figure is less than a value."""
+    return lambda measured: measured < most
 
 
 def positive(measured: float) -> bool:

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from netsim.experiments.reproductions.claims import Claim, Runs, below_one
+from netsim.experiments.reproductions.claims import SHARE, Claim, Runs, below_one
 from netsim.experiments.reproductions.factorial import Factorial
 from netsim.experiments.reproductions.joint_figures import draw_layers, draw_systems
 from netsim.experiments.reproductions.reproduction import Reproduction
@@ -111,9 +111,11 @@ def _shares(layers: Layers) -> Iterator[Claim]:
         for condition, found in conditions.items():
             for layer in layers:
                 yield Claim(f"The {layer} explains most of the variance of the {said}, {condition}",
-                            "-", partial(found.share, layer), _most, percent=True)
+                            "-", partial(found.share, layer), _most, percent=True,
+                            scale=SHARE)
             yield Claim(f"Interactions explain a tenth of the variance of the {said}, {condition}",
-                        "-", partial(found.share, "together"), _a_tenth, percent=True)
+                        "-", partial(found.share, "together"), _a_tenth, percent=True,
+                        scale=SHARE)
 
 
 def _spreads(layers: Layers) -> Iterator[Claim]:

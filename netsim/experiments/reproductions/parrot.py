@@ -11,6 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from netsim.experiments.reproductions.claims import (
+    LESS,
+    MORE,
+    PLAIN,
     Claim,
     Runs,
     above_one,
@@ -72,16 +75,17 @@ def _fig5_claims() -> Iterator[Claim]:
     for speed in _SPEEDS:
         for scheme, other in (("parrot", "aalo-lbsf"), ("aalo-lbsf", "lccf")):
             yield Claim(f"{_NAMES[scheme]} is below {_NAMES[other]}, {words(speed)}", "> 0",
-                        _less(scheme, other, capacity=speed), positive, percent=True)
+                        _less(scheme, other, capacity=speed), positive, percent=True,
+                        scale=LESS)
     for other, paper in (("aalo-lbsf", 0.584), ("lccf", 0.913)):
         for conservation in ("", "capped", "shared_uniform"):
             yield Claim(f"Parrot is below {_NAMES[other]} ({conservation or 'greedy'}) by as much "
                         "as the paper says, within 5 points, 10 Gbps", f"{paper:.1%}",
                         _less("parrot", other, conservation=conservation, capacity="10Gbps"),
-                        near(paper, 0.05), percent=True)
+                        near(paper, 0.05), percent=True, scale=LESS)
     for other in ("aalo-lbsf", "lccf"):
         yield Claim(f"The gain on {_NAMES[other]} at 10 Gbps exceeds that at 40 Gbps", "> 0",
-                    partial(_gain_lost, other), positive, percent=True)
+                    partial(_gain_lost, other), positive, percent=True, scale=PLAIN)
     for scheme in _SCHEMES:
         yield Claim(f"{_NAMES[scheme]} without work conservation over with it, 10 Gbps", "> 1",
                     partial(_without, scheme), above_one)
@@ -138,7 +142,8 @@ def _fig7_claims() -> Iterator[Claim]:
     for speed, interval in (("10Gbps", "50ms"), ("40Gbps", "10ms")):
         yield Claim(f"Parrot is above Aalo at an interval of {words(interval)}, {words(speed)}",
                     "> 0", _more("parrot", "aalo-lbsf", capacity=speed,
-                                 observe_interval=interval), positive, percent=True)
+                                 observe_interval=interval), positive, percent=True,
+                    scale=MORE)
     for speed in _SPEEDS:
         yield Claim(f"LCCF does not depend on the interval: 100 ms over 1 ms, "
                     f"{words(speed)}", "1 (within 5 %)",
@@ -163,11 +168,11 @@ def _fig9_claims() -> Iterator[Claim]:
     for mean in ("100ms", "500ms", "1000ms"):
         yield Claim(f"Parrot is below Aalo, a mean of {words(mean)}, 10 Gbps", "> 0",
                     _less("parrot", "aalo-lbsf", capacity="10Gbps", poisson_mean=mean),
-                    positive, percent=True)
+                    positive, percent=True, scale=LESS)
         yield Claim(f"Parrot is as Aalo: below it by, a mean of {words(mean)}, 40 Gbps",
                     "0 % (within 2)",
                     _less("parrot", "aalo-lbsf", capacity="40Gbps", poisson_mean=mean),
-                    near(0, 0.02), percent=True)
+                    near(0, 0.02), percent=True, scale=LESS)
 
 
 def _fig10_claims() -> Iterator[Claim]:
@@ -178,7 +183,7 @@ def _fig10_claims() -> Iterator[Claim]:
                         _grows("servers_max", 2, 16, scheme, capacity=speed), above_one)
         yield Claim(f"Parrot is below Aalo with up to 16 servers, {words(speed)}", "> 0",
                     _less("parrot", "aalo-lbsf", capacity=speed, servers_max=16), positive,
-                    percent=True)
+                    percent=True, scale=LESS)
 
 
 def _draw_lines(key: str, metric: str, sweep: Sweep) -> Axes:
