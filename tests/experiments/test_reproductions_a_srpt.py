@@ -1,6 +1,7 @@
 """The reproductions of A-SRPT: what its claims measure, and that sweeps can say the server rule."""
 
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -72,6 +73,24 @@ def test_each_place_is_held_by_itself():
         text = f"A-SRPT's mean flow time over the best baseline's, {rule}, 1 Gbps, {share} on one "
         row = measured("a-srpt-single", text + "GPU", rows, columns)
         assert row["mean"] == pytest.approx(figure)
+
+
+def test_figures_show_the_ratios_of_the_tables():
+    """Of two seeds, A-SRPT over the best by number is 6/8 and 6/2: a geometric mean of 1.5."""
+    rows = [(*run, metric, seed) for seed, best in enumerate((8, 2)) for run in
+            [*runs_of(6, (9, best, 12, 10, 11), (5, 4, 7, 9, 8)), ("a-srpt-perfect", 3)]
+            for metric in [run[-1] * 2]]
+    table = pd.DataFrame(rows, columns=["scheduler", "jct_mean_s", "makespan_s", "seed"])
+    table = table.assign(jobs=1, jobs_finished=1)
+    found = find_reproduction("a-srpt-testbed")
+    claims = table_of_claims(found.claims, table)
+    of_best = claims[claims["claim"].str.endswith("best baseline's, servers by number")]
+    assert of_best["mean"].tolist() == pytest.approx([1.5, 1.5, 0.75, 0.75])
+    assert (of_best["verdict"] == ["does not hold"] * 2 + ["holds partly"] * 2).all()
+    panels = found.draw(SimpleNamespace(table=table)).figure.axes
+    assert [[text.get_text() for text in ax.texts] for ax in panels] == [[
+        f"{mean:.2f}" for rule in ("servers by number", "most free first") for mean in claims.loc[
+            claims["claim"].str.contains(f"mean flow time .*{rule}"), "mean"]]] * 2
 
 
 def test_predictors_are_compared_at_the_same_tau():

@@ -8,16 +8,15 @@ is that of mean flow times: both differ by the sum of the arrivals alone.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from netsim.experiments.reproductions.claims import Claim, Runs, below_one, words
+from netsim.experiments.reproductions.ratio_plots import ratio_dots
 from netsim.experiments.reproductions.reproduction import Reproduction, panels
 from netsim.experiments.sweep_result import Sweep
 
@@ -105,7 +104,7 @@ def _ratio(one: dict[str, Any], other: dict[str, Any], metric: str, runs: Runs) 
 def _claims_against(key: str, values: Mapping[Any, str]) -> Iterator[Claim]:
     """Yield the claims of a sweep over something, given its values and what they are called."""
     places = {said: {key: value} for value, said in values.items()}
-    for own in ("a-srpt", "a-srpt (tau=100)"):
+    for own in _OWN:
         yield from _claims_of(own, places)
 
 
@@ -129,11 +128,10 @@ def _predictors_claims() -> Iterator[Claim]:
 # --- figures -------------------------------------------------------------------------------
 
 
-def _relative(table: pd.DataFrame, by: Sequence[str], metric: str, series: Mapping[str, list[str]],
-              scheduler: str = "scheduler", base: str = "a-srpt") -> pd.DataFrame:
-    """Return a metric of the best of some schedulers over that of a base, as a means table.
-
-    The mean of logarithms, for ratios of heavy-tailed times are far above 1 as often as below.
+def _means(table: pd.DataFrame, by: Sequence[str], metric: str,
+           pairs: Mapping[str, tuple[str, Sequence[str]]], column: str = "scheduler"
+           ) -> pd.DataFrame:
+    """Return a metric of one over the best of others as a means table, as claims have it.
 
     Parameters
     ----------
@@ -142,92 +140,81 @@ def _relative(table: pd.DataFrame, by: Sequence[str], metric: str, series: Mappi
     by : sequence of str
         What else was varied.
     metric : str
-    series : mapping of str to list of str
-        What to call it, to the schedulers of which the best counts, seed by seed.
-    scheduler, base : str
-        The column of schedulers, and who the others are held against.
+    pairs : mapping of str to (str, sequence of str)
+        What to call it, to one, and those of which the best counts, seed by seed.
+    column : str
+        The column that has them.
     """
     from netsim.analysis.intervals import means_of
 
-    wide = table.pivot(index=[*by, "seed"], columns=scheduler, values=metric)
-    parts = [(wide[names].min(axis=1) / wide[base]).map(math.log).rename("ratio").reset_index()
-             .assign(scheduler=called) for called, names in series.items()]
-    means = means_of(pd.concat(parts), ["scheduler", *by], ["ratio"])
-    ratios = ["ratio", "ratio_low", "ratio_high"]
-    return means.assign(**{name: np.exp(means[name]) for name in ratios})
+    wide = table.pivot(index=[*by, "seed"], columns=column, values=metric)
+    parts = [(wide[one] / wide[list(others)].min(axis=1, skipna=False)).rename("ratio")
+             .reset_index().assign(scheduler=called) for called, (one, others) in pairs.items()]
+    return means_of(pd.concat(parts), ["scheduler", *by], ["ratio"])
 
 
-def _beside(table: pd.DataFrame) -> dict[str, list[str]]:
-    """Return what figures show beside A-SRPT."""
-    present = set(table["scheduler"])
-    own = {_OWN[name]: [name] for name in list(_OWN)[1:] if name in present}
-    return own | {f"best {said}": _baselines(rule)
-                  for rule, said in (("index", "by number"), ("most", "most free"))}
-
-
-def _mark_one(ax: Axes, said: str) -> None:
-    """Draw a line at 1, and say of what the axis is."""
-    from netsim.analysis.style import INK
-
-    ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
-    ax.set_ylabel(said, fontsize=7.5, color=INK)
+#: What figures show: A-SRPT with either tau over the best baseline with either rule.
+_LINES = {f"tau {tau}, {said}": (own, _baselines(rule))
+          for (tau, own), (rule, said) in product(
+              {0: "a-srpt", 100: "a-srpt (tau=100)"}.items(),
+              {"index": "by number", "most": "most free"}.items())}
 
 
 def _lines(means: pd.DataFrame, x: str, ax: Axes, called: str, scale: str | None = None) -> None:
+    from netsim.analysis.style import INK
     from netsim.analysis.sweep_plots import sweep_lines
 
     sweep_lines(means, x, "ratio", ax=ax, scale=scale)
+    ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
     ax.set_xlabel(called, fontsize=7.5)
-    _mark_one(ax, "over A-SRPT, tau = 0")
+    ax.set_ylabel("A-SRPT over the best baseline", fontsize=7.5, color=INK)
 
 
 def _draw_against(x: str, called: str, sweep: Sweep) -> Axes:
     def draw(metric: str, ax: Axes) -> None:
-        _lines(_relative(sweep.table, [x], metric, _beside(sweep.table)), x, ax, called)
+        _lines(_means(sweep.table, [x], metric, _LINES), x, ax, called)
 
-    return panels({said: metric for metric, said in _METRICS.items()}, draw)
+    return panels({said: metric for metric, said in _METRICS.items()}, draw, height_in=2.6)
 
 
 def _draw_single(sweep: Sweep) -> Axes:
     x = "workload.single_gpu_share"
 
     def draw(own: pd.DataFrame, ax: Axes) -> None:
-        _lines(_relative(own, [x], "jct_mean_s", _beside(own)), x, ax,
-               "share of jobs on one GPU", "categories")
+        _lines(_means(own, [x], "jct_mean_s", _LINES), x, ax, "share of jobs on one GPU",
+               "categories")
 
     return panels({f"mean flow time, {words(str(nic))}": own
-                   for nic, own in sweep.table.groupby("cluster.nic", sort=False)}, draw)
+                   for nic, own in sweep.table.groupby("cluster.nic", sort=False)}, draw,
+                  height_in=2.6)
 
 
 def _draw_testbed(sweep: Sweep) -> Axes:
-    from netsim.analysis.sweep_plots import mean_bars
-
-    series = {(called, said): [f"{name} (servers={rule})"]
-              for (name, called), (rule, said) in product(_BASELINES.items(), _RULES.items())}
-    series = {("A-SRPT-Perfect", "its own rule"): ["a-srpt-perfect"]} | series
+    rows = {f"over {called}": ("a-srpt", [name]) for name, called in _BASELINES.items()}
+    rows |= {"over the best": ("a-srpt", list(_BASELINES)),
+             "Perfect over the best": ("a-srpt-perfect", list(_BASELINES))}
 
     def draw(metric: str, ax: Axes) -> None:
-        named = {"/".join(key): schedulers for key, schedulers in series.items()}
-        means = _relative(sweep.table, [], metric, named)
-        parts = means["scheduler"].str.split("/", expand=True)
-        means = means.assign(scheduler=parts[0])
-        means.insert(1, "servers", parts[1])
-        mean_bars(means, "ratio", ax)
-        ax.axvline(1, color="#222222", linewidth=0.8, zorder=3)
-        ax.set_xlabel("over A-SRPT", fontsize=7.5)
+        parts = []
+        for rule, said in _RULES.items():
+            pairs = {row: (own, [f"{name} (servers={rule})" for name in names])
+                     for row, (own, names) in rows.items()}
+            parts.append(_means(sweep.table, [], metric, pairs).assign(servers=said))
+        ratio_dots(pd.concat(parts), "scheduler", "servers", ax, f"A-SRPT's {_METRICS[metric]} "
+                   "over the baseline's")
 
-    return panels({said: metric for metric, said in _METRICS.items()}, draw, height_in=3.6)
+    return panels({said: metric for metric, said in _METRICS.items()}, draw, height_in=2.6)
 
 
 def _draw_predictors(sweep: Sweep) -> Axes:
-    from netsim.analysis.sweep_plots import mean_bars
+    from netsim.analysis.style import new_axes
 
-    named = {said: [name] for name, said in _PREDICTORS.items() if name != "perfect"}
-    means = _relative(sweep.table, ["scheduler.tau"], "jct_mean_s", named,
-                      "scheduler.predictor", "perfect")
-    ax = mean_bars(means, "ratio")
-    ax.axvline(1, color="#222222", linewidth=0.8, zorder=3)
-    ax.set_xlabel("mean flow time over perfect predictions", fontsize=7.5)
+    pairs = {f"over {said}": ("random-forest", [name]) for name, said in _PREDICTORS.items()
+             if name != "random-forest"}
+    means = _means(sweep.table, ["scheduler.tau"], "jct_mean_s", pairs, "scheduler.predictor")
+    ax = new_axes(height_in=2.4)
+    ratio_dots(means.assign(tau=means["scheduler.tau"].map("tau = {:g}".format)), "scheduler", "tau",
+               ax, "mean flow time with a random forest")
     return ax
 
 

@@ -120,11 +120,8 @@ def _draw(table: pd.DataFrame) -> Axes:
     from netsim.analysis.sweep_plots import sweep_lines
 
     shown = table[table["mapping"].isin(_SHOWN)].replace({"mapping": _SHOWN})
-    shown = shown.assign(over_optimum=np.log(shown["over_optimum"]))
-    means = means_of(shown, ["gpus", "mapping"], ["over_optimum"])
-    ends = ["over_optimum", "over_optimum_low", "over_optimum_high"]
-    ax = sweep_lines(means.assign(**{name: np.exp(means[name]) for name in ends}), "gpus",
-                     "over_optimum", scale="categories")
+    means = means_of(shown.rename(columns={"over_optimum": "ratio"}), ["gpus", "mapping"], ["ratio"])
+    ax = sweep_lines(means, "gpus", "ratio", scale="categories")
     ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
     ax.set_xlabel("GPUs of a job", fontsize=7.5)
     ax.set_ylabel("time of an iteration / optimum", fontsize=7.5)
