@@ -22,7 +22,7 @@ LEVEL = 0.95
 
 #: The metrics that are ratios, of which means are geometric.
 RATIOS = frozenset({"over_lower_bound", "over_baseline", "ratio", "ratio_paper", "jct_rate",
-                    "delay_ratio_mean", "rate_ratio_mean"})
+                    "communication_rate", "delay_ratio_mean", "rate_ratio_mean"})
 
 #: Relative: a ratio that is as near to 1 is 1, but for rounding.
 _EQUAL = 1e-9

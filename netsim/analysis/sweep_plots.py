@@ -48,6 +48,8 @@ METRICS = {
     "makespan_s": "makespan", "deadlines_met": "share of deadlines met",
     "jct_rate": "total JCT / that of SRTF", "ratio_paper": "total JCT / LP bound",
     "preemptions_per_job": "preemptions of workers per job",
+    "decisions_per_job": "preemptions per job, a gang's counted once",
+    "communication_rate": "communication time / that of SRTF",
 }
 
 SCALES = ("linear", "log", "categories")

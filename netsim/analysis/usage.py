@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
     from netsim.experiments.result import Result
 
-__all__ = ["edge_utilisation"]
+__all__ = ["edge_utilisation", "suspended_jobs"]
+
+#: Relative: instants that are the same, but for rounding.
+_ROUNDING = 1e-12
 
 
 def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
@@ -50,6 +53,43 @@ def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
     busy = _elapsed(start, edges) - _elapsed(end, edges)
     share = np.diff(busy) / (length * len(result.workers))
     return pd.DataFrame({"slot_s": edges[:-1], "utilisation": np.clip(share, 0.0, 1.0)})
+
+
+def suspended_jobs(result: Result) -> int:
+    """Return how often a job was suspended as a whole, so that none of its chunks trained.
+
+    Of schedulers of whole jobs these are the preemptions. A scheduler of chunks suspends a job
+    when the only ones of its chunks that train, be it at the edge or in the cloud, are displaced.
+
+    Parameters
+    ----------
+    result : Result
+        Of a run on a `netsim.EdgeCloud`.
+
+    Raises
+    ------
+    InputError
+        If it is a run of something else, or training or chunks were not recorded.
+    """
+    if result.training is None or "preemptions" not in result.jobs:
+        raise InputError("suspended_jobs is of runs on a netsim.EdgeCloud, with training recorded")
+    if (result.training["chunk"] < 0).all():  # whole jobs
+        return int(result.jobs["preemptions"].sum())
+    if result.chunks is None:
+        raise InputError("suspended_jobs needs the chunks; add \"chunks\" to `record`")
+    finish = result.chunks.set_index(["job", "chunk"])["finish_s"]
+    rows = result.training.join(finish, on=["job", "chunk"])
+    displaced = rows[rows["end_s"] < rows["finish_s"] * (1 - _ROUNDING)]
+    spans = dict(list(rows.groupby("job")[["start_s", "end_s"]]))
+    suspended = 0
+    for job, ends in displaced.groupby("job")["end_s"]:
+        instants = np.unique(ends)
+        start, end = np.sort(spans[job].to_numpy(), axis=0).T
+        # Who has begun by then, and who has ended: the same number if nobody goes on.
+        begun = np.searchsorted(start, instants * (1 + _ROUNDING), "right")
+        gone = np.searchsorted(end, instants * (1 + _ROUNDING), "right")
+        suspended += int((begun == gone).sum())
+    return suspended
 
 
 def _elapsed(since: np.ndarray, instants: np.ndarray) -> np.ndarray:

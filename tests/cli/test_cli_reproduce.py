@@ -15,9 +15,9 @@ def test_the_list(netsim):
         *(f"sjf-bco-{name}" for name in ("policies", "kappa", "servers", "lambda", "fabric")),
         *(f"a-srpt-{name}" for name in ("testbed", "jobs", "single", "nic", "predictors",
                                         "mapping")),
-        *(f"a-online-{name}" for name in ("jobs", "servers", "preemptions", "utilisation",
-                                          "ratio-jobs", "ratio-servers", "ratio-epsilon",
-                                          "links")),
+        *(f"a-online-{name}" for name in ("jobs", "servers", "ratio-jobs", "ratio-servers",
+                                          "ratio-epsilon", "preemptions", "utilisation",
+                                          "communication", "links")),
          "joint-study", "joint-systems"]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import netsim
 from netsim import EdgeCloud, EdgeJob, EdgeWorkload, InputError, UnknownNameError
+from netsim.analysis.usage import suspended_jobs
 from netsim.edge.registry import EDGE_SCHEDULERS
 from netsim.edge.transport import Constant
 
@@ -43,6 +44,47 @@ def test_utilisation_per_slot():
     assert found["utilisation"].tolist() == pytest.approx([3 / 8, 6 / 8, 3 / 8])
     with pytest.raises(InputError, match="is of runs on a netsim"):
         netsim.edge_utilisation(replace(result, training=None))
+
+
+TWO = EdgeCloud([["a", "a"]], cloud=False)
+
+
+@pytest.mark.parametrize(("chunks", "preemptions", "suspended"), [(1, 1, 0), (2, 2, 1)])
+def test_a_job_is_suspended_when_none_of_its_chunks_trains(chunks, preemptions, suspended):
+    """Of two chunks that train for 10 s each, one is displaced, and the other goes on; or both."""
+    result = netsim.simulate(TWO, [
+        job(0, chunks=2, compute_s=10, worker_type="a"),
+        job(1, chunks=chunks, arrival_s=3, compute_s=2, worker_type="a")])
+    assert result.summary()["preemptions"] == preemptions
+    assert suspended_jobs(result) == suspended
+
+
+def test_a_chunk_in_the_cloud_keeps_its_job_going():
+    """Chunk 0 of the first job waits from 8 to 10 s for the second job's, while one is away."""
+    result = netsim.simulate(EdgeCloud([["a"]]), [
+        job(0, chunks=2, compute_s=9, worker_type="a", cloud_upload_s=2),
+        job(1, arrival_s=7, compute_s=2, worker_type="a")])
+    assert result.chunks["server"].tolist() == [0, -1, 0]
+    assert result.summary()["preemptions"] == 1
+    assert suspended_jobs(result) == 0
+    alone = replace(result, training=result.training[result.training["server"] >= 0])
+    assert suspended_jobs(alone) == 1
+
+
+def test_a_gang_is_suspended_as_it_is_preempted():
+    result = netsim.simulate(TWO, [
+        job(0, chunks=4, compute_s=10, worker_type="a", gang=2),
+        job(1, chunks=2, arrival_s=3, compute_s=2, worker_type="a", gang=2)], scheduler="srtf")
+    assert result.summary()["preempted_workers"] == 2
+    assert suspended_jobs(result) == result.summary()["preemptions"] == 1
+
+
+def test_what_suspensions_are_found_in_must_be_recorded():
+    result = netsim.simulate(ONE, [job(worker_type="a")])
+    with pytest.raises(InputError, match=r"runs on a netsim\.EdgeCloud, with training"):
+        suspended_jobs(replace(result, training=None))
+    with pytest.raises(InputError, match='add "chunks" to `record`'):
+        suspended_jobs(replace(result, chunks=None))
 
 
 def test_all_chunks_in_the_cloud_exchange_nothing_over_the_wan():

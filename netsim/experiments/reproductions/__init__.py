@@ -5,6 +5,7 @@ from __future__ import annotations
 from netsim.errors import UnknownNameError
 from netsim.experiments.reproductions import (
     a_online,
+    a_online_edge,
     a_online_links,
     a_srpt,
     a_srpt_mapping,
@@ -22,7 +23,7 @@ __all__ = ["REPRODUCTIONS", "Claim", "Measurement", "Reproduced", "Reproduction"
 REPRODUCTIONS: dict[str, Reproduction | Measurement] = {
     each.name: each for each in (*parrot.FIGURES, *sjf_bco.FIGURES, *a_srpt.FIGURES,
                                  *a_srpt_mapping.FIGURES, *a_online.FIGURES,
-                                 *a_online_links.FIGURES, *joint.FIGURES)}
+                                 *a_online_edge.FIGURES, *a_online_links.FIGURES, *joint.FIGURES)}
 
 
 def find_reproduction(name: str) -> Reproduction | Measurement:

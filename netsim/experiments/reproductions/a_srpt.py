@@ -213,8 +213,9 @@ def _draw_predictors(sweep: Sweep) -> Axes:
              if name != "random-forest"}
     means = _means(sweep.table, ["scheduler.tau"], "jct_mean_s", pairs, "scheduler.predictor")
     ax = new_axes(height_in=2.4)
-    ratio_dots(means.assign(tau=means["scheduler.tau"].map("tau = {:g}".format)), "scheduler", "tau",
-               ax, "mean flow time with a random forest")
+    taus = means["scheduler.tau"].map("tau = {:g}".format)
+    ratio_dots(means.assign(tau=taus), "scheduler", "tau", ax,
+               "mean flow time with a random forest")
     return ax
 
 

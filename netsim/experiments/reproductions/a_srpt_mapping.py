@@ -120,7 +120,8 @@ def _draw(table: pd.DataFrame) -> Axes:
     from netsim.analysis.sweep_plots import sweep_lines
 
     shown = table[table["mapping"].isin(_SHOWN)].replace({"mapping": _SHOWN})
-    means = means_of(shown.rename(columns={"over_optimum": "ratio"}), ["gpus", "mapping"], ["ratio"])
+    shown = shown.rename(columns={"over_optimum": "ratio"})
+    means = means_of(shown, ["gpus", "mapping"], ["ratio"])
     ax = sweep_lines(means, "gpus", "ratio", scale="categories")
     ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
     ax.set_xlabel("GPUs of a job", fontsize=7.5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,7 @@ from netsim.errors import InputError
 from netsim.experiments.files import Draft
 from netsim.experiments.progress import show_runs
 from netsim.experiments.reproductions.claims import Claim, table_of_claims
+from netsim.experiments.result import Result
 from netsim.experiments.run_store import RunStore
 from netsim.experiments.sweep import sweep_experiment
 from netsim.experiments.sweep_result import Sweep
@@ -70,6 +71,8 @@ class Reproduction:
         Draws a `Sweep` of it.
     trace : mapping
         Keys of the workload besides the file, where a trace is given; none if it takes no trace.
+    derive : callable, optional
+        From a `Result` to figures that its summary lacks, and that claims are of.
     """
 
     name: str
@@ -79,6 +82,7 @@ class Reproduction:
     claims: Sequence[Claim]
     draw: Callable[[Sweep], Axes]
     trace: Mapping[str, Any] | None = None
+    derive: Callable[[Result], Mapping[str, float]] | None = None
 
     def run(self, *, seeds: int | Sequence[int] = 10, trace: str | Path | None = None,
             workers: int = 1, folder: str | Path | None = None, resume: bool = True,
@@ -100,10 +104,18 @@ class Reproduction:
         """
         sweep = sweep_experiment(self.draft(trace), self.vary, seeds=seeds, workers=workers,
                                  folder=folder, resume=resume, progress=progress)
+        sweep = self.derived(sweep)
         claims = table_of_claims(self.claims, sweep.table)
         if folder is not None:
             _write(folder, claims=claims)
         return Reproduced(sweep.table, claims, lambda: self.draw(sweep), sweep)
+
+    def derived(self, sweep: Sweep) -> Sweep:
+        """Return its sweep with what is derived from each run as further columns."""
+        if self.derive is None or not len(sweep.table):
+            return sweep
+        rows = [{"key": row["key"], **self.derive(result)} for row, result in sweep.results()]
+        return replace(sweep, table=sweep.table.merge(pd.DataFrame(rows), on="key", how="left"))
 
     def draft(self, trace: str | Path | None = None) -> Draft:
         """Return its experiment, on a trace if one is given."""
