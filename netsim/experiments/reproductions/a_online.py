@@ -64,8 +64,9 @@ def _rate_claims(called: str, values: Sequence[int]) -> Iterator[Claim]:
     pairs = [("a-online", name) for name in NAMES if name != "a-online"]
     pairs += [("a-online-e", name) for name in of_edge] + [("cloud-only", "srtf")]
     for (setting, title), (own, other), value in product(SETTINGS.items(), pairs, values):
-        yield Claim(f"{NAMES[own]}'s total JCT over that of {NAMES[other]}, {value} {called}, "
-                    f"{title}", "-" if "cloud-only" in (own, other) else "< 1",
+        name = "The cloud alone" if own == "cloud-only" else NAMES[own]
+        yield Claim(f"{name}'s total JCT over that of {NAMES[other]}, {value} {called}, {title}",
+                    "-" if "cloud-only" in (own, other) else "< 1",
                     partial(ratio_of, under(setting, own, {called: value}),
                             under(setting, other, {called: value})), below_one)
     for (setting, title), (other, most) in product(SETTINGS.items(), _UP_TO.items()):
