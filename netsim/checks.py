@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import InputError, UnknownNameError
+from netsim.plain import plain
 
 __all__ = ["LARGEST", "MOST_ID", "check_name", "check_options", "check_sequence", "check_whole",
            "is_whole", "parents_first", "refuse_twice"]
@@ -26,8 +27,9 @@ LARGEST = sys.float_info.max
 
 
 def is_whole(value: object) -> bool:
-    """Say whether a value is an integer, and not true or false."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    """Say whether a value is an integer: not true or false, nor a duration of NumPy's."""
+    return (isinstance(value, int | np.integer)
+            and not isinstance(value, bool | np.timedelta64))
 
 
 def check_whole(value: Any, what: str, least: int = 0, most: int | None = None) -> None:
@@ -56,7 +58,7 @@ def check_name(value: Any, what: str) -> None:
 
 
 def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:
-    """Return a list of things of one kind as a tuple.
+    """Return a list of things of one kind as a tuple; numbers in it as Python's own.
 
     Raises
     ------
@@ -65,7 +67,7 @@ def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> t
     """
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}")
-    items = tuple(values)
+    items: tuple[Any, ...] = plain(tuple(values))
     if not all(issubclass(each, kind) for each in set(map(type, items))):
         wrong = next(item for item in items if not isinstance(item, kind))
         raise InputError(f"{what} must be a list of {of}, but holds {reprlib.repr(wrong)}")

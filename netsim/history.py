@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.model import History, JobSpec, Workload
+from netsim.plain import plain_numbers
 
 __all__ = ["UNKNOWN", "history_of", "split_history"]
 
@@ -39,6 +40,7 @@ def history_of(jobs: Collection[JobSpec]) -> History:
         np.fromiter((job.iterations for job in jobs), np.float64, count))
 
 
+@plain_numbers
 def split_history(workload: Workload, share: float = 0.8) -> Workload:
     """Return the later jobs of a workload, with the earlier ones as their history.
 

@@ -27,6 +27,7 @@ from netsim.checks import (
 )
 from netsim.errors import InputError
 from netsim.parallel import ParallelModel
+from netsim.plain import plain, plain_numbers
 from netsim.units import Quantity, parse_bytes, parse_seconds
 
 __all__ = ["Flow", "Flows", "History", "JobSpec", "Stage", "Workload"]
@@ -178,7 +179,8 @@ class Stage:
         owner = f"stage {name!r}"
         if flows is not None and not isinstance(flows, Flows):
             flows = Flows.of(flows)
-        if isinstance(weight, bool) or not (isinstance(weight, int | float | np.number)
+        weight, coflow_id = plain(weight), plain(coflow_id)
+        if isinstance(weight, bool) or not (isinstance(weight, int | float)
                                             and np.isfinite(weight) and weight > 0):
             raise InputError(f"{owner}: weight must be finite and positive, not {weight!r}")
         if not isinstance(name, str):
@@ -198,6 +200,7 @@ class Stage:
             object.__setattr__(self, field_name, value)
 
 
+@plain_numbers
 @dataclass(frozen=True, slots=True, eq=False)
 class JobSpec:
     """A training job: what it sends, how often, and from when on.
@@ -352,6 +355,7 @@ class History:
         return len(self.group)
 
 
+@plain_numbers
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """A set of jobs, ordered by arrival, then id.

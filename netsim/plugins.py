@@ -10,6 +10,7 @@ from typing import Any
 
 from netsim.checks import check_options
 from netsim.errors import InputError, NetsimError, UnknownNameError
+from netsim.plain import plain_numbers
 from netsim.units import parse_value
 
 __all__ = ["build", "described", "find", "labelled", "named", "parse_named"]
@@ -91,6 +92,7 @@ def find(what: str, name: str, registry: Mapping[str, str], choices: Iterable[st
     return getattr(loaded, attribute)
 
 
+@plain_numbers
 def build(make: Callable[..., Any], options: Mapping[str, Any], owner: str) -> Any:
     """Return ``make(**options)``.
 

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from netsim.errors import UnitError
 
 __all__ = ["format_bytes", "format_rate", "format_seconds", "parse_bytes", "parse_rate",
@@ -60,7 +62,7 @@ def _parse(value: Quantity, units: Mapping[str, float], what: str, example: str,
 
 def _in_base_units(value: Quantity, units: Mapping[str, float], what: str, example: str) -> float:
     if not isinstance(value, str):
-        if isinstance(value, Real) and not isinstance(value, bool):
+        if isinstance(value, Real) and not isinstance(value, bool | np.timedelta64):
             return float(value)
         raise UnitError(f"{what} must be a number or a string such as {example!r}, not {value!r}")
     match = _NUMBER.fullmatch(value)

@@ -12,13 +12,14 @@ import netsim
 PACKAGE = Path(netsim.__file__).parent
 
 #: What each part may import of netsim, besides itself. Later parts may import earlier ones.
-LAYERS = ["errors", "_version", "whole", "streams", "ties", "units", "checks", "compiling",
+LAYERS = ["errors", "_version", "plain", "whole", "streams", "ties", "units", "checks", "compiling",
           "plugins", "parallel", "model", "history", "network", "fabric", "allocators", "jobs",
           "cluster", "edge", "experiments", "testing", "cli", "__main__"]
-ONLY = {"traces": {"errors", "whole", "units", "model", "history", "parallel", "streams"},
+ONLY = {"traces": {"errors", "plain", "whole", "units", "model", "history", "parallel",
+                   "streams"},
         "analysis": {"errors", "whole", "units", "model", "network", "traces", "fabric", "jobs",
                      "experiments"},
-        "allocators": {"errors", "ties", "units", "checks", "plugins", "fabric"}}
+        "allocators": {"errors", "plain", "ties", "units", "checks", "plugins", "fabric"}}
 #: Who may read traces; what they stand on must not.
 READERS = {"analysis", "experiments", "testing", "cli", "__init__"}
 SIMPY = {"cluster/engine.py", "cluster/timed.py", "edge/on_fabric/transport.py",

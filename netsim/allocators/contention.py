@@ -16,10 +16,12 @@ from netsim.errors import InputError
 from netsim.fabric.policy import Allocation, Allocator, Knowledge
 from netsim.fabric.state import Floats, Ints
 from netsim.fabric.view import FabricView
+from netsim.plain import plain_numbers
 
 __all__ = ["RingContention"]
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class RingContention(Allocator):
     """Jobs slow each other down as the contention model of SJF-BCO says (its Eq. 6 to 8).

@@ -17,6 +17,7 @@ from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
 from netsim.fabric.records import DUST
 from netsim.fabric.service import Service
 from netsim.fabric.view import FabricView
+from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_bytes, parse_seconds
 
 __all__ = ["DCLAS"]
@@ -30,6 +31,7 @@ _GRID_SLACK = 1e-6
 _WEIGHT_RATIO = 1e12
 
 
+@plain_numbers
 @dataclass
 class DCLAS(Allocator):
     """Aalo: discretised coflow-aware least-attained service, blind to sizes.

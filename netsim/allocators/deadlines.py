@@ -16,11 +16,13 @@ from netsim.fabric.policy import Allocation, Event
 from netsim.fabric.records import DUST
 from netsim.fabric.state import Floats
 from netsim.fabric.view import FabricView
+from netsim.plain import plain_numbers
 from netsim.ties import rank
 
 __all__ = ["EDF", "VarysDeadline"]
 
 
+@plain_numbers
 @dataclass
 class EDF(Ordered):
     """Earliest deadline first, with MADD and backfill; no admission, and so no guarantee.
@@ -38,6 +40,7 @@ class EDF(Ordered):
         return view.deadline_s
 
 
+@plain_numbers
 @dataclass
 class VarysDeadline(Ordered):
     """Varys with deadlines: a coflow is admitted if it can be guaranteed to be in time.

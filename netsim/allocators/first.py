@@ -12,6 +12,7 @@ from netsim.allocators.options import check_choice
 from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
 from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
+from netsim.plain import plain_numbers
 
 __all__ = ["LCCF", "AaloLBSF", "JobSRPT"]
 
@@ -51,6 +52,7 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
     return Allocation(shares=shares, turns=turns)
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class AaloLBSF(Allocator):
     """Least bytes sent first: the job with least attained service gets its LP rates.
@@ -77,6 +79,7 @@ class AaloLBSF(Allocator):
         return serve_first(view, order, self.work_conservation, "attained")
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class LCCF(Allocator):
     """Least completed coflows first: the job that has completed the fewest gets its LP rates.
@@ -102,6 +105,7 @@ class LCCF(Allocator):
         return serve_first(view, order, self.work_conservation, "completed")
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class JobSRPT(Allocator):
     """Shortest remaining job first, told what no scheduler knows: the clairvoyant reference.

@@ -18,12 +18,14 @@ from netsim.errors import InputError
 from netsim.fabric.policy import Allocation, Allocator, Event
 from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
+from netsim.plain import plain_numbers
 
 __all__ = ["Parrot"]
 
 WORK_CONSERVATION = ("backfill", "none", "per_flow", "uniform")
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class Parrot(Allocator):
     """Parrot: most bandwidth to the job inferred to be shortest (LPCAS), the rest shared.

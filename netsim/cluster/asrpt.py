@@ -22,6 +22,7 @@ from netsim.cluster.virtual import VirtualMachine
 from netsim.errors import InputError
 from netsim.parallel import ParallelModel
 from netsim.parallel.mapping import Mapped
+from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_seconds
 
 __all__ = ["ASRPT", "ASRPTPerfect"]
@@ -33,6 +34,7 @@ _EQUAL = 1e-9
 _ROUNDING = 1e-12
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class ASRPT:
     """Adaptive shortest remaining processing time first, by predictions; Heavy-Edge mapping.
@@ -97,6 +99,7 @@ class ASRPT:
         return _Run(self, setting)
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class ASRPTPerfect(ASRPT):
     """A-SRPT that knows how many iterations jobs will make."""

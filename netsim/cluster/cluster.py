@@ -13,6 +13,7 @@ from netsim.errors import InputError
 from netsim.model import JobSpec
 from netsim.network import Topology, big_switch, read_network
 from netsim.parallel.servers import ServerKind
+from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.units import Quantity, parse_rate
 
@@ -24,6 +25,7 @@ _MOST_GPUS = 10_000_000
 _SAME = 1e-9
 
 
+@plain_numbers
 class Cluster:
     """Servers with GPUs: what jobs are placed on.
 
@@ -179,6 +181,7 @@ def check_size(job: JobSpec, cluster: Cluster) -> None:
                          f"{cluster.total}")
 
 
+@plain_numbers
 def draw_gpus(servers: int, choices: Sequence[int], seed: int = 0) -> list[int]:
     """Return GPUs of servers, each drawn from some numbers; of fewer servers, the first ones.
 

@@ -20,6 +20,7 @@ from netsim.checks import LARGEST
 from netsim.cluster.cluster import Cluster
 from netsim.errors import InputError
 from netsim.model import JobSpec
+from netsim.plain import plain_numbers
 from netsim.units import parse_rate, parse_seconds
 
 __all__ = ["Contention", "Iterations", "RunningJobs", "check_rates"]
@@ -28,6 +29,7 @@ __all__ = ["Contention", "Iterations", "RunningJobs", "check_rates"]
 _ROUNDING = 1e-9
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class Contention:
     """The contention model of SJF-BCO: ``"rar-contention"``.

@@ -23,6 +23,7 @@ from netsim.cluster.slices import is_sliced, keep_together, torn
 from netsim.errors import AllocationError, InputError
 from netsim.model import JobSpec
 from netsim.parallel.mapping import can_hold
+from netsim.plain import plain_numbers
 from netsim.plugins import build, find, named
 from netsim.streams import stream
 from netsim.ties import EQUAL, rank
@@ -133,6 +134,7 @@ class LeastLoaded(_All):
         return _least(cluster, job, candidates, load)
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class LeastBusyServers:
     """The GPUs promised least on the servers promised least: Algorithm 3 of SJF-BCO (LBSGF).

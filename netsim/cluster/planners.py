@@ -23,6 +23,7 @@ from netsim.cluster.plan import Plan, PlanFollower, Planner
 from netsim.cluster.scheduling import Setting
 from netsim.errors import InputError
 from netsim.model import JobSpec
+from netsim.plain import plain_numbers
 from netsim.ties import EQUAL, below, rank
 
 __all__ = ["FF", "LS", "RAND", "SjfBco"]
@@ -161,6 +162,7 @@ def _by_size(jobs: Sequence[JobSpec]) -> list[int]:
     return sorted(range(len(jobs)), key=lambda job: jobs[job].ranks)
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class SjfBco(_Planning):
     """Smallest jobs first, with balanced contention and overhead: Algorithm 1.
@@ -246,6 +248,7 @@ class _OnePlacement(_Planning):
         return self.bisect(planner, lambda limit: [self.plan_at(planner, limit, placement)])
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class FF(_OnePlacement):
     """First fit: the first GPUs that may be had."""
@@ -256,6 +259,7 @@ class FF(_OnePlacement):
         return self._search_with(FirstFit(), cluster, jobs, model)
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class LS(_OnePlacement):
     """List scheduling: the GPUs with the least load."""
@@ -266,6 +270,7 @@ class LS(_OnePlacement):
         return self._search_with(LeastLoaded(), cluster, jobs, model)
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class RAND(_OnePlacement):
     """Random GPUs, the horizon as the limit: one plan, also if it ends after the horizon."""

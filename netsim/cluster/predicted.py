@@ -18,6 +18,7 @@ from netsim.cluster.scheduling import ClusterView, Decision, Setting, Start
 from netsim.cluster.tied_queue import TiedQueue
 from netsim.errors import InputError
 from netsim.parallel.mapping import Mapper
+from netsim.plain import plain_numbers
 from netsim.ties import equal
 from netsim.units import Quantity, parse_seconds
 
@@ -151,6 +152,7 @@ class _Predicted:
         return _ByKey(self, Predictions(setting, self.predictor, self.retrain))
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class SPJF(_Predicted):
     """The shortest predicted job first; who does not fit holds up the others."""
@@ -162,6 +164,7 @@ class SPJF(_Predicted):
         return seconds
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class SPWF(_Predicted):
     """The smallest predicted workload (time by GPUs) first; who does not fit holds up others."""
@@ -173,6 +176,7 @@ class SPWF(_Predicted):
         return seconds * gpus
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class WCSDuration(_Predicted):
     """Work-conserving: all that fit start, the shortest predicted job first."""
@@ -184,6 +188,7 @@ class WCSDuration(_Predicted):
         return seconds
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class WCSWorkload(_Predicted):
     """Work-conserving: all that fit start, the smallest predicted workload first."""
@@ -195,6 +200,7 @@ class WCSWorkload(_Predicted):
         return seconds * gpus
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class WCSSubTime(_Predicted):
     """Work-conserving: all that fit start, who was submitted first before the others.

@@ -12,6 +12,7 @@ from netsim.checks import LARGEST
 from netsim.edge.schedule import Schedule, Training
 from netsim.edge.setting import CLOUD, EdgeSetting, Ints
 from netsim.errors import InputError, UnknownNameError
+from netsim.plain import plain_numbers
 from netsim.ties import below, rank
 from netsim.units import Quantity, parse_seconds
 
@@ -23,6 +24,7 @@ _ROUNDING = 1e-12
 _MODES = ("doubling", "periodic")
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class BatchSche:
     """BatchSche, as this project reads it: whole jobs in batches, not preempted.

@@ -14,6 +14,7 @@ from netsim.checks import check_sequence, check_whole
 from netsim.edge.jobs import EdgeJob, EdgeWorkload
 from netsim.edge.system import MOST, EdgeCloud, Kind
 from netsim.errors import InputError
+from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
 
@@ -29,6 +30,7 @@ CHUNKS = (27, 115, 60)
 _MOST_SLOTS = 2.0**40
 
 
+@plain_numbers
 def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, types: int = 10,
                     ps: int = 1, storage: Quantity | Sequence[Quantity] = math.inf,
                     cloud: bool = True, edge_links: Quantity | Sequence[Quantity] = "10Gbps",
@@ -99,6 +101,7 @@ def _sizes(sizes: object) -> tuple[list[int], np.ndarray]:
     return counts, likely
 
 
+@plain_numbers
 def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence[Kind] = 10,
                    span: Quantity = "1800h", peaks: Sequence[float] = (0.25, 0.65),
                    peak_width: float = 0.05, in_peaks: float = 0.6,

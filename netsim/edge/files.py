@@ -15,6 +15,7 @@ from netsim.edge.drawn import draw_edge_cloud, draw_edge_jobs
 from netsim.edge.jobs import EdgeJob, EdgeWorkload
 from netsim.edge.system import EdgeCloud, Kind
 from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.plain import plain_numbers
 from netsim.units import Quantity
 
 __all__ = [
@@ -66,6 +67,7 @@ EDGE_FORMATS: Mapping[str, Callable[..., EdgeWorkload]] = {
     "edge-jobs": draw_edge_jobs, "edge-listed": _listed_jobs}
 
 
+@plain_numbers
 def make_edge_cloud(*, name: str | None = None, file: str | Path | None = None,
                     kind: str | None = None, seed: int = 0, **options: Any) -> EdgeCloud:
     """Return an edge-cloud that a table describes.
@@ -139,6 +141,7 @@ def read_edge_cloud(source: str | Path, *, seed: int = 0, **options: Any) -> Edg
     return make_edge_cloud(**_from(source), seed=seed, **options)
 
 
+@plain_numbers
 def make_edge_jobs(system: EdgeCloud | None = None, *, name: str | None = None,
                    file: str | Path | None = None, format: str | None = None, seed: int = 0,
                    **options: Any) -> EdgeWorkload:

@@ -16,6 +16,7 @@ import numpy as np
 from netsim.edge.schedule import Schedule, Training
 from netsim.edge.setting import EdgeSetting, Ints
 from netsim.errors import InputError
+from netsim.plain import plain_numbers
 from netsim.ties import merge_equal, rank, reached
 from netsim.units import Quantity, parse_seconds
 
@@ -48,6 +49,7 @@ class SRTF:
         return _schedule(setting, _Gang.remaining, ())
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class TiresiasL:
     """Tiresias-L: least attained service first in discrete levels, of whole jobs at the edge.

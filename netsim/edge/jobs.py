@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from netsim.checks import MOST_ID, check_name, check_sequence, check_whole, is_whole, refuse_twice
 from netsim.edge.system import EdgeCloud, Kind
 from netsim.errors import InputError
+from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
 
 __all__ = ["EdgeJob", "EdgeWorkload"]
 
 
+@plain_numbers
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EdgeJob:
     """One training job: D chunks of B mini-batches each, E epochs.
@@ -175,6 +177,7 @@ class EdgeJob:
         return np.broadcast_to(np.asarray(self.upload_s, np.float64), servers)
 
 
+@plain_numbers
 @dataclass(frozen=True, slots=True, eq=False)
 class EdgeWorkload:
     """Jobs of an edge-cloud, in order of (arrival, id), whatever order they were given in.

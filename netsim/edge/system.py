@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from netsim.checks import check_sequence, check_whole, is_whole
 from netsim.errors import InputError
 from netsim.network import Topology, big_switch
+from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_bytes, parse_rate
 
 __all__ = ["MOST", "EdgeCloud", "Kind"]
@@ -25,6 +26,7 @@ MOST = 10_000_000
 Kind = str | int
 
 
+@plain_numbers
 @dataclass(frozen=True, eq=False)
 class EdgeCloud:
     """Edge servers with typed workers and parameter servers (PSs), and a cloud without limits.

@@ -37,6 +37,7 @@ from netsim.experiments.tables import PolicyTable
 from netsim.fabric.policy import Allocator
 from netsim.model import JobSpec, Workload
 from netsim.network import Topology
+from netsim.plain import plain_numbers
 from netsim.plugins import described, labelled, named, parse_named
 from netsim.units import Quantity, format_seconds
 
@@ -170,6 +171,7 @@ class Comparison:
         return f"<Comparison of {', '.join(self.results)}>"
 
 
+@plain_numbers
 def compare(network: Topology | Cluster | EdgeCloud | str | Path,
             workload: Workload | Sequence[JobSpec] | EdgeWorkload | str | Path,
             allocators: Sequence[Policy] | Mapping[str, Policy] | None = None, *,

@@ -11,6 +11,7 @@ import simpy
 from netsim.checks import check_sequence, is_whole
 from netsim.errors import InputError
 from netsim.network import Topology
+from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate, parse_seconds
 
 __all__ = ["KINDS", "Change", "FaultEvent", "after_all_else", "capacities_of", "changes_of",
@@ -23,6 +24,7 @@ KINDS = ("degrade", "fail", "repair")
 _LAST = 3
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class FaultEvent:
     """Something that happens to a link, or to a host and all of its links, during a run.

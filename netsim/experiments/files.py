@@ -13,6 +13,7 @@ from typing import Any
 from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiments.spec import POLICIES, Experiment
 from netsim.experiments.untrusted import code_named, files_named, leads_out
+from netsim.plain import plain
 from netsim.plugins import parse_named
 from netsim.units import parse_value
 from netsim.whole import whole_file
@@ -136,7 +137,7 @@ class Draft:
         table: Any = self.keys
         for part in parents:
             table = _entry(table, part, setting)
-        table[_key(table, last, setting)] = value
+        table[_key(table, last, setting)] = plain(value)
         _expand_policies(self.keys)
         self._settings.append(setting)
 

@@ -36,6 +36,7 @@ from netsim.experiments.simulate_edge import as_edge_workload
 from netsim.experiments.spec import POLICIES, Experiment
 from netsim.experiments.tables import SweepTable
 from netsim.experiments.values import seeds_of
+from netsim.plain import plain_numbers
 from netsim.plugins import described, labelled, parse_named
 from netsim.units import parse_seconds
 
@@ -217,6 +218,7 @@ def _shown(value: Any) -> Any:
 # --- of a call -----------------------------------------------------------------------------
 
 
+@plain_numbers
 def cells_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]],
                    seeds: Sequence[int]) -> list[Cell]:
     """Return the runs of `netsim.simulate` with some keywords varied, the seeds innermost.

@@ -37,6 +37,7 @@ from netsim.jobs.single import SingleCoflows, is_single
 from netsim.jobs.stragglers import factors_of, slowed_job
 from netsim.model import JobSpec, Workload
 from netsim.network import Topology, read_network
+from netsim.plain import plain_numbers
 from netsim.traces import read_workload
 from netsim.units import Quantity, parse_seconds
 
@@ -48,6 +49,7 @@ _REPORT_EVERY = 4096
 TIMELINE = ("coflows", "links", "decisions")
 
 
+@plain_numbers
 def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
              workload: Workload | Sequence[JobSpec] | EdgeWorkload | Sequence[EdgeJob] | str
              | Path, *,

@@ -44,6 +44,7 @@ from netsim.experiments.values import PositiveSeconds, Seconds, Stragglers
 from netsim.jobs.plan import check_fits
 from netsim.model import Workload
 from netsim.network import Topology
+from netsim.plain import plain
 
 __all__ = ["POLICIES", "Experiment"]
 
@@ -131,6 +132,7 @@ class Experiment(Table):
     _seeded: tuple[str, ...] = PrivateAttr(default=())
 
     def __init__(self, /, **keys: Any) -> None:
+        keys = plain(keys)
         try:
             super().__init__(**keys)
         except ValidationError as error:

@@ -31,6 +31,7 @@ from netsim.experiments.values import seeds_of
 from netsim.experiments.workers import Failure, Outcome, Task, on_dask, one_by_one, pooled
 from netsim.model import JobSpec, Workload
 from netsim.network import Topology
+from netsim.plain import plain, plain_numbers
 from netsim.plugins import labelled, named
 
 __all__ = ["default_sweep_folder", "prepare", "run_cells", "sweep", "sweep_experiment"]
@@ -45,6 +46,7 @@ _WHOLE = (str, Workload, EdgeWorkload, Topology, Cluster, EdgeCloud)
 _LISTS = ("record", "events")
 
 
+@plain_numbers
 def sweep(network: Any, workload: Any, *,
           allocator: Policy | Sequence[Policy] | Mapping[str, Policy] = "maxmin",
           seed: int | Iterable[int] = 0, workers: int = 1, folder: str | Path | None = None,
@@ -107,7 +109,7 @@ def sweep(network: Any, workload: Any, *,
             fixed[name] = value
         else:
             vary[name] = values
-    seeds = seeds_of([seed] if isinstance(seed, int) else seed)
+    seeds = seeds_of(seed if isinstance(seed, Iterable) else [seed])
     cells = cells_of_calls(fixed, vary, seeds)
     return run_cells(cells, tuple(vary), identity_of(fixed), folder=folder, workers=workers,
                      resume=resume, dask=dask, progress=progress)
@@ -127,7 +129,7 @@ def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
     if isinstance(value, Mapping):
         values = dict(value)
     else:
-        listed = list(value)
+        listed = plain(list(value))
         if name == "workload" and all(isinstance(each, JobSpec | EdgeJob) for each in listed):
             return None
         labels = [_label(name, each) for each in listed]
@@ -151,6 +153,7 @@ def _label(name: str, value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
+@plain_numbers
 def sweep_experiment(experiment: Experiment | str | Path | Draft,
                      vary: Mapping[str, Sequence[Any]] | None = None, *,
                      seeds: int | Sequence[int] | None = None, workers: int = 1,
@@ -217,9 +220,10 @@ def prepare(experiment: Experiment | str | Path | Draft,
         draft.build()  # which says where that is written
     table = dict(table)
     if vary is not None:
-        table = table | {"vary": {_spelled(key): list(values) for key, values in vary.items()}}
+        table = table | {"vary": {_spelled(key): plain(list(values))
+                                  for key, values in vary.items()}}
     if seeds is not None:
-        table = table | {"seeds": seeds if isinstance(seeds, int) else list(seeds)}
+        table = table | {"seeds": seeds if isinstance(seeds, int) else plain(list(seeds))}
         seeds_of(table["seeds"])
     draft.keys["sweep"] = table
     grid = draft.build().sweep

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator
 from netsim.checks import check_whole
 from netsim.errors import InputError
 from netsim.jobs.stragglers import check_factor
+from netsim.plain import plain
 from netsim.units import parse_rate, parse_seconds
 
 __all__ = ["LinkName", "PositiveSeconds", "Rate", "Seconds", "Stragglers", "seeds_of"]
@@ -32,6 +33,7 @@ Rate = Annotated[float, BeforeValidator(lambda value: parse_rate(value))]
 def _stragglers(given: object) -> object:
     if not isinstance(given, Mapping):
         raise InputError(f"must be a table of hosts and factors, not {given!r}")
+    given = dict(map(plain, given.items()))
     for host, factor in given.items():
         check_factor(factor, f"the factor of host {host}")
     return {str(host): float(factor) for host, factor in given.items()}
@@ -59,12 +61,16 @@ def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:
     InputError
         If there are none, one is no whole number of at least 0, or two are the same.
     """
+    given = plain(given)
     if isinstance(given, int):
         if not 1 <= given <= _MOST_SEEDS:
             raise InputError(f"seeds must be a number from 1 to {_MOST_SEEDS:,}, or a list of "
                              f"them, not {reprlib.repr(given)}")
         given = range(first, first + given)
-    listed = list(given)
+    elif isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError("seeds must be a whole number, or a list of them, not "
+                         f"{reprlib.repr(given)}")
+    listed = plain(list(given))
     if not listed:
         raise InputError("seeds must be a number, or a list of them, which is empty")
     for seed in listed:

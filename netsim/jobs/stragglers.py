@@ -16,6 +16,7 @@ from netsim.checks import is_whole
 from netsim.errors import InputError
 from netsim.model import JobSpec, Stage
 from netsim.parallel import ParallelModel
+from netsim.plain import plain
 
 __all__ = ["check_factor", "factors_of", "slowed_job", "slowed_model", "slowed_stages"]
 
@@ -42,7 +43,7 @@ def factors_of(stragglers: Mapping[int, float] | None, hosts: int) -> Floats:
         return factors
     if not isinstance(stragglers, Mapping):
         raise InputError(f"stragglers must be a mapping of hosts to factors, not {stragglers!r}")
-    for host, factor in stragglers.items():
+    for host, factor in map(plain, stragglers.items()):
         if not is_whole(host) or not 0 <= host < hosts:
             raise InputError(f"stragglers: there is no host {host!r}; there are {hosts}, numbered "
                              "from 0")
@@ -59,7 +60,7 @@ def check_factor(factor: Any, what: str) -> None:
     InputError
         Beginning with `what`.
     """
-    number = isinstance(factor, int | float | np.number) and not isinstance(factor, bool)
+    number = isinstance(factor, int | float) and not isinstance(factor, bool)
     if not (number and 1 <= factor < math.inf):
         raise InputError(f"{what} must be a finite number of at least 1, not {factor!r}")
 

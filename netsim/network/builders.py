@@ -12,6 +12,7 @@ import networkx as nx
 from netsim.checks import check_whole
 from netsim.errors import InputError
 from netsim.network.graph import GraphTopology, from_networkx
+from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate
 
 __all__ = ["edge_cloud", "fat_tree", "leaf_spine", "rail_pod", "ring", "torus"]
@@ -20,6 +21,7 @@ __all__ = ["edge_cloud", "fat_tree", "leaf_spine", "rail_pod", "ring", "torus"]
 _MOST_CABLES = 10_000_000
 
 
+@plain_numbers
 def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity = "10Gbps", *,
                oversubscription: float = 1.0, uplink: Quantity | None = None,
                routing: str = "ecmp", name: str = "leaf-spine",
@@ -67,6 +69,7 @@ def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity
                   routing=routing, name=name, loopback_uses_ports=loopback_uses_ports)
 
 
+@plain_numbers
 def fat_tree(k: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
              name: str = "fat-tree", loopback_uses_ports: bool = False) -> GraphTopology:
     """A k-ary fat-tree of k-port switches: k**3/4 hosts in k pods, non-blocking.
@@ -97,6 +100,7 @@ def fat_tree(k: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
                   loopback_uses_ports=loopback_uses_ports)
 
 
+@plain_numbers
 def rail_pod(servers: int, gpus_per_server: int = 8, spines: int = 4,
              capacity: Quantity = "400Gbps", *, oversubscription: float = 1.0,
              uplink: Quantity | None = None, intra: Quantity | None = None,
@@ -153,6 +157,7 @@ def rail_pod(servers: int, gpus_per_server: int = 8, spines: int = 4,
                   loopback_uses_ports=loopback_uses_ports)
 
 
+@plain_numbers
 def ring(hosts: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
          name: str = "ring", loopback_uses_ports: bool = False) -> GraphTopology:
     """Hosts in a ring, with a link each way to both neighbours; no switches.
@@ -177,6 +182,7 @@ def ring(hosts: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
                  loopback_uses_ports=loopback_uses_ports)
 
 
+@plain_numbers
 def torus(shape: Sequence[int], capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
           name: str = "torus", loopback_uses_ports: bool = False) -> GraphTopology:
     """Hosts on a grid that wraps around in every dimension, linked to their neighbours.
@@ -215,6 +221,7 @@ def torus(shape: Sequence[int], capacity: Quantity = "10Gbps", *, routing: str =
                   name=name, loopback_uses_ports=loopback_uses_ports)
 
 
+@plain_numbers
 def edge_cloud(sites: int, hosts_per_site: int, lan: Quantity = "1Gbps",
                wan: Quantity = "100Mbps", *, cloud_hosts: int = 1, cloud: Quantity = "10Gbps",
                routing: str = "ecmp", name: str = "edge-cloud",

@@ -15,6 +15,7 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.network.given import GivenPaths, Paths
 from netsim.network.routing import Ints, ShortestPaths, flow_hash, reach
 from netsim.network.topology import Topology
+from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate
 
 __all__ = ["ROUTING", "GraphTopology", "from_networkx"]
@@ -207,6 +208,7 @@ def _loops(hosts: int, link_of: dict[tuple[int, int], int]) -> Ints:
     return loops
 
 
+@plain_numbers
 def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
                   capacity: Quantity | None = None, routing: str = "ecmp",
                   paths: Paths | None = None, relay: bool = True, name: str | None = None,

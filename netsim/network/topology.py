@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.checks import check_whole, is_whole
 from netsim.errors import InputError
+from netsim.plain import plain, plain_numbers
 from netsim.units import Quantity, parse_rate
 
 __all__ = ["BigSwitch", "Topology", "big_switch"]
@@ -21,6 +22,7 @@ __all__ = ["BigSwitch", "Topology", "big_switch"]
 _MOST_HOSTS = 10_000_000
 
 
+@plain_numbers
 class Topology:
     """Hosts on a network of directed links; the base of every network.
 
@@ -85,11 +87,11 @@ class Topology:
         InputError
             If there is no such link.
         """
-        link = self._link_ids.get(name, -1) if isinstance(name, str) else name
+        link = self._link_ids.get(name, -1) if isinstance(name, str) else plain(name)
         if not is_whole(link) or not 0 <= link < self.links:
             such = (f", such as {self.link_names[0]!r} and {self.link_names[-1]!r}"
                     if self.links else "")
-            raise InputError(f"network {self.name!r} has no link {name!r}; "
+            raise InputError(f"network {self.name!r} has no link {plain(name)!r}; "
                              f"it has {self.links}{such}")
         return int(link)
 
@@ -125,8 +127,8 @@ class Topology:
             If there is no such host.
         """
         if not is_whole(host) or not 0 <= host < self.hosts:
-            raise InputError(f"network {self.name!r} has no host {host!r}; it has {self.hosts}, "
-                             "numbered from 0")
+            raise InputError(f"network {self.name!r} has no host {plain(host)!r}; it has "
+                             f"{self.hosts}, numbered from 0")
         return self._links_of_hosts[host]
 
     @cached_property
@@ -204,6 +206,7 @@ class BigSwitch(Topology):
         return graph
 
 
+@plain_numbers
 def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *,
                egress: Quantity | Sequence[Quantity] | None = None,
                ingress: Quantity | Sequence[Quantity] | None = None,

@@ -15,6 +15,7 @@ from typing import Any
 from netsim.checks import check_whole
 from netsim.errors import InputError, UnknownNameError
 from netsim.parallel import ModelStage, ParallelModel
+from netsim.plain import plain_numbers
 from netsim.units import parse_bytes
 
 __all__ = ["describe_models", "make_model", "models_for", "parallel_models"]
@@ -75,6 +76,7 @@ def models_for(gpus: int) -> tuple[ParallelModel, ...]:
                  if least <= gpus)
 
 
+@plain_numbers
 def make_model(name: str, gpus: int, *, stages: int | None = None, **options: Any
                ) -> ParallelModel:
     """Return a model of the catalogue, trained on so many GPUs.

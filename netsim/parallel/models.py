@@ -18,6 +18,7 @@ from itertools import pairwise
 
 from netsim.checks import LARGEST, check_sequence, check_whole
 from netsim.errors import InputError
+from netsim.plain import plain_numbers
 from netsim.units import parse_bytes, parse_seconds
 
 __all__ = ["ALLREDUCES", "ModelStage", "ParallelModel", "allreduce_edges"]
@@ -29,6 +30,7 @@ ALLREDUCES = ("ring", "tree")
 _ROUNDING = 1e-9
 
 
+@plain_numbers
 @dataclass(frozen=True, slots=True)
 class ModelStage:
     """A part of a model.
@@ -98,6 +100,7 @@ class ModelStage:
         return self.replicas * self.slices
 
 
+@plain_numbers
 @dataclass(frozen=True, slots=True)
 class ParallelModel:
     """A model and how it is trained: what jobs of one configuration have in common.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from netsim.checks import check_whole
+from netsim.plain import plain_numbers
 from netsim.units import parse_rate
 
 __all__ = ["ServerKind"]
 
 
+@plain_numbers
 @dataclass(frozen=True, slots=True)
 class ServerKind:
     """What all servers of a cluster are like.

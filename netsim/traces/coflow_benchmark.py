@@ -15,6 +15,7 @@ import numpy as np
 
 from netsim.errors import InputError, NetsimWarning
 from netsim.model import Flows, JobSpec, Stage, Workload
+from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.files import read_text, split_lines
 from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
@@ -53,6 +54,7 @@ class CoflowRow(NamedTuple):
     megabytes: tuple[Decimal, ...]
 
 
+@plain_numbers
 def read_coflow_benchmark(
     path: str | Path,
     *,

@@ -11,6 +11,7 @@ from typing import Any
 
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.model import Workload
+from netsim.plain import plain_numbers
 from netsim.traces.cluster import (
     ClusterConstruction,
     cluster_facts,
@@ -182,6 +183,7 @@ def read_workload(
     return resolve(source, format, seed, options).workload()
 
 
+@plain_numbers
 def resolve(
     source: str | Path | None, format: str | None, seed: int | None, options: Mapping[str, Any]
 ) -> Request:

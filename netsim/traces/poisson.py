@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from netsim.model import JobSpec, Workload
+from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.problems import whole_option
 from netsim.units import parse_seconds
@@ -14,6 +15,7 @@ from netsim.units import parse_seconds
 __all__ = ["poisson_resample"]
 
 
+@plain_numbers
 def poisson_resample(
     workload: Workload,
     jobs: int = 100,

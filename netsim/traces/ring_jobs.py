@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.model import JobSpec, Workload
+from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.problems import whole_option
 from netsim.units import Quantity, parse_bytes, parse_seconds
@@ -21,6 +22,7 @@ _MOST_JOBS, _MOST_DIGITS = 10**6, 20
 SECTION_7: Mapping[str, int] = {"1": 80, "2": 14, "4": 26, "8": 30, "16": 8, "32": 2}
 
 
+@plain_numbers
 def ring_jobs(*, mix: Mapping[str, int] = SECTION_7, iterations: Sequence[int] = (1000, 6000),
               compute: Sequence[Quantity] = ("10ms", "42.5ms"), length: Quantity = "625MB",
               estimate: Quantity = "50ms", seed: int = 0) -> Workload:

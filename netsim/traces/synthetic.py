@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netsim.model import Workload
+from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.problems import whole_option
 from netsim.traces.tiresias import Construction, TiresiasRow
@@ -29,6 +30,7 @@ _MEAN_INTERVAL_S = 30
 _SHORTEST_S, _LONGEST_S = 120, 1800
 
 
+@plain_numbers
 def synthetic_rows(jobs: int = 60, seed: int = 0) -> list[TiresiasRow]:
     """Draw a trace like the 60 jobs of the Parrot paper (Section 6.1).
 
@@ -84,6 +86,7 @@ def _draw(seed: int, job: int) -> tuple[int, int]:
     return min(_LONGEST_S, _SHORTEST_S + int(excess)), int(rng.poisson(_MEAN_INTERVAL_S))
 
 
+@plain_numbers
 def synthetic(
     jobs: int = 60, *, seed: int = 0, trace_seed: int | None = None, **construction: Any
 ) -> Workload:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from netsim.errors import InputError
 from netsim.model import JobSpec, Workload
+from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.files import read_text, split_lines, write_text
 from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
@@ -60,6 +61,7 @@ _RULES = {
 }
 
 
+@plain_numbers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Construction:
     """How rows of the trace become parameter-server jobs (Section 6.1).
@@ -147,6 +149,7 @@ class Construction:
         return workers if self.servers is None else self.servers
 
 
+@plain_numbers
 def read_tiresias(path: str | Path, *, seed: int = 0, **construction: Any) -> Workload:
     """Read a trace in the form of Tiresias' ``60_job.csv`` (Section 6.1).
 

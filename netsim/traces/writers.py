@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.model import Flows, JobSpec, Stage, Workload
+from netsim.plain import plain_numbers
 from netsim.traces.coflow_benchmark import MOST_PORTS, scaled
 from netsim.traces.files import write_text
 from netsim.traces.problems import POSITIVE, Rule, whole_option
@@ -22,6 +23,7 @@ from netsim.units import parse_bytes
 __all__ = ["write_coflow_benchmark", "write_instance"]
 
 
+@plain_numbers
 def write_instance(
     workload: Workload, path: str | Path, *, network: Mapping[str, Any] | None = None
 ) -> None:
@@ -194,6 +196,7 @@ def _instant(arrival_s: float, release_s: float) -> float:
     return float(next((each for each in near if each - arrival_s == release_s), instant))
 
 
+@plain_numbers
 def write_coflow_benchmark(
     workload: Workload,
     path: str | Path,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from netsim.checks import check_whole
 from netsim.cluster.prediction.base import Report
 from netsim.errors import MissingExtraError
+from netsim.plain import plain_numbers
 from netsim.streams import stream
 
 __all__ = ["RandomForest"]
@@ -25,6 +26,7 @@ _EXACT = 2**24
 _PARTS = 10
 
 
+@plain_numbers
 @dataclass
 class RandomForest:
     """A random forest on group and user as integers, with squared error.

@@ -23,6 +23,7 @@ from netsim.errors import InputError, StalledError
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.transfer import Transfer
 from netsim.model import Flows
+from netsim.plain import plain_numbers
 
 __all__ = ["FabricTransport", "OnFabric"]
 
@@ -31,6 +32,7 @@ __all__ = ["FabricTransport", "OnFabric"]
 _STOP, _CHOOSE = 4, 5
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class FabricTransport:
     """Uploads and exchanges are flows over the links of an edge-cloud, under an allocator.

@@ -9,10 +9,12 @@ import numpy as np
 from netsim.errors import UnknownNameError
 from netsim.jobs.patterns.base import check_flows
 from netsim.model import Flows, Stage
+from netsim.plain import plain_numbers
 
 __all__ = ["AllToAll"]
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class AllToAll:
     """All-to-all: one flow from every rank to every other one.

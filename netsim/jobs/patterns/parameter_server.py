@@ -11,10 +11,12 @@ from netsim.checks import check_whole
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.patterns.base import check_flows
 from netsim.model import Flows, Stage
+from netsim.plain import plain_numbers
 
 __all__ = ["ParameterServer"]
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class ParameterServer:
     """Parameter server: push from every worker to every server, then pull.

@@ -9,10 +9,12 @@ import numpy as np
 from netsim.errors import InputError
 from netsim.jobs.patterns.base import check_flows
 from netsim.model import Flows, Stage
+from netsim.plain import plain_numbers
 
 __all__ = ["RingAllReduce"]
 
 
+@plain_numbers
 @dataclass(frozen=True)
 class RingAllReduce:
     """Ring all-reduce: 2m(w-1)/w bytes over each edge of a ring of w ranks.

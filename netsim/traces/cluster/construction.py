@@ -14,6 +14,7 @@ from netsim.errors import InputError
 from netsim.model import History, JobSpec, Workload
 from netsim.parallel import ParallelModel
 from netsim.parallel.catalogue import models_for
+from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.cluster.columns import ClusterJobs, share_of
 from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
@@ -47,6 +48,7 @@ class TraceWorkload(Workload):
     notes: Mapping[str, int] = field(default_factory=dict, kw_only=True)
 
 
+@plain_numbers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConstruction:
     """How jobs of a GPU cluster's trace become jobs that train models (A-SRPT).

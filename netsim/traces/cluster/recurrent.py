@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.cluster.columns import ClusterJobs
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
@@ -26,6 +27,7 @@ _SHORTEST_S = 10.0
 _WITHIN = 0.2  # standard deviation of the logarithm of durations within a group
 
 
+@plain_numbers
 def recurrent(
     jobs: int = 1000,
     *,
@@ -63,6 +65,7 @@ mean_interarrival, arrivals
     return build.workload(drawn, f"recurrent-{jobs}", seed)
 
 
+@plain_numbers
 def recurrent_jobs(
     jobs: int = 1000,
     *,
