@@ -13,6 +13,8 @@ from typing import Any
 import numba
 from numba import njit
 
+from netsim.reading import read_bytes
+
 __all__ = ["compiled", "in_place", "summing"]
 
 # Numba's own types do not name all that it takes.
@@ -82,7 +84,7 @@ def _folder(base: str) -> str:
     digest = hashlib.sha256()
     for path in [here / "ties.py", *(path for part in ("fabric", "parallel")
                                      for path in sorted((here / part).rglob("*.py")))]:
-        digest.update(path.read_bytes())
+        digest.update(read_bytes(path))
     if not base:
         beside = here / "__pycache__"
         base = str(beside if os.access(beside if beside.exists() else here, os.W_OK)

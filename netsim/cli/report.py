@@ -15,13 +15,12 @@ __all__ = ["report"]
               help="FOLDER/report.html by default.")
 def report(folder: str, out: str | None) -> None:
     """Write the sweep or reproduction in FOLDER as one HTML page that needs no other file."""
-    import pandas as pd
-
     from netsim.analysis.report import save_report
+    from netsim.experiments.csv_files import read_csv
     from netsim.experiments.sweep_result import load_sweep
 
     sweep = load_sweep(folder)
     claims = Path(folder) / "claims.csv"
     page = save_report(sweep, out or Path(folder) / "report.html",
-                       pd.read_csv(claims) if claims.is_file() else None)
+                       read_csv(claims) if claims.is_file() else None)
     click.echo(f"report: {page}")

@@ -16,6 +16,7 @@ from netsim.edge.jobs import EdgeJob, EdgeWorkload
 from netsim.edge.system import EdgeCloud, Kind
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.plain import plain_numbers
+from netsim.reading import read_text
 from netsim.units import Quantity
 
 __all__ = [
@@ -278,7 +279,7 @@ def _ready_made(folder: str, key: str, known: Collection[str]) -> dict[str, str]
 
 def _read(path: Path) -> Table:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(path))
     except OSError as error:
         raise TraceError(f"cannot be read: {error.strerror}", path) from error
     except (ValueError, RecursionError) as error:

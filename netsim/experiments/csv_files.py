@@ -12,7 +12,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["write_csv"]
+from netsim.reading import open_text
+
+__all__ = ["read_csv", "write_csv"]
+
+
+def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
+    """Return a table, with options of pandas.
+
+    Raises
+    ------
+    OSError, ValueError
+        If it cannot be read, or is no table.
+    """
+    with open_text(path, newline="") as file:
+        table: pd.DataFrame = pd.read_csv(file, **options)
+    return table
 
 
 def write_csv(chunks: Iterable[pd.DataFrame], path: Path) -> None:

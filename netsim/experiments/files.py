@@ -7,14 +7,16 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiments.spec import POLICIES, Experiment
-from netsim.experiments.untrusted import code_named, files_named, leads_out
+from netsim.experiments.untrusted import code_named, files_named, read_with
 from netsim.plain import plain
 from netsim.plugins import parse_named
+from netsim.reading import confined, read_text, refusal
 from netsim.units import parse_value
 from netsim.whole import whole_file
 
@@ -37,7 +39,8 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
         is ``"allocator=sebf"``: options of another allocator are left behind.
     plugins : bool
         Whether it may name code of the user's own, ``"module:Class"``, which is then loaded. If
-        not, neither may the file name files outside of its folder.
+        not, neither may the file name files outside of its folder, nor may a file that it names;
+        none is opened.
 
     Returns
     -------
@@ -50,7 +53,7 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
     SpecError
         With everything that is wrong in the file, each problem beginning with its key path and
         ending in the override that made it, if one did. If it names code or files that it may
-        not, with nothing loaded or read.
+        not, with nothing loaded, and nothing read outside of its folder.
     UnknownNameError
         If there is neither such a file nor such a ready-made experiment.
     """
@@ -85,11 +88,11 @@ class Draft:
         path = _locate(source)
         keys = _read(path)
         problems = []
-        for table, place, key, file in files_named(keys):
-            table[place] = os.path.abspath(path.parent / file)
-            if not plugins and leads_out(table[place], path.parent):
-                problems.append(f"{key}: {file!r} leads out of the folder of the experiment, which "
-                                "is not allowed without plug-ins")
+        with nullcontext() if plugins else confined(path.parent):
+            for table, place, key, file in files_named(keys):
+                table[place] = os.path.abspath(path.parent / file)
+                if (reason := refusal(table[place])) is not None:
+                    problems.append(f"{key}: {file!r} {reason}")
         if problems:
             raise SpecError(problems, path)
         keys.setdefault("name", re.sub(r"[^\w.+-]+", "-", path.stem).strip("-.+")[:100]
@@ -153,10 +156,18 @@ class Draft:
             raise SpecError([f"{each} names code to load, which is not allowed without plug-ins"
                              for each in named], self.path)
         try:
-            return Experiment(**self.keys)
+            with nullcontext() if self.plugins else self._confined():
+                return Experiment(**self.keys)
         except SpecError as error:
             raise SpecError([_attributed(problem, self._settings) for problem in error.problems],
                             self.path) from None
+
+    def _confined(self) -> AbstractContextManager[None]:
+        """Confine reading to the folder of the file, and to what its user names elsewhere."""
+        folders = [] if self.path is None else [self.path.parent]
+        with confined(*folders):
+            others = [file for _, _, _, file in files_named(self.keys) if refusal(file)]
+        return confined(*folders, files=[path for file in others for path in read_with(file)])
 
 
 def ready_made_experiments() -> dict[str, str]:
@@ -174,7 +185,7 @@ def template(of: str = "network") -> str:
     of : {"network", "cluster", "edge"}
         What jobs run on.
     """
-    return Path(__file__).with_name(f"template-{of}.toml").read_text(encoding="utf-8")
+    return read_text(Path(__file__).with_name(f"template-{of}.toml"))
 
 
 def write_template(path: str | Path, of: str = "network") -> Path:
@@ -213,7 +224,7 @@ def _locate(source: str | Path) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(path))
     except OSError as error:
         raise SpecError([f"cannot be read: {error.strerror}"], path) from error
     except (ValueError, RecursionError) as error:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from netsim.analysis.comparison import LOWER_BOUND
 from netsim.errors import InputError
 from netsim.experiments.compare import Comparison
+from netsim.experiments.csv_files import read_csv
 from netsim.experiments.store import folder_names, load_result, read_spec
 from netsim.experiments.sweep_result import load_sweep
 
@@ -56,7 +55,7 @@ def load_comparison(folder: str | Path, *, tables: Collection[str] | None = None
 
 def _labels(path: Path) -> list[str]:
     """Return the labels in a table of a comparison, each once, but for that of the bound."""
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table = read_csv(path, dtype=str, keep_default_na=False)
     if "label" not in table:
         raise InputError(f"{path.name} has no column 'label'")
     return [label for label in dict.fromkeys(table["label"]) if label != LOWER_BOUND]
@@ -106,6 +105,6 @@ def _mark(folder: str | Path) -> str:
         raise InputError(f"{folder}: is a file, not a folder of results" if path.exists() else
                          f"{folder}: no such folder")
     for mark in KINDS:
-        if (path / mark).is_file():
+        if (path / mark).exists() and not (path / mark).is_dir():
             return mark
     raise InputError(f"{folder}: holds no results: it has none of {', '.join(KINDS)}")

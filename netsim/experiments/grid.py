@@ -38,6 +38,7 @@ from netsim.experiments.tables import SweepTable
 from netsim.experiments.values import seeds_of
 from netsim.plain import plain_numbers
 from netsim.plugins import described, labelled, parse_named
+from netsim.reading import read_bytes
 from netsim.units import parse_seconds
 
 __all__ = ["Cell", "cells_of_calls", "cells_of_draft", "code_version", "identity_of"]
@@ -379,5 +380,5 @@ def _digest_of_netsim() -> str:
 def _digest(*paths: Path) -> str:
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(path.read_bytes())
+        digest.update(read_bytes(path))
     return digest.hexdigest()[:16]

@@ -18,6 +18,7 @@ from typing import Any
 from netsim.errors import InputError, OutputError
 from netsim.experiments.result import Result
 from netsim.experiments.store import load_result, naming, save_result
+from netsim.reading import read_bytes, read_text
 from netsim.whole import whole_file
 
 try:
@@ -44,7 +45,7 @@ def packed(result: Result) -> Files:
     """Return the files that `Result.save` writes."""
     with tempfile.TemporaryDirectory(prefix="netsim-") as folder:
         save_result(result, Path(folder) / "run")
-        return {path.name: path.read_bytes() for path in sorted((Path(folder) / "run").iterdir())}
+        return {path.name: read_bytes(path) for path in sorted((Path(folder) / "run").iterdir())}
 
 
 def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
@@ -170,7 +171,7 @@ class RunStore:
             If there is no sweep in the folder, or it is damaged.
         """
         try:
-            index: dict[str, Any] = json.loads((self.folder / _INDEX).read_text(encoding="utf-8"))
+            index: dict[str, Any] = json.loads(read_text(self.folder / _INDEX))
             if not isinstance(index["experiment"], dict) or not isinstance(index["code"], str):
                 raise ValueError("experiment must be a table, and code a string")
             for run in index["runs"]:
@@ -222,13 +223,13 @@ class RunStore:
         """Return the summary of a run; None if it is not there, or not as it was written."""
         folder = self._runs / key
         try:
-            lines = (folder / _SUMS).read_text(encoding="utf-8").splitlines()
+            lines = read_text(folder / _SUMS).splitlines()
             files = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
             if any(Path(name).name != name
-                   or hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest
+                   or hashlib.sha256(read_bytes(folder / name)).hexdigest() != digest
                    for name, digest in files.items()):
                 return None
-            stored: dict[str, Any] = json.loads((folder / "summary.json").read_bytes())
+            stored: dict[str, Any] = json.loads(read_text(folder / "summary.json"))
         except (OSError, ValueError):
             return None
         return stored if "summary.json" in files else None

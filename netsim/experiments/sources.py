@@ -26,6 +26,7 @@ from netsim.experiments.edge_tables import edge_jobs, is_of_edge, resolved_edge_
 from netsim.experiments.tables import OpenTable, Table
 from netsim.model import Workload
 from netsim.network.files import ready_made_folder
+from netsim.reading import read_bytes, read_text
 from netsim.traces.formats import Request, resolve
 
 __all__ = ["ClusterTable", "NetworkTable", "WorkloadTable"]
@@ -79,7 +80,7 @@ class NetworkTable(_SourceTable):
             return table | _pinned(self.file)
         if self.kind is None:
             path = Path(table.pop("file", ready_made_folder() / f"{self.name}.toml"))
-            description = tomllib.loads(path.read_text(encoding="utf-8"))
+            description = tomllib.loads(read_text(path))
             table.pop("sha256", None)
             if "file" in description:  # a graph's, beside the description
                 description |= _pinned(path.parent / description["file"])
@@ -277,7 +278,7 @@ def _format_defaults(name: str) -> dict[str, Any]:
 
 def _pinned(path: str | Path) -> dict[str, str]:
     """Return the keys that name a file and what was in it."""
-    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    digest = hashlib.sha256(read_bytes(path)).hexdigest()
     return {"file": os.path.abspath(path), "sha256": digest}
 
 
@@ -286,6 +287,10 @@ def _check_digest(path: str | Path | None, sha256: str | None) -> None:
         return
     if path is None:
         raise InputError("sha256 is that of a file, and none is read")
-    if os.path.isfile(path) and _pinned(path)["sha256"] != sha256:
-        raise InputError(f"{path} has changed: its sha256 is {_pinned(path)['sha256']}, "
+    try:
+        found = _pinned(path)["sha256"]
+    except OSError:
+        return  # the reader says what is wrong with it
+    if found != sha256:
+        raise InputError(f"{path} has changed: its sha256 is {found}, "
                          f"not {sha256}")

@@ -25,10 +25,11 @@ from netsim._version import __version__
 from netsim.analysis.metrics import OF_RUN, summarise
 from netsim.analysis.timeline import stream_timeline
 from netsim.errors import InputError, OutputError
-from netsim.experiments.csv_files import write_csv
+from netsim.experiments.csv_files import read_csv, write_csv
 from netsim.experiments.recorded import Recorded, chunks_of, table_of
 from netsim.experiments.result import Result, asked_for
 from netsim.model import Workload
+from netsim.reading import read_text
 
 __all__ = ["check_writable", "folder_names", "load_result", "naming", "read_spec",
            "save_comparison", "save_result", "whole_folder"]
@@ -189,7 +190,7 @@ def load_result(folder: str | Path, *, tables: Collection[str] | None = None) ->
 
 
 def _load(folder: Path, large: Collection[str]) -> Result:
-    stored = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    stored = json.loads(read_text(folder / "summary.json"))
     columns = stored.pop("tables")
     tables = {name: _read_table(folder / f"{name}.csv", columns[name])
               if name in columns and (name in large or name not in _LARGE) else None
@@ -202,7 +203,7 @@ def _load(folder: Path, large: Collection[str]) -> Result:
 def read_spec(folder: Path) -> dict[str, Any] | None:
     """Return the experiment that the results in a folder are of, if they are of one."""
     path = folder / "spec.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return tomllib.loads(read_text(path)) if path.exists() else None
 
 
 def _kind(column: pd.Series) -> str | list[str]:
@@ -214,7 +215,7 @@ def _kind(column: pd.Series) -> str | list[str]:
 
 def _read_table(path: Path, columns: Mapping[str, str | list[str]]) -> pd.DataFrame:
     # As text first: pandas' own reading of floats is not exact in all its versions.
-    text = pd.read_csv(path, dtype=str, keep_default_na=False)
+    text = read_csv(path, dtype=str, keep_default_na=False)
     if text.columns.tolist() != list(columns):
         raise ValueError(f"{path.name} has the columns {text.columns.tolist()}, not "
                          f"{list(columns)}")

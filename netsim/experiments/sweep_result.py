@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from netsim.analysis.intervals import means_of, of_whole_runs, policies_in, ratios_of
 from netsim.errors import InputError, UnknownNameError
+from netsim.experiments.csv_files import read_csv
 from netsim.experiments.run_store import RunStore, Scratch
 
 if TYPE_CHECKING:
@@ -345,7 +346,7 @@ def _failures(store: RunStore, index: Mapping[str, Any]) -> pd.DataFrame:
     path = store.folder / "failures.csv"
     if not path.is_file():
         return pd.DataFrame(columns=columns)
-    said = pd.read_csv(path, dtype=str, keep_default_na=False).set_index("key")
+    said = read_csv(path, dtype=str, keep_default_na=False).set_index("key")
     rows = [{**run, "error": said.loc[run["key"], "error"],
              "details": said.loc[run["key"], "details"]}
             for run in index["runs"] if run["key"] in said.index]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -10,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from netsim.plugins import parse_named
+from netsim.reading import read_text
 
-__all__ = ["code_named", "files_named", "leads_out"]
+__all__ = ["code_named", "files_named", "read_with"]
 
 #: Tables that may name a file.
 _SOURCES = ("network", "edge_cloud", "workload")
@@ -62,31 +62,21 @@ def _values(tree: Any, path: str) -> Iterator[tuple[Any, Any, str, Any]]:
         yield from _values(value, below)
 
 
-def leads_out(file: str | Path, folder: str | Path) -> bool:
-    """Say whether a file is outside of a folder, or what is read with it is.
+def read_with(file: str | Path) -> Iterator[Path]:
+    """Yield a file and what is read with it.
 
-    Those are files that a TOML description names, and tables of a trace beside the first; links are
-    followed.
+    Those are files that a TOML description names, and tables of a trace beside the first.
     """
-    top = os.path.realpath(folder)
-    try:
-        return any(not Path(os.path.realpath(path)).is_relative_to(top)
-                   for path in _read_with(file))
-    except ValueError:  # of a path that holds a NUL
-        return True
-
-
-def _read_with(file: str | Path) -> Iterator[Path]:
     for path in (Path(file), *_named_in(Path(file))):
         yield path
-        yield path.with_name(f"{path.stem}.header")
+        yield path.with_suffix(".header")
         yield from path.parent.glob("pai_*_table.*")
 
 
 def _named_in(path: Path) -> Iterator[Path]:
     try:
-        named = tomllib.loads(path.read_text(encoding="utf-8")).get("file")
+        named = tomllib.loads(read_text(path)).get("file")
     except (OSError, ValueError, RecursionError):
-        return  # it is no description; who reads it says so
+        return  # it is no description; the reader says so
     if isinstance(named, str):
         yield path.parent / named

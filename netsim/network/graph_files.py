@@ -14,6 +14,7 @@ import networkx as nx
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.network.given import Paths
 from netsim.network.graph import GraphTopology, from_networkx
+from netsim.reading import read_text as text_of
 from netsim.units import Quantity
 
 __all__ = ["GRAPH_SUFFIXES", "graph", "parse_json", "read_text"]
@@ -62,8 +63,8 @@ def read_text(path: Path) -> str:
         If it cannot be read.
     """
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # also of a path that holds a NUL
+        return text_of(path)
+    except (OSError, ValueError) as error:
         raise TraceError(f"cannot be read: {getattr(error, 'strerror', None) or error}",
                          path) from error
 

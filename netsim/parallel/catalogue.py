@@ -16,6 +16,7 @@ from netsim.checks import check_whole
 from netsim.errors import InputError, UnknownNameError
 from netsim.parallel import ModelStage, ParallelModel
 from netsim.plain import plain_numbers
+from netsim.reading import read_text
 from netsim.units import parse_bytes
 
 __all__ = ["describe_models", "make_model", "models_for", "parallel_models"]
@@ -159,4 +160,4 @@ def _least_stages(facts: dict[str, Any]) -> int:
 @cache
 def _read() -> dict[str, Any]:
     path = Path(__file__).with_name("catalogue.toml")
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    return tomllib.loads(read_text(path))

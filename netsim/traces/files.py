@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 from pathlib import Path
 
 from netsim.errors import TraceError
+from netsim.reading import read_text as text_of
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.whole import whole_file
 
@@ -40,12 +40,11 @@ def read_text(path: str | Path) -> str:
         If it is empty or not UTF-8.
     """
     try:
-        data = require_file(path).read_bytes().removeprefix(codecs.BOM_UTF8)
+        text = text_of(require_file(path))
     except OSError as error:
         raise TraceError(f"cannot be read: {error.strerror}", path) from error
-    try:
-        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
+        data = error.object
         line = len(split_lines(data[: error.start].decode("utf-8")))
         message = f"byte 0x{data[error.start]:02x} is not UTF-8"
         raise TraceProblemsError([Problem(line, message)], path) from error

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from netsim.errors import FetchError, MissingExtraError, OutputError, UnknownNameError
+from netsim.reading import read_bytes
 from netsim.whole import whole_file
 
 __all__ = ["PUBLIC_TRACES", "PublicTrace", "fetch"]
@@ -112,7 +113,7 @@ def _cache() -> Path:
 
 def _is_there(path: Path, sha256: str) -> bool:
     try:
-        return _digest(path.read_bytes()) == sha256
+        return _digest(read_bytes(path)) == sha256
     except FileNotFoundError:
         return False
     except OSError as error:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from netsim.reading import open_text
 from netsim.traces.cluster.tables import locating
 from netsim.traces.files import require_file
 from netsim.traces.problems import Problem, TraceProblemsError
@@ -37,7 +38,7 @@ def read_entries(path: str | Path, block: int = _BLOCK) -> Iterator[tuple[int, A
     TraceProblemsError
         If it is empty, not JSON or not an array, with the line.
     """
-    with locating(path), open(require_file(path), encoding="utf-8-sig") as file:
+    with locating(path), open_text(require_file(path)) as file:
         text = _Text(file, path, block)
         mark = text.mark()
         if not mark:

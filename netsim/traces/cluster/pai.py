@@ -152,7 +152,7 @@ def _read(path: str | Path, table: str, columns: Sequence[str]) -> Iterator[Chun
     """Read one of the tables: the file at `path` for jobs, one beside it for the others."""
     file = Path(path) if table == "pai_job_table" else Path(path).parent / f"{table}.csv"
     beside = file.with_suffix(".header")
-    header = _HEADERS[table] if not os.path.isfile(beside) else read_text(beside)
+    header = _HEADERS[table] if not os.path.exists(beside) else read_text(beside)
     names = [name.strip() for name in header.strip().split(",")]
     missing = [Problem(1, f"missing column {name!r}; the header has: "
                        f"{', '.join(map(repr, names))}") for name in columns if name not in names]

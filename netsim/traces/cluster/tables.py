@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import TraceError
+from netsim.reading import open_bytes, open_text
 from netsim.traces.files import require_file, split_lines
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
 
@@ -195,7 +196,7 @@ def read_table(
     TraceProblemsError
         If it is empty, a column is missing, or a row is broken, with the line.
     """
-    with locating(path), open(require_file(path), encoding="utf-8-sig", newline="") as file:
+    with locating(path), open_text(require_file(path), newline="") as file:
         batches = _batches(csv.reader(file, strict=True), path, chunk)
         lines, rows = next(batches, ([], []))
         if not rows:
@@ -234,7 +235,7 @@ def locating(path: str | Path) -> Iterator[None]:
 
 def _undecodable(path: str | Path) -> Problem:
     """Return the first line that is not UTF-8: the decoder tells only its place in a block."""
-    with open(path, "rb") as file:
+    with open_bytes(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 line.decode("utf-8")
