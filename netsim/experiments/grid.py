@@ -8,10 +8,9 @@ import hashlib
 import itertools
 import json
 import os
-import pickle
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from netsim.experiments.files import Draft
 from netsim.experiments.identity import spec_hash
 from netsim.experiments.result import Result
 from netsim.experiments.run import run_experiment
+from netsim.experiments.sending import digest_of, is_sent_whole, main_classes, put_in_main
 from netsim.experiments.simulate import as_network, as_workload, simulate
 from netsim.experiments.simulate_edge import as_edge_workload
 from netsim.experiments.spec import POLICIES, Experiment
@@ -62,10 +62,13 @@ class OfSpec:
         The resolved experiment.
     code : str
         What stands for the code that it is to be run by.
+    classes : mapping of str to object
+        What it names of ``__main__``.
     """
 
     spec: Mapping[str, Any]
     code: str
+    classes: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self) -> Result:
         """Run it.
@@ -75,6 +78,7 @@ class OfSpec:
         InputError
             If the code here is another.
         """
+        put_in_main(self.classes)
         experiment = Experiment(**self.spec)
         _check_code(self.code, _names_in(self.spec))
         return run_experiment(experiment)
@@ -90,11 +94,13 @@ class OfCall:
     code : str
     files : mapping of str to str
         The settings that name a file, and what was in it.
+    classes : mapping of str to object
     """
 
     settings: Mapping[str, Any]
     code: str
     files: Mapping[str, str]
+    classes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def spec(self) -> None:
@@ -109,6 +115,7 @@ class OfCall:
         InputError
             If the code here is another, or a file has changed.
         """
+        put_in_main(self.classes)
         _check_code(self.code, _policies_of(self.settings)[1])
         for name, digest in self.files.items():
             if _digest(Path(self.settings[name])) != digest:
@@ -184,11 +191,13 @@ def _seeded(variant: Draft, grid: SweepTable, values: Sequence[Any]) -> Iterator
     resolved = first.single().resolved()
     varied = {_column(key): _label(key, value, variant.path)
               for key, value in zip(grid.vary, values, strict=True)}
-    code = code_version(*_names_in(resolved))
+    code, classes = code_version(*_names_in(resolved)), main_classes(resolved)
+    identity = {"code": code, "classes": identity_of(classes)}
     for seed in seeds:
         spec = resolved | {"seed": seed}
         spec |= {table: spec[table] | {"seed": seed} for table in first.seeded}
-        yield Cell(varied, seed, spec_hash(spec | {"code": code}, digits=16), OfSpec(spec, code))
+        yield Cell(varied, seed, spec_hash(spec | identity, digits=16),
+                   OfSpec(spec, code, classes))
 
 
 def _names_in(spec: Mapping[str, Any]) -> list[str]:
@@ -248,12 +257,13 @@ def cells_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any
             raise InputError(NOTHING_TO_SHARE)
         policies, names = _policies_of(settings)
         identity = identity_of(settings | policies)
-        code = code_version(*names)
+        code, classes = code_version(*names), main_classes(settings)
         files = {name: _digest(Path(settings[name])) for name in ("network", "workload")
                  if isinstance(settings[name], str | Path) and Path(settings[name]).is_file()}
         for seed in seeds:
             key = spec_hash({"call": identity, "seed": seed, "code": code}, digits=16)
-            cells.append(Cell(varied, seed, key, OfCall(settings | {"seed": seed}, code, files)))
+            task = OfCall(settings | {"seed": seed}, code, files, classes)
+            cells.append(Cell(varied, seed, key, task))
     _check_apart(cells)
     return cells
 
@@ -295,6 +305,8 @@ def _policies_of(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]
         identity[name] = described(policy, registry)
         if not dataclasses.is_dataclass(policy):
             identity[name]["given"] = settings.get(name)  # nobody knows its options
+        if is_sent_whole(type(policy)):
+            identity[name]["class"] = type(policy)
     if isinstance(settings["network"], Cluster):
         identity["execution"] = {"name": execution} | dataclasses.asdict(model)
     classes = [type(policy) for policy, _ in made.values()]
@@ -309,14 +321,14 @@ def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     InputError
         If one cannot be sent to another process.
     """
-    identity = {name: _identity(value) for name, value in settings.items()}
+    identity = {name: _identity(value, name) for name, value in settings.items()}
     for name in {"network", "workload"} & settings.keys():
         if isinstance(settings[name], str):  # perhaps a file's, of which the contents count
-            identity[name] = [settings[name], _identity(Path(settings[name]))]
+            identity[name] = [settings[name], _identity(Path(settings[name]), name)]
     return identity
 
 
-def _identity(value: object) -> Any:
+def _identity(value: object, what: str) -> Any:
     """Return what stands for a value in a key: itself if it is plain, or else a digest.
 
     Equal objects may have digests that differ; then a run is done again.
@@ -326,14 +338,10 @@ def _identity(value: object) -> Any:
     if isinstance(value, Path):
         return _digest(value) if value.is_file() else str(value)
     if isinstance(value, Mapping):
-        return {str(name): _identity(each) for name, each in value.items()}
+        return {str(name): _identity(each, what) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_identity(each) for each in value]
-    try:
-        return hashlib.sha256(pickle.dumps(value)).hexdigest()
-    except (pickle.PicklingError, TypeError, AttributeError) as error:
-        raise InputError(f"{value!r} cannot be sent to another process: {error}; define it in a "
-                         "module of its own") from error
+        return [_identity(each, what) for each in value]
+    return digest_of(value, what)
 
 
 # --- what both share -----------------------------------------------------------------------
@@ -363,9 +371,11 @@ def code_version(*names: str) -> str:
     Parameters
     ----------
     *names : str
-        Of policies; ``"module:Class"`` of those that are the user's own, and loaded.
+        Of policies; ``"module:Class"`` of those that are the user's own, and loaded. Those that
+        are sent whole do not count, for they are the same everywhere.
     """
-    modules = dict.fromkeys(name.partition(":")[0] for name in names if ":" in name)
+    modules = dict.fromkeys(name.partition(":")[0] for name in names if ":" in name
+                            and "<locals>" not in name and not name.startswith("__main__:"))
     files = [getattr(sys.modules.get(module), "__file__", None) for module in modules
              if not module.startswith("netsim.")]
     own = [_digest(Path(file)) for file in files if file is not None]

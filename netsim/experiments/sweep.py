@@ -62,8 +62,7 @@ def sweep(network: Any, workload: Any, *,
     allocator : as for `netsim.simulate`, or a list or mapping of these
     seed : int or iterable of int
     workers : int
-        So many processes. A script that asks for more than one must be importable: guard what it
-        does with ``if __name__ == "__main__":``.
+        How many processes do the runs. Policies of a script or a notebook are sent to them.
     folder : path-like, optional
         Where finished runs are kept, and found again; in memory only if not given.
     resume : bool

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import pickle
 import signal
 import tempfile
 import threading
@@ -18,25 +18,25 @@ from concurrent.futures import (
     CancelledError,
     Executor,
     Future,
-    ProcessPoolExecutor,
     wait,
 )
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
+from multiprocessing.connection import Connection
 from typing import Any, Protocol
+
+import loky
 
 from netsim.errors import InputError, MissingExtraError, NetsimError, NetsimWarning
 from netsim.experiments.result import Result
 from netsim.experiments.run_store import Files, packed
+from netsim.experiments.sending import as_bytes
 
 __all__ = ["Failure", "Task", "on_dask", "one_by_one", "pooled"]
 
 #: Runs that together take so long are worth a message of their own; and at most so many.
 _CHUNK_S, _MOST_IN_CHUNK = 0.5, 16
-
-#: What a process may take to end that is told to.
-_DYING_S = 5
 
 #: How many chunks wait for each worker, so that none waits for the next.
 _AHEAD = 2
@@ -68,10 +68,29 @@ class Failure:
 Outcome = Files | Failure
 
 
-def _compute(tasks: Sequence[Task]) -> tuple[list[Outcome], float]:
-    """Do some runs; return what comes of each, and the seconds that all took."""
+def _compute(sent: Sequence[bytes | Failure]) -> tuple[list[Outcome], float]:
+    """Do the runs that were sent; return what comes of each, and the seconds that all took."""
     started = time.perf_counter()
-    return [_outcome(task) for task in tasks], time.perf_counter() - started
+    return [_outcome_of(task) for task in sent], time.perf_counter() - started
+
+
+def _outcome_of(sent: bytes | Failure) -> Outcome:
+    if isinstance(sent, Failure):
+        return sent
+    try:
+        task = pickle.loads(sent)
+    except Exception as error:  # whatever the import of a module of the user's own raises
+        return Failure(f"it cannot be read by the process that is to do it: {_said(error)}",
+                       traceback.format_exc())
+    return _outcome(task)
+
+
+def _sent(task: Task) -> bytes | Failure:
+    try:
+        return as_bytes(task)
+    except Exception as error:  # whatever it raises that is asked to pickle itself
+        return Failure(f"it cannot be sent to another process: {_said(error)}",
+                       traceback.format_exc())
 
 
 def _outcome(task: Task) -> Outcome:
@@ -128,47 +147,48 @@ def _check_startable() -> None:
     Raises
     ------
     InputError
-        If not: it imports the script that asks for it, which must not do all its work again.
+        If not.
     """
     with _processes(1) as executor:
         try:
             executor.submit(int).result()
         except BrokenExecutor as error:
-            raise InputError('processes cannot be started from this script: put what it does '
-                             'under `if __name__ == "__main__":`, or use workers=1') from error
+            raise InputError("processes that do runs cannot be started here; what they print says "
+                             "why. Use workers=1") from error
 
 
 @contextmanager
 def _processes(workers: int) -> Iterator[Executor]:
-    """Give a pool that does not outlive an interruption, nor do its temporary files."""
-    before = set(multiprocessing.active_children())
-    with tempfile.TemporaryDirectory(prefix="netsim-", ignore_cleanup_errors=True) as scratch:
-        executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"),
-                                       _begin_worker, (scratch,))
+    """Give a pool that does not outlive an interruption, nor do its temporary files.
+
+    Its processes do not import the script that asks for them, which would do all its work again.
+    """
+    # A process that holds much more memory than at first ends by itself; another takes its place.
+    warnings.filterwarnings("ignore", "A worker was restarted while", UserWarning)
+    context = loky.backend.get_context("loky")
+    end, held = context.Pipe(duplex=False)
+    with (end, held,
+          tempfile.TemporaryDirectory(prefix="netsim-", ignore_cleanup_errors=True) as scratch):
+        executor = loky.ProcessPoolExecutor(workers, context=context, initializer=_begin_worker,
+                                            initargs=(scratch, end))
         try:
             yield executor
         except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)
-            ours = set(multiprocessing.active_children()) - before
-            for child in ours:
-                child.terminate()
-            for child in ours:
-                child.join(_DYING_S)
+            executor.shutdown(kill_workers=True)
             raise
         executor.shutdown()
 
 
-def _begin_worker(scratch: str) -> None:
+def _begin_worker(scratch: str, end: Connection) -> None:
     tempfile.tempdir = scratch  # what is killed cleans nothing up
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears of that, too, and ends it
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(end,), daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(end: Connection) -> None:
     """Wait for the parent's end, for if it is killed nobody else ends its processes."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
+    with suppress(EOFError, OSError):
+        end.recv()  # nothing is ever sent: the other side is closed when the parent has gone
     os._exit(1)
 
 
@@ -232,7 +252,7 @@ def _drain(waiting: deque[tuple[int, Task]], executor: Executor, window: int, si
                     min(max(_CHUNK_S * runs / max(taken, 1e-9), 1), _MOST_IN_CHUNK)))
                 chunk = ([alone.popleft()] if alone else
                          [waiting.popleft() for _ in range(min(count, len(waiting)))])
-                pending[executor.submit(_compute, [task for _, task in chunk])] = chunk
+                pending[executor.submit(_compute, [_sent(task) for _, task in chunk])] = chunk
         except BrokenExecutor:
             waiting.extendleft(reversed(chunk))
             if not pending:

@@ -2,11 +2,16 @@
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 import netsim
 from netsim.errors import InputError
+
+ROOT = Path(netsim.__file__).parent.parent
 
 distributed = pytest.importorskip("distributed")
 
@@ -53,6 +58,36 @@ def test_a_worker_that_is_killed_in_the_middle_costs_nothing(cluster, tmp_path):
     assert (len(found.table), len(found.failures)) == (18, 0)
     netsim.sweep_experiment("demo", GRID, seeds=3, folder=tmp_path / "here")
     assert tables(tmp_path / "cluster") == tables(tmp_path / "here")
+
+
+SCRIPT = """
+import netsim
+
+PART = 0.5
+
+class Slowed(netsim.Allocator):
+    def allocate(self, view):
+        return netsim.Allocation(shares=view.greedy(list(range(len(view)))) * PART)
+
+found = netsim.sweep("parrot-fig2", "parrot-fig2", allocator=[Slowed()],
+                     seed=range(2), dask={address!r})
+assert not len(found.failures), found.failures["error"].tolist()
+print(*found.table["jct_total_s"])
+"""
+
+
+def test_a_policy_of_a_script_goes_to_the_workers(cluster, tmp_path):
+    """At half the rates everything takes twice as long."""
+    script = tmp_path / "script.py"
+    totals = []
+    for part in ("1.0", "0.5"):
+        script.write_text(SCRIPT.format(address=cluster.scheduler_address)
+                          .replace("PART = 0.5", f"PART = {part}"))
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True,
+                              env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False)
+        assert done.returncode == 0, done.stderr
+        totals.append([float(word) for word in done.stdout.split()])
+    assert totals[1] == pytest.approx([2 * total for total in totals[0]])
 
 
 def test_no_scheduler_there(tmp_path):

@@ -516,15 +516,22 @@ if __name__ == "__main__":
 """
 
 
-def test_a_script_that_is_not_guarded_is_told_so(small, tmp_path):
+def test_a_script_needs_no_guard(small, tmp_path):
+    """Its processes do not import it, so that it says what it does once."""
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.replace('if __name__ == "__main__":', "if True:").format(
-        path=str(small), grid=GRID, folder=str(tmp_path / "s")))
+    script.write_text(SCRIPT.replace('if __name__ == "__main__":', "if print('begun') is None:")
+                      .format(path=str(small), grid=GRID, folder=str(tmp_path / "s")))
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120,
                           env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False)
-    assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1].startswith(
-        "netsim.errors.InputError: processes cannot be started from this script: put what it does")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["begun", *(f"{number} 0 20" for number in range(1, 21))]
+
+
+def test_processes_that_cannot_be_started_are_no_fault_of_the_runs(small, monkeypatch):
+    """What each begins with fails."""
+    monkeypatch.setattr("netsim.experiments.workers._begin_worker", int)  # of two arguments
+    with pytest.raises(InputError, match="processes that do runs cannot be started here"):
+        netsim.sweep_experiment(small, GRID, workers=2)
 
 
 def test_killed_at_any_moment_it_loses_the_runs_in_flight_only(small, tmp_path):

@@ -1,0 +1,131 @@
+"""What another process is sent: classes of a notebook or a script go along with their instances."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+import re
+import sys
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import cloudpickle
+
+from netsim.errors import InputError
+from netsim.plugins import parse_named
+
+__all__ = ["as_bytes", "digest_of", "is_sent_whole", "main_classes", "put_in_main"]
+
+_MAIN = "__main__"
+
+#: By which cloudpickle knows a class again; drawn at random.
+_TRACKER = re.compile("[0-9a-f]{32}")
+
+#: Of a class: where it stands in a file, and names in the order of a set.
+_INCIDENTAL = ("__firstlineno__", "__static_attributes__")
+
+
+def as_bytes(value: object) -> bytes:
+    """Return a value for `pickle.loads` of another process.
+
+    What can be imported there goes by name. Classes and functions of ``__main__``, or of a
+    function, go whole, with what they refer to.
+
+    Raises
+    ------
+    Exception
+        Whatever an object that cannot be pickled raises.
+    """
+    return _pickled(value, cloudpickle.Pickler)
+
+
+def digest_of(value: object, what: str) -> str:
+    """Return hexadecimal digits that stand for a value, and for its class if that goes whole.
+
+    Equal values may have different ones.
+
+    Parameters
+    ----------
+    value : object
+    what : str
+        What it is, for the message.
+
+    Raises
+    ------
+    InputError
+        If it cannot be sent to another process.
+    """
+    try:
+        return hashlib.sha256(_pickled(value, _Timeless)).hexdigest()
+    except Exception as error:  # whatever it raises that is asked to pickle itself
+        raise InputError(f"{what}: {value!r} cannot be sent to another process: {error}") from error
+
+
+def _pickled(value: object, pickler: type[cloudpickle.Pickler]) -> bytes:
+    try:
+        plain = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)  # much the faster of the two
+        if _MAIN.encode() not in plain:
+            return plain
+    except Exception:  # it has no name, or cannot be pickled at all, which the next one says
+        pass
+    with io.BytesIO() as file:
+        pickler(file).dump(value)
+        return file.getvalue()
+
+
+class _Timeless(cloudpickle.Pickler):
+    """Gives the same bytes in another session, wherever the code stands; not to be read back."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        """Leave out what differs between two sessions that run the same code."""
+        if isinstance(thing, types.CodeType):
+            return tuple, ([thing.co_code, thing.co_consts, thing.co_names, thing.co_varnames,
+                            thing.co_freevars, thing.co_cellvars, thing.co_argcount,
+                            thing.co_posonlyargcount, thing.co_kwonlyargcount, thing.co_flags,
+                            thing.co_exceptiontable],)
+        reduced = super().reducer_override(thing)
+        if not isinstance(thing, type) or not isinstance(reduced, tuple) or len(reduced) < 3:
+            return reduced
+        make, given, (attributes, slots), *rest = reduced
+        given = tuple(None if isinstance(each, str) and _TRACKER.fullmatch(each) else each
+                      for each in given)
+        kept = {name: each for name, each in attributes.items() if name not in _INCIDENTAL}
+        return make, given, (kept, slots), *rest
+
+
+def is_sent_whole(kind: type) -> bool:
+    """Say whether no other process can import a class: it is of ``__main__``, or of a function."""
+    return kind.__module__ == _MAIN or "<locals>" in kind.__qualname__
+
+
+# --- what is named, as "__main__:Class" ------------------------------------------------
+
+
+def main_classes(values: object) -> dict[str, Any]:
+    """Return what of ``__main__`` is named somewhere in tables and lists, by its name there.
+
+    Examples
+    --------
+    >>> main_classes({"allocator": {"name": "__main__:Nowhere"}, "seed": 0})
+    {}
+    """
+    here = vars(sys.modules[_MAIN])
+    names = (parse_named(text)["name"].partition(":") for text in _texts(values)
+             if text.startswith(f"{_MAIN}:"))
+    return {name: here[name] for _, _, name in names if name in here}
+
+
+def _texts(values: object) -> Iterator[str]:
+    if isinstance(values, str):
+        yield values
+    elif isinstance(values, Mapping | list | tuple):
+        each: Iterable[Any] = values.values() if isinstance(values, Mapping) else values
+        for value in each:
+            yield from _texts(value)
+
+
+def put_in_main(classes: Mapping[str, Any]) -> None:
+    """Put what `main_classes` has found into this process's ``__main__``."""
+    vars(sys.modules[_MAIN]).update(classes)
