@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from netsim.edge.files import read_edge_cloud, read_edge_jobs
     from netsim.errors import (
         AllocationError,
+        DaskError,
         FetchError,
         InputError,
         MissingExtraError,
@@ -95,9 +96,9 @@ _HOME = {
     "netsim.edge.bound": ("LPBound", "lp_bound"),
     "netsim.edge.drawn": ("draw_edge_cloud", "draw_edge_jobs"),
     "netsim.edge.files": ("read_edge_cloud", "read_edge_jobs"),
-    "netsim.errors": ("AllocationError", "FetchError", "InputError", "MissingExtraError",
-                      "NetsimError", "NetsimWarning", "OutputError", "SpecError", "StalledError",
-                      "TraceError", "UnitError", "UnknownNameError"),
+    "netsim.errors": ("AllocationError", "DaskError", "FetchError", "InputError",
+                      "MissingExtraError", "NetsimError", "NetsimWarning", "OutputError",
+                      "SpecError", "StalledError", "TraceError", "UnitError", "UnknownNameError"),
     "netsim.experiments.compare": ("Comparison", "compare"),
     "netsim.experiments.events": ("FaultEvent",),
     "netsim.experiments.files": ("load_experiment",),

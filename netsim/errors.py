@@ -12,6 +12,7 @@ from typing import Any
 
 __all__ = [
     "AllocationError",
+    "DaskError",
     "FetchError",
     "InputError",
     "Interrupted",
@@ -149,6 +150,10 @@ class OutputError(NetsimError, OSError):
 
 class FetchError(NetsimError, OSError):
     """A public trace that cannot be had from its source, or is not what it was there."""
+
+
+class DaskError(NetsimError, ConnectionError):
+    """A Dask cluster that has gone in the midst of a sweep; says how far the sweep was."""
 
 
 class Interrupted(KeyboardInterrupt):

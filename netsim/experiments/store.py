@@ -24,7 +24,7 @@ import tomli_w
 from netsim._version import __version__
 from netsim.analysis.metrics import OF_RUN, summarise
 from netsim.analysis.timeline import stream_timeline
-from netsim.errors import InputError, OutputError
+from netsim.errors import InputError, NetsimError, OutputError
 from netsim.experiments.csv_files import read_csv, write_csv
 from netsim.experiments.recorded import Recorded, chunks_of, table_of
 from netsim.experiments.result import Result, asked_for
@@ -334,7 +334,7 @@ def naming(folder: str | Path) -> Iterator[None]:
     """Make an `OutputError` that names the folder of whatever cannot be written."""
     try:
         yield
-    except OutputError:
+    except NetsimError:
         raise
     except (OSError, UnicodeEncodeError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from netsim.checks import check_whole
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
-from netsim.errors import InputError, SpecError
+from netsim.errors import DaskError, InputError, SpecError
 from netsim.experiments.compare import Policy, label_of
 from netsim.experiments.files import Draft
 from netsim.experiments.grid import (
@@ -69,6 +70,7 @@ def sweep(network: Any, workload: Any, *,
         Whether runs that are there count. If not, they are removed.
     dask : str, optional
         Address of a Dask scheduler whose workers do the runs, instead of `workers` processes.
+        While it has no workers the sweep warns of that, and waits.
     progress : bool or callable
         Show progress on a terminal; or call with the runs done, failed, and in total.
     **settings
@@ -87,6 +89,8 @@ def sweep(network: Any, workload: Any, *,
         If an argument is wrong, or the folder is of another sweep.
     OutputError
         If the folder cannot be written.
+    DaskError
+        If the Dask scheduler goes away. The same call, with a scheduler that is there, goes on.
 
     Examples
     --------
@@ -183,7 +187,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     ------
     SpecError
         If there is nothing to vary, or a combination is not an experiment: says which.
-    InputError, OutputError
+    InputError, OutputError, DaskError
         As `sweep` does.
 
     Examples
@@ -275,7 +279,7 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
 
     Raises
     ------
-    InputError, OutputError
+    InputError, OutputError, DaskError
         As `sweep` does.
     """
     check_whole(workers, "workers", 1)
@@ -299,13 +303,16 @@ def _do_missing(cells: Sequence[Cell], store: RunStore, workers: int, dask: str 
                 ) -> list[tuple[Cell, Failure]]:
     """Do the runs that are not there; return those that have failed, in order.
 
-    An interruption says how many there are then, and `kept`.
+    An interruption says how many there are then, and `kept`; so does the end of a Dask cluster.
     """
     missing = [cell for cell in cells if store.summary(cell.key) is None]
     failures: dict[str, tuple[Cell, Failure]] = {}
     ended = len(cells) - len(missing)
-    with (telling(lambda: f"{ended:,} of {len(cells):,} runs had ended{kept}"),
-          show_runs(progress, len(cells), ended) as report):
+
+    def so_far() -> str:
+        return f"{ended:,} of {len(cells):,} runs had ended{kept}"
+
+    with telling(so_far), _saying(so_far), show_runs(progress, len(cells), ended) as report:
         for place, outcome in _outcomes(missing, workers, dask):
             cell = missing[place]
             if isinstance(outcome, Failure):
@@ -315,6 +322,15 @@ def _do_missing(cells: Sequence[Cell], store: RunStore, workers: int, dask: str 
                 ended += 1
             report(isinstance(outcome, Failure))
     return [failures[cell.key] for cell in missing if cell.key in failures]
+
+
+@contextmanager
+def _saying(what: Callable[[], str]) -> Iterator[None]:
+    """Have a Dask cluster that goes away in here say how far the sweep was."""
+    try:
+        yield
+    except DaskError as error:
+        raise DaskError(f"{error}; {what()}") from error
 
 
 def _outcomes(cells: Sequence[Cell], workers: int, dask: str | None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import pickle
 import signal
@@ -11,7 +13,7 @@ import time
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -28,7 +30,7 @@ from typing import Any, Protocol
 
 import loky
 
-from netsim.errors import InputError, MissingExtraError, NetsimError, NetsimWarning
+from netsim.errors import DaskError, InputError, MissingExtraError, NetsimError, NetsimWarning
 from netsim.experiments.result import Result
 from netsim.experiments.run_store import Files, packed
 from netsim.experiments.sending import as_bytes
@@ -40,6 +42,9 @@ _CHUNK_S, _MOST_IN_CHUNK = 0.5, 16
 
 #: How many chunks wait for each worker, so that none waits for the next.
 _AHEAD = 2
+
+#: How often to look after a Dask cluster, and to say that it still has no workers.
+_LOOK_S, _REMIND_S = 2.0, 60.0
 
 
 class Task(Protocol):
@@ -133,8 +138,9 @@ def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]
             _check_startable()
             startable = True
         with _processes(1 if alone else workers) as executor:
+            window = 1 if alone else _AHEAD * workers
             lost = yield from _drain(suspects if alone else waiting, executor,
-                                     1 if alone else _AHEAD * workers, 1 if alone else None)
+                                     lambda window=window: window, 1 if alone else None)
         if alone and lost:
             place, _ = lost.pop(0)
             yield place, Failure("its process was killed, perhaps for want of memory")
@@ -209,6 +215,8 @@ def on_dask(tasks: Sequence[Task], scheduler: str) -> Iterator[tuple[int, Outcom
         If Dask is not installed.
     InputError
         If there is no scheduler at the address.
+    DaskError
+        If it goes away.
     """
     if find_spec("distributed") is None:
         raise MissingExtraError("dask.distributed", "dist")
@@ -220,34 +228,104 @@ def on_dask(tasks: Sequence[Task], scheduler: str) -> Iterator[tuple[int, Outcom
         raise InputError(f"scheduler: there is no Dask scheduler at {scheduler!r}: {error}"
                          ) from error
     with client:
-        cores = max(sum(client.ncores().values()), 1)
         executor = client.get_executor(pure=False)
-        yield from _drain(deque(enumerate(tasks)), executor, _AHEAD * cores, None)
+        try:
+            yield from _drain(deque(enumerate(tasks)), executor, _Cores(client, scheduler).window,
+                              None, _LOOK_S)
+        except (CancelledError, OSError) as error:
+            _close_quietly(client)
+            raise DaskError(f"the Dask scheduler at {scheduler!r} has gone") from error
+
+
+def _close_quietly(client: Any) -> None:
+    """Close a client whose scheduler has gone, without what Dask logs of that."""
+    log = logging.getLogger("distributed.client")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        client.close()
+    finally:
+        log.setLevel(before)
+
+
+class _Cores:
+    """Looks after a Dask cluster: whether it is there, and whether it has workers.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    address : str
+        Of its scheduler.
+    """
+
+    def __init__(self, client: Any, address: str) -> None:
+        self._client, self._address = client, address
+        self._cores = 0
+        self._looked_s = self._reminded_s = -math.inf
+        self._alone_s = time.monotonic()
+
+    def window(self) -> int:
+        """Return how many chunks may be at the workers, or wait for one; warn if there is none.
+
+        Raises
+        ------
+        OSError
+            If the scheduler has gone.
+        """
+        if self._client.status != "running":
+            raise ConnectionError(f"its client is {self._client.status}")
+        now = time.monotonic()
+        if now >= self._looked_s + _LOOK_S:
+            self._looked_s = now
+            self._cores = sum(self._client.ncores().values())
+            if self._cores:
+                self._alone_s, self._reminded_s = now, -math.inf
+            elif now >= self._reminded_s + _REMIND_S:
+                self._reminded_s = now
+                self._warn(round(now - self._alone_s))
+        return _AHEAD * max(self._cores, 1)
+
+    def _warn(self, seconds: int) -> None:
+        since = f", for {seconds} s now" if seconds >= _REMIND_S else ""
+        warnings.warn(NetsimWarning(
+            f"the Dask scheduler at {self._address!r} has no workers{since}; the sweep waits for "
+            f"one (`dask worker {self._address}` starts one; Ctrl-C ends the sweep)"), stacklevel=2)
 
 
 # --- what both share -------------------------------------------------------------------
 
 
-def _drain(waiting: deque[tuple[int, Task]], executor: Executor, window: int, size: int | None
+def _drain(waiting: deque[tuple[int, Task]], executor: Executor, window: Callable[[], int],
+           size: int | None, look_s: float | None = None
            ) -> Generator[tuple[int, Outcome], None, list[tuple[int, Task]]]:
-    """Have everything done that waits, in chunks, so many of them at a time.
+    """Have everything done that waits, in chunks.
 
     Parameters
     ----------
+    window : callable
+        Returns how many chunks are sent at a time. Called before any is sent, and every `look_s`.
     size : int or None
         Runs in a chunk; as many as take half a second if None.
+    look_s : float, optional
+        Only when a chunk is done, if None.
 
     Returns
     -------
     list
         What was being done when the executor broke.
+
+    Raises
+    ------
+    CancelledError, OSError
+        If the connection to the executor is lost.
     """
     pending: dict[Future[Any], list[tuple[int, Task]]] = {}
     alone: deque[tuple[int, Task]] = deque()
     taken = runs = 0.0
     while waiting or alone or pending:
+        most = window()
         try:
-            while (waiting or alone) and len(pending) < window:
+            while (waiting or alone) and len(pending) < most:
                 count = size or (1 if not runs else int(
                     min(max(_CHUNK_S * runs / max(taken, 1e-9), 1), _MOST_IN_CHUNK)))
                 chunk = ([alone.popleft()] if alone else
@@ -257,12 +335,15 @@ def _drain(waiting: deque[tuple[int, Task]], executor: Executor, window: int, si
             waiting.extendleft(reversed(chunk))
             if not pending:
                 return []
-        done, _ = wait(pending, return_when=FIRST_COMPLETED)
-        for future in done:
-            if isinstance(_error_of(future), BrokenExecutor):
+        done, _ = wait(pending, look_s, FIRST_COMPLETED)
+        for future in sorted(done, key=lambda future: _error_of(future) is not None):
+            error = _error_of(future)
+            if isinstance(error, BrokenExecutor):
                 return [each for chunk in pending.values() for each in chunk] + list(alone)
+            if isinstance(error, CancelledError | OSError):
+                raise error
             chunk = pending.pop(future)
-            if _error_of(future) is not None and len(chunk) > 1:  # one of them took its worker down
+            if error is not None and len(chunk) > 1:  # one of them took its worker down
                 alone.extend(chunk)
                 continue
             outcomes, seconds = _result_of(future, len(chunk))

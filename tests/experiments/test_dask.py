@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import netsim
-from netsim.errors import InputError
+from netsim.errors import DaskError, InputError, NetsimWarning
 
 ROOT = Path(netsim.__file__).parent.parent
 
@@ -95,3 +97,89 @@ def test_no_scheduler_there(tmp_path):
         netsim.sweep_experiment("demo", GRID, dask="tcp://127.0.0.1:9",
                                 folder=tmp_path / "s")
     assert netsim.load_sweep(tmp_path / "s").missing == 6
+
+
+# --- schedulers that go, and workers that do not come --------------------------------------
+
+
+@contextmanager
+def process(*arguments):
+    """A process of Dask's, which is killed at the end with those that it has started."""
+    started = subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_" + arguments[0],
+                                *arguments[1:], "--no-dashboard"], start_new_session=True,
+                               env=os.environ | {"PYTHONPATH": str(ROOT)},
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield started
+    finally:
+        os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+
+
+@pytest.fixture
+def scheduler(tmp_path):
+    """A scheduler without workers: its process, and its address."""
+    file = tmp_path / "scheduler.json"
+    with process("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file",
+                 str(file)) as started:
+        with distributed.Client(scheduler_file=str(file), timeout="60s") as client:
+            address = client.scheduler.address
+        yield started, address
+
+
+def worker(address):
+    return process("worker", address, "--nthreads", "1", "--nworkers", "1")
+
+
+GONE = r"the Dask scheduler at '{}' has gone; {} of 12 runs had ended and are kept in .*; the same "
+
+
+def test_a_scheduler_that_is_killed_ends_the_sweep_and_a_second_call_goes_on(scheduler, tmp_path):
+    process, address = scheduler
+
+    def kill(done, failed, total):
+        if done == 3:
+            process.kill()
+
+    with worker(address), pytest.raises(DaskError, match=GONE.format(address, r"\d+")):
+        netsim.sweep_experiment("demo", GRID, seeds=2, folder=tmp_path / "s", dask=address,
+                                progress=kill)
+    there = netsim.load_sweep(tmp_path / "s")
+    assert 3 <= len(there.table) < 12
+    assert len(there.failures) == 0
+    netsim.sweep_experiment("demo", GRID, seeds=2, folder=tmp_path / "s")
+    netsim.sweep_experiment("demo", GRID, seeds=2, folder=tmp_path / "here")
+    assert tables(tmp_path / "s") == tables(tmp_path / "here")
+
+
+@contextmanager
+def on_warning(do):
+    """Do something when netsim first warns; give what it says."""
+    said = []
+
+    def heard(message, *_, **__):
+        said.append(str(message))
+        if len(said) == 1:
+            do()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", NetsimWarning)
+        warnings.showwarning = heard
+        yield said
+
+
+def test_without_workers_it_says_so_and_waits_for_one(scheduler, tmp_path):
+    _, address = scheduler
+    come = worker(address)
+    with on_warning(come.__enter__) as said:
+        found = netsim.sweep_experiment("demo", GRID, seeds=1, dask=address)
+    come.__exit__(None, None, None)
+    assert said[0] == (f"the Dask scheduler at {address!r} has no workers; the sweep waits for one "
+                       f"(`dask worker {address}` starts one; Ctrl-C ends the sweep)")
+    assert len(found.table) == 6
+
+
+def test_a_scheduler_that_is_killed_before_a_worker_comes(scheduler, tmp_path):
+    process, address = scheduler
+    with on_warning(process.kill), pytest.raises(DaskError, match=GONE.format(address, 0)):
+        netsim.sweep_experiment("demo", GRID, seeds=2, folder=tmp_path / "s", dask=address)
