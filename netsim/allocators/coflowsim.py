@@ -28,6 +28,11 @@ class EqualSplit(Allocator):
 
     knows: ClassVar[Knowledge] = "sent"
 
+    @property
+    def leftover(self) -> str:
+        """``"none"``: nobody gets it."""
+        return "none"
+
     def allocate(self, view: FabricView) -> Allocation:
         """Return the least part of each flow's links; see `Allocator.allocate`."""
         rates, _ = view.split(np.arange(len(view)), together=True)

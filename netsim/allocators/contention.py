@@ -79,6 +79,11 @@ class RingContention(Allocator):
         """Whether running jobs are counted."""
         return self.count == "running"
 
+    @property
+    def leftover(self) -> str:
+        """``"none"``: nobody gets it."""
+        return "none"
+
     def slowdown(self, jobs: Floats) -> Floats:
         """Return f(alpha, max(k_min, xi1 n)) for n jobs (Eq. 7 and 8); shape as given."""
         k = np.maximum(self.k_min, self.xi1 * jobs)

@@ -138,6 +138,11 @@ class DCLAS(Allocator):
         return weights
 
     @property
+    def leftover(self) -> str:
+        """How it is shared, by the option `sharing`."""
+        return self.sharing
+
+    @property
     def work_conserving(self) -> bool:
         """Whether what a queue leaves goes to the others to the last byte."""
         return self.sharing == "maxmin"

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
 from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
+from netsim.fabric.service import Service
 from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers
 
 __all__ = ["LCCF", "AaloLBSF", "JobSRPT"]
 
-WORK_CONSERVATION = ("capped", "greedy", "none", "shared_uniform")
+WORK_CONSERVATION = ("capped", "greedy", "maxmin", "none", "shared_uniform")
 
 
 def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: str, by: str
@@ -30,11 +31,16 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
         The first to be served first.
     by : str
         By what they are in order; see `Turns`.
-    work_conservation : {"greedy", "none", "capped", "shared_uniform"}
+    work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
         ``"greedy"``: in order, each the largest share up to 1 that still fits; ``"capped"``:
         likewise, but up to 1/(n-1); ``"shared_uniform"``: all others the largest common
-        share; ``"none"``: nothing.
+        share; ``"none"``: nothing; ``"maxmin"``: as ``"greedy"``, and what is then left goes in
+        order to the flows of each, max-min fairly, anew whenever a flow ends, as under
+        `netsim.allocators.ordered.SEBF`.
     """
+    if work_conservation == "maxmin":
+        # MADD is the largest share that still fits.
+        return Allocation(service=Service(order, first="madd", rest="maxmin"))
     first, count = order[0], len(order)
     # Turns are of jobs, the order is of coflows.
     turns = Turns(by, work_conservation) if view.jobs == count else None
@@ -54,17 +60,8 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
 
 @plain_numbers
 @dataclass(frozen=True)
-class AaloLBSF(Allocator):
-    """Least bytes sent first: the job with least attained service gets its LP rates.
-
-    The Parrot paper's "Aalo": D-CLAS with as many queues as it takes to tell any two jobs
-    apart. Ties go to the earlier arrival, then id.
-
-    Parameters
-    ----------
-    work_conservation : {"greedy", "none", "capped", "shared_uniform"}
-        What the other jobs get, see `serve_first`.
-    """
+class _JobFirst(Allocator):
+    """Base of policies that let one job go first; see `serve_first`."""
 
     work_conservation: str = "greedy"
 
@@ -72,6 +69,25 @@ class AaloLBSF(Allocator):
 
     def __post_init__(self) -> None:
         check_choice("work_conservation", self.work_conservation, WORK_CONSERVATION)
+
+    @property
+    def work_conserving(self) -> bool:
+        """Whether what is left goes to flows, rather than to coflows in step."""
+        return self.work_conservation == "maxmin"
+
+
+@dataclass(frozen=True)
+class AaloLBSF(_JobFirst):
+    """Least bytes sent first: the job with least attained service gets its LP rates.
+
+    The Parrot paper's "Aalo": D-CLAS with as many queues as it takes to tell any two jobs
+    apart. Ties go to the earlier arrival, then id.
+
+    Parameters
+    ----------
+    work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
+        What the other jobs get, see `serve_first`.
+    """
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return LP rates for the first job; see `Allocator.allocate`."""
@@ -81,23 +97,16 @@ class AaloLBSF(Allocator):
 
 @plain_numbers
 @dataclass(frozen=True)
-class LCCF(Allocator):
+class LCCF(_JobFirst):
     """Least completed coflows first: the job that has completed the fewest gets its LP rates.
 
     Ties go to the job that has sent least, the earlier arrival, then id.
 
     Parameters
     ----------
-    work_conservation : {"greedy", "none", "capped", "shared_uniform"}
+    work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
         What the other jobs get, see `serve_first`.
     """
-
-    work_conservation: str = "greedy"
-
-    wakes_on: ClassVar[Event] = Event.COFLOW
-
-    def __post_init__(self) -> None:
-        check_choice("work_conservation", self.work_conservation, WORK_CONSERVATION)
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return LP rates for the first job; see `Allocator.allocate`."""
@@ -107,19 +116,24 @@ class LCCF(Allocator):
 
 @plain_numbers
 @dataclass(frozen=True)
-class JobSRPT(Allocator):
+class JobSRPT(_JobFirst):
     """Shortest remaining job first, told what no scheduler knows: the clairvoyant reference.
 
     Jobs in order of the seconds that they would still take alone (the remaining sum of
-    Gamma, computation left out), each served greedily at up to its LP rates.
+    Gamma, computation left out).
+
+    Parameters
+    ----------
+    work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
+        What the other jobs get, see `serve_first`. Beside policies that leave no link idle, such
+        as those of `netsim.allocators.ordered`, it is a reference with ``"maxmin"`` only.
     """
 
     knows: ClassVar[Knowledge] = "jobs"
-    wakes_on: ClassVar[Event] = Event.COFLOW
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return greedy LP rates in SRPT order; see `Allocator.allocate`."""
+        """Return LP rates for the first job; see `Allocator.allocate`."""
         active = np.zeros(int(view.job.max()) + 1)
         np.add.at(active, view.job, view.gamma)
         order = np.lexsort((view.job, view.job_ahead_s + active[view.job]))
-        return serve_first(view, order, "greedy", "ahead")
+        return serve_first(view, order, self.work_conservation, "ahead")

@@ -37,6 +37,11 @@ class MaxMin(Allocator):
         check_choice("weights", self.weights, ("coflow", "equal"))
 
     @property
+    def leftover(self) -> str:
+        """``"maxmin"``: that is all that it does."""
+        return "maxmin"
+
+    @property
     def work_conserving(self) -> bool:
         """True: a flow's bottleneck link is full."""
         return True

@@ -63,6 +63,11 @@ class Reserved(Allocator):
         """Whether coflows have the part of NICs that their GPUs have: by ``"gpus"``."""
         return self.shares == "gpus"
 
+    @property
+    def leftover(self) -> str:
+        """``"none"``: nobody gets it."""
+        return "none"
+
     def allocate(self, view: FabricView) -> Allocation:
         """Return the shares; see `Allocator.allocate`.
 

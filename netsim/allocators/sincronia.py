@@ -44,6 +44,11 @@ class Sincronia(Allocator):
         return False
 
     @property
+    def leftover(self) -> str:
+        """``"greedy"``: that is all that it does."""
+        return "greedy"
+
+    @property
     def work_conserving(self) -> bool:
         """True: a flow stops growing when a link of its is full."""
         return True

@@ -30,6 +30,11 @@ class SRTF(Allocator):
         return False
 
     @property
+    def leftover(self) -> str:
+        """``"greedy"``: that is all that it does."""
+        return "greedy"
+
+    @property
     def work_conserving(self) -> bool:
         """True: a flow stops growing when a link of its is full."""
         return True
@@ -49,6 +54,11 @@ class CoflowFair(Allocator):
 
     knows: ClassVar[Knowledge] = "sent"
     wakes_on: ClassVar[Event] = Event.COFLOW
+
+    @property
+    def leftover(self) -> str:
+        """``"maxmin"``: that is all that it does."""
+        return "maxmin"
 
     @property
     def work_conserving(self) -> bool:

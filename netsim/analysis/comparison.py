@@ -17,11 +17,14 @@ from netsim.units import Quantity
 if TYPE_CHECKING:
     from netsim.experiments.result import Result
 
-__all__ = ["LOWER_BOUND", "check_baseline", "improvement_on", "table_of"]
+__all__ = ["LOWER_BOUND", "check_baseline", "improvement_on", "note_of", "table_of"]
 
 #: The label of the last row.
 LOWER_BOUND = "lower bound"
 
+
+#: What the runs of a table do with bandwidth left over, and when.
+_SHARING = ("leftover", "decides_per")
 
 #: What makes a coflow the same in two runs, whatever the order in which it finished.
 _COFLOW = ["job", "iteration", "stage"]
@@ -59,6 +62,11 @@ def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.D
             with it, if there is one: the two belong side by side.
         work_conservation
             The allocator's option; empty where it has none.
+        leftover, decides_per
+            Who gets the bandwidth that its order leaves over, such as ``"maxmin to flows"`` or
+            ``"greedy to coflows"``, whose flows then stay in step; and whether rates are decided
+            at the end of each ``"flow"``, or of each ``"coflow"`` only. Empty where nothing is
+            said, and where no links are shared.
         jobs_finished, jct_total_s, jct_mean_s, jct_p95_s, cct_mean_s, makespan_s
             As in `Result.summary`. NaN for CCTs that were not recorded.
         over_lower_bound
@@ -88,6 +96,7 @@ def _row(label: str, result: Result, results: Mapping[str, Result]) -> dict[str,
         "label": label,
         "scheme": _scheme(label, results),
         "work_conservation": result.run["allocator"].get("work_conservation", ""),
+        **_sharing(result),
         "jobs_finished": summary["jobs_finished"],
         "jct_total_s": summary["jct_total_s"],
         "over_lower_bound": _ratio(summary["jct_total_s"], summary["lower_bound_total_s"]),
@@ -108,6 +117,7 @@ def _bound(result: Result) -> dict[str, Any]:
     ends = jobs["arrival_s"] + jobs["lower_bound_s"]
     return {
         "label": LOWER_BOUND, "scheme": LOWER_BOUND, "work_conservation": "",
+        **dict.fromkeys(_SHARING, ""),
         "jobs_finished": len(jobs),
         "jct_total_s": bound["jct_total_s"],
         "over_lower_bound": _ratio(bound["jct_total_s"], bound["jct_total_s"]),
@@ -118,6 +128,33 @@ def _bound(result: Result) -> dict[str, Any]:
         "decisions": None,
         "wall_s": math.nan,
     }
+
+
+def _sharing(result: Result) -> dict[str, str]:
+    said = result.run.get("sharing", {})
+    return {name: str(said.get(name, "")) for name in _SHARING}
+
+
+def note_of(table: pd.DataFrame) -> str:
+    """Return a note on the runs of a table that treat bandwidth left over in different ways.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As of `table_of`.
+
+    Returns
+    -------
+    str
+        Empty if they all do alike, as far as is known.
+    """
+    runs = table.iloc[:-1]
+    if all(runs.loc[runs[name] != "", name].nunique() < 2 for name in _SHARING):
+        return ""
+    ways = (f"{leftover or 'not said'}, decided per {event} ({', '.join(group['label'])})"
+            for (leftover, event), group in runs.groupby(list(_SHARING), sort=False))
+    return ("Part of the differences is how bandwidth left over is given away, and when, which is "
+            f"not the same here: {'; '.join(ways)}.")
 
 
 def _ratio(total: float, bound: float) -> float:

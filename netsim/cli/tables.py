@@ -104,6 +104,8 @@ def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],
     print_table({comparison.what: figures["label"].tolist()} | {
         first if heading == "over\nfirst" else heading: _aligned(figures[key].tolist())
         for heading, key in _COLUMNS.items()})
+    if comparison.note:
+        _print_sharing(figures.iloc[:-1], comparison.what)
     if comparison.baseline is not None:
         _print_improvement(comparison.against(), comparison.baseline, comparison.what)
     jobs = figures["jobs_finished"].iloc[-1]  # of the bound: all
@@ -113,6 +115,16 @@ def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],
     click.echo(f"results: {os.fspath(folder)}")
     for path in pictures:
         click.echo(f"picture: {path}")
+
+
+def _print_sharing(runs: pd.DataFrame, what: str) -> None:
+    """Print what runs do with bandwidth left over; too wide to stand in the table of figures."""
+    click.echo("\nPart of the differences is who gets bandwidth left over, and when rates are "
+               "decided, which is\nnot the same here:\n")
+    columns = {what: "label", "left over": "leftover", "decided per": "decides_per"}
+    print_table({heading: [value or "-" for value in runs[name]]
+                 for heading, name in columns.items()}, texts=len(columns))
+    click.echo()
 
 
 def _print_improvement(factors: pd.DataFrame, baseline: str, what: str) -> None:

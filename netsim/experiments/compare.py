@@ -19,7 +19,7 @@ from netsim.allocators import (
     make_allocator,
     parse_allocator,
 )
-from netsim.analysis.comparison import check_baseline, improvement_on, table_of
+from netsim.analysis.comparison import check_baseline, improvement_on, note_of, table_of
 from netsim.cluster import Cluster
 from netsim.cluster.registry import SCHEDULERS
 from netsim.edge import EdgeCloud, EdgeWorkload
@@ -82,6 +82,14 @@ class Comparison:
     def table(self) -> pd.DataFrame:
         """One row per allocator and one for the lower bound; see `netsim.analysis.comparison`."""
         return table_of(self.results, self.baseline)
+
+    @property
+    def note(self) -> str:
+        """What the table compares that is not alike: who gets bandwidth left over, and when.
+
+        Empty if there is nothing to say.
+        """
+        return note_of(self.table)
 
     def against(self, baseline: str | None = None, *, short: Quantity = "5MB", narrow: int = 50
                 ) -> pd.DataFrame:

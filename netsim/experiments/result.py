@@ -52,7 +52,9 @@ class Result:
         `netsim.simulate`.
     run : mapping
         What identifies the run: allocator, network, workload, seed, version, platform, on a
-        cluster also cluster, scheduler, placement and execution;
+        cluster also cluster, scheduler, placement and execution; sharing, who got the bandwidth
+        that the allocator's order left over and when rates were decided (nothing where no links
+        were shared);
         ``stopped_at_s``, when `until` stopped it (None if all jobs finished); its cost:
         decisions, simpy_events, wall_s; what the allocator has counted: counts; and how many
         coflows were overdue when it was stopped: overdue.

@@ -23,6 +23,7 @@ from netsim.errors import InputError, StalledError
 from netsim.experiments.events import FaultEvent, end_at
 from netsim.experiments.faults import Faults, JobsOnHosts, dead_links, listed
 from netsim.experiments.interruption import so_far, telling
+from netsim.experiments.leftover import leftover_of
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
 from netsim.experiments.recorder import Recorder
@@ -320,7 +321,8 @@ class _Run:
         """Return the records."""
         run = {
             "workload": self.workload.name, "network": self.network.name,
-            "allocator": describe(self.allocator), "observe_interval": self.interval,
+            "allocator": describe(self.allocator), "sharing": leftover_of(self.fabric),
+            "observe_interval": self.interval,
             "seed": int(self.seed), "workload_seed": self.workload.seed,
             "version": __version__, "platform": platform.platform(),
             "python": platform.python_version(),

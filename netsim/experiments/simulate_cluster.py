@@ -32,6 +32,7 @@ from netsim.experiments.cluster_inputs import NOTHING_TO_SHARE, inputs_of
 from netsim.experiments.events import end_at
 from netsim.experiments.faults import Faults, JobsOnServers, dead_links, listed
 from netsim.experiments.interruption import so_far, telling
+from netsim.experiments.leftover import leftover_of
 from netsim.experiments.link_recorder import RECORDS
 from netsim.experiments.numbering import CoflowNumbers
 from netsim.experiments.progress import show_progress
@@ -212,6 +213,7 @@ class _ClusterRun:
             "cluster": self.cluster.name,
             "allocator": {"name": self.execution} if fabric is None else
             describe(fabric.allocator),
+            "sharing": {} if fabric is None else leftover_of(fabric),
             "scheduler": described(self.scheduler, SCHEDULERS),
             "placement": None if chooses_gpus(self.scheduler) else
             described(self.placement, PLACEMENTS),

@@ -30,6 +30,7 @@ from netsim.edge.storage import peaks
 from netsim.edge.transport import Sharing
 from netsim.errors import InputError
 from netsim.experiments.events import FaultEvent, capacities_of
+from netsim.experiments.leftover import leftover_of
 from netsim.experiments.link_recorder import LinkRecorder
 from netsim.experiments.progress import show_progress
 from netsim.experiments.result import Result
@@ -104,6 +105,7 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
         "workload": workload.name, "network": system.name,
         "allocator": (describe(make_allocator(allocator)) if kind.shares_links
                       else {"name": moves_by["name"]}),
+        "sharing": leftover_of(moved.fabric) if kind.shares_links else {},
         "scheduler": described(decider, EDGE_SCHEDULERS), "placement": None,
         "execution": {**moves_by, "name": "edge", "transport": moves_by["name"],
                       "epsilon": float(epsilon)},

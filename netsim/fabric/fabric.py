@@ -70,6 +70,8 @@ class Fabric:
         When it was last asked, in seconds.
     running : Running
         Jobs tell it when they begin and end, for allocators that are to know.
+    answer : Allocation or None
+        What the allocator said when it was last asked.
     in_flight : InFlight
         What has been submitted and has not completed.
     """
@@ -83,6 +85,7 @@ class Fabric:
         self.table = FlowTable(network.capacity, job_arrivals)
         self.decisions = 0
         self.decided_s = env.now
+        self.answer: Allocation | None = None
         self._told = allocator.sees_running
         self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT | _JOB
         self.running = Running((lambda: self._happen(_JOB)) if self._told else None)
@@ -314,7 +317,7 @@ class Fabric:
             return
         view = FabricView(self.table, now, self.allocator.knows, Event(happened),
                           self.running if self._told else None)
-        allocation = self.allocator.allocate(view)
+        allocation = self.answer = self.allocator.allocate(view)
         self._referee.check(allocation, view)
         if self._observer is not None:  # before flows end ahead of the clock
             self._observer.decided(now, self, allocation)

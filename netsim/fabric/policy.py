@@ -174,6 +174,14 @@ class Allocator:
         return False
 
     @property
+    def leftover(self) -> str:
+        """Who gets what its order leaves of the links, in a word, for tables that compare.
+
+        Its option `work_conservation`, or nothing if it has none, unless said.
+        """
+        return str(getattr(self, "work_conservation", ""))
+
+    @property
     def title(self) -> str:
         """What errors call it; the name of its class unless said."""
         return type(self).__name__

@@ -18,8 +18,30 @@ def test_the_table_is_readable(netsim) -> None:
         "allocator", "parrot", "lccf (work_conservation=none)", "lower bound"]
     assert lines[4].split() == ["lower", "bound", "28.0", "1.00", "0.683", "14.0", "17.6",
                                 "7.00", "18.0"]
-    assert lines[5].startswith("results: runs/fig2-")
+    assert lines[5:10] == ["", "Part of the differences is who gets bandwidth left over, and when "
+                           "rates are decided, which is", "not the same here:", "",
+                           "allocator                      left over            decided per"]
+    assert lines[-1].startswith("results: runs/fig2-")
     assert all(len(line) <= 100 and line.isascii() for line in lines)
+
+
+def test_a_note_under_a_table_of_unlike_things(netsim) -> None:
+    """What is left of the links goes to whole coflows under one, and to flows under the other."""
+    done = netsim("compare", "fig2.toml", "--allocator", "srpt,sebf")
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert [line.rstrip() for line in lines[5:-1]] == [
+        "",
+        "Part of the differences is who gets bandwidth left over, and when rates are decided, "
+        "which is",
+        "not the same here:",
+        "",
+        "allocator  left over          decided per",
+        "srpt       greedy to coflows  coflow",
+        "sebf       maxmin to flows    flow",
+        ""]
+    alike = netsim("compare", "fig2.toml", "--allocator", "fifo,sebf").stdout
+    assert "Part of the differences" not in alike
 
 
 def test_the_folder_has_a_result_per_allocator(netsim, here) -> None:
@@ -38,7 +60,8 @@ def test_allocators_of_the_command_line_replace_those_of_the_file(netsim, here) 
     assert spec.seed == 4
     assert [table.given for table in spec.compare.allocators] == [
         {"name": "maxmin", "decisions": "flow", "weights": "equal"},
-        {"name": "parrot", "theta_max": 0.6, "work_conservation": "uniform"}, {"name": "srpt"}]
+        {"name": "parrot", "theta_max": 0.6, "work_conservation": "uniform"},
+        {"name": "srpt", "work_conservation": "greedy"}]
 
 
 def test_a_baseline_has_a_table_of_its_own(netsim, here) -> None:

@@ -48,9 +48,9 @@ def test_every_choice_is_covered():
     named = {text(policy) for policy in ALLOCATORS}
     for work in ("none", "uniform", "backfill", "per_flow"):
         assert f"parrot-{work}" in named
-    for work in ("none", "greedy", "shared_uniform", "capped"):
-        assert {f"aalo-lbsf-{work}", f"lccf-{work}"} <= named
-    assert {"maxmin-flow", "maxmin-coflow", "srpt"} <= named
+    for work in ("none", "greedy", "shared_uniform", "capped", "maxmin"):
+        assert {f"aalo-lbsf-{work}", f"lccf-{work}", f"srpt-{work}"} <= named
+    assert {"maxmin-flow", "maxmin-coflow"} <= named
 
 
 class Line(Topology):

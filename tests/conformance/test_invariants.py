@@ -21,9 +21,8 @@ INTERVALS = st.sampled_from([0.0, 0.1, 0.3, 2.0])
 PROPORTIONAL = [
     *({"name": "parrot", "work_conservation": work}
       for work in ("none", "uniform", "backfill", "per_flow")),
-    *({"name": name, "work_conservation": work} for name in ("aalo-lbsf", "lccf")
+    *({"name": name, "work_conservation": work} for name in ("aalo-lbsf", "lccf", "srpt")
       for work in ("none", "greedy", "shared_uniform", "capped")),
-    {"name": "srpt"},
 ]
 ALLOCATORS = [*PROPORTIONAL, {"name": "maxmin"}, {"name": "maxmin", "decisions": "coflow"}]
 FEW = [{"name": "parrot"}, {"name": "parrot", "work_conservation": "per_flow"},
@@ -36,6 +35,7 @@ COFLOW_POLICIES = [
     {"name": "sebf", "work_conservation": "greedy"}, {"name": "fifo", "decisions": "coflow"},
     {"name": "aalo", "weights": "strict"}, {"name": "aalo", "observe": "coflow"},
     {"name": "sincronia", "reorder": "arrival"}, {"name": "maxmin", "weights": "coflow"},
+    *({"name": name, "work_conservation": "maxmin"} for name in ("aalo-lbsf", "lccf", "srpt")),
     {"name": "ring-contention"}, {"name": "ring-contention", "count": "running"},
 ]
 #: Of four hosts, with one path from host to host: the tests tell which links a flow takes.

@@ -65,7 +65,8 @@ def test_the_table_of_the_example() -> None:
     compared = netsim.compare(*FIG2, ["parrot", "aalo-lbsf", "lccf", "maxmin"])
     table = compared.table.set_index("label")
     assert list(compared.table.columns) == [
-        "label", "scheme", "work_conservation", "jobs_finished", "jct_total_s",
+        "label", "scheme", "work_conservation", "leftover", "decides_per", "jobs_finished",
+        "jct_total_s",
         "over_lower_bound", "over_baseline", "jct_mean_s", "jct_p95_s", "cct_mean_s",
         "makespan_s", "decisions", "wall_s"]
     assert table["jct_total_s"].tolist() == pytest.approx([28 + 116 / 9, 44, 44, 48, 28])
@@ -109,6 +110,74 @@ def test_schemes_pair_with_work_conservation_and_without() -> None:
         "maxmin": "maxmin",
         "lower bound": "lower bound"}
     assert table["work_conservation"].tolist() == ["none", "backfill", "none", "none", "", ""]
+
+
+@pytest.mark.parametrize(("policy", "leftover", "decides_per"), [
+    ("srpt", "greedy to coflows", "coflow"),
+    ("srpt:work_conservation=maxmin", "maxmin to flows", "flow"),
+    ("lccf:work_conservation=none", "none", "coflow"),
+    ("aalo-lbsf:work_conservation=capped", "capped to coflows", "coflow"),
+    ("parrot", "backfill to coflows", "coflow"),
+    ("parrot:work_conservation=per_flow", "per_flow to flows", "coflow"),
+    ("sebf", "maxmin to flows", "flow"),
+    ("fifo:decisions=coflow:work_conservation=greedy", "greedy to flows", "coflow"),
+    ("coflowsim-sebf", "coflowsim to flows", "coflow"),
+    ("sebf:work_conservation=coflowsim", "coflowsim to flows", "flow"),
+    ("maxmin", "maxmin to flows", "flow"),
+    ("maxmin:decisions=coflow", "maxmin to flows", "coflow"),
+    ("coflow-fair", "maxmin to flows", "flow"),
+    ("srtf", "greedy to flows", "flow"),
+    ("sincronia", "greedy to flows", "flow"),
+    ("aalo", "maxmin to flows", "flow"),
+    ("coflowsim-dark", "equal to flows", "coflow"),
+    ("equal-split", "none", "flow"),
+    ("ring-contention", "none", "flow"),
+    ("reserved:shares=0.1", "none", "coflow"),
+    ("varys-deadline", "maxmin to flows", "flow"),
+    (Half(), "", "flow"),
+])
+def test_the_table_says_who_gets_what_is_left_and_when(policy, leftover, decides_per) -> None:
+    table = netsim.compare(*FIG2, {"one": policy}).table
+    assert table["leftover"].tolist() == [leftover, ""]
+    assert table["decides_per"].tolist() == [decides_per, ""]
+
+
+def test_an_allocator_of_one_s_own_may_say_who_gets_what_is_left() -> None:
+    """When it decides shows in what it answers: a service is done anew at the end of each flow."""
+
+    class Latest(netsim.Allocator):
+        wakes_on = netsim.Event.COFLOW
+        leftover = "greedy"
+
+        def allocate(self, view: netsim.FabricView) -> netsim.Allocation:
+            order = range(len(view))[::-1]
+            return netsim.Allocation(service=netsim.Service(order, rest="greedy"))
+
+    table = netsim.compare(*FIG2, {"one": Latest()}).table
+    assert table[["leftover", "decides_per"]].loc[0].tolist() == ["greedy to flows", "flow"]
+
+
+def test_a_note_where_allocators_treat_what_is_left_in_different_ways() -> None:
+    """Equal ways need none, nor does a policy of which nothing is known but its events."""
+    assert netsim.compare(*FIG2, ["srpt", "fifo", "sebf"]).note == (
+        "Part of the differences is how bandwidth left over is given away, and when, which is not "
+        "the same here: greedy to coflows, decided per coflow (srpt); maxmin to flows, decided "
+        "per flow (fifo, sebf).")
+    alike = ["srpt:work_conservation=maxmin", "fifo", "sebf", "maxmin"]
+    assert netsim.compare(*FIG2, alike).note == ""
+    assert netsim.compare(*FIG2, {"half": Half(), "fifo": "fifo"}).note == ""
+    apart = {"half": Half(), "fifo": "fifo:decisions=coflow"}
+    assert netsim.compare(*FIG2, apart).note.endswith(
+        ": not said, decided per flow (half); maxmin to flows, decided per coflow (fifo).")
+
+
+def test_schedulers_that_share_no_links_have_no_such_columns() -> None:
+    jobs = [netsim.JobSpec(0, pattern="ring-all-reduce", ranks=2, nbytes="1MB", compute_s=0.1)]
+    cluster = netsim.Cluster(2, 1, nic="10Gbps")
+    for execution, said in ((None, ""), ("fabric", "maxmin to flows")):
+        compared = netsim.compare(cluster, jobs, schedulers=["fifo", "sjf"], execution=execution)
+        assert compared.table["leftover"].tolist() == [said, said, ""]
+        assert compared.note == ""
 
 
 def test_jobs_that_did_not_finish_spoil_the_ratio_to_the_baseline() -> None:

@@ -93,7 +93,7 @@ def test_settings_that_have_no_place(file, override, message) -> None:
      {"name": "parrot", "theta_max": 0.7, "work_conservation": "backfill"}),
     (["allocator.name=parrot:theta_max=0.7"],
      {"name": "parrot", "theta_max": 0.7, "work_conservation": "backfill"}),
-    (["allocator.work_conservation=capped", "allocator.name=srpt"], {"name": "srpt"}),
+    (["allocator.work_conservation=capped", "allocator.name=srtf"], {"name": "srtf"}),
 ])
 def test_the_name_of_an_allocator_brings_its_defaults(file, overrides, allocator) -> None:
     """An option of the one that the file names, ``work_conservation``, does not outlive it."""

@@ -23,6 +23,7 @@ SERVICES = [
       for weights in ("linear", "strict") for fifo in ("id", "entry")),
     {"name": "aalo", "first_threshold": 2.0, "factor": 3.0, "observe": 0.5},
     {"name": "sincronia"}, {"name": "srtf"},
+    *({"name": name, "work_conservation": "maxmin"} for name in ("aalo-lbsf", "lccf", "srpt")),
 ]
 TOPOLOGIES = [
     netsim.leaf_spine(2, 2, 2, 2.0, oversubscription=2),

@@ -12,7 +12,8 @@ from netsim.fabric.turns import Turns
 POLICIES = [f"{name}:work_conservation={each}" for name, choices in (
     ("parrot", ("none", "uniform", "backfill")),
     ("aalo-lbsf", ("greedy", "none", "capped", "shared_uniform")),
-    ("lccf", ("greedy", "none", "capped", "shared_uniform"))) for each in choices] + ["srpt"]
+    ("lccf", ("greedy", "none", "capped", "shared_uniform")),
+    ("srpt", ("greedy", "none", "capped", "shared_uniform"))) for each in choices]
 
 
 class WithoutTurns(netsim.Allocator):

@@ -1,0 +1,47 @@
+"""One job first, the others behind it: who gets what is left."""
+
+import pytest
+
+import netsim
+from netsim import JobSpec, Stage
+from netsim.errors import UnknownNameError
+
+#: Ports of 1 B/s. A job of 2 s, and one whose two flows take 1 and 4 s, the first over its ports.
+NETWORK = netsim.big_switch(4, 1.0)
+JOBS = [JobSpec(0, stages=[Stage("a", [(0, 1, 2)])], hosts=range(4)),
+        JobSpec(1, stages=[Stage("a", [(0, 1, 1), (2, 3, 4)])], hosts=range(4))]
+
+
+@pytest.mark.parametrize("name", ["srpt", "aalo-lbsf", "lccf"])
+@pytest.mark.parametrize(("work", "ends"), [
+    ("none", [2, 6]), ("greedy", [2, 6]), ("capped", [2, 6]), ("shared_uniform", [2, 6]),
+    ("maxmin", [2, 4])])
+def test_who_gets_what_the_first_leaves(name, work, ends):
+    """Job 0 is first by each key, and has the ports of 0 -> 1 until 2 s.
+
+    Job 1 keeps its flows in step, so that none of them moves before; then gamma is 4: 2 + 4. With
+    max-min backfill 2 -> 3 sends from 0 on, 4 s, and 0 -> 1 from 2 to 4 s at most.
+    """
+    policy = {"name": name, "work_conservation": work}
+    found = netsim.simulate(NETWORK, JOBS, allocator=policy).jobs["finish_s"].tolist()
+    assert found == pytest.approx(ends)
+
+
+@pytest.mark.parametrize("name", ["srpt", "aalo-lbsf", "lccf"])
+def test_max_min_is_shared_anew_when_a_flow_ends(name):
+    """Job 0 has port 0 until 4 s. Job 1 sends 1 B over 0 -> 2, 1 B over 2 -> 3, 4 B over 2 -> 0.
+
+    The latter two share port 2 until 2 -> 3 ends at 2 s; then 2 -> 0, with 3 B left, has all of
+    it and ends at 5 s, as 0 -> 2 does. At 1/2 B/s until 4 s it would end at 6 s.
+    """
+    jobs = [JobSpec(0, stages=[Stage("a", [(0, 1, 4)])], hosts=range(4)),
+            JobSpec(1, stages=[Stage("a", [(0, 2, 1), (2, 3, 1), (2, 0, 4)])], hosts=range(4))]
+    policy = {"name": name, "work_conservation": "maxmin"}
+    found = netsim.simulate(NETWORK, jobs, allocator=policy).jobs["finish_s"].tolist()
+    assert found == pytest.approx([4, 5])
+
+
+@pytest.mark.parametrize("name", ["srpt", "aalo-lbsf", "lccf"])
+def test_other_words_are_refused(name):
+    with pytest.raises(UnknownNameError, match="choose from: capped, greedy, maxmin, none, sha"):
+        netsim.make_allocator({"name": name, "work_conservation": "coflowsim"})
