@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from types import UnionType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain
 
 __all__ = ["LARGEST", "MOST_ID", "check_name", "check_options", "check_sequence", "check_whole",
-           "is_whole", "parents_first", "refuse_twice"]
+           "is_number", "is_whole", "parents_first", "refuse_twice"]
 
 #: The largest id of a job or a coflow: one that tables of results and JSON hold exactly.
 MOST_ID = 10**15
@@ -43,6 +43,11 @@ def check_whole(value: Any, what: str, least: int = 0, most: int | None = None) 
     if not is_whole(value) or value < least or (most is not None and value > most):
         allowed = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
         raise InputError(f"{what} must be a whole number {allowed}, not {reprlib.repr(value)}")
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Say whether a value is a number as a float or an integer, and not true or false."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def check_name(value: Any, what: str) -> None:

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from netsim.allocators.options import check_choice
+from netsim.checks import is_number
 from netsim.errors import InputError
 from netsim.fabric.policy import Allocation, Allocator, Knowledge
 from netsim.fabric.state import Floats, Ints
@@ -65,8 +66,7 @@ class RingContention(Allocator):
                                     ("xi1", "in (0, 1]", lambda xi1: 0 < xi1 <= 1),
                                     ("k_min", "at least 0", lambda k_min: k_min >= 0)):
             value = getattr(self, name)
-            if (isinstance(value, bool) or not isinstance(value, int | float)
-                    or not (math.isfinite(value) and fits(value))):
+            if not (is_number(value) and math.isfinite(value) and fits(value)):
                 raise InputError(f"{name} must be finite and {allowed}, not {value!r}")
         if not self.slowdown(np.ones(1))[0] > 0:
             raise InputError(f"k_min must be such that f = k + alpha (k - 1) is positive for one "

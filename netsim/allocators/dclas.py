@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
-from netsim.checks import LARGEST, check_sequence
+from netsim.checks import LARGEST, check_sequence, is_number, is_whole
 from netsim.errors import InputError
 from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
 from netsim.fabric.records import DUST
@@ -104,11 +104,10 @@ class DCLAS(Allocator):
 
     def _check_thresholds(self) -> NDArray[np.float64]:
         if self.thresholds is None:
-            whole = isinstance(self.queues, int) and not isinstance(self.queues, bool)
-            if not whole or self.queues < 1:
+            if not is_whole(self.queues) or self.queues < 1:
                 raise InputError("queues must be a whole number of at least 1, "
                                  f"not {self.queues!r}")
-            if not (isinstance(self.factor, int | float) and 1 < self.factor <= LARGEST):
+            if not (is_number(self.factor) and 1 < self.factor <= LARGEST):
                 raise InputError(f"factor must be greater than 1, not {self.factor!r}")
             first = parse_bytes(self.first_threshold, "first_threshold", strict=True)
             with np.errstate(over="ignore"):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
+from netsim.checks import is_number
 from netsim.errors import InputError
 from netsim.fabric.policy import Allocation, Allocator, Event
 from netsim.fabric.turns import Turns
@@ -65,7 +66,7 @@ class Parrot(Allocator):
 
     def __post_init__(self) -> None:
         check_choice("work_conservation", self.work_conservation, WORK_CONSERVATION)
-        if not (isinstance(self.theta_max, int | float) and 0.5 <= self.theta_max < 1):
+        if not (is_number(self.theta_max) and 0.5 <= self.theta_max < 1):
             raise InputError(f"theta_max must be in [0.5, 1), not {self.theta_max!r}")
 
     def allocate(self, view: FabricView) -> Allocation:

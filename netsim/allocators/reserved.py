@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
+from netsim.checks import is_number
 from netsim.errors import AllocationError, InputError
 from netsim.fabric.policy import Allocation, Allocator, Event
 from netsim.fabric.records import DUST
@@ -53,8 +54,7 @@ class Reserved(Allocator):
     def __post_init__(self) -> None:
         if isinstance(self.shares, str):
             check_choice("shares", self.shares, ("weight", "gpus", "a number in (0, 1]"))
-        elif isinstance(self.shares, bool) or not (
-                isinstance(self.shares, int | float) and 0 < self.shares <= 1):
+        elif not (is_number(self.shares) and 0 < self.shares <= 1):
             raise InputError(f"shares must be in (0, 1], 'weight' or 'gpus', not "
                              f"{self.shares!r}")
 

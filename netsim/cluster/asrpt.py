@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import LARGEST
+from netsim.checks import LARGEST, is_number
 from netsim.cluster.mapped import Shelf, check_rules, model_of
 from netsim.cluster.predicted import Predictions
 from netsim.cluster.prediction import make_predictor
@@ -79,8 +79,7 @@ class ASRPT:
             parse_seconds(self.retrain, "retrain", strict=True)
         for name, least in (("tau", 0), ("comm_heavy", 1)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not (isinstance(value, int | float)
-                                               and least <= value <= LARGEST):
+            if not (is_number(value) and least <= value <= LARGEST):
                 raise InputError(f"{name} must be a finite number of at least {least}, "
                                  f"not {value!r}")
         check_rules("most", self.mapping)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.checks import LARGEST
+from netsim.checks import LARGEST, is_number
 from netsim.cluster.cluster import Cluster
 from netsim.errors import InputError
 from netsim.model import JobSpec
@@ -67,11 +67,11 @@ class Contention:
     time: str = "slotted"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.alpha, int | float) and 0 <= self.alpha <= LARGEST):
+        if not (is_number(self.alpha) and 0 <= self.alpha <= LARGEST):
             raise InputError(f"alpha must be a number of at least 0, not {self.alpha!r}")
-        if not (isinstance(self.xi1, int | float) and 0 < self.xi1 <= 1):
+        if not (is_number(self.xi1) and 0 < self.xi1 <= 1):
             raise InputError(f"xi1 must be in (0, 1], not {self.xi1!r}")
-        if not (isinstance(self.k_min, int | float) and 0 <= self.k_min <= LARGEST):
+        if not (is_number(self.k_min) and 0 <= self.k_min <= LARGEST):
             raise InputError(f"k_min must be a number of at least 0, not {self.k_min!r}")
         if self.time not in ("continuous", "slotted"):
             raise InputError(f"time must be 'slotted' or 'continuous', not {self.time!r}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import check_whole
 from netsim.cluster.cluster import Cluster, server_kind
 from netsim.cluster.slices import keep_together
 from netsim.errors import InputError, UnknownNameError
@@ -185,7 +186,7 @@ class MappedPlacement:
     Raises
     ------
     InputError
-        If there is no such rule or mapping.
+        If there is no such rule or mapping, or the seed is no whole number of at least 0.
     """
 
     servers: str = "index"
@@ -196,6 +197,7 @@ class MappedPlacement:
 
     def __post_init__(self) -> None:
         check_rules(self.servers, self.mapping)
+        check_whole(self.seed, "seed")
 
     def suits(self, setting: Setting) -> None:
         """Refuse what cannot be mapped; see `netsim.cluster.placement.Placement`."""

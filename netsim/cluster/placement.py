@@ -18,6 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import check_whole, is_number
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.slices import is_sliced, keep_together, torn
 from netsim.errors import AllocationError, InputError
@@ -154,7 +155,7 @@ class LeastBusyServers:
     lam: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.lam, int | float) and 1 <= self.lam < float("inf")):
+        if not (is_number(self.lam) and 1 <= self.lam < float("inf")):
             raise InputError(f"lam must be a number of at least 1, not {self.lam!r}")
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
@@ -183,12 +184,18 @@ class RandomChoice(_All):
     Parameters
     ----------
     seed : int
+
+    Raises
+    ------
+    InputError
+        If it is no whole number of at least 0.
     """
 
     seed: int = 0
     _rng: np.random.Generator = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_whole(self.seed, "seed")
         object.__setattr__(self, "_rng", stream(self.seed, "random placement"))
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from netsim.checks import LARGEST, check_whole
+from netsim.checks import LARGEST, check_whole, is_number
 from netsim.cluster.cluster import Cluster, check_size
 from netsim.cluster.contention import Contention, Iterations, check_rates
 from netsim.cluster.estimates import estimates_of
@@ -83,7 +83,7 @@ class _Planning:
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} must be one of {', '.join(choices)}, "
                                  f"not {getattr(self, name)!r}")
-        if not (isinstance(self.u, int | float) and 1 <= self.u <= LARGEST):
+        if not (is_number(self.u) and 1 <= self.u <= LARGEST):
             raise InputError(f"u must be a number of at least 1, not {self.u!r}")
 
     def planner(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention) -> Planner:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from netsim.checks import LARGEST
+from netsim.checks import LARGEST, is_number
 from netsim.edge.schedule import Schedule, Training
 from netsim.edge.setting import CLOUD, EdgeSetting, Ints
 from netsim.errors import InputError, UnknownNameError
@@ -58,7 +58,7 @@ class BatchSche:
     def __post_init__(self) -> None:
         if self.mode not in _MODES:
             raise UnknownNameError("mode of BatchSche", self.mode, _MODES)
-        if not (isinstance(self.first, int | float) and 0 < self.first <= LARGEST):
+        if not (is_number(self.first) and 0 < self.first <= LARGEST):
             raise InputError(f"first must be a number of slots greater than 0, not {self.first!r}")
         slot = parse_seconds(self.slot, "slot", strict=True)
         if not 0 < self.first * slot <= LARGEST:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_sequence, check_whole
+from netsim.checks import check_sequence, check_whole, is_number
 from netsim.edge.jobs import EdgeJob, EdgeWorkload
 from netsim.edge.system import MOST, EdgeCloud, Kind
 from netsim.errors import InputError
@@ -88,8 +88,7 @@ def _sizes(sizes: object) -> tuple[list[int], np.ndarray]:
     for size, weight in sizes.items():
         count = int(size) if str(size).isdecimal() else size
         check_whole(count, "sizes: workers", 0, 10**6)
-        if isinstance(weight, bool) or not (isinstance(weight, int | float)
-                                            and 0 <= weight <= 1e15):
+        if not (is_number(weight) and 0 <= weight <= 1e15):
             raise InputError(f"sizes: how likely {size} workers are must be a number from 0 to "
                              f"1e15, not {reprlib.repr(weight)}")
         counts.append(count)
@@ -207,8 +206,7 @@ class _Arrivals:
         self.peaks = check_sequence(peaks, int | float, "peaks", "numbers")
         for what, value, most in (("peak_width", width, 1.0), ("in_peaks", share, 1.0),
                                   *(("peaks: each", each, 1.0) for each in self.peaks)):
-            if isinstance(value, bool) or not (isinstance(value, int | float)
-                                               and 0 <= value <= most):
+            if not (is_number(value) and 0 <= value <= most):
                 raise InputError(f"{what} must be a number from 0 to 1, not {value!r}")
         if share > 0 and not self.peaks:
             raise InputError(f"in_peaks is {share}, but there are no peaks")

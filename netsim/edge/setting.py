@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import LARGEST, check_whole
+from netsim.checks import LARGEST, check_whole, is_number
 from netsim.edge.jobs import EdgeJob
 from netsim.edge.system import EdgeCloud, Kind
 from netsim.errors import InputError
@@ -76,8 +76,7 @@ class EdgeSetting:
 
     def __post_init__(self) -> None:
         check_whole(self.seed, "seed")
-        number = isinstance(self.epsilon, int | float) and not isinstance(self.epsilon, bool)
-        if not (number and 0 <= self.epsilon <= LARGEST):
+        if not (is_number(self.epsilon) and 0 <= self.epsilon <= LARGEST):
             raise InputError(f"epsilon must be a number of at least 0, not {self.epsilon!r}")
         jobs, system, speed = self.jobs, self.system, 1 + self.epsilon
         chunks = np.array([job.chunks for job in jobs], np.int64)

@@ -9,7 +9,7 @@ from typing import Any
 
 import networkx as nx
 
-from netsim.checks import check_whole
+from netsim.checks import check_whole, is_number
 from netsim.errors import InputError
 from netsim.network.graph import GraphTopology, from_networkx
 from netsim.plain import plain_numbers
@@ -287,7 +287,7 @@ def _built(graph: nx.Graph, bisection: float | None, **options: Any) -> GraphTop
 def _uplink(uplink: Quantity | None, oversubscription: float, below: float, spines: int) -> float:
     """Return the capacity of each uplink of a leaf whose hosts can send `below`."""
     ratio = oversubscription
-    if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio < 1e300:
+    if not (is_number(ratio) and 0 < ratio < 1e300):
         raise InputError(f"oversubscription must be a number above 0, not {ratio!r}")
     if uplink is None:
         return below / (spines * ratio)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from netsim.checks import LARGEST, check_sequence, check_whole
+from netsim.checks import LARGEST, check_sequence, check_whole, is_number
 from netsim.errors import InputError
 from netsim.plain import plain_numbers
 from netsim.units import parse_bytes, parse_seconds
@@ -234,6 +234,6 @@ def _check_slices(stages: tuple[ModelStage, ...], owner: str) -> None:
 
 
 def _factor(value: float, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
+    if not (is_number(value) and 0 <= value <= LARGEST):
         raise InputError(f"{what} must be a finite number of at least 0, not {value!r}")
     return float(value)

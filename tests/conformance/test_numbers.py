@@ -1,0 +1,87 @@
+"""True and false are no numbers: no option of anything that has a name takes them for 1 and 0."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+import netsim
+from netsim import ModelStage, ParallelModel
+from netsim.allocators.registry import ALLOCATORS
+from netsim.checks import is_number
+from netsim.cluster import Cluster, Contention
+from netsim.cluster.placement import PLACEMENTS
+from netsim.cluster.registry import SCHEDULERS
+from netsim.edge.registry import EDGE_SCHEDULERS, TRANSPORTS
+from netsim.errors import InputError
+from netsim.jobs.patterns import PATTERNS
+from netsim.network.files import TOPOLOGIES
+from netsim.plugins import find
+from netsim.traces.formats import FORMATS
+
+#: What builders of networks need besides.
+NETWORKS = {
+    "big-switch": {"hosts": 4}, "edge-cloud": {"sites": 2, "hosts_per_site": 2},
+    "leaf-spine": {"leaves": 2, "spines": 2, "hosts_per_leaf": 2}, "fat-tree": {"k": 4},
+    "rail-pod": {"servers": 2, "gpus_per_server": 2}, "ring": {"hosts": 4},
+    "torus": {"shape": [3, 3]},
+}
+
+
+def named():
+    """Yield what can be made by name, with a function that makes it, and what it needs."""
+    for what, registry in (("allocator", ALLOCATORS), ("scheduler", SCHEDULERS),
+                           ("placement", PLACEMENTS), ("edge scheduler", EDGE_SCHEDULERS),
+                           ("transport", TRANSPORTS)):
+        for name in registry:
+            yield f"{what} {name}", find(what, name, registry), {}
+    for name, kind in PATTERNS.items():
+        yield f"pattern {name}", kind, {}
+    for name, needed in NETWORKS.items():
+        yield f"network {name}", TOPOLOGIES[name], needed
+    for name, form in FORMATS.items():
+        if not form.needs_file:
+            yield f"format {name}", form.read, {"seed": 0}
+    for kind, needed in ((Cluster, {"servers": 2, "gpus": 2}), (Contention, {}), (ModelStage, {}),
+                         (ParallelModel, {"stages": [ModelStage()]})):
+        yield kind.__name__, kind, needed
+
+
+def numeric(kind):
+    """Yield the options that are numbers, by their annotations or what they are if not given."""
+    for name, parameter in inspect.signature(kind).parameters.items():
+        said = str(parameter.annotation)
+        if is_number(parameter.default) or (
+                re.search(r"\b(int|float|Quantity)\b", said) and "bool" not in said):
+            yield name
+
+
+CASES = [(said, kind, needed, option) for said, kind, needed in named()
+         for option in numeric(kind)]
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize(("said", "kind", "needed", "option"), CASES,
+                         ids=[f"{said}, {option}" for said, _, _, option in CASES])
+def test_true_and_false_are_no_numbers(said, kind, needed, option, value):
+    with pytest.raises(InputError, match=str(value)):
+        kind(**{**needed, option: value})
+
+
+def test_options_are_found():
+    """Those that were taken for numbers once are among them."""
+    found = {(said, option) for said, _, _, option in CASES}
+    assert len(CASES) > 80
+    assert found >= {("edge scheduler batch", "first"), ("scheduler sjf-bco", "u"),
+                     ("Contention", "alpha"), ("Contention", "k_min"), ("allocator aalo", "factor"),
+                     ("placement least-busy-servers", "lam")}
+    assert set(TOPOLOGIES) - set(NETWORKS) == {"graph"}
+
+
+def test_seeds_are_no_booleans():
+    jobs = netsim.read_workload(format="synthetic", jobs=1, iterations=1)
+    for given in (True, [True]):
+        with pytest.raises(InputError, match="True"):
+            netsim.sweep("big-switch-128-10g", jobs, allocator=["maxmin"], seed=given)
