@@ -32,6 +32,12 @@ _LAST = 2
 #: Relative: instants so near to each other are one.
 _ROUNDING = 1e-12
 
+#: A scheduler is asked so often on end, because it asks to be woken, before that is looked at.
+_IN_VAIN = 100_000
+
+#: More often than so many times that, before anything else happens, would be without end.
+_ENDLESS = 10_000
+
 
 class Execution(Protocol):
     """How placed jobs run."""
@@ -167,6 +173,8 @@ class Engine:
         self._arrived: list[int] = []
         self._left: list[int] = []
         self._asked, self._alarm = False, 0
+        self._in_vain, self._in_vain_since = 0, env.now
+        self._asks_on = False
         self._next_start = getattr(execution, "next_start", None)
         self._stop = getattr(execution, "stop", None)
         self.ended = 0
@@ -270,14 +278,43 @@ class Engine:
             self._cluster, self._jobs, self._env.now, self._arrived, self._left,
             MappingProxyType(self._pending), MappingProxyType(self._running), free, free_on,
             self._idle, load, self._estimates, self._placement)
+        news = bool(self._arrived or self._left)
         self._arrived, self._left = [], []
         answer = self._scheduler.decide(view)
         decision = answer if isinstance(answer, Decision) else Decision(answer)
         starts = self._checked(decision)
         for job, gpus in starts:
             self._start(job, gpus)
-        if decision.wake_at < math.inf:
-            self._at(decision.wake_at, partial(self._wake, self._alarm))
+        if starts or news:
+            self._in_vain, self._in_vain_since = 0, self._env.now
+        if decision.wake_at < math.inf and not self._asks_for_ever():
+            self._at(float(decision.wake_at), partial(self._wake, self._alarm))
+
+    def _asks_for_ever(self) -> bool:
+        """Say whether a scheduler asks to be woken again and again, and nothing else will happen.
+
+        Raises
+        ------
+        AllocationError
+            If something will, but not before it has been asked without end.
+        """
+        if self._in_vain < _IN_VAIN:
+            self._in_vain += 1
+            return False
+        now, since = self._env.now, self._in_vain_since
+        other = min((at for at, _, _, event in self._env._queue
+                     if not all(map(self._is_wake, event.callbacks or ()))), default=math.inf)
+        self._asks_on = other == math.inf
+        if not self._asks_on and other - now > _ENDLESS * (now - since):
+            raise AllocationError(
+                f"scheduler {self._name} has been asked {_IN_VAIN:,} times on end from {since!r} s "
+                f"to {now!r} s, as it asks to be woken, and nothing else happens before "
+                f"{other:g} s: it must ask for later instants")
+        self._in_vain, self._in_vain_since = 0, now
+        return self._asks_on
+
+    def _is_wake(self, callback: Callable[[simpy.Event], None]) -> bool:
+        return isinstance(callback, partial) and callback.func == self._wake
 
     def _checked(self, decision: Decision) -> list[Start]:
         """Return who starts on which GPUs; refuse an answer that is none."""
@@ -348,9 +385,10 @@ class Engine:
         waiting = ", ".join(f"job {self._jobs[job].id} ({self._jobs[job].ranks} GPUs)"
                             for job in sorted(self._pending)[:5])
         lost = f"; lost servers: {', '.join(map(str, self.lost))}" if self.lost else ""
+        asks = f", though it was asked {_IN_VAIN:,} times on end" if self._asks_on else ""
         return StalledError(f"stalled at t = {self.decided_s:g} s: scheduler "
                             f"{self._name} starts nobody, and nothing else "
-                            f"will happen; {len(self._pending)} wait: {waiting}{lost}")
+                            f"will happen{asks}; {len(self._pending)} wait: {waiting}{lost}")
 
 
 def _seen(array: NDArray[Any]) -> NDArray[Any]:
