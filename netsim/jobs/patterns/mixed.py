@@ -150,7 +150,7 @@ def exchanging_in_turn(model: ParallelModel) -> tuple[ModelCoflow, ...]:
         made |= {stage.name: stage for stage in (computation, *(one.stage for one in chain))}
         ready.append((chain[-1].stage if chain else computation).name)
     for pair, names in met.items():
-        after = ready[pair:pair + 2] if pair % 2 else ()
+        after = tuple(ready[pair:pair + 2] if pair % 2 else ())
         made |= {name: replace(usual[name].stage, compute_s=0.0, after=after) for name in names}
     charged = {f"{what}-{number}": f"backward-{number}" for what in _BETWEEN
                for number in range(len(parts))}
