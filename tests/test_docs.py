@@ -15,6 +15,7 @@ import netsim
 from netsim import testing
 from netsim.cli.main import main as cli
 from netsim.experiments.files import load_experiment
+from netsim.experiments.reproductions import REPRODUCTIONS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -129,6 +130,21 @@ def test_paths_exist(page):
     for path in re.findall(r"`((?:netsim|topologies|workloads|docs|tests)/[^` *]*)`",
                            page.read_text()):
         assert (ROOT / path).exists(), path
+
+
+#: Those of reproductions, and of the sweep of a page.
+OF_SEEDS = (*REPRODUCTIONS, "tutorial")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
+def test_figures_say_what_their_whiskers_are(page):
+    """In brackets below, as do those of several seeds that have none."""
+    parts = page.read_text().split("\n\n")
+    for figure, below in zip(parts, [*parts[1:], ""], strict=True):
+        name = re.fullmatch(r"!\[[^]]*\]\((?:[^)]*/)?img/([\w-]+)\.png\)", figure.strip())
+        if name and name[1] in OF_SEEDS:
+            assert below.startswith("("), name[1]
+            assert "whiskers" in below.lower(), name[1]
 
 
 def test_every_part_stands_in_the_tree():
