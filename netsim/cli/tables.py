@@ -138,14 +138,14 @@ def _print_improvement(factors: pd.DataFrame, baseline: str, what: str) -> None:
                 if overall[key].notna().any()}
     if not columns:
         return  # jobs have not finished, which is said
-    shown = {heading: [f"{value:,.2f}" if math.isfinite(value) else "-" for value in column]
+    cells = {heading: [f"{value:,.2f}" if math.isfinite(value) else "-" for value in column]
              for heading, column in columns.items()}
     if overall["cct_shorter"].notna().any():
-        shown["CCTs\nshorter:longer"] = [
+        cells["CCTs\nshorter:longer"] = [
             "-" if math.isnan(shorter) else f"{shorter:,.0f}:{longer:,.0f}" for shorter, longer
             in overall[["cct_shorter", "cct_longer"]].astype(float).to_numpy()]
     click.echo(f"\nTimes of {baseline} over those of the others; more than 1 is better than it:\n")
-    print_table({what: overall.index.tolist()} | shown)
+    print_table({what: overall.index.tolist()} | cells)
 
 
 def print_table(columns: Mapping[str, Sequence[str]], texts: int = 1) -> None:
