@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from netsim.text import shortened, visible
+
 __all__ = [
     "AllocationError",
     "DaskError",
@@ -28,8 +30,22 @@ __all__ = [
 ]
 
 
-class NetsimError(Exception):
-    """Base of every error that netsim raises on purpose."""
+class _Shown(Exception):
+    """Whose message can be shown: what is not printable is escaped, and no more than a screen.
+
+    Its attributes hold what was given.
+    """
+
+    def __init__(self, *said: object) -> None:
+        super().__init__(*(shortened(visible(each, lines=True)) if isinstance(each, str) else each
+                           for each in said))
+
+
+class NetsimError(_Shown):
+    """Base of every error that netsim raises on purpose.
+
+    Messages are of at most 2,000 characters, without control characters but for line ends.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By message and attributes: a subclass's __init__ takes other arguments, and errors
@@ -73,7 +89,7 @@ class UnknownNameError(InputError, LookupError):
         super().__init__(f"unknown {kind} {name!r}{hint}; choose from: {listed}")
 
 
-class _Placed(Exception):
+class _Placed(_Shown):
     """A message on a file, and on a line of it.
 
     Parameters

@@ -12,13 +12,13 @@ import netsim
 PACKAGE = Path(netsim.__file__).parent
 
 #: What each part may import of netsim, besides itself. Later parts may import earlier ones.
-LAYERS = ["errors", "_version", "plain", "reading", "whole", "streams", "ties", "units", "checks",
-          "compiling", "plugins", "parallel", "model", "history", "network", "fabric", "allocators",
-          "jobs", "cluster", "edge", "experiments", "testing", "cli", "__main__"]
+LAYERS = ["text", "errors", "_version", "plain", "reading", "whole", "streams", "ties", "units",
+          "checks", "compiling", "plugins", "parallel", "model", "history", "network", "fabric",
+          "allocators", "jobs", "cluster", "edge", "experiments", "testing", "cli", "__main__"]
 ONLY = {"traces": {"errors", "plain", "reading", "whole", "units", "model", "history", "parallel",
                    "streams"},
-        "analysis": {"errors", "whole", "units", "model", "network", "traces", "fabric", "jobs",
-                     "experiments"},
+        "analysis": {"errors", "text", "whole", "units", "model", "network", "traces", "fabric",
+                     "jobs", "experiments"},
         "allocators": {"errors", "plain", "ties", "units", "checks", "plugins", "fabric"}}
 #: Who may read traces; what they stand on must not.
 READERS = {"analysis", "experiments", "testing", "cli", "__init__"}

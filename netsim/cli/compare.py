@@ -6,6 +6,7 @@ import json
 
 import click
 
+from netsim.cli.echo import echo
 from netsim.cli.options import experiment_options, overrides, prepared
 
 __all__ = ["compare"]
@@ -48,7 +49,7 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
     for kind, path in pictures:
         save_plot(comparison.plot(kind), path)
     if quiet:
-        click.echo(folder)
+        echo(folder)
     else:
         print_comparison(comparison, folder, [path for _, path in pictures])
 

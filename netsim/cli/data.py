@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from netsim.cli.echo import echo
+
 __all__ = ["data"]
 
 
@@ -19,10 +21,10 @@ def listing() -> None:
 
     width = max(map(len, PUBLIC_TRACES))
     for name, trace in PUBLIC_TRACES.items():
-        click.echo(f"{name:<{width}}  {trace.file}, {trace.summary}")
+        echo(f"{name:<{width}}  {trace.file}, {trace.summary}")
         for label, value in (("source", trace.url), ("licence", trace.licence),
                              ("sha256", trace.sha256)):
-            click.echo(f"{'':<{width}}  {label:<7}  {value}")
+            echo(f"{'':<{width}}  {label:<7}  {value}")
 
 
 @data.command()
@@ -38,4 +40,4 @@ def fetch(name: str, folder: str | None, source: str | None) -> None:
     """
     from netsim.traces.public import fetch as fetched
 
-    click.echo(fetched(name, folder, source=source))
+    echo(fetched(name, folder, source=source))

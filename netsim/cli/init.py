@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from netsim.cli.echo import echo
+
 __all__ = ["init"]
 
 
@@ -20,4 +22,4 @@ def init(file: str, on_cluster: bool, on_edge: bool) -> None:
     if on_cluster and on_edge:
         raise click.UsageError("give either --cluster or --edge")
     write_template(file, "cluster" if on_cluster else "edge" if on_edge else "network")
-    click.echo(f"wrote {file}; run it with: netsim run {file}")
+    echo(f"wrote {file}; run it with: netsim run {file}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from netsim.cli.echo import echo
+
 __all__ = ["listing"]
 
 KINDS = ("allocators", "schedulers", "placements", "executions", "predictors", "patterns",
@@ -15,8 +17,9 @@ KINDS = ("allocators", "schedulers", "placements", "executions", "predictors", "
 def listing(kind: str) -> None:
     """List what there is to choose from, with a line on each."""
     from netsim.experiments.catalogue import catalogue
+    from netsim.text import visible
 
     entries = catalogue(kind)
     width = max(map(len, entries))
     for name, summary in entries.items():
-        click.echo(f"{name:<{width}}  {summary}")
+        echo(f"{name:<{width}}  {visible(summary)}")

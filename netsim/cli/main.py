@@ -16,6 +16,7 @@ import click
 from netsim._version import __version__
 from netsim.cli.compare import compare
 from netsim.cli.data import data
+from netsim.cli.echo import echo
 from netsim.cli.init import init
 from netsim.cli.listing import listing
 from netsim.cli.map import map_command
@@ -43,14 +44,14 @@ class _Commands(click.Group):
                 warnings.showwarning = _echo_warning
                 return super().invoke(ctx)
         except NetsimError as error:
-            click.echo(f"error: {error}", err=True)
+            echo(f"error: {error}", err=True)
             ctx.exit(_EXIT_INPUT)
         except BaseException as error:
             stop = interruption_of(error)
             if stop is None:
                 raise
             what = "terminated" if terminated else "interrupted"
-            click.echo(f"{what}: {stop}" if str(stop) else what, err=True)
+            echo(f"{what}: {stop}" if str(stop) else what, err=True)
             ctx.exit(_EXIT_TERMINATED if terminated else _EXIT_INTERRUPTED)
 
 
@@ -77,10 +78,10 @@ def _terminable() -> Iterator[list[int]]:
 
 def _echo_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int,
                   file: TextIO | None = None, line: str | None = None) -> None:
-    text = f"warning: {message}\n"
+    text = f"warning: {message}"
     if not issubclass(category, NetsimWarning):
-        text = warnings.formatwarning(message, category, filename, lineno, line)
-    click.echo(text, err=True, nl=False)
+        text = warnings.formatwarning(message, category, filename, lineno, line).rstrip("\n")
+    echo(text, err=True)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"],

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.echo import echo
+
 if TYPE_CHECKING:
     from netsim.parallel import ParallelModel
     from netsim.parallel.iteration import IterationParts
@@ -68,7 +70,7 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mappin
         _print_mapping(name, job, kind, mapped)
     if plot is not None:
         _draw(job, kind, found, plot)
-        click.echo(f"picture: {plot}")
+        echo(f"picture: {plot}")
 
 
 def _counts(text: str) -> list[int]:
@@ -91,7 +93,7 @@ def _optimum(model: ParallelModel, counts: list[int], kind: ServerKind, time_lim
     except MissingExtraError as error:
         if needed:
             raise
-        click.echo(f"without the optimum: {error}", err=True)
+        echo(f"without the optimum: {error}", err=True)
         return None
 
 
@@ -102,9 +104,9 @@ def _print_job(model: ParallelModel, kind: ServerKind) -> None:
     replicas = ", ".join(str(stage.replicas) for stage in stages)
     parameters = format_bytes(sum(stage.param_bytes for stage in stages))
     one = "1 stage" if len(stages) == 1 else f"{len(stages)} stages"
-    click.echo(f"{model.name}: {parameters} of parameters; {one} of {replicas} replicas; "
+    echo(f"{model.name}: {parameters} of parameters; {one} of {replicas} replicas; "
                f"{model.allreduce} all-reduce")
-    click.echo(f"servers: {kind.gpus} GPUs, {format_rate(kind.nic)} to other servers, "
+    echo(f"servers: {kind.gpus} GPUs, {format_rate(kind.nic)} to other servers, "
                f"{format_rate(kind.intra)} inside\n")
 
 
@@ -138,7 +140,7 @@ def _print_mapping(name: str, model: ParallelModel, kind: ServerKind, mapped: Ma
     from netsim.parallel.iteration import iteration_parts
     from netsim.units import format_seconds
 
-    click.echo(f"\n{name}: GPUs by stage, and times of each server's slowest stage\n")
+    echo(f"\n{name}: GPUs by stage, and times of each server's slowest stage\n")
     times = _slowest(iteration_parts(model, mapped.placement, kind))
     columns: dict[str, list[str]] = {
         "server": [str(server) for server in range(len(mapped.placement))],

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from netsim.cli.echo import echo
+
 __all__ = ["plot"]
 
 
@@ -35,4 +37,4 @@ def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...]) 
     ax = picture.draw(results, chosen)
     for path in outs:
         save_plot(ax, path)
-        click.echo(f"picture: {path}")
+        echo(f"picture: {path}")

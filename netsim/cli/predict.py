@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from netsim.cli.echo import echo
 from netsim.cli.options import FORMAT, SET, find_own_modules, format_options
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
 
         save_plot(error_histogram({each.predictor: each.histogram() for each in evaluations}),
                   path)
-        click.echo(f"picture: {path}")
+        echo(f"picture: {path}")
 
 
 def _print(evaluations: list[Evaluation]) -> None:
@@ -68,7 +69,7 @@ def _print(evaluations: list[Evaluation]) -> None:
     from netsim.units import format_seconds
 
     first = evaluations[0]
-    click.echo(f"{len(first.iterations):,} jobs after {first.trained_on:,} to learn from; "
+    echo(f"{len(first.iterations):,} jobs after {first.trained_on:,} to learn from; "
                f"{first.unseen:.1%} of groups never seen\n")
     print_table({
         "predictor": [each.predictor for each in evaluations],

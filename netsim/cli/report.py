@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from netsim.cli.echo import echo
+
 __all__ = ["report"]
 
 
@@ -23,4 +25,4 @@ def report(folder: str, out: str | None) -> None:
     claims = Path(folder) / "claims.csv"
     page = save_report(sweep, out or Path(folder) / "report.html",
                        read_csv(claims) if claims.is_file() else None)
-    click.echo(f"report: {page}")
+    echo(f"report: {page}")

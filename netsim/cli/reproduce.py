@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from netsim.cli.echo import echo
 from netsim.cli.options import EXIT_FAILED, seeds_of
 
 __all__ = ["reproduce"]
@@ -37,7 +38,7 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, tr
 
     if listed or name is None:
         for each in REPRODUCTIONS.values():
-            click.echo(f"{each.name:<22}  {each.title}")
+            echo(f"{each.name:<22}  {each.title}")
         return
     found = find_reproduction(name)
     folder = Path(out or f"reproductions/{name}")
@@ -52,6 +53,6 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, tr
         ax = done.draw()
         for path in (figure, figure.with_suffix(".png")):
             save_plot(ax, path)
-        click.echo(f"results: {folder}\npicture: {figure}")
+        echo(f"results: {folder}\npicture: {figure}")
     failed = done.sweep is not None and len(done.sweep.failures)
     ctx.exit(EXIT_FAILED if failed else 0)

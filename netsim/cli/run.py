@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from netsim.cli.echo import echo
 from netsim.cli.options import experiment_options, overrides, prepared
 
 __all__ = ["run"]
@@ -26,6 +27,6 @@ def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str |
     result = run_experiment(loaded, timeline=timeline, progress=not quiet)
     result.save(folder, timeline=loaded.workload.built if timeline else None)
     if quiet:
-        click.echo(folder)
+        echo(folder)
     else:
         print_result(asked_for(result), folder)

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from netsim.cli.echo import echo
 from netsim.cli.options import (
     EXIT_FAILED,
     PLUGINS,
@@ -61,7 +62,7 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: s
         draft, _grid(varied), seeds=None if seeds is None else seeds_of(seeds), workers=workers,
         folder=folder, resume=resume, dask=scheduler, progress=not quiet)
     if quiet:
-        click.echo(folder)
+        echo(folder)
     else:
         print_sweep(found)
     print_failures(found)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import click
-
+from netsim.cli.echo import echo
 from netsim.cli.tables import print_table
+from netsim.text import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,29 +21,30 @@ def print_sweep(sweep: Sweep) -> None:
     """Print means and ratios of a sweep with their intervals, and where its files are."""
     if len(sweep.table):
         means = sweep.means(["jct_total_s", "over_lower_bound"])
-        columns = {name.replace(".", "\n"): [str(value) for value in means[name]]
+        columns = {visible(name).replace(".", "\n"): [str(value) for value in means[name]]
                    for name in sweep.columns}
         columns["runs"] = [str(count) for count in means["runs"]]
         columns["total\nJCT (s)"] = [_figures(value) for value in means["jct_total_s"]]
         columns["over\nbound"] = _with_interval(means, "over_lower_bound")
         if (ratios := sweep.ratios_if_any()) is not None:
             placed = means.merge(ratios, on=list(sweep.columns), how="left", sort=False)
-            columns[f"over\n{ratios['baseline'].iloc[0]}"] = _with_interval(placed, "ratio")
+            baseline = visible(ratios["baseline"].iloc[0])
+            columns[f"over\n{baseline}"] = _with_interval(placed, "ratio")
             columns["below:above"] = [
                 "-" if math.isnan(below) else f"{below:.0f}:{above:.0f}" for below, above
                 in placed[["below", "above"]].astype(float).to_numpy()]
         print_table(columns, len(sweep.columns))
-        click.echo("means over seeds, with 95 % confidence intervals; geometric means of ratios, "
-                   "pair by pair" + ("" if ratios is None else
-                                     ", and how many are below 1 and above"))
+        echo("means over seeds, with 95 % confidence intervals; geometric means of ratios, "
+             "pair by pair" + ("" if ratios is None else
+                               ", and how many are below 1 and above"))
         _say_what_is_left_out(sweep)
-    click.echo(f"results: {sweep.folder}")
+    echo(f"results: {sweep.folder}")
 
 
 def _say_what_is_left_out(sweep: Sweep) -> None:
     stopped = (sweep.table["jobs_finished"] < sweep.table["jobs"]).sum()
     if stopped:
-        click.echo(f"{stopped} of {len(sweep.table)} runs were stopped before all jobs had "
+        echo(f"{stopped} of {len(sweep.table)} runs were stopped before all jobs had "
                    "finished: there are no means with them")
 
 
@@ -64,9 +65,9 @@ def print_failures(sweep: Sweep) -> None:
     """Say on standard error which runs failed, and why, and where more is said."""
     for row in sweep.failures.to_dict("records"):
         which = ", ".join(f"{name} {row[name]}" for name in (*sweep.columns, "seed"))
-        click.echo(f"failed: {which}: {' '.join(row['error'].split())}", err=True)
+        echo(f"failed: {visible(which)}: {' '.join(row['error'].split())}", err=True)
     if len(sweep.failures):
-        click.echo(f"{len(sweep.failures)} of {sweep.missing + len(sweep.table)} runs failed; more "
+        echo(f"{len(sweep.failures)} of {sweep.missing + len(sweep.table)} runs failed; more "
                    f"in {sweep.folder / 'failures.csv'}, their experiments in "
                    f"{sweep.folder / 'failed'}", err=True)
 
@@ -76,4 +77,4 @@ def print_claims(claims: pd.DataFrame) -> None:
     columns = ("claim", "paper", "measured", "holds_on", "verdict")
     print_table({name.replace("_", " "): claims[name].tolist() for name in columns},
                 texts=len(columns))
-    click.echo("measured: mean over seeds, with its 95 % confidence interval; geometric of ratios")
+    echo("measured: mean over seeds, with its 95 % confidence interval; geometric of ratios")

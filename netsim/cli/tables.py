@@ -7,12 +7,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from netsim.analysis.coflows import ALL, CLASSES
+from netsim.cli.echo import echo
+from netsim.text import visible
 from netsim.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
         "results": os.fspath(folder),
     }
     for name, text in lines.items():
-        click.echo(f"{name:<9}  {text}")
+        echo(f"{name:<9}  {visible(text)}")
 
 
 def _policies(run: Mapping[str, Any]) -> dict[str, str]:
@@ -111,20 +112,20 @@ def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],
     jobs = figures["jobs_finished"].iloc[-1]  # of the bound: all
     for label, finished in zip(figures["label"], figures["jobs_finished"], strict=True):
         if finished < jobs:
-            click.echo(f"{label}: only {finished:,} of {jobs:,} jobs finished, and count")
-    click.echo(f"results: {os.fspath(folder)}")
+            echo(f"{visible(label)}: only {finished:,} of {jobs:,} jobs finished, and count")
+    echo(f"results: {os.fspath(folder)}")
     for path in pictures:
-        click.echo(f"picture: {path}")
+        echo(f"picture: {path}")
 
 
 def _print_sharing(runs: pd.DataFrame, what: str) -> None:
     """Print what runs do with bandwidth left over; too wide to stand in the table of figures."""
-    click.echo("\nPart of the differences is who gets bandwidth left over, and when rates are "
-               "decided, which is\nnot the same here:\n")
+    echo("\nPart of the differences is who gets bandwidth left over, and when rates are decided, "
+         "which is\nnot the same here:\n")
     columns = {what: "label", "left over": "leftover", "decided per": "decides_per"}
     print_table({heading: [value or "-" for value in runs[name]]
                  for heading, name in columns.items()}, texts=len(columns))
-    click.echo()
+    echo("")
 
 
 def _print_improvement(factors: pd.DataFrame, baseline: str, what: str) -> None:
@@ -144,24 +145,26 @@ def _print_improvement(factors: pd.DataFrame, baseline: str, what: str) -> None:
         cells["CCTs\nshorter:longer"] = [
             "-" if math.isnan(shorter) else f"{shorter:,.0f}:{longer:,.0f}" for shorter, longer
             in overall[["cct_shorter", "cct_longer"]].astype(float).to_numpy()]
-    click.echo(f"\nTimes of {baseline} over those of the others; more than 1 is better than it:\n")
+    echo(f"\nTimes of {visible(baseline)} over those of the others; more than 1 is better than "
+         "it:\n")
     print_table({what: overall.index.tolist()} | cells)
 
 
 def print_table(columns: Mapping[str, Sequence[str]], texts: int = 1) -> None:
     """Print columns by their headings, the first ones as text, the others as figures."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)  # names are names
     # Too narrow a terminal breaks lines, and a pipe takes them as long as they are.
     console.width = max(console.width, 100) if console.is_terminal else 160
     table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False,
                   padding=(0, 1 if console.is_terminal else 2, 0, 0))
     for index, heading in enumerate(columns):
+        heading = visible(heading, lines=True)
         if index < texts:
             table.add_column(heading, vertical="bottom", overflow="fold")
         else:
             table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
     for row in zip(*columns.values(), strict=True):
-        table.add_row(*row)
+        table.add_row(*map(visible, row))
     console.print(table)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from netsim.cli.echo import echo
+
 __all__ = ["topo"]
 
 
@@ -24,6 +26,7 @@ def show(network: str, plot: str | None) -> None:
     """
     from netsim.network import describe_network, read_network
     from netsim.network.describe import host_layers
+    from netsim.text import visible
     from netsim.units import format_rate
 
     if plot is not None:
@@ -46,11 +49,11 @@ def show(network: str, plot: str | None) -> None:
     }
     width = max(map(len, lines))
     for name, text in lines.items():
-        click.echo(f"{name:<{width}}  {text}")
+        echo(f"{name:<{width}}  {visible(text)}")
     if plot is not None:
         from netsim.analysis.plots import save_plot
         from netsim.analysis.topology_plot import topology_picture
 
         graph = found.to_networkx()
         save_plot(topology_picture(graph, host_layers(graph)), plot)
-        click.echo(f"{'picture':<{width}}  {plot}")
+        echo(f"{'picture':<{width}}  {plot}")

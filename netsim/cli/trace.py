@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from netsim.cli.echo import echo
 from netsim.cli.options import FORMAT, SET, format_options
 
 __all__ = ["trace"]
@@ -28,15 +29,15 @@ def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str
 
     report = check_trace(file, format, **format_options(settings))
     for line, message in report.problems:
-        click.echo(f"{report.path}:{line}: {message}" if line else f"{report.path}: {message}")
+        echo(f"{report.path}:{line}: {message}" if line else f"{report.path}: {message}")
     if report.problems:
         ctx.exit(2)
-    click.echo(f"{report.path}: {report.format}, nothing wrong")
+    echo(f"{report.path}: {report.format}, nothing wrong")
     for line, message in report.notices:
-        click.echo(f"{report.path}:{line}: notice: {message}")
+        echo(f"{report.path}:{line}: notice: {message}")
     width = max(len(label) for label, _ in report.facts)
     for label, value in report.facts:
-        click.echo(f"  {label:<{width}}  {value:,.15g}")
+        echo(f"  {label:<{width}}  {value:,.15g}")
 
 
 @trace.command()
@@ -59,4 +60,4 @@ def convert(source: str, target: str, format: str | None, to: str | None, networ
 
     workload = converted(source, target, format=format, to=to, network=network, seed=seed,
                          **format_options(settings))
-    click.echo(f"wrote {target}: {len(workload):,} jobs")
+    echo(f"wrote {target}: {len(workload):,} jobs")

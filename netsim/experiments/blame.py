@@ -8,6 +8,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from netsim.errors import InputError, UnknownNameError
+from netsim.text import visible
 
 __all__ = ["Problems", "build", "problems_of"]
 
@@ -97,7 +98,7 @@ def problems_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
 
 
 def _line(where: Iterable[str | int], message: str) -> str:
-    path = ".".join(map(str, where))
+    path = visible(".".join(map(str, where)))
     return f"{path}: {message}" if path else message
 
 

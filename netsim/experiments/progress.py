@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from netsim.text import visible
+
 __all__ = ["show_progress", "show_runs"]
 
 
@@ -84,9 +86,10 @@ def _bar(label: str, total: int) -> Iterator[Callable[[int, int, str], None]]:
         TimeRemainingColumn,
     )
 
-    console = Console(stderr=True)
-    with Progress(TextColumn(label), BarColumn(), MofNCompleteColumn(),
-                  TextColumn("{task.fields[note]}"), TimeRemainingColumn(), console=console,
+    console = Console(stderr=True, emoji=False)
+    with Progress(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+                  TextColumn("{task.fields[note]}", markup=False), TimeRemainingColumn(),
+                  console=console,
                   transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(label, total=total, note="")
+        task = bar.add_task(visible(label), total=total, note="")
         yield lambda done, total, note: bar.update(task, completed=done, total=total, note=note)

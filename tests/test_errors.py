@@ -1,0 +1,104 @@
+"""What errors and warnings say, and how."""
+
+import inspect
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netsim import errors
+from netsim.errors import (
+    InputError,
+    MissingExtraError,
+    NetsimError,
+    NetsimWarning,
+    OutputError,
+    SpecError,
+    TraceError,
+    UnknownNameError,
+)
+from netsim.text import shortened, visible
+from netsim.traces.problems import Problem, TraceProblemsError
+
+#: Sets the title of a terminal; goes back, writes over what is there; writes from right to left.
+NAMES = ["\x1b]0;title\x07", "a\rb\x08", "\u202egnp.exe", "\x9b31m", "\ud800", "\x7f", "a\x00b"]
+
+#: Each kind of message with a text in it.
+MADE = {
+    "input": InputError,
+    "name": lambda text: UnknownNameError(text, text, [text]),
+    "trace": lambda text: TraceError(text, text, 3),
+    "problems": lambda text: TraceProblemsError([Problem(1, text), Problem(2, text)], text),
+    "spec": lambda text: SpecError([text, text], text),
+    "output": OutputError,
+    "extra": lambda text: MissingExtraError(text, text),
+    "warning": lambda text: NetsimWarning(text, text),
+}
+
+
+@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("name", NAMES)
+def test_messages_have_no_control_characters(kind, name):
+    said = str(MADE[kind](name))
+    assert said.replace("\n", "").isprintable()
+    assert visible(name) in said or repr(name)[1:-1] in said
+
+
+@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("length", [1500, 2001, 10**6])
+def test_messages_are_of_at_most_2000_characters(kind, length):
+    """Of longer ones the beginning and the end are kept, and how much is left out."""
+    said = MADE[kind]("x" * length)
+    assert len(str(said)) <= 2000
+    if length > 2000:
+        assert "characters ..." in str(said)
+
+
+def test_attributes_hold_what_was_given():
+    text = "\x1b" * 5000
+    assert TraceError(text, "p").message == text
+    assert UnknownNameError("kind", text, []).name == text
+    assert SpecError([text, text]).problems == [text, text]
+
+
+def test_every_error_has_that_base():
+    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)
+             if issubclass(kind, Exception | Warning) and kind.__module__ == "netsim.errors"]
+    assert len(kinds) > 10
+    for kind in kinds:
+        assert kind is errors._Shown or issubclass(kind, errors._Shown)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MADE if kind != "warning"])
+def test_long_messages_travel_between_processes(kind):
+    error = MADE[kind]("\x1bx" * 5000)
+    again = pickle.loads(pickle.dumps(error))
+    assert isinstance(again, NetsimError)
+    assert str(again) == str(error)
+
+
+@given(st.text())
+def test_what_is_visible_is_printable(text):
+    shown = visible(text)
+    assert shown.isprintable()
+    assert shown == "".join(map(visible, text))
+    if text.isprintable():
+        assert shown == text
+
+
+@given(st.text(max_size=5000), st.integers(1, 3))
+def test_what_is_shortened_keeps_its_ends(text, times):
+    given_text = text * times
+    short = shortened(given_text)
+    assert len(short) <= 2000
+    if len(given_text) <= 2000:
+        assert short == given_text
+    else:
+        assert given_text.startswith(short.partition(" [... ")[0][:1000])
+        assert given_text.endswith(short[-400:])
+
+
+def test_line_ends_are_kept_where_there_are_lines():
+    assert visible("a\n\tb", lines=True) == "a\n\\tb"
+    assert visible("a\nb") == "a\\nb"
