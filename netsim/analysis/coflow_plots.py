@@ -18,6 +18,7 @@ from netsim.analysis.style import (
     INK,
     Look,
     add_legend,
+    drawable,
     dress,
     log_values,
     looks,
@@ -230,7 +231,7 @@ def link_strips(results: Mapping[str, Result], links: int = _LINKS) -> list[Axes
     for ax, (label, rows) in zip(strips, loads.items(), strict=True):
         _draw_strip(ax, label, _over_time(rows, list(busiest), edges), edges)
         if len(busiest) <= _NAMED:
-            ax.set_yticks(np.arange(len(busiest)) + 0.5, list(busiest), fontsize=6.5)
+            ax.set_yticks(np.arange(len(busiest)) + 0.5, [*map(drawable, busiest)], fontsize=6.5)
     which = f"all {len(busiest)} links" if len(busiest) == len(carried) else (
         f"the {len(busiest)} links that carried most, of {len(carried)}")
     strips[-1].set_xlabel(f"time (s); {which}", fontsize=7.5, color=INK)

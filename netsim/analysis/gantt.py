@@ -11,6 +11,7 @@ import pandas as pd
 from netsim.analysis.style import (
     COLOURS,
     add_legend,
+    drawable,
     dress,
     name_axes,
     new_axes,
@@ -171,7 +172,7 @@ def _joined(starts: pd.Series, ends: pd.Series, least: float) -> Iterator[tuple[
 
 def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
     """Name the rows and say which jobs they are of."""
-    names = [f"{job} {name}".strip()[:_LETTERS]
+    names = [drawable(f"{job} {name}".strip()[:_LETTERS])
              for job, name in zip(shown["job"], shown["name"], strict=True)]
     ax.set_yticks(range(len(shown)), names)
     ax.set_ylim(len(shown) - 0.4, -0.6)
@@ -187,7 +188,7 @@ def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
 def _add_key(ax: Axes, stages: list[str], *, waited: bool) -> None:
     from matplotlib.patches import Patch
 
-    entries = [Patch(label=stage, **_filled(index)) for index, stage in enumerate(stages)]
+    entries = [Patch(label=drawable(stage), **_filled(index)) for index, stage in enumerate(stages)]
     if waited:
         entries.append(Patch(label="waiting", facecolor=_WAITING))
     entries.append(Patch(label="no coflow", facecolor=_IDLE))

@@ -13,6 +13,7 @@ from netsim.analysis.style import (
     GREY,
     INK,
     add_legend,
+    drawable,
     dress,
     name_axes,
     new_figure,
@@ -61,7 +62,7 @@ def mapping_picture(panels: Mapping[str, Panel], gpus: int) -> Axes:
                            width_ratios=(1, 1), height_ratios=[row + 2 for row in rows])
     for (left, right), (title, (placement, times)) in zip(axes, panels.items(), strict=True):
         _draw_gpus(left, placement, gpus)
-        left.set_title(title, fontsize=8, color=INK, loc="left")
+        left.set_title(drawable(title), fontsize=8, color=INK, loc="left")
         _draw_times(right, times, longest)
     add_legend(axes[0][1])
     first: Axes = axes[0][0]
@@ -123,7 +124,8 @@ def _draw_times(ax: Axes, times: Mapping[str, NDArray[np.float64]], longest: flo
     tones = {name: tone for name, tone in zip(times, ("#555555", "#aaaaaa", "#D55E00"),
                                               strict=False)}
     for name, seconds in times.items():
-        ax.barh(np.arange(len(seconds)), seconds, 0.62, left=left, color=tones[name], label=name,
+        ax.barh(np.arange(len(seconds)), seconds, 0.62, left=left, color=tones[name],
+                label=drawable(name),
                 linewidth=0)
         left = left + seconds
     ax.set_xlim(0, 1.04 * longest)

@@ -14,6 +14,7 @@ from netsim.analysis.style import (
     COLOURS,
     INK,
     colour,
+    drawable,
     dress,
     fill,
     log_values,
@@ -191,7 +192,7 @@ def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:
 
     entries = []
     if len(names) > 1:
-        entries += [Patch(label=name, **fill(colour(index), light=False))
+        entries += [Patch(label=drawable(name), **fill(colour(index), light=False))
                     for index, name in enumerate(names)]
     if any(bar.hollow for bar in bars):
         tone = "#555555" if len(names) > 1 else COLOURS[0]

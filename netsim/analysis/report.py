@@ -13,6 +13,7 @@ import tomli_w
 
 from netsim.analysis.pictures import PICTURES
 from netsim.errors import InputError
+from netsim.text import visible
 from netsim.whole import whole_file
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def save_report(sweep: Sweep, path: str | Path, claims: pd.DataFrame | None = No
 
 
 def _text(value: object) -> str:
-    return html.escape(str(value))
+    return html.escape(visible(value, lines=True))
 
 
 def _lead(sweep: Sweep) -> str:

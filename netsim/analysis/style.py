@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import MissingExtraError
+from netsim.text import visible
 from netsim.units import format_seconds
 
 if TYPE_CHECKING:
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "GREY", "INK", "WIDTH_IN", "Look", "add_legend", "colour", "dress",
-           "duration", "fill", "log_seconds", "log_values", "looks", "name_axes", "new_axes",
-           "new_figure", "require_matplotlib", "schemes_of", "short", "three_figures"]
+__all__ = ["COLOURS", "GREY", "INK", "WIDTH_IN", "Look", "add_legend", "colour", "drawable",
+           "dress", "duration", "fill", "log_seconds", "log_values", "looks", "name_axes",
+           "new_axes", "new_figure", "require_matplotlib", "schemes_of", "short", "three_figures"]
 
 #: Okabe and Ito's colours, which are apart for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -99,10 +100,27 @@ def dress(ax: Axes, grid: str) -> None:
     ax.spines["left"].set_color(INK)
 
 
+def drawable(name: object) -> str:
+    r"""Return a name so that matplotlib writes it as it is, and takes no ``$`` for mathematics.
+
+    Control characters are escaped, but for the ends of lines. To be applied once, to whatever
+    names a file or a user may have given.
+
+    Examples
+    --------
+    >>> print(drawable("$x$"))
+    \$x\$
+    """
+    return visible(name, lines=True).replace("$", r"\$")
+
+
 def short(label: str) -> str:
-    """Return a label with words for options that speak for themselves, in lines that are short."""
+    """Return a label with words for options that speak for themselves, in lines that are short.
+
+    It is `drawable`.
+    """
     words = re.sub(r"\b\w+=([A-Za-z])", r"\1", label.replace(_WITHOUT, "no WC"))
-    return words.replace(" (", "\n(").replace(", ", ",\n") if len(words) > 18 else words
+    return drawable(words.replace(" (", "\n(").replace(", ", ",\n") if len(words) > 18 else words)
 
 
 class Look(NamedTuple):
@@ -173,8 +191,8 @@ def schemes_of(labels: Iterable[str]) -> dict[str, str]:
 
 def name_axes(ax: Axes, x: str = "", y: str = "") -> None:
     """Write what the axes are of."""
-    ax.set_xlabel(x, fontsize=7.5, color=INK)
-    ax.set_ylabel(y, fontsize=7.5, color=INK)
+    ax.set_xlabel(drawable(x), fontsize=7.5, color=INK)
+    ax.set_ylabel(drawable(y), fontsize=7.5, color=INK)
 
 
 def add_legend(ax: Axes, handles: Sequence[Any] | None = None) -> None:

@@ -21,6 +21,7 @@ from netsim.analysis.style import (
     INK,
     Look,
     add_legend,
+    drawable,
     dress,
     log_seconds,
     log_values,
@@ -140,7 +141,7 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
         _draw_line(ax, own, places, y, look, label, joined=axis.numeric)
     _set_x(ax, axis)
     _set_y(ax, known, y)
-    ax.set_xlabel(x, fontsize=7.5, color=INK)
+    ax.set_xlabel(drawable(x), fontsize=7.5, color=INK)
     if lines:
         add_legend(ax)
     return ax

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 
-from netsim.analysis.style import COLOURS, INK, new_axes, require_matplotlib
+from netsim.analysis.style import COLOURS, INK, drawable, new_axes, require_matplotlib
 from netsim.units import format_rate
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | No
     for row in sorted(set(rows.values())):
         _draw_nodes(ax, [node for node in graph if rows[node] == row], places, row, layered)
     _explain(ax, widths)
-    ax.set_title(str(graph.name or ""), fontsize=9, color=INK, pad=22 if layered else 12)
+    ax.set_title(drawable(graph.name or ""), fontsize=9, color=INK, pad=22 if layered else 12)
     ax.axis("off")
     return ax
 
@@ -144,7 +144,7 @@ def _draw_nodes(ax: Axes, nodes: list[Any], places: Places, row: int, layered: b
     if len(nodes) <= _LABELLED:
         below = layered and row <= 0
         for node in nodes:
-            ax.annotate(str(node), places[node], (0, -6 if below else 6), fontsize=5.5,
+            ax.annotate(drawable(node), places[node], (0, -6 if below else 6), fontsize=5.5,
                         textcoords="offset points", ha="center", va="top" if below else "bottom",
                         color=INK, path_effects=halo, rotation=0 if len(nodes) <= 8 else 25)
     elif layered:
