@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.analysis.coflow_plots import improvement_bars, link_strips, slowdown_bars
@@ -15,7 +16,8 @@ from netsim.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ALIASES", "PICTURES", "Picture", "check_picture", "draw_picture"]
+__all__ = ["ALIASES", "PICTURES", "Picture", "check_picture", "draw_picture", "lacking_on_edge",
+           "records_lacking"]
 
 
 class Picture(NamedTuple):
@@ -74,7 +76,8 @@ ALIASES = {"jct": ("bars", None), "cct": ("cdf", "cct"), "links": ("utilisation"
 
 
 def check_picture(kind: str | None, what: str, of: str | None = None,
-                  record: Collection[str] | None = None) -> tuple[str, str]:
+                  record: Collection[str] | None = None,
+                  lacking: Mapping[str, str] = MappingProxyType({})) -> tuple[str, str]:
     """Find out before a long run whether there is a picture, also of what will be recorded.
 
     Parameters
@@ -87,6 +90,8 @@ def check_picture(kind: str | None, what: str, of: str | None = None,
         See `Picture`.
     record : collection of str, optional
         What is recorded beside jobs; not checked if not given.
+    lacking : mapping of str to str
+        Records that such runs cannot have, and why; see `lacking_on_edge`.
 
     Returns
     -------
@@ -98,7 +103,7 @@ def check_picture(kind: str | None, what: str, of: str | None = None,
     UnknownNameError
         If there is no such picture, or it cannot be of that.
     InputError
-        If it is a picture of something else, or what it needs is not recorded.
+        If it is a picture of something else, or what it needs is not, or cannot be, recorded.
     """
     known = PICTURES[what]
     name, implied = ALIASES.get(kind, (kind, None)) if kind else (next(iter(known)), None)
@@ -115,11 +120,57 @@ def check_picture(kind: str | None, what: str, of: str | None = None,
     if chosen not in choices:
         raise UnknownNameError("distribution" if choices is _TIMES else "metric", chosen, choices)
     needs = choices[chosen]
+    if needs in lacking:
+        raise InputError(f"the picture {kind or name!r} needs {needs}: {lacking[needs]}; choose "
+                         f"from: {', '.join(_drawable(known, lacking))}")
     if record is not None and needs not in {*record, "jobs"}:
         listed = ", ".join(f'"{each}"' for each in (*record, needs))
         raise InputError(f"the picture {kind or name!r} needs {needs} recorded: "
                          f"record = [{listed}]")
     return name, chosen
+
+
+def _drawable(known: Mapping[str, Picture], lacking: Collection[str]) -> list[str]:
+    """Return the pictures that do without some records, with what they are then of if need be."""
+    found = []
+    for name, picture in sorted(known.items()):
+        left = [of for of, needs in picture.of.items() if needs not in lacking]
+        if left:
+            found.append(name if len(left) == len(picture.of) else f"{name} of {' or '.join(left)}")
+    return found
+
+
+def lacking_on_edge(transport: str) -> dict[str, str]:
+    """Return what runs on an edge-cloud cannot have recorded, and why.
+
+    Parameters
+    ----------
+    transport : str
+        Its name.
+    """
+    lacking = dict.fromkeys(("coflows", "flows"), "a run on an edge-cloud has none")
+    if transport == "constant":
+        lacking |= dict.fromkeys(("links", "decisions"), "a run on an edge-cloud has none with "
+                                                         "transport 'constant'")
+    return lacking
+
+
+def records_lacking(thing: Any, what: str) -> dict[str, str]:
+    """Return what a run, or those of a comparison, cannot have recorded, and why.
+
+    Parameters
+    ----------
+    thing : Result, Comparison or sweep
+    what : {"run", "comparison", "sweep"}
+        Nothing is known of a sweep before its runs are read.
+    """
+    if what == "sweep":
+        return {}
+    first = thing if what == "run" else next(iter(thing.results.values()))
+    execution = first.run.get("execution")
+    if not isinstance(execution, Mapping) or execution.get("name") != "edge":
+        return {}
+    return lacking_on_edge(str(execution.get("transport")))
 
 
 def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None) -> Axes:
@@ -143,7 +194,7 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None)
     InputError
         As `check_picture` does, or if there is nothing to draw.
     """
-    name, chosen = check_picture(kind, what, of)
+    name, chosen = check_picture(kind, what, of, lacking=records_lacking(thing, what))
     return PICTURES[what][name].draw(thing, chosen)
 
 

@@ -31,7 +31,7 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
             quiet: bool, plugins: bool, allocators: tuple[str, ...], schedulers: tuple[str, ...],
             baseline: str | None, plots: tuple[str, ...]) -> None:
     """Run an experiment under several allocators, or schedulers, and compare them."""
-    from netsim.analysis.pictures import check_picture
+    from netsim.analysis.pictures import check_picture, lacking_on_edge
     from netsim.analysis.plots import check_plottable, save_plot
     from netsim.cli.tables import print_comparison
     from netsim.experiments.compare import compare_experiment
@@ -41,8 +41,10 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
         changes.append(f"compare.baseline={json.dumps(baseline)}")
     loaded, folder = prepared(experiment, changes, out, single=False, plugins=plugins)
     pictures = [_picture(given) for given in plots]
+    lacking = {} if loaded.edge_cloud is None else lacking_on_edge(
+        "constant" if loaded.transport is None else str(loaded.transport.name))
     for kind, path in pictures:
-        check_picture(kind, "comparison", record=loaded.record)
+        check_picture(kind, "comparison", record=loaded.record, lacking=lacking)
         check_plottable(path)
     comparison = compare_experiment(loaded, progress=not quiet)
     comparison.save(folder)

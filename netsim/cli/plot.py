@@ -24,7 +24,7 @@ __all__ = ["plot"]
               help="A .pdf, .png or .svg; any number of times. FOLDER/KIND.pdf by default.")
 def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...]) -> None:
     """Draw the results in FOLDER, of a run, a comparison or a sweep."""
-    from netsim.analysis.pictures import PICTURES, check_picture
+    from netsim.analysis.pictures import PICTURES, check_picture, records_lacking
     from netsim.analysis.plots import check_plottable, save_plot
     from netsim.experiments.folders import kind_of_folder, load_folder
 
@@ -34,6 +34,7 @@ def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...]) 
         check_plottable(path)
     picture = PICTURES[what][name]
     results = load_folder(folder, tables=(picture.of[chosen], *picture.also))
+    check_picture(kind, what, of, lacking=records_lacking(results, what))
     ax = picture.draw(results, chosen)
     for path in outs:
         save_plot(ax, path)

@@ -100,6 +100,44 @@ def test_missing_records_are_known_before_the_run():
         check_picture(kind, "comparison", record=[])
 
 
+@pytest.fixture(scope="module")
+def on_edge():
+    """A comparison of schedulers of an edge-cloud, with constant delays."""
+    job = netsim.EdgeJob(id=0, compute_s=1, worker_type="a", upload_s=1)
+    return netsim.compare(netsim.EdgeCloud([["a"]]), netsim.EdgeWorkload([job]),
+                          schedulers=["a-online", "cloud-only"])
+
+
+@pytest.mark.parametrize(("kind", "of", "needs"), [
+    ("gantt", None, "coflows"), ("slowdown", None, "coflows"), ("cdf", "cct", "coflows"),
+    ("cct", None, "coflows"), ("utilisation", None, "links"), ("links", None, "links")])
+def test_pictures_of_an_edge_cloud_that_cannot_be(on_edge, kind, of, needs):
+    """The message offers what can be drawn, and that is drawn."""
+    with pytest.raises(InputError, match=f"the picture '{kind}' needs {needs}: a run on an edge-clo"
+                                         r"ud has none.*; choose from: cdf of jct, timeline$"):
+        on_edge.results["a-online"].plot(kind, of)
+    for offered in ("cdf", "timeline"):
+        assert on_edge.results["a-online"].plot(offered) is not None
+
+
+def test_comparisons_of_an_edge_cloud(on_edge):
+    for kind in ("classes", "slowdown", "utilisation", "cct"):
+        with pytest.raises(InputError, match=r"choose from: bars, cdf of jct, timeline$"):
+            on_edge.plot(kind)
+    for kind in ("bars", "cdf", "timeline"):
+        assert on_edge.plot(kind) is not None
+
+
+def test_links_of_an_edge_cloud_whose_links_are_shared():
+    job = netsim.EdgeJob(id=0, compute_s=1, worker_type="a", upload_s=1, chunk_bytes=1e6,
+                         cloud_upload_s=100)
+    result = netsim.simulate(netsim.EdgeCloud([["a"]]), [job], transport="fabric",
+                             record=["links"])
+    assert result.plot("utilisation") is not None
+    with pytest.raises(InputError, match=r"choose from: cdf of jct, timeline, utilisation$"):
+        result.plot("gantt")
+
+
 def test_nothing_to_draw():
     stopped = netsim.compare("parrot-fig2", "parrot-fig2", ["parrot", "lccf"], until=1)
     computing = netsim.compare(NET, Workload([JobSpec(0, stages=[Stage("w", compute_s=1)])]),
