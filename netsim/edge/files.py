@@ -6,7 +6,8 @@ import inspect
 import math
 import os
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from netsim.units import Quantity
 __all__ = [
     "EDGE_FORMATS",
     "EDGE_KINDS",
+    "edge_jobs_of",
     "full_edge_cloud",
     "full_edge_jobs",
     "make_edge_cloud",
@@ -99,10 +101,13 @@ def make_edge_cloud(*, name: str | None = None, file: str | Path | None = None,
     >>> make_edge_cloud(kind="edge-listed", workers=[["gpu"], ["gpu", "tpu"]])
     <EdgeCloud 'edge-cloud': 2 servers, 3 workers of 2 types, with a cloud>
     """
-    table = full_edge_cloud({"name": name, "file": file, "kind": kind, **options})
-    kind = table.pop("kind")
-    check_options(EDGE_KINDS[kind], table, f"edge-cloud {kind!r}")
-    return EDGE_KINDS[kind](**table, seed=seed)
+    given = {"name": name, "file": file, "kind": kind, **options}
+    with _naming_file(given):
+        table = full_edge_cloud(given)
+        kind = table.pop("kind")
+        _refuse_seed(table, file, "netsim.read_edge_cloud", "[edge_cloud]")
+        check_options(EDGE_KINDS[kind], table, f"edge-cloud {kind!r}")
+        return EDGE_KINDS[kind](**table, seed=seed)
 
 
 def full_edge_cloud(table: Mapping[str, Any], defaults: bool = False) -> Table:
@@ -167,15 +172,42 @@ def make_edge_jobs(system: EdgeCloud | None = None, *, name: str | None = None,
     TraceError
         If a file cannot be read.
     """
-    table = full_edge_jobs({"name": name, "file": file, "format": format, **options})
-    format = table.pop("format")
-    if format == "edge-jobs" and system is not None:
-        table = {"servers": system.servers, "types": _kinds_of(system)} | table
-    check_options(EDGE_FORMATS[format], table, f"format {format!r}")
-    jobs = EDGE_FORMATS[format](**table, seed=seed)
-    if system is not None:
-        jobs.check_on(system)
-    return jobs
+    return edge_jobs_of({"name": name, "file": file, "format": format, **options}, system,
+                        seed=seed)
+
+
+def edge_jobs_of(given: Mapping[str, Any], system: EdgeCloud | None = None,
+                 check: Callable[[EdgeWorkload], None] = lambda jobs: None, *, seed: int = 0
+                 ) -> EdgeWorkload:
+    """Return the jobs that a table describes, as `make_edge_jobs` does.
+
+    Parameters
+    ----------
+    given : mapping
+        The name, file or format, and options; not the seed.
+    system, seed
+        As for `make_edge_jobs`.
+    check : callable
+        Raises InputError for jobs that cannot be run. Where only a file is given, the message of
+        any error begins with it.
+
+    Raises
+    ------
+    InputError, TraceError
+        As `make_edge_jobs` does.
+    """
+    with _naming_file(given):
+        table = full_edge_jobs(given)
+        format = table.pop("format")
+        _refuse_seed(table, given.get("file"), "netsim.read_edge_jobs", "[workload]")
+        if format == "edge-jobs" and system is not None:
+            table = {"servers": system.servers, "types": _kinds_of(system)} | table
+        check_options(EDGE_FORMATS[format], table, f"format {format!r}")
+        jobs = EDGE_FORMATS[format](**table, seed=seed)
+        if system is not None:
+            jobs.check_on(system)
+        check(jobs)
+        return jobs
 
 
 def full_edge_jobs(table: Mapping[str, Any], defaults: bool = False) -> Table:
@@ -253,10 +285,30 @@ def _full(given: Mapping[str, Any], key: str, what: str, known: Mapping[str, Any
         read = _read(Path(file))
         table = {"name": Path(file).stem} | read | table
         table.pop("description", None)
-    if table.get(key) not in known:
-        raise UnknownNameError(f"{key} of an edge-cloud" if key == "kind" else
-                               "format of an edge-cloud's jobs", table.get(key), known)
+    if not isinstance(table.get(key), str) or table[key] not in known:
+        with _naming_file({"file": given.get("file")}):
+            raise UnknownNameError(f"{key} of an edge-cloud" if key == "kind" else
+                                   "format of an edge-cloud's jobs", table.get(key), known)
     return table
+
+
+@contextmanager
+def _naming_file(given: Mapping[str, Any]) -> Iterator[None]:
+    """Begin the message of an error with the file that is given, unless options are, too."""
+    try:
+        yield
+    except InputError as error:
+        said = {name for name, value in given.items() if value is not None} - {"name"}
+        if said == {"file"} and not str(error).startswith(where := f"{given['file']}: "):
+            error.args = (where + str(error),)
+        raise
+
+
+def _refuse_seed(table: Mapping[str, Any], file: str | Path | None, reader: str, key: str) -> None:
+    if "seed" in table:
+        raise TraceError(f"seed is not for a file, but here {table['seed']!r}: give it where the "
+                         f"file is read, as seed={table['seed']!r} to {reader}, or in {key} of an "
+                         "experiment", file)
 
 
 def _from(source: str | Path) -> Table:

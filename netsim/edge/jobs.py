@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.checks import MOST_ID, check_name, check_sequence, check_whole, is_whole, refuse_twice
-from netsim.edge.system import EdgeCloud, Kind
+from netsim.edge.system import MOST, EdgeCloud, Kind
 from netsim.errors import InputError
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
@@ -34,7 +34,7 @@ class EdgeJob:
     worker_type : str or int
         Of which type its workers must be.
     chunks, minibatches, epochs : int
-        D; B, of each chunk; E. Each at least 1.
+        D, at most 10 million; B, of each chunk; E. Each at least 1.
     compute_s, update_s : float
         m and G: seconds that a worker computes on a mini-batch, and that the PS then updates
         parameters. Not both 0.
@@ -93,8 +93,8 @@ class EdgeJob:
         owner = f"job {self.id}"
         check_whole(self.id, f"{owner}: id", most=MOST_ID)
         check_name(self.name, f"{owner}: name")
-        for name in ("chunks", "minibatches", "epochs"):
-            check_whole(getattr(self, name), f"{owner}: {name}", 1, MOST_ID)
+        for name, most in (("chunks", MOST), ("minibatches", MOST_ID), ("epochs", MOST_ID)):
+            check_whole(getattr(self, name), f"{owner}: {name}", 1, most)
         if self.gang is not None:
             check_whole(self.gang, f"{owner}: gang", 1)
         check_whole(self.site, f"{owner}: site")
@@ -193,7 +193,7 @@ class EdgeWorkload:
     Raises
     ------
     InputError
-        If there are no jobs, or two have one id.
+        If there are no jobs, two have one id, or they have more than 10 million chunks in all.
     """
 
     jobs: Sequence[EdgeJob]
@@ -206,6 +206,9 @@ class EdgeWorkload:
         if not jobs:
             raise InputError(f"{owner} has no jobs")
         check_whole(self.seed, f"{owner}: seed")
+        if (chunks := sum(job.chunks for job in jobs)) > MOST:
+            raise InputError(f"{owner} has {chunks:,} chunks; the most that can be simulated are "
+                             f"{MOST:,}")
         refuse_twice([job.id for job in jobs], f"{owner}: two jobs have the id")
         object.__setattr__(self, "jobs",
                            tuple(sorted(jobs, key=lambda job: (job.arrival_s, job.id))))

@@ -49,7 +49,7 @@ class Queues:
         if not len(chunks):
             return
         self.left[chunks], self.ready[chunks] = left, ready
-        longest = int(self.count[workers].max()) + len(chunks)
+        longest = int((self.count + np.bincount(workers, minlength=len(self.count))).max())
         if longest > self.queue.shape[1]:
             wider = np.zeros((len(self.queue), 2 * longest), np.int64)
             wider[:, :self.queue.shape[1]] = self.queue

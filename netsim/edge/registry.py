@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from netsim.edge.jobs import EdgeWorkload
+from netsim.edge.setting import EdgeSetting
+from netsim.edge.system import EdgeCloud
 from netsim.edge.transport import ConstantTransport, TransportKind
 from netsim.errors import InputError
 from netsim.plugins import build, described, find, named
 
-__all__ = ["EDGE_SCHEDULERS", "TRANSPORTS", "make_edge_scheduler", "make_transport",
+__all__ = ["EDGE_SCHEDULERS", "TRANSPORTS", "check_run", "make_edge_scheduler", "make_transport",
            "problem_between"]
 
 #: Name -> where the class is: with ``begin``, of those that dispatch chunks, or ``run``.
@@ -95,3 +98,22 @@ def problem_between(scheduler: Any, transport: TransportKind) -> str | None:
         (scheduler, EDGE_SCHEDULERS), (transport, TRANSPORTS)))
     return (f"transport {other!r} is for schedulers of chunks; scheduler {name!r} has constant "
             "delays")
+
+
+def check_run(system: EdgeCloud, jobs: EdgeWorkload, schedulers: Iterable[Any],
+              transport: TransportKind) -> None:
+    """Refuse jobs that a run would refuse at its beginning.
+
+    Raises
+    ------
+    InputError
+        Naming the first job with a type of workers, a size or a site that does not fit.
+    """
+    setting = EdgeSetting(system, jobs.jobs)
+    if transport.shares_links:
+        setting.check_sites()
+    for made in schedulers:
+        if getattr(made, "edge", False):
+            setting.check_workers(cloud := bool(getattr(made, "cloud", False)))
+            if hasattr(made, "begin"):
+                setting.check_storage(cloud)

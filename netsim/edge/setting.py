@@ -123,6 +123,20 @@ class EdgeSetting:
                                  f"and the types of the edge are: "
                                  + (", ".join(map(repr, system.types)) or "none"))
 
+    def check_sites(self) -> None:
+        """Refuse jobs whose data is at a site that the network does not have.
+
+        Raises
+        ------
+        InputError
+            Naming the first one.
+        """
+        for job in self.jobs:
+            try:
+                self.system.site_host(job.site)
+            except InputError as error:
+                raise InputError(f"job {job.id}: site: {error}") from None
+
     def check_storage(self, cloud: bool) -> None:
         """Refuse jobs that the servers of their type could not hold even if these were empty.
 

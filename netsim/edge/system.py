@@ -19,7 +19,7 @@ from netsim.units import Quantity, parse_bytes, parse_rate
 
 __all__ = ["MOST", "EdgeCloud", "Kind"]
 
-#: How many workers, or parameter servers, there may be.
+#: How many workers, parameter servers, or chunks of all jobs there may be.
 MOST = 10_000_000
 
 #: What kind a worker or a parameter server is of: a name or a number.
@@ -182,7 +182,8 @@ class EdgeCloud:
         sites = self.network.hosts - self.servers - 1
         if not 0 <= site < sites:
             raise InputError(f"there is no site {site}: network {self.network.name!r} has {sites} "
-                             f"hosts beside those of {self.servers} servers and the cloud")
+                             f"hosts beside those of {self.servers} servers and the cloud, so that "
+                             f"site must be from 0 to {sites - 1}")
         return self.servers + 1 + site
 
     @property
@@ -225,7 +226,8 @@ def _one_each(values: Any, servers: int, what: str) -> Sequence[Any]:
 
 
 def _kinds(values: Any, what: str, none: bool = False) -> tuple[Kind, ...]:
-    kinds = check_sequence(values, str | int | np.integer | type(None), what, "types")
+    kinds = check_sequence(values, str | int | np.integer | type(None), what,
+                           "types, each a name or a number")
     for kind in kinds:
         if isinstance(kind, bool) or (kind is None and not none):
             raise InputError(f"{what}: a type is a name or a number, not {kind!r}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from pydantic import PrivateAttr, model_validator
@@ -13,27 +12,29 @@ from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.bound import lp_bound
 from netsim.edge.files import (
     EDGE_FORMATS,
+    edge_jobs_of,
     full_edge_cloud,
     full_edge_jobs,
     make_edge_cloud,
-    make_edge_jobs,
     ready_made_edge_jobs,
 )
 from netsim.edge.registry import (
     TRANSPORTS,
+    check_run,
     make_edge_scheduler,
     make_transport,
     problem_between,
 )
-from netsim.errors import InputError, TraceError
-from netsim.experiments.blame import build
+from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.experiments.blame import Problems, build
 from netsim.experiments.result import Result
 from netsim.experiments.tables import OpenTable, PolicyTable
 from netsim.network import Topology
 from netsim.plugins import described
+from netsim.traces import FORMATS, ready_made
 
 __all__ = ["EdgeCloudTable", "TransportTable", "bound_of", "edge_jobs", "is_of_edge",
-           "problems_on_edge", "resolved_edge_jobs"]
+           "problems_of_jobs", "problems_on_edge", "refuse_unknown", "resolved_edge_jobs"]
 
 
 class EdgeCloudTable(OpenTable):
@@ -110,16 +111,48 @@ def is_of_edge(table: Mapping[str, Any]) -> bool:
     return True
 
 
-def edge_jobs(system: EdgeCloud, table: Mapping[str, Any]) -> EdgeWorkload:
+def edge_jobs(system: EdgeCloud, table: Mapping[str, Any],
+              check: Callable[[EdgeWorkload], None] = lambda jobs: None) -> EdgeWorkload:
     """Return the jobs that a table ``[workload]`` describes, on an edge-cloud.
+
+    Parameters
+    ----------
+    system : EdgeCloud
+    table : mapping
+    check : callable
+        Raises InputError for jobs that cannot be run.
 
     Raises
     ------
     Problems
         Naming the keys that are wrong.
     """
+    def make(*, seed: int = 0, **options: Any) -> EdgeWorkload:
+        return edge_jobs_of(options, system, check, seed=seed)
+
     options = {name: value for name, value in table.items() if name != "sha256"}
-    return build(partial(make_edge_jobs, system), options, ("jobs", "file", "format", "name"))
+    return build(make, options, ("jobs", "file", "format", "name", "seed"))
+
+
+def refuse_unknown(table: object) -> None:
+    """Refuse a table ``[workload]`` beside an edge-cloud if its format or name does not exist.
+
+    Raises
+    ------
+    Problems
+        Listing the formats, or the names, of jobs of edge-clouds.
+    """
+    if not isinstance(table, Mapping):
+        return
+    given = {name: table[name] for name in ("format", "file", "name")
+             if isinstance(table.get(name), str)}
+    try:
+        full_edge_jobs(given)
+    except UnknownNameError as error:
+        if str(error.name) not in {*FORMATS, *ready_made()}:
+            raise Problems([(next(iter(given)), str(error))]) from error
+    except InputError:
+        pass  # who reads it says what is wrong with it
 
 
 def resolved_edge_jobs(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,6 +190,38 @@ def problems_on_edge(of_edge: bool, given: Mapping[str, Any]) -> list[tuple[str,
                 if (problem := problem_between(made, transport)) is not None:
                     problems.append((key, problem))
     return problems
+
+
+def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, Any],
+                     given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return why jobs cannot be run on an edge-cloud, by key of the experiment.
+
+    Parameters
+    ----------
+    system : EdgeCloud
+    jobs : EdgeWorkload
+        What `table` describes.
+    table : mapping
+        ``[workload]``.
+    given : mapping
+        As for `problems_on_edge`, which has found no problem.
+    """
+    schedulers = [make_edge_scheduler(given[key]) for key in given
+                  if key == "scheduler" or key.startswith("compare.schedulers.")]
+    transport = make_transport(given.get("transport", "constant"))
+
+    def check(jobs: EdgeWorkload) -> None:
+        check_run(system, jobs, schedulers or [make_edge_scheduler("a-online")], transport)
+
+    try:
+        check(jobs)
+        return []
+    except InputError:
+        try:
+            edge_jobs(system, table, check)
+        except Problems as error:
+            return [(f"workload.{key}" if key else "workload", why) for key, why in error.found]
+        raise
 
 
 def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None

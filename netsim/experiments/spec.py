@@ -24,7 +24,13 @@ from netsim.experiments.cluster_inputs import (
     check_jobs,
     problems_of_policies,
 )
-from netsim.experiments.edge_tables import EdgeCloudTable, TransportTable, problems_on_edge
+from netsim.experiments.edge_tables import (
+    EdgeCloudTable,
+    TransportTable,
+    problems_of_jobs,
+    problems_on_edge,
+    refuse_unknown,
+)
 from netsim.experiments.faults import hosts_of, problems_of_faults, problems_on
 from netsim.experiments.link_recorder import RECORDS
 from netsim.experiments.result import EDGE_TABLES
@@ -189,6 +195,13 @@ class Experiment(Table):
                 raise InputError(str(error)) from error
         return network
 
+    @field_validator("workload", mode="before")
+    @classmethod
+    def _check_known(cls, table: Any, info: ValidationInfo) -> Any:
+        if info.data.get("edge_cloud", ...) is not None:  # also if there is something wrong with it
+            refuse_unknown(table)
+        return table
+
     @field_validator("workload")
     @classmethod
     def _check_fits(cls, workload: WorkloadTable, info: ValidationInfo) -> WorkloadTable:
@@ -234,6 +247,10 @@ class Experiment(Table):
                                                    "[cluster], nor an [edge_cloud]"))
         problems += problems_on_edge(self.edge_cloud is not None, self._given())
         if self.edge_cloud is not None:
+            system = self.edge_cloud.on(_built(self.network))
+            jobs = self.workload.on(self.edge_cloud.on(None))
+            problems = problems or problems_of_jobs(system, jobs, self.workload.given,
+                                                    self._given())
             if problems:
                 raise Problems(problems)
             return self

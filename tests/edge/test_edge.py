@@ -8,7 +8,9 @@ import pytest
 import netsim
 from netsim import EdgeCloud, EdgeJob, EdgeWorkload, InputError, UnknownNameError
 from netsim.analysis.usage import suspended_jobs
+from netsim.edge.queues import Queues
 from netsim.edge.registry import EDGE_SCHEDULERS
+from netsim.edge.setting import EdgeSetting
 from netsim.edge.transport import Constant
 
 
@@ -240,6 +242,22 @@ def test_what_is_for_edge_clouds_alone():
         netsim.simulate(net, [netsim.JobSpec(0, stages=[stage])], epsilon=0.5)
     with pytest.raises(InputError, match="must be a list of EdgeJob"):
         netsim.simulate(ONE, [netsim.JobSpec(0, stages=[stage])])
+
+
+def test_chunks_that_no_memory_holds():
+    with pytest.raises(InputError, match="job 0: chunks must be a whole number from 1 to 10,000,0"):
+        job(chunks=4_000_000_000)
+    with pytest.raises(InputError, match="'w' has 12,000,000 chunks; the most that can be simu"):
+        EdgeWorkload([job(k, chunks=6_000_000) for k in range(2)], "w")
+
+
+def test_many_chunks_on_many_workers_take_little_room():
+    """Queues are as long as the longest one: 1,000 chunks on as many workers are one each."""
+    system = EdgeCloud([["a"] * 1000], cloud=False)
+    setting = EdgeSetting(system, [job(chunks=1000, worker_type="a")])
+    queues = Queues(setting)
+    queues.insert(np.arange(1000), np.arange(1000), np.zeros(1000), 1.0)
+    assert queues.queue.shape == (1000, 16)
 
 
 def test_workloads():

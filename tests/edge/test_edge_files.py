@@ -88,6 +88,31 @@ def test_bad_jobs(table, message):
         make_edge_jobs(**table)
 
 
+@pytest.mark.parametrize(("read", "text", "message"), [
+    (read_edge_cloud, 'kind = "edge-listed"\nworkers = [[1.5]]',
+     "edge-cloud 'mine': workers of server 0 must be a list of types, each a name or a number"),
+    (read_edge_cloud, 'kind = "edge-servers"\nseed = 5', "seed is not for a file, but here 5"),
+    (read_edge_jobs, 'format = "edge-jobs"\nseed = 5', "seed is not for a file, but here 5"),
+    (read_edge_cloud, "kind = []", "unknown kind of an edge-cloud []"),
+])
+def test_errors_begin_with_the_file(read, text, message, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    with pytest.raises(InputError) as again:
+        read(path, seed=3)
+    assert str(again.value) == str(caught.value)
+
+
+def test_an_option_beside_a_file_may_be_to_blame(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('kind = "edge-servers"')
+    with pytest.raises(InputError, match=r"^servers must be a whole number"):
+        read_edge_cloud(path, servers=-1)
+
+
 def test_no_toml(tmp_path):
     path = tmp_path / "bad.toml"
     path.write_text("kind =")

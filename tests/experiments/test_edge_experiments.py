@@ -27,6 +27,10 @@ def of(**keys):
     return Experiment(**{"edge_cloud": CLOUD, "workload": JOBS, "record": ["jobs"]} | keys)
 
 
+def listed(**options):
+    return {"format": "edge-listed", "jobs": [{"id": 3, "compute_s": 1} | options]}
+
+
 def problems(**keys):
     with pytest.raises(SpecError) as caught:
         of(**keys)
@@ -122,11 +126,62 @@ def test_the_lp_bound(tmp_path):
     ({"transport": "fabric:modes=exact"}, "transport.modes: unknown option of transport 'fabric'"),
     ({"until": "3s"}, "until: is for runs on a network or a cluster"),
     ({"record": ["worker"]}, "record: unknown record 'worker' (did you mean 'workers'?)"),
+    ({"workload": {"format": "edge-job"}},
+     "workload.format: unknown format of an edge-cloud's jobs 'edge-job' (did you mean "
+     "'edge-jobs'?); choose from: edge-jobs, edge-listed"),
+    ({"workload": {"format": "poisson"}},
+     "workload.format: unknown format of an edge-cloud's jobs 'poisson'; choose from: edge-jobs, "
+     "edge-listed"),
+    ({"workload": {"name": "edge-jobs-30"}},
+     "workload.name: unknown workload 'edge-jobs-30' (did you mean 'edge-jobs-300'?); choose from: "
+     "edge-jobs-300, edge-jobs-300-short"),
+    ({"workload": {"format": "synthetic"}}, "workload: these are no jobs of an edge-cloud"),
+    ({"workload": JOBS | {"system": 3}}, "workload.system: unknown option of format 'edge-jobs'"),
+    ({"edge_cloud": {"kind": "edge-listed", "workers": [["a"], [1.5]]}},
+     "edge_cloud.workers: edge-cloud 'edge-cloud': workers of server 1 must be a list of types, "
+     "each a name or a number, but holds 1.5"),
+    ({"workload": listed(site=7), "transport": "fabric"},
+     "workload.jobs: job 3: site: there is no site 7: network 'edge-cloud' has 1 hosts beside "
+     "those of 4 servers and the cloud, so that site must be from 0 to 0"),
+    ({"workload": JOBS | {"types": ["tpu"]}, "scheduler": "srtf"},
+     "workload.types: job 5 needs workers of type 'tpu'; the scheduler uses the edge alone"),
+    ({"workload": JOBS | {"types": ["tpu"]}, "seed": 3,
+      "compare": {"schedulers": ["a-online", "tiresias-l"]}},
+     "workload.types: job 4 needs workers of type 'tpu'; the scheduler uses the edge alone"),
+    ({"workload": listed(chunks=4_000_000_000)},
+     "workload.jobs: job 3: chunks must be a whole number from 1 to 10,000,000, not 4000000000"),
 ])
 def test_what_is_wrong_is_said_with_its_key(keys, problem):
     found = problems(**keys)
     assert len(found) == 1
     assert found[0].startswith(problem)
+
+
+@pytest.mark.parametrize(("key", "text", "problem"), [
+    ("edge_cloud", 'kind = "edge-servers"\nseed = 5', "seed is not for a file, but here 5: give it "
+     "where the file is read, as seed=5 to netsim.read_edge_cloud, or in [edge_cloud] of an"),
+    ("workload", 'format = "edge-jobs"\nseed = 5', "seed is not for a file, but here 5: give it "
+     "where the file is read, as seed=5 to netsim.read_edge_jobs, or in [workload] of an"),
+    ("edge_cloud", "[kind]\na = 1", "unknown kind of an edge-cloud {'a': 1}; choose from: edge-"),
+    ("workload", 'format = ["edge-jobs"]', "unknown format of an edge-cloud's jobs ['edge-jobs']"),
+    ("workload", 'format = "edge-job"', "unknown format of an edge-cloud's jobs 'edge-job'"),
+    ("edge_cloud", 'kind = "edge-listed"\nworkers = [["a"]]\nps = [[1.5]]',
+     "edge-cloud 'mine': ps of server 0 must be a list of types, each a name or a number, but hol"),
+    ("workload", 'format = "edge-listed"\n[[jobs]]\ncompute_s = 1\nsite = 7',
+     "job 0: site: there is no site 7: network 'edge-cloud' has 1 hosts beside those of 4 servers"),
+    ("workload", 'format = "edge-listed"\n[[jobs]]\ncompute_s = 1\nworker_type = 1.5',
+     "job 0: worker_type must be a name or a number, not 1.5"),
+    ("workload", 'format = "edge-jobs"\nchunks = [4000000000]',
+     "job 0: chunks must be a whole number from 1 to 10,000,000, not 4000000000"),
+])
+@pytest.mark.parametrize("options", [{}, {"seed": 1}])
+def test_what_is_wrong_in_a_file_is_said_with_the_file(key, text, problem, options, tmp_path):
+    """Of the experiment, the key is that of the file."""
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    found = problems(transport="fabric", **{key: {"file": str(path)} | options})
+    assert len(found) == 1
+    assert found[0].startswith(f"{key}.file: {path}: {problem}")
 
 
 def test_links_are_shared_under_the_fabric():
@@ -195,6 +250,18 @@ def test_sweeps_and_comparisons_of_calls():
     np.testing.assert_array_equal(
         found.table["jct_total_s"][::2],
         [result.summary()["jct_total_s"] for result in compared.results.values()])
+
+
+def test_pictures_that_cannot_be_are_known_before_the_runs(tmp_path):
+    path = tmp_path / "e.toml"
+    path.write_text('edge_cloud.name = "edge-servers-100"\nworkload.name = "edge-jobs-300"\n'
+                    'compare.schedulers = ["a-online", "cloud-only"]\n')
+    done = CliRunner().invoke(main, ["compare", str(path), "--out", str(tmp_path / "out"),
+                                     "--plot", f"slowdown={tmp_path}/a.png"])
+    assert done.exit_code == 2
+    assert ("the picture 'slowdown' needs coflows: a run on an edge-cloud has none; choose from: "
+            "bars, cdf of jct, timeline") in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_template_runs_and_what_it_comments_out_is_accepted(tmp_path):

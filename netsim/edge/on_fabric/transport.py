@@ -98,8 +98,7 @@ class OnFabric:
 
     def __init__(self, setting: EdgeSetting, sharing: Sharing, mode: str,
                  preemption: str | None) -> None:
-        for job in setting.jobs:
-            setting.system.site_host(job.site)
+        setting.check_sites()
         self._setting, self.queues = setting, Queues(setting)
         self._env = simpy.Environment(0.0)
         network = Limited(setting.system.network, 3 * setting.total)
