@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 from types import UnionType
 from typing import Any, TypeGuard
 
@@ -16,8 +17,8 @@ import numpy as np
 from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain
 
-__all__ = ["LARGEST", "MOST_ID", "check_name", "check_options", "check_sequence", "check_whole",
-           "is_number", "is_whole", "parents_first", "refuse_twice"]
+__all__ = ["LARGEST", "MOST_ID", "check_name", "check_options", "check_path", "check_sequence",
+           "check_whole", "is_number", "is_whole", "parents_first", "refuse_twice"]
 
 #: The largest id of a job or a coflow: one that tables of results and JSON hold exactly.
 MOST_ID = 10**15
@@ -60,6 +61,18 @@ def check_name(value: Any, what: str) -> None:
     """
     if not isinstance(value, str):
         raise InputError(f"{what} must be a string, not {reprlib.repr(value)}")
+
+
+def check_path(value: Any, what: str) -> None:
+    """Refuse what is neither a string nor a path.
+
+    Raises
+    ------
+    InputError
+        Beginning with `what`.
+    """
+    if not isinstance(value, str | Path):
+        raise InputError(f"{what} must be a name or a path, not {reprlib.repr(value)}")
 
 
 def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:

@@ -378,6 +378,7 @@ class Workload:
     history: History | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        check_name(self.name, "workload: name")
         owner = f"workload {self.name!r}"
         jobs = check_sequence(self.jobs, JobSpec, f"{owner}: jobs", "JobSpec")
         if not jobs:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.checks import check_sequence, check_whole, is_whole
+from netsim.checks import check_name, check_sequence, check_whole, is_whole
 from netsim.errors import InputError
 from netsim.model import JobSpec
 from netsim.network import Topology, big_switch, read_network
@@ -77,6 +77,7 @@ class Cluster:
             topology = read_network(topology)
         if not isinstance(topology, Topology | None):
             raise InputError(f"topology must be a Topology, a name or a path, not {topology!r}")
+        check_name(name, "cluster: name")
         counts = _counts(servers, gpus, topology)
         self.name = name
         self.gpus = np.array(counts, dtype=np.int64)

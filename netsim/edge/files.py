@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from netsim.checks import check_options
+from netsim.checks import check_options, check_path
 from netsim.edge.drawn import draw_edge_cloud, draw_edge_jobs
 from netsim.edge.jobs import EdgeJob, EdgeWorkload
 from netsim.edge.system import EdgeCloud, Kind
@@ -312,6 +312,7 @@ def _refuse_seed(table: Mapping[str, Any], file: str | Path | None, reader: str,
 
 
 def _from(source: str | Path) -> Table:
+    check_path(source, "source")
     named = isinstance(source, str) and Path(source).name == source and not Path(source).suffix
     return {"name": source} if named else {"file": os.fspath(source)}
 

@@ -201,6 +201,7 @@ class EdgeWorkload:
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
+        check_name(self.name, "workload: name")
         owner = f"workload {self.name!r}"
         jobs = check_sequence(self.jobs, EdgeJob, f"{owner}: jobs", "EdgeJob")
         if not jobs:

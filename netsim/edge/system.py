@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_sequence, check_whole, is_whole
+from netsim.checks import check_name, check_sequence, check_whole, is_whole
 from netsim.errors import InputError
 from netsim.network import Topology, big_switch
 from netsim.plain import plain_numbers
@@ -97,6 +97,7 @@ class EdgeCloud:
                     value.setflags(write=False)
                 object.__setattr__(self, name, value)
 
+        check_name(self.name, "edge-cloud: name")
         owner = f"edge-cloud {self.name!r}"
         if not isinstance(self.cloud, bool):
             raise InputError(f"{owner}: cloud must be true or false, not {self.cloud!r}")

@@ -67,7 +67,7 @@ def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:
             raise InputError(f"seeds must be a number from 1 to {_MOST_SEEDS:,}, or a list of "
                              f"them, not {reprlib.repr(given)}")
         given = range(first, first + given)
-    elif isinstance(given, str) or not isinstance(given, Iterable):
+    elif isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise InputError("seeds must be a whole number, or a list of them, not "
                          f"{reprlib.repr(given)}")
     listed = plain(list(given))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import reprlib
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from netsim.checks import check_options
+from netsim.checks import check_options, check_path
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.network import builders
 from netsim.network.graph_files import GRAPH_SUFFIXES, graph, parse_json, read_text
@@ -63,6 +64,7 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     InputError
         If it is what was changed that is wrong.
     """
+    check_path(source, "source")
     path = Path(source)
     if path.suffix not in (".toml", *GRAPH_SUFFIXES):
         folder = ready_made_folder()
@@ -76,6 +78,9 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
                          path)
     if kind is None:
         raise TraceError(f"names no kind; choose from: {', '.join(TOPOLOGIES)}", path)
+    if "kind" in changes:
+        raise InputError(f"kind cannot be changed to {reprlib.repr(changes['kind'])}: {source} is "
+                         f"a {kind!r}; build a network of another kind, as netsim.ring does")
     try:
         return _make(path, kind, description | changes)
     except TraceError as error:

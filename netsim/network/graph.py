@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.checks import check_sequence
+from netsim.checks import check_name, check_sequence
 from netsim.errors import InputError, UnknownNameError
 from netsim.network.given import GivenPaths, Paths
 from netsim.network.routing import Ints, ShortestPaths, flow_hash, reach
@@ -257,6 +257,8 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
     """
     if not isinstance(graph, nx.Graph):
         raise InputError(f"a networkx graph is needed, not {graph!r}")
+    if name is not None:
+        check_name(name, "network: name")
     label = str(name or graph.name or "graph")
     chosen = _hosts(graph, hosts, label)
     nodes = list(dict.fromkeys([*chosen, *graph]))

@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.checks import check_whole, is_whole
+from netsim.checks import check_name, check_whole, is_whole
 from netsim.errors import InputError
 from netsim.plain import plain, plain_numbers
 from netsim.units import Quantity, parse_rate
@@ -50,6 +50,7 @@ class Topology:
 
     def __init__(self, name: str, hosts: int, capacity: ArrayLike, link_names: Sequence[str], *,
                  loopback_uses_ports: bool = False) -> None:
+        check_name(name, "network: name")
         check_whole(hosts, f"network {name!r}: hosts", 1)
         self.name = name
         self.hosts = int(hosts)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from netsim.checks import LARGEST, check_sequence, check_whole, is_number
+from netsim.checks import LARGEST, check_name, check_sequence, check_whole, is_number
 from netsim.errors import InputError
 from netsim.plain import plain_numbers
 from netsim.units import parse_bytes, parse_seconds
@@ -148,6 +148,7 @@ class ParallelModel:
     def __init__(self, stages: Iterable[ModelStage], allreduce: str = "ring", name: str = "model",
                  micro_batches: int = 0, backward_factor: float = 1.0,
                  allreduce_factor: float = 1.0) -> None:
+        check_name(name, "model: name")
         owner = f"model {name!r}"
         given = check_sequence(stages, ModelStage, f"{owner}: stages", "ModelStage")
         if not given:

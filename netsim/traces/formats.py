@@ -225,7 +225,7 @@ def _request(
     path: Path | None, format: str | None, seed: int | None, options: Mapping[str, Any]
 ) -> Request:
     name = _inferred(path) if format is None else format
-    if name not in FORMATS:
+    if not isinstance(name, str) or name not in FORMATS:
         raise UnknownNameError("workload format", name, FORMATS)
     form = FORMATS[name]
     if form.needs_file and path is None:

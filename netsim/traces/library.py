@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import reprlib
 import tomllib
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import TraceError, UnknownNameError
+from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.traces.checked import parse_json
 from netsim.traces.files import read_text
 from netsim.traces.problems import Problem, TraceProblemsError
@@ -62,6 +63,8 @@ def locate(source: str | Path) -> Path:
     TraceError
         If there is no such file, or a folder is there.
     """
+    if not isinstance(source, str | Path):
+        raise InputError(f"source must be a name or a path, not {reprlib.repr(source)}")
     name = os.fspath(source)
     if isinstance(source, str) and name and Path(name).name == name:
         for suffix in _SUFFIXES:

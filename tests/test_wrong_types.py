@@ -1,0 +1,129 @@
+"""Values of a wrong type, in files and calls: each is refused with what was allowed."""
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import netsim
+from netsim.errors import InputError, NetsimError, TraceError, UnknownNameError
+from netsim.experiments.files import load_experiment
+
+#: As a TOML file has them.
+VALUES = ["[1]", '["json"]', "{a = 1}", "3", "1.5", "true", "2020-01-01", '""', '"a\\u001bb"']
+
+PYTHON = [[1], {"a": 1}, 3, 1.5, True, None, object(), b"x", ("a",), {"json"}, len,
+          np.int64(3), np.timedelta64(5, "s"), datetime.timedelta(seconds=5)]
+
+FILES = {
+    "network": (netsim.read_network, 'kind = "graph"\nfile = "g.gml"\nname = "n"\n'),
+    "edge-cloud": (netsim.read_edge_cloud, 'kind = "edge-servers"\nname = "n"\nservers = 2\n'),
+    "edge-jobs": (netsim.read_edge_jobs, 'format = "edge-jobs"\nname = "n"\njobs = 2\n'),
+    "workload": (netsim.read_workload, 'format = "json"\nfile = "i.json"\nname = "n"\n'),
+}
+
+
+def set_to(text, key, value):
+    """A file with another value at a key, as a line or as a table."""
+    return "\n".join(f"{key} = {value}" if line.startswith(f"{key} =") else line
+                     for line in text.splitlines())
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize(("what", "key"), [
+    (what, line.partition(" ")[0]) for what, (_, text) in FILES.items()
+    for line in text.splitlines()])
+def test_in_files(tmp_path, what, key, value):
+    """A string may be anything as a name; all else that is no string is refused."""
+    read, text = FILES[what]
+    (tmp_path / "f.toml").write_text(set_to(text, key, value))
+    if key in ("name", "jobs", "servers") and (value.startswith('"') or value == "3"):
+        return
+    with pytest.raises(NetsimError, match=r"f\.toml|g\.gml|must be|unknown|a folder|no such file"):
+        read(tmp_path / "f.toml")
+
+
+@pytest.mark.parametrize(("what", "table"), [
+    ("network", "[kind]\nhosts = 3\n"), ("network", "[[kind]]\nhosts = 3\n"),
+    ("edge-cloud", "[kind]\nservers = 3\n"), ("edge-jobs", "[format]\njobs = 3\n"),
+    ("edge-jobs", "[[format]]\njobs = 3\n"), ("workload", "[format]\njobs = 3\n")])
+def test_a_kind_or_format_that_is_a_table(tmp_path, what, table):
+    read, _ = FILES[what]
+    (tmp_path / "f.toml").write_text(table)
+    with pytest.raises(InputError, match=r"hosts|servers|jobs"):
+        read(tmp_path / "f.toml")
+
+
+@pytest.mark.parametrize("value", ["[1]", "{a = 1}", "true"])
+@pytest.mark.parametrize("key", ["kind", "format", "file", "name"])
+@pytest.mark.parametrize("table", ["network", "workload", "edge_cloud", "cluster"])
+def test_in_experiments(tmp_path, table, key, value):
+    others = {"network", "workload"} - {table}
+    (tmp_path / "e.toml").write_text(f"[{table}]\n{key} = {value}\n" + "".join(
+        f'[{other}]\nname = "parrot-fig2"\n' for other in sorted(others)))
+    with pytest.raises(NetsimError, match=r"e\.toml"):
+        load_experiment(tmp_path / "e.toml")
+
+
+@pytest.mark.parametrize("kind", range(len(PYTHON)))
+def test_in_calls(kind):
+    value = PYTHON[kind]
+    for read, key in ((netsim.read_network, "kind"), (netsim.read_edge_cloud, "kind"),
+                      (netsim.read_workload, "format"), (netsim.read_edge_jobs, "format")):
+        with pytest.raises(InputError):
+            read(value)
+        if value is not None:
+            with pytest.raises(InputError):
+                read("parrot-fig2", **{key: value})
+        with pytest.raises(InputError):
+            read("no such", **{key: value})
+
+
+@pytest.mark.parametrize("kind", range(len(PYTHON)))
+def test_names_are_strings(kind):
+    """Of ready-made and described things the name may be left out, which is None."""
+    value, stage = PYTHON[kind], netsim.Stage("s", [(0, 1, 1.0)])
+    for make in (lambda name: netsim.big_switch(2, name=name),
+                 lambda name: netsim.leaf_spine(2, 2, 2, name=name or 0),
+                 lambda name: netsim.Cluster(2, name=name),
+                 lambda name: netsim.EdgeCloud([["gpu"]], name=name),
+                 lambda name: netsim.EdgeWorkload([netsim.EdgeJob(id=0, compute_s=1)], name),
+                 lambda name: netsim.Workload([netsim.JobSpec(0, stages=[stage])], name),
+                 lambda name: netsim.ParallelModel([netsim.ModelStage(2)], name=name),
+                 lambda name: netsim.read_network("parrot-fig2", name=name)):
+        with pytest.raises(InputError, match="name must be a string, not"):
+            make(value)
+
+
+def test_a_network_read_has_the_kind_that_it_has(tmp_path):
+    for source in ("parrot-fig2", _file(tmp_path)):
+        for kind in ("ring", "big-switch"):
+            with pytest.raises(InputError, match=r"kind cannot be changed .* is a 'big-switch'"
+                               ) as caught:
+                netsim.read_network(source, kind=kind)
+            assert not isinstance(caught.value, TraceError)
+
+
+def _file(folder: Path) -> Path:
+    (folder / "n.toml").write_text('kind = "big-switch"\nhosts = 3\n')
+    return folder / "n.toml"
+
+
+@pytest.mark.parametrize("format", [["json"], {"json": 1}])
+def test_a_format_is_looked_up_by_its_name(format):
+    with pytest.raises(UnknownNameError, match="unknown workload format"):
+        netsim.read_workload(format=format)
+
+
+@pytest.mark.parametrize("seed", [np.int64(3), np.uint8(3), [np.int64(3)], np.array([3])])
+def test_a_sweep_takes_numpys_seeds(seed):
+    swept = netsim.sweep("parrot-fig2", "parrot-fig2", seed=seed)
+    assert swept.table["seed"].tolist() == [3]
+
+
+@pytest.mark.parametrize("seed", [1.5, None, "3", np.timedelta64(3, "s"), [None],
+                                  [1.0], b"x", {}])
+def test_a_sweep_refuses_what_is_no_seed(seed):
+    with pytest.raises(InputError, match="seeds"):
+        netsim.sweep("parrot-fig2", "parrot-fig2", seed=seed)
