@@ -5,16 +5,27 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from netsim.errors import FetchError, MissingExtraError, OutputError, UnknownNameError
 from netsim.reading import read_bytes
 from netsim.whole import whole_file
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 __all__ = ["PUBLIC_TRACES", "PublicTrace", "fetch"]
+
+#: Of a download: many times as much as any of the traces takes.
+_MOST_BYTES, _LONGEST_S = 100_000_000, 600.0
+
+#: How long to wait for the next bytes, and how many are waited for before the limits are looked at.
+_WAIT_S, _CHUNK = 10.0, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +135,34 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+class _Received(io.BytesIO):
+    """What has been received of a download, up to the limits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = time.monotonic()
+
+    def write(self, data: Buffer, /) -> int:
+        """Take the next bytes.
+
+        Raises
+        ------
+        OSError
+            If they are too many, or come too late.
+        """
+        count = super().write(data)
+        if self.tell() > _MOST_BYTES:
+            raise OSError(f"more than {_MOST_BYTES:,} bytes came, which no public trace has")
+        if time.monotonic() - self._began > _LONGEST_S:
+            raise OSError(f"it took more than {_LONGEST_S:g} s, for {self.tell():,} bytes")
+        return count
+
+
 def _download(url: str, sha256: str) -> bytes:
     """Return what is at a URL; into memory, so that nothing is on disk before it is checked."""
-    received = io.BytesIO()
+    received = _Received()
     try:
-        _pooch().HTTPDownloader()(url, received, None)
+        _pooch().HTTPDownloader(chunk_size=_CHUNK, timeout=_WAIT_S)(url, received, None)
     except OSError as error:  # of which those of requests are
         raise FetchError(f"{url}: cannot be downloaded: {_reason(error)}") from error
     data = received.getvalue()

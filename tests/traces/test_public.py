@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import http.server
@@ -45,6 +46,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
+        if self.path.startswith("/endless"):
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(OSError):  # until the other side has had enough
+                while True:
+                    self.wfile.write(b"x" * 65536)
+            return
         if self.path not in self.server.files:
             self.send_error(404)
             return
@@ -243,3 +251,19 @@ def test_fetch_refuses(server, tmp_path, arguments, message) -> None:
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
     assert left(tmp_path) == []
+
+
+def test_a_download_that_never_ends_has_a_limit(get, server, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(public, "_MOST_BYTES", 10**6)
+    with pytest.raises(FetchError, match=r"/endless/60_job\.csv: cannot be downloaded: more than "
+                                         "1,000,000 bytes"):
+        get("tiresias", tmp_path, source=f"{server.url}/endless")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_download_that_takes_too_long_is_given_up(get, server, tmp_path, monkeypatch) -> None:
+    """Here any time is too long."""
+    monkeypatch.setattr(public, "_LONGEST_S", -1.0)
+    with pytest.raises(FetchError, match=r"cannot be downloaded: it took more than -1 s"):
+        get("tiresias", tmp_path, source=f"{server.url}/endless")
+    assert list(tmp_path.iterdir()) == []
