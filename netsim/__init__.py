@@ -7,15 +7,16 @@ The front door::
     result = netsim.simulate(net, jobs, allocator="parrot", observe_interval="10ms")
     result.jobs, result.coflows, result.summary()
 
-Names are loaded when they are first used, so that ``import netsim`` is quick.
+Names, and modules such as `netsim.testing`, are loaded when they are first used, so that ``import
+netsim`` is quick.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from netsim._version import __version__
+from netsim.lazy import listing, loading
 
 if TYPE_CHECKING:
     from netsim.allocators import ALLOCATORS, make_allocator
@@ -127,14 +128,4 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = ["__version__", *sorted(_MODULE_OF)]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'netsim' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULE_OF])
+__getattr__, __dir__ = loading(__name__, _MODULE_OF), listing(__name__)

@@ -8,6 +8,9 @@ from netsim.allocators.registry import (
     make_allocator,
     parse_allocator,
 )
+from netsim.lazy import loading
 
 __all__ = ["ALLOCATORS", "PRESETS", "allocator_options", "describe", "make_allocator",
            "parse_allocator"]
+
+__getattr__ = loading(__name__)

@@ -1,5 +1,6 @@
 """Networks: hosts, links, capacities and routes."""
 
+from netsim.lazy import loading
 from netsim.network.builders import edge_cloud, fat_tree, leaf_spine, rail_pod, ring, torus
 from netsim.network.describe import describe_network
 from netsim.network.files import TOPOLOGIES, make_network, read_network, ready_made
@@ -9,3 +10,5 @@ from netsim.network.topology import BigSwitch, Topology, big_switch
 __all__ = ["TOPOLOGIES", "BigSwitch", "GraphTopology", "Topology", "big_switch",
            "describe_network", "edge_cloud", "fat_tree", "from_networkx", "leaf_spine",
            "make_network", "rail_pod", "read_network", "ready_made", "ring", "torus"]
+
+__getattr__ = loading(__name__)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from netsim.lazy import listing, loading
 
 if TYPE_CHECKING:
     from netsim.testing.conformance import check_allocator
@@ -14,19 +15,13 @@ if TYPE_CHECKING:
     from netsim.testing.topologies import check_topology
     from netsim.testing.view import make_view
 
-_MODULE_OF = {
+_MODULE_OF = {name: f"netsim.testing.{module}" for name, module in {
     "check_allocator": "conformance", "check_pattern": "patterns", "check_placement": "placements",
     "check_scheduler": "schedulers", "check_topology": "topologies", "make_view": "view",
     "networks": "strategies", "views": "strategies", "workloads": "strategies",
-}
+}.items()}
 
 __all__ = ["check_allocator", "check_pattern", "check_placement", "check_scheduler",
            "check_topology", "make_view", "networks", "views", "workloads"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'netsim.testing' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"netsim.testing.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = loading(__name__, _MODULE_OF), listing(__name__)

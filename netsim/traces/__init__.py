@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netsim.history import history_of, split_history
+from netsim.lazy import loading
 from netsim.traces.check import TraceReport, check_trace
 from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload
 from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
@@ -49,3 +50,5 @@ __all__ = [
     "write_instance",
     "write_tiresias",
 ]
+
+__getattr__ = loading(__name__)

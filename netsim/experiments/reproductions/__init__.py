@@ -15,6 +15,7 @@ from netsim.experiments.reproductions import (
 )
 from netsim.experiments.reproductions.claims import Claim
 from netsim.experiments.reproductions.reproduction import Measurement, Reproduced, Reproduction
+from netsim.lazy import loading
 
 __all__ = ["REPRODUCTIONS", "Claim", "Measurement", "Reproduced", "Reproduction",
            "find_reproduction"]
@@ -37,3 +38,5 @@ def find_reproduction(name: str) -> Reproduction | Measurement:
     if name not in REPRODUCTIONS:
         raise UnknownNameError("reproduction", name, REPRODUCTIONS)
     return REPRODUCTIONS[name]
+
+__getattr__ = loading(__name__)

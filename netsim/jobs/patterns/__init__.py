@@ -17,6 +17,7 @@ from netsim.jobs.patterns.mixed import (
 )
 from netsim.jobs.patterns.parameter_server import ParameterServer
 from netsim.jobs.patterns.ring import RingAllReduce
+from netsim.lazy import loading
 
 __all__ = ["PATTERNS", "AllToAll", "ModelCoflow", "ParameterServer", "Pattern", "RingAllReduce",
            "exchanging_in_turn", "make_pattern", "model_coflows", "model_stages"]
@@ -51,3 +52,5 @@ def make_pattern(pattern: str | Mapping[str, Any] | Pattern) -> Pattern:
     check_options(PATTERNS[name], options, f"pattern {name!r}")
     made: Pattern = PATTERNS[name](**options)
     return made
+
+__getattr__ = loading(__name__)

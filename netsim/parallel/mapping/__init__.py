@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from netsim.lazy import loading
 from netsim.parallel.mapping.graph import allreduce_edges, job_graph
 from netsim.parallel.mapping.heavy_edge import (
     Mapper,
@@ -24,3 +25,5 @@ MAPPINGS: dict[str, Callable[..., Mapped]] = {
     "heavy-edge": heavy_edge, "optimal": optimal_mapping, "random": random_mapping,
     "round-robin": round_robin_mapping,
 }
+
+__getattr__ = loading(__name__)

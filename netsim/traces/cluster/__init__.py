@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from netsim.lazy import loading
 from netsim.traces.cluster.columns import ClusterJobs
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload, cluster_facts
 from netsim.traces.cluster.gpu2023 import (
@@ -39,3 +40,5 @@ __all__ = [
     "recurrent_jobs",
     "tiresias_jobs",
 ]
+
+__getattr__ = loading(__name__)
