@@ -1,9 +1,8 @@
 """What a simulation is given: flows, stages, jobs and workloads, as frozen data.
 
-A job is a DAG of *stages* that repeats for a number of iterations. A stage computes for
-a while and then emits one *coflow*: a set of flows that the job needs finished together.
-Flows are written between *ranks*, the processes of the job; a placement says on which
-host each rank runs.
+A job is a DAG of *stages* that repeats for a number of iterations. A stage computes for a while and
+then emits one *coflow*: a set of flows that the job needs finished together. Flows are written
+between *ranks*, the processes of the job; a placement says on which host each rank runs.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.brief import brief
 from netsim.checks import (
     MOST_ID,
     check_name,
@@ -31,7 +31,6 @@ from netsim.plain import plain, plain_numbers
 from netsim.units import Quantity, parse_bytes, parse_seconds
 
 __all__ = ["Flow", "Flows", "History", "JobSpec", "Stage", "Workload"]
-
 
 #: Larger sizes are mistakes, and their sums would leave the range of floats.
 _MOST_BYTES = 1e100
@@ -76,6 +75,7 @@ class Flows:
     dst: NDArray[np.int64]
     nbytes: NDArray[np.float64]
     ranks: int = field(init=False)
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         for name, dtype in (("src", np.int64), ("dst", np.int64), ("nbytes", np.float64)):
@@ -170,6 +170,7 @@ class Stage:
     weight: float
     coflow_id: int | None
     deadline_s: float | None
+    __repr__ = brief
 
     def __init__(self, name: str, flows: Flows | Iterable[tuple[int, int, float]] | None = None,
                  compute_s: Quantity = 0.0, after: Iterable[str] = (),
@@ -256,6 +257,7 @@ class JobSpec:
     group: int | None = None
     user: int | None = None
     model: ParallelModel | None = None
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         owner = f"job {self.id}"
@@ -339,6 +341,7 @@ class History:
     group: NDArray[np.int64]
     user: NDArray[np.int64]
     iterations: NDArray[np.float64]
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         for name, dtype in (("group", np.int64), ("user", np.int64), ("iterations", np.float64)):
@@ -395,4 +398,7 @@ class Workload:
 
     def __iter__(self) -> Iterator[JobSpec]:
         return iter(self.jobs)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {len(self):,} jobs>"
 

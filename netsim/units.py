@@ -7,6 +7,7 @@ parsed here. A plain number is taken to be in base units already.
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 import tomllib
@@ -43,6 +44,14 @@ _RATE = {prefix + "B/s": scale for prefix, scale in _PREFIX.items()} | {
     for unit in ("bps", "bit/s", "b/s")
 }
 
+#: What people write for units.
+_WORDS = {"sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": "us",
+          "microsecond": "us", "nsec": "ns", "nanosecond": "ns", "m": "min", "minute": "min",
+          "hr": "h", "hour": "h", "day": "d", "byte": "B"}
+
+#: How much alike, from 0 to 1, a unit is that may be meant.
+_NEAR = 0.7
+
 
 def _parse(value: Quantity, units: Mapping[str, float], what: str, example: str, least: float,
            strict: bool) -> float:
@@ -72,9 +81,34 @@ def _in_base_units(value: Quantity, units: Mapping[str, float], what: str, examp
     if unit is None:
         return float(number)
     if unit not in units:
-        raise UnitError(f"{what} {value!r} has the unknown unit {unit!r}; "
+        near = " or ".join(f"{number}{each}" for each in _nearest(unit, units))
+        hint = f" (did you mean {near}?)" if near else ""
+        raise UnitError(f"{what} {value!r} has the unknown unit {unit!r}{hint}; "
                         f"choose from: {', '.join(units)}")
     return float(number) * units[unit]
+
+
+def _nearest(unit: str, units: Mapping[str, float]) -> list[str]:
+    """Return the unit that is meant, perhaps; two where it leaves open bits or bytes."""
+    small = unit.lower()
+    word = _WORDS.get(small) or _WORDS.get(small.removesuffix("s"))
+    if word in units and small not in map(str.lower, units):
+        return [word]
+    found = []
+    for each in units:
+        alike = _alike(small, each.lower())
+        if alike >= _NEAR or each.lower().startswith(small):
+            found.append((alike + _alike(unit, each), _alike(unit, each), each))
+    if not found:
+        return []
+    _, exact, best = max(found, key=lambda one: one[0])  # the first of those that are as near
+    others = [each for _, alike, each in found
+              if alike >= exact and units[each] / units[best] in (1 / 8, 8)]  # bits, or bytes
+    return sorted([best, *others[:1]], key=list(units).index)
+
+
+def _alike(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 def parse_seconds(value: Quantity, what: str = "time", *, least: float = 0.0,

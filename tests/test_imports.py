@@ -14,14 +14,14 @@ import netsim
 PACKAGE = Path(netsim.__file__).parent
 
 #: What each part may import of netsim, besides itself. Later parts may import earlier ones.
-LAYERS = ["lazy", "text", "errors", "_version", "plain", "reading", "whole", "streams", "ties",
-          "units", "checks", "compiling", "plugins", "parallel", "model", "history", "network",
-          "fabric", "allocators", "jobs", "cluster", "edge", "experiments", "testing", "cli",
-          "__main__"]
-ONLY = {"traces": {"lazy", "errors", "plain", "reading", "whole", "units", "model", "history",
-                   "parallel", "streams"},
-        "analysis": {"lazy", "errors", "text", "whole", "units", "model", "network", "traces",
-                     "fabric", "jobs", "experiments"},
+LAYERS = ["lazy", "brief", "text", "errors", "_version", "plain", "reading", "whole", "streams",
+          "ties", "units", "checks", "compiling", "plugins", "parallel", "model", "history",
+          "network", "fabric", "allocators", "jobs", "cluster", "edge", "experiments", "testing",
+          "cli", "__main__"]
+ONLY = {"traces": {"lazy", "brief", "errors", "plain", "reading", "whole", "units", "model",
+                   "history", "parallel", "streams"},
+        "analysis": {"lazy", "brief", "errors", "text", "whole", "units", "model", "network",
+                     "traces", "fabric", "jobs", "experiments"},
         "allocators": {"lazy", "errors", "plain", "ties", "units", "checks", "plugins", "fabric"}}
 #: Who may read traces; what they stand on must not.
 READERS = {"analysis", "experiments", "testing", "cli", "__init__"}

@@ -50,8 +50,35 @@ def test_refused_with_the_value(wrong):
 
 
 def test_unknown_unit_lists_the_choices():
-    with pytest.raises(UnitError, match=r"unknown unit 'Gb'; choose from: .*Gbps"):
-        parse_rate("10Gb")
+    with pytest.raises(UnitError, match=r"unknown unit 'apples'; choose from: .*Gbps"):
+        parse_rate("10 apples")
+
+
+@pytest.mark.parametrize(("parse", "text", "meant"), [
+    (parse_rate, "10gps", "10Gbps"), (parse_rate, "10gbps", "10Gbps"),
+    (parse_rate, "1.5mbps", "1.5Mbps"), (parse_rate, "40 Gbits", "40Gbit/s"),
+    (parse_rate, "10GB", "10GB/s"), (parse_rate, "10Gb", "10Gbps"),
+    (parse_rate, "10GBps", "10GB/s or 10Gbps"), (parse_rate, "10kBs", "10kB/s"),
+    (parse_bytes, "40mB", "40MB"), (parse_bytes, "40mb", "40MB or 40Mbit"),
+    (parse_bytes, "3 Mib", "3MiB or 3Mibit"), (parse_bytes, "3 KIB", "3KiB"),
+    (parse_bytes, "8 bytes", "8B"), (parse_bytes, "8 bits", "8bit"),
+    (parse_seconds, "10msec", "10ms"), (parse_seconds, "2 minutes", "2min"),
+    (parse_seconds, "1 hour", "1h"), (parse_seconds, "3 secs", "3s"),
+    (parse_seconds, "1 days", "1d"), (parse_seconds, "5m", "5min"), (parse_seconds, "5S", "5s"),
+    (parse_seconds, "5 MS", "5ms")])
+def test_a_unit_that_is_nearly_one_says_which(parse, text, meant):
+    """What differs by capitals, a letter or a usual word; two where bits and bytes are as near."""
+    with pytest.raises(UnitError) as error:
+        parse(text)
+    assert f" (did you mean {meant}?); choose from: " in str(error.value)
+
+
+@pytest.mark.parametrize(("parse", "text"), [
+    (parse_seconds, "10 parsecs"), (parse_rate, "10ms"), (parse_bytes, "10ms"),
+    (parse_seconds, "1MB"), (parse_bytes, "4XB"), (parse_seconds, "7 apples")])
+def test_a_unit_that_is_nearly_none_gets_no_advice(parse, text):
+    with pytest.raises(UnitError, match=r"has the unknown unit '\w+'; choose from"):
+        parse(text)
 
 
 def test_strict_refuses_the_bound_itself():

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netsim.analysis.emitted import Emitted, emitted
+from netsim.brief import brief
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.policy import Event
@@ -54,6 +55,8 @@ class LowerBounds:
 
     coflows: pd.DataFrame
     totals: pd.DataFrame
+
+    __repr__ = brief
 
 
 def lower_bounds(network: Topology | str | Path, workload: Workload | str | Path, *,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.brief import brief
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Iterations, RunningJobs
 from netsim.cluster.placement import Placement
@@ -53,6 +54,8 @@ class Plan:
     limit: float
     kappa: int | None = None
     notes: Mapping[str, float] = field(default_factory=dict)
+
+    __repr__ = brief
 
     @property
     def counts(self) -> dict[str, float]:

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from netsim.brief import brief
 from netsim.checks import check_whole
 from netsim.errors import InputError
 from netsim.model import Flows, Stage
@@ -52,6 +53,8 @@ class RingLayout:
     """
 
     workers: tuple[tuple[int, int], ...]
+
+    __repr__ = brief
 
     def __init__(self, workers: Iterable[tuple[int, int]]) -> None:
         try:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.brief import brief
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.cluster.placement import Placement, Room
@@ -38,6 +39,8 @@ class Decision:
 
     starts: Sequence[Start] = ()
     wake_at: float = math.inf
+
+    __repr__ = brief
 
 
 @dataclass(slots=True)  # made at every decision: a frozen one would take three times as long
@@ -83,6 +86,8 @@ class ClusterView:
     load: NDArray[np.float64]
     estimates: NDArray[np.float64]
     placement: Placement
+
+    __repr__ = brief
 
     @property
     def waiting(self) -> tuple[int, ...]:
@@ -140,6 +145,8 @@ class Setting:
     model: Contention
     history: History | None = None
     seed: int = 0
+
+    __repr__ = brief
 
     def decider_of(self, scheduler: Any) -> Scheduler:
         """Return what decides in a run."""

@@ -220,6 +220,9 @@ class EdgeWorkload:
     def __iter__(self) -> Iterator[EdgeJob]:
         return iter(self.jobs)
 
+    def __repr__(self) -> str:
+        return f"<EdgeWorkload {self.name!r}: {len(self):,} jobs>"
+
     def check_on(self, system: EdgeCloud) -> None:
         """Refuse jobs that nothing in an edge-cloud can train.
 

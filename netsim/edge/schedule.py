@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.brief import brief
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.transport import Dispatch, Log
 
@@ -92,6 +93,8 @@ class Schedule:
     chunks: Chunks | None = None
     held: Held | None = None
     counts: Mapping[str, float] = field(default_factory=dict)
+
+    __repr__ = brief
 
 
 def of_chunks(setting: EdgeSetting, given: Dispatch, log: Log) -> Schedule:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.brief import brief
 from netsim.checks import LARGEST, check_whole, is_number
 from netsim.edge.jobs import EdgeJob
 from netsim.edge.system import EdgeCloud, Kind
@@ -73,6 +74,8 @@ class EdgeSetting:
     delays: Floats = field(init=False)
     cloud_delay: Floats = field(init=False)
     workers_of: Sequence[Ints] = field(init=False)
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         check_whole(self.seed, "seed")

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "Policy", "compare", "compare_experiment", "label_of"]
 
+#: How many labels a comparison shows of itself.
+_SHOWN = 12
+
 #: What `netsim.make_allocator` takes.
 Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
 
@@ -53,6 +56,8 @@ Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
 @dataclass(frozen=True)
 class Comparison:
     """The results of one workload under several allocators, or schedulers.
+
+    Printed, it is the table of ``netsim compare``.
 
     Attributes
     ----------
@@ -175,8 +180,15 @@ class Comparison:
             tables["improvement"] = self.against()
         return save_comparison(tables, self.results, self.spec, folder)
 
+    def __str__(self) -> str:
+        from netsim.analysis.comparison_text import text_of_comparison
+
+        return text_of_comparison(self)
+
     def __repr__(self) -> str:
-        return f"<Comparison of {', '.join(self.results)}>"
+        labels = list(self.results)
+        more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
+        return f"<Comparison of {', '.join(labels[:_SHOWN])}{more}>"
 
 
 @plain_numbers

@@ -349,6 +349,16 @@ class Experiment(Table):
             "record": tuple(name for name in self.record if name in RECORDS),
             "events": [event.model_dump() for event in self.events]}
 
+    def __repr__(self) -> str:
+        tables = [*self._policies.values(), *([self.allocator] if self.allocates else [])]
+        policies = ", ".join(str(table.name) for table in tables)
+        where = ("an edge-cloud" if self.edge_cloud is not None else
+                 "a cluster" if self.cluster is not None else repr(_source(self.network)))
+        return (f"<Experiment {self.name!r}: {policies} on {where}, "
+                f"workload {_source(self.workload)!r}>")
+
+    __str__ = __repr__
+
     def single(self, **policies: PolicyTable) -> Experiment:
         """Return the same experiment with nothing to compare or vary.
 
@@ -381,6 +391,12 @@ class Experiment(Table):
         if self.sweep != SweepTable():
             tables["sweep"] = self.sweep.model_dump()
         return plain | tables
+
+
+def _source(table: Any) -> str:
+    """Return by what a network or a workload is given: a name, a file, or a kind."""
+    given = (getattr(table, key, None) for key in ("name", "file", "kind", "format"))
+    return next(str(value) for value in given if value is not None)
 
 
 def _built(network: NetworkTable | None) -> Topology | None:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from netsim.brief import brief
 from netsim.checks import LARGEST, check_name, check_sequence, check_whole, is_number
 from netsim.errors import InputError
 from netsim.plain import plain_numbers
@@ -76,6 +77,8 @@ class ModelStage:
     slices: int = 1
     slice_bytes: float = 0.0
     expert_bytes: float = 0.0
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         check_whole(self.replicas, "replicas of a stage", 1)
@@ -144,6 +147,8 @@ class ParallelModel:
     allreduce_factor: float = 1.0
     gpus: int = field(init=False, compare=False)
     _hash: int = field(init=False, compare=False, repr=False)
+
+    __repr__ = brief
 
     def __init__(self, stages: Iterable[ModelStage], allreduce: str = "ring", name: str = "model",
                  micro_batches: int = 0, backward_factor: float = 1.0,

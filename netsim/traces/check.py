@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.brief import brief
 from netsim.errors import NetsimWarning
 from netsim.model import JobSpec, Workload
 from netsim.traces.formats import FORMATS, resolve
@@ -43,6 +44,8 @@ class TraceReport:
     facts: tuple[tuple[str, float], ...]
     problems: tuple[Problem, ...]
     notices: tuple[Problem, ...] = ()
+
+    __repr__ = brief
 
 
 def check_trace(path: str | Path, format: str | None = None, **options: Any) -> TraceReport:

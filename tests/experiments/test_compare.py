@@ -295,3 +295,34 @@ def test_a_baseline_is_named_as_the_allocator_was(baseline, label) -> None:
     compared = netsim.compare(*FIG2, ["fifo", "varys", "dclas:weights=strict"], baseline=baseline)
     assert compared.baseline == label
     assert label not in set(compared.against(baseline)["label"])
+
+
+# --- printed -------------------------------------------------------------------------------
+
+
+def test_printed_it_is_the_table_of_the_command_line() -> None:
+    """The example of the Parrot paper in print."""
+    compared = netsim.compare(*FIG2, ["parrot", "lccf:work_conservation=none"])
+    lines = str(compared).splitlines()
+    assert [line.split() for line in lines[:2]] == [
+        ["total", "over", "over", "mean", "p95", "mean", "makespan"],
+        ["allocator", "JCT", "(s)", "bound", "first", "JCT", "(s)", "JCT", "(s)", "CCT", "(s)",
+         "(s)"]]
+    assert lines[2].split()[:3] == ["parrot", "40.9", "1.46"]
+    assert lines[-1].split()[:3] == ["lower", "bound", "28.0"]
+    assert repr(compared) == "<Comparison of parrot, lccf (work_conservation=none)>"
+
+
+@pytest.mark.parametrize("label", ["short", "a label of its own that is longer than the table"])
+def test_what_is_printed_fits_80_columns_and_has_all_figures(label) -> None:
+    """JCTs of 100,000 seconds; a label that does not fit is broken, and no figure is."""
+    slow = netsim.big_switch(3, 1)
+    jobs = netsim.Workload([netsim.JobSpec(number, hosts=[0, 1], stages=[
+        netsim.Stage("c", [(0, 1, 5e4)])]) for number in range(2)])
+    compared = netsim.compare(slow, jobs, {label: "parrot", "other": "lccf"}, baseline="other")
+    lines = str(compared).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "100,000" in str(compared)
+    assert "…" not in str(compared)
+    assert label in " ".join(line[:30].strip() for line in lines).replace("  ", " ") or label == (
+        "short")

@@ -51,8 +51,8 @@ def test_quantities_are_in_base_units(tables) -> None:
                       "folder; not 'a/b'"),
     ({"name": "a" * 101}, "name: must be at most 100 letters"),
     ({"name": ".."}, "name: must be at most 100"),
-    ({"observe_interval": "10mss"}, "observe_interval: time '10mss' has the unknown unit 'mss'; "
-                                    "choose from: s, ms"),
+    ({"observe_interval": "10mss"}, "observe_interval: time '10mss' has the unknown unit 'mss' "
+                                    "(did you mean 10ms?); choose from: s, ms"),
     ({"observe_interval": -1}, "observe_interval: time must be at least 0, not -1"),
     ({"observe_interval": float("nan")}, "observe_interval: time must be finite, not nan"),
     ({"until": 0}, "until: time must be greater than 0, not 0"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.brief import brief
 from netsim.cluster.prediction.base import Report
 from netsim.cluster.prediction.registry import make_predictor
 from netsim.errors import InputError
@@ -56,6 +57,8 @@ class Evaluation:
     iterations: NDArray[np.float64]
     predicted: NDArray[np.float64]
     unseen: float
+
+    __repr__ = brief
 
     @property
     def mae(self) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.brief import brief
 from netsim.checks import check_sequence, check_whole
 from netsim.errors import InputError
 from netsim.parallel import ParallelModel
@@ -37,6 +38,8 @@ class Mapped:
     alpha_s: float
     bound_s: float
     status: str = "heuristic"
+
+    __repr__ = brief
 
     @property
     def gap(self) -> float:

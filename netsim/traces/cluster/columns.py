@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.brief import brief
 from netsim.traces.problems import Problem, TraceProblemsError
 
 __all__ = ["FAILED", "NO_GPU", "NO_SUBMIT", "NO_TIME", "UNFINISHED", "ClusterJobs", "Codes",
@@ -57,6 +58,8 @@ class ClusterJobs:
     read: int
     dropped: Mapping[str, int]
     notes: Mapping[str, int]
+
+    __repr__ = brief
 
     def __len__(self) -> int:
         return len(self.submit_s)

@@ -29,7 +29,7 @@ _MOST_GPUS = 4096
 _PAST = "came after the first that limit allows"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TraceWorkload(Workload):
     """A workload with an account of how it was made of a trace.
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.brief import brief
 from netsim.traces.cluster.columns import (
     FAILED,
     NO_GPU,
@@ -128,6 +129,8 @@ class GpuNodes:
     name: tuple[str, ...]
     model: tuple[str, ...]
     gpus: NDArray[np.int64]
+
+    __repr__ = brief
 
     def __len__(self) -> int:
         return len(self.name)

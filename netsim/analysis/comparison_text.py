@@ -1,0 +1,134 @@
+"""A comparison as text for people: the tables, and what is to be said of them."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from netsim.analysis.coflows import ALL, CLASSES
+from netsim.text import visible
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from netsim.experiments.compare import Comparison
+
+__all__ = ["Columns", "Part", "parts_of_comparison", "print_columns", "text_of_comparison"]
+
+#: Columns of texts by their headings.
+Columns = Mapping[str, Sequence[str]]
+
+#: A line of text, or a table with the number of its first columns that are text, not figures.
+Part = str | tuple[Columns, int]
+
+_COLUMNS = {
+    "total\nJCT (s)": "jct_total_s", "over\nbound": "over_lower_bound",
+    "over\nfirst": "over_baseline", "mean\nJCT (s)": "jct_mean_s", "p95\nJCT (s)": "jct_p95_s",
+    "mean\nCCT (s)": "cct_mean_s", "makespan\n(s)": "makespan_s",
+}
+
+#: Beside the means by class, those of the row of all classes.
+_OF_ALL = {"all\np95": "cct_p95", "each CCT\n(geom.)": "cct_each", "total\nJCT": "jct_total"}
+
+#: What a text column needs at least, and between two columns.
+_LEAST, _GAP = 11, 2
+
+
+def text_of_comparison(comparison: Comparison, width: int = 80) -> str:
+    """Return a comparison as `parts_of_comparison`, one below the other.
+
+    Long labels are broken so that it fits the width, unless its figures alone do not.
+    """
+    file = io.StringIO()
+    for part in parts_of_comparison(comparison):
+        if isinstance(part, str):
+            file.write(f"{part}\n")
+        else:
+            columns, texts = part
+            figures = sum(_width(name, cells) + _GAP for name, cells in list(columns.items())[1:])
+            console = Console(file=file, highlight=False, markup=False, emoji=False,
+                              color_system=None, force_terminal=False, force_jupyter=False,
+                              width=max(width, figures + _LEAST))
+            print_columns(console, columns, texts)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+def _width(heading: str, texts: Sequence[str]) -> int:
+    return max(map(len, [*heading.split("\n"), *texts]))
+
+
+def parts_of_comparison(comparison: Comparison) -> Iterator[Part]:
+    """Yield the tables of a comparison, and lines of text between them."""
+    figures = comparison.table
+    first = "over\nfirst" if comparison.baseline is None else "over\nbaseline"
+    yield {comparison.what: figures["label"].tolist()} | {
+        first if heading == "over\nfirst" else heading: _aligned(figures[key].tolist())
+        for heading, key in _COLUMNS.items()}, 1
+    if comparison.note:
+        yield from _sharing(figures.iloc[:-1], comparison.what)
+    if comparison.baseline is not None:
+        yield from _improvement(comparison.against(), comparison.baseline, comparison.what)
+    jobs = figures["jobs_finished"].iloc[-1]  # of the bound: all
+    for label, finished in zip(figures["label"], figures["jobs_finished"], strict=True):
+        if finished < jobs:
+            yield f"{visible(label)}: only {finished:,} of {jobs:,} jobs finished, and count"
+
+
+def _sharing(runs: pd.DataFrame, what: str) -> Iterator[Part]:
+    """Yield what runs do with bandwidth left over; too wide to stand in the table of figures."""
+    yield ("\nPart of the differences is who gets bandwidth left over, and when rates are decided, "
+           "which is\nnot the same here:\n")
+    columns = {what: "label", "left over": "leftover", "decided per": "decides_per"}
+    yield {heading: [value or "-" for value in runs[name]]
+           for heading, name in columns.items()}, len(columns)
+    yield ""
+
+
+def _improvement(factors: pd.DataFrame, baseline: str, what: str) -> Iterator[Part]:
+    """Yield the means of each class that has coflows, and other figures of all."""
+    means = factors.pivot(index="label", columns="class", values="cct_mean")
+    overall = factors[factors["class"] == ALL].set_index("label")
+    shown = [name for name in (*CLASSES, ALL) if name in means and means[name].notna().any()]
+    columns = {f"{name} mean".replace(" ", "\n"): means.loc[overall.index, name]
+               for name in shown}
+    columns |= {heading: overall[key] for heading, key in _OF_ALL.items()
+                if overall[key].notna().any()}
+    if not columns:
+        return  # jobs have not finished, which is said
+    cells = {heading: [f"{value:,.2f}" if math.isfinite(value) else "-" for value in column]
+             for heading, column in columns.items()}
+    if overall["cct_shorter"].notna().any():
+        cells["CCTs\nshorter:longer"] = [
+            "-" if math.isnan(shorter) else f"{shorter:,.0f}:{longer:,.0f}" for shorter, longer
+            in overall[["cct_shorter", "cct_longer"]].astype(float).to_numpy()]
+    yield (f"\nTimes of {visible(baseline)} over those of the others; more than 1 is better than "
+           "it:\n")
+    yield {what: overall.index.tolist()} | cells, 1
+
+
+def print_columns(console: Console, columns: Columns, texts: int = 1) -> None:
+    """Print columns by their headings, the first ones as text, the others as figures."""
+    table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False,
+                  padding=(0, 1 if console.is_terminal else _GAP, 0, 0))
+    for index, heading in enumerate(columns):
+        heading = visible(heading, lines=True)
+        if index < texts:
+            table.add_column(heading, vertical="bottom", overflow="fold")
+        else:
+            table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*map(visible, row))
+    console.print(table)
+
+
+def _aligned(values: Sequence[float]) -> list[str]:
+    """Return a column with as many decimals as give its smallest value three figures."""
+    known = [value for value in values if value > 0 and math.isfinite(value)]
+    decimals = max(0, 2 - math.floor(math.log10(min(known)))) if known else 0
+    return [f"{value:,.{decimals}f}" if math.isfinite(value) else "-" for value in values]

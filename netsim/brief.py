@@ -1,0 +1,50 @@
+"""What objects look like where they are shown: short, however much they hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import reprlib
+from typing import Any
+
+__all__ = ["brief"]
+
+#: What a field takes at most, and how much of a list is shown.
+_LETTERS, _EACH = 60, 3
+
+
+class _Short(reprlib.Repr):
+    """Cuts what is long; arrays and tables are told by their size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxtuple = self.maxlist = self.maxarray = self.maxset = self.maxdict = _EACH
+        self.maxstring = self.maxother = self.maxlong = _LETTERS
+        self.maxlevel = 3
+
+    def repr_ndarray(self, array: Any, level: int) -> str:
+        """Return an array that is short as it is, and the size of another."""
+        if array.size <= _EACH:
+            return f"array({array.tolist()})"
+        return f"<array of {' x '.join(f'{length:,}' for length in array.shape)}>"
+
+    def repr_DataFrame(self, table: Any, level: int) -> str:
+        """Return the size of a table."""
+        return f"<table of {len(table):,} rows>"
+
+
+def brief(thing: Any) -> str:
+    """Return a dataclass as a call that would make it, with long fields cut short; a ``__repr__``.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> netsim.Stage("all", [(0, rank, 1e6) for rank in range(1, 100)]).flows
+    Flows(src=<array of 99>, dst=<array of 99>, nbytes=<array of 99>, ranks=100)
+    """
+    shown = ((each.name, getattr(thing, each.name)) for each in dataclasses.fields(thing)
+             if each.repr)
+    fields = ", ".join(f"{name}={_SHORT.repr(value)}" for name, value in shown)
+    return f"{type(thing).__qualname__}({fields})"
+
+
+_SHORT = _Short()
