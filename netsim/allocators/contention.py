@@ -80,6 +80,11 @@ class RingContention(Allocator):
         return self.count == "running"
 
     @property
+    def stall_free(self) -> bool:
+        """False: of a job with a flow that needs a dead link, no other flow moves either."""
+        return False
+
+    @property
     def leftover(self) -> str:
         """``"none"``: nobody gets it."""
         return "none"

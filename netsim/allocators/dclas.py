@@ -137,6 +137,11 @@ class DCLAS(Allocator):
         return weights
 
     @property
+    def time_free(self) -> bool:
+        """Whether moves are seen at no interval."""
+        return self._interval in (0, math.inf)
+
+    @property
     def leftover(self) -> str:
         """How it is shared, by the option `sharing`."""
         return self.sharing

@@ -93,6 +93,11 @@ class VarysDeadline(Ordered):
         return self.work_conservation != "none" and self.rejected == "backfill"
 
     @property
+    def stall_free(self) -> bool:
+        """Whether everybody may have what is left; else, who was not admitted waits for ever."""
+        return self.work_conserving
+
+    @property
     def counts(self) -> Mapping[str, int]:
         """How many coflows were admitted, and how many with a deadline were not."""
         return {"admitted": self._yes, "rejected": self._no}

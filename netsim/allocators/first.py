@@ -22,7 +22,7 @@ WORK_CONSERVATION = ("capped", "greedy", "maxmin", "none", "shared_uniform")
 
 def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: str, by: str
                 ) -> Allocation:
-    """Give the first coflow its LP rates, and what is left to the others.
+    """Give the first coflow that can move its LP rates, and what is left to the others.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
     if work_conservation == "maxmin":
         # MADD is the largest share that still fits.
         return Allocation(service=Service(order, first="madd", rest="maxmin"))
-    first, count = order[0], len(order)
+    first, count = order[np.argmax(view.gamma[order] < np.inf)], len(order)
     # Turns are of jobs, the order is of coflows.
     turns = Turns(by, work_conservation) if view.jobs == count else None
     if work_conservation == "greedy":

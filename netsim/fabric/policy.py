@@ -133,6 +133,13 @@ class Allocator:
     scale_free : bool
         Whether rates scale with the unit of bytes; False for a policy that counts in absolute
         bytes, such as thresholds of queues. `netsim.testing.check_allocator` holds it to that.
+    time_free : bool
+        Whether rates scale with the unit of time; False for a policy that counts in absolute
+        seconds, such as an interval or a time after which nobody waits any more. Held to it
+        likewise.
+    stall_free : bool
+        Whether somebody moves as long as some coflow could, or it asks to be woken; False for a
+        policy that may leave coflows waiting for ever. Held to it likewise.
     order_free : bool
         Whether it does not matter in which order a coflow lists its flows; False for a policy
         that serves flows in list order. Held to it likewise.
@@ -147,6 +154,16 @@ class Allocator:
     @property
     def order_free(self) -> bool:
         """Whether the order in which a coflow lists its flows does not matter; True unless said."""
+        return True
+
+    @property
+    def time_free(self) -> bool:
+        """Whether rates scale with the unit of time; True unless said."""
+        return True
+
+    @property
+    def stall_free(self) -> bool:
+        """Whether somebody moves as long as some coflow could; True unless said."""
         return True
 
     @property

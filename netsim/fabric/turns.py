@@ -28,7 +28,8 @@ class Turns:
         The key: bytes sent per completed coflow (Parrot's A_m), bytes sent, completed coflows, or
         the seconds that the job would still take alone, whatever it has sent.
         With ``"average"`` the first job gets the share theta of Parrot's Eq. 10 and each other an
-        equal part of 1 - theta, else the first gets 1 and the others nothing to begin with.
+        equal part of 1 - theta, else the first that needs no dead link gets 1 and the others
+        nothing to begin with.
     rest : {"none", "uniform", "backfill", "greedy", "capped", "shared_uniform"}
         What becomes of what is left; see ``work_conservation`` of `netsim.allocators.parrot.Parrot`
         and `netsim.allocators.first.serve_first`.

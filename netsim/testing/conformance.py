@@ -29,11 +29,14 @@ def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = Non
       declares ``order_free = False`` (both on big switches, where neither changes a path);
       and whatever other jobs are idle. Coflows stand in order of validity and jobs of arrival,
       so that those orders carry meaning;
-    - in any unit of time; in any unit of bytes, unless it declares ``scale_free = False``;
+    - in any unit of time, unless it declares ``time_free = False``; in any unit of bytes, unless
+      it declares ``scale_free = False``;
     - whatever is true of what it says that it does not know: the bytes not sent yet if it
       ``knows`` ``"sent"``, the coflows not emitted yet if it knows ``"sizes"``.
 
-    If it claims to be ``work_conserving``, each unfinished flow must cross a full link.
+    If it claims to be ``work_conserving``, each unfinished flow must cross a full link. As long as
+    some coflow could move, none of whose flows needs a dead link, some flow must, or the policy
+    asks to be woken; unless it declares ``stall_free = False``.
 
     Parameters
     ----------

@@ -105,6 +105,8 @@ def _peeks_ahead(trial: Trial) -> str | None:
 
 
 def _minds_seconds(trial: Trial) -> str | None:
+    if not trial.allocator.time_free:
+        return None
     for factor in _SECONDS:
         fault = trial.difference(variations.scale_time(trial.case, factor),
                                  f"if the unit of time is {factor:g} times as long", factor=factor)
@@ -137,6 +139,16 @@ def _wastes(trial: Trial) -> str | None:
     return None
 
 
+def _stalls(trial: Trial) -> str | None:
+    if not trial.allocator.stall_free or trial.answer.any() or trial.revisit_at < math.inf:
+        return None
+    # In step with flows that need a dead link, a coflow cannot move.
+    able = np.flatnonzero(np.isfinite(trial.view.gamma))
+    if not len(able):
+        return None
+    return f"it lets nobody move though coflow {able[0]} could, and does not ask to be woken"
+
+
 PROMISES: dict[str, Callable[[Trial], str | None]] = {
     "changes the view": _changes_the_view,
     "is not feasible": _overloads,
@@ -147,7 +159,8 @@ PROMISES: dict[str, Callable[[Trial], str | None]] = {
     "depends on the numbers of jobs": _minds_job_numbers,
     "depends on bytes not sent yet, which it says it does not know": _peeks_at_sizes,
     "depends on coflows not emitted yet, which it says it does not know": _peeks_ahead,
-    "depends on the unit of time": _minds_seconds,
+    "depends on the unit of time (declare time_free = False if it is to)": _minds_seconds,
     "depends on the unit of bytes (declare scale_free = False if it is to)": _minds_bytes,
     "is not work-conserving, as it claims": _wastes,
+    "stalls (declare stall_free = False if it may)": _stalls,
 }

@@ -73,6 +73,12 @@ class Trial:
         """The rate of each flow."""
         return self.rates(self.case)
 
+    @cached_property
+    def revisit_at(self) -> float:
+        """When it asks to be woken; inf if it does not."""
+        return self.ask(self.case.view(self.allocator.knows, self.allocator.sees_running)
+                        ).revisit_at
+
     def rng(self) -> np.random.Generator:
         """Return the source of variations: the same for each promise and each smaller case."""
         return np.random.default_rng(self.seed)

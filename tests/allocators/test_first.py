@@ -45,3 +45,17 @@ def test_max_min_is_shared_anew_when_a_flow_ends(name):
 def test_other_words_are_refused(name):
     with pytest.raises(UnknownNameError, match="choose from: capped, greedy, maxmin, none, sha"):
         netsim.make_allocator({"name": name, "work_conservation": "coflowsim"})
+
+
+@pytest.mark.parametrize(("name", "work", "ends"), [
+    *((name, work, [12, 3]) for name in ("aalo-lbsf", "lccf", "srpt")
+      for work in ("none", "greedy", "capped", "shared_uniform", "maxmin"))])
+def test_a_job_that_cannot_move_holds_up_no_other(name, work, ends):
+    """Port 1 is dead until 10 s. Job 0, first by all keys, takes 2 s then; job 1 3 s from 0 on."""
+    jobs = [JobSpec(0, stages=[Stage("a", [(0, 1, 2)])], hosts=range(4)),
+            JobSpec(1, stages=[Stage("a", [(2, 3, 3)])], hosts=range(4))]
+    events = [{"at": 0, "link": "ingress-1", "capacity": 0},
+              {"at": 10, "link": "ingress-1", "capacity": 1}]
+    policy = {"name": name, "work_conservation": work}
+    found = netsim.simulate(NETWORK, jobs, allocator=policy, events=events).jobs["finish_s"]
+    assert found.tolist() == pytest.approx(ends)

@@ -100,7 +100,7 @@ def test_registered_names_have_a_summary(name):
     ({"name": "parrot", "work_conservation": "greedy"}, UnknownNameError,
      "unknown work_conservation 'greedy'; choose from: backfill, none, per_flow, uniform"),
     ({"name": "lccf", "work_conservation": "uniform"}, UnknownNameError,
-     "choose from: capped, greedy, none, shared_uniform"),
+     "choose from: capped, greedy, maxmin, none, shared_uniform"),
     ({"name": "maxmin", "decisions": "slot"}, UnknownNameError, "choose from: coflow, flow"),
     ({"name": "aalo", "thresholds": ["10MB", "1MB"]}, InputError,
      r"thresholds must increase, not \['10MB', '1MB'\]"),

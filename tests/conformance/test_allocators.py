@@ -10,7 +10,7 @@ import netsim
 from netsim import Allocation, Allocator
 from netsim.allocators import allocator_options, make_allocator
 from netsim.network import Topology
-from netsim.testing import check_allocator
+from netsim.testing import check_allocator, make_view
 
 
 def choices(name, option):
@@ -31,7 +31,8 @@ def variants(name):
 
 
 ALLOCATORS = [*(policy for name in netsim.ALLOCATORS for policy in variants(name)),
-              {"name": "parrot", "theta_max": 0.5, "work_conservation": "none"}]
+              {"name": "parrot", "theta_max": 0.5, "work_conservation": "none"},
+              {"name": "aalo", "observe": 0.5}]
 
 
 def text(options):
@@ -119,8 +120,29 @@ def write_to_rows(view):
     return Allocation(fair(view))
 
 
-def wait_for_gigabytes(view):
-    return Allocation(fair(view) * (view.total > 100_000)[view.coflow])
+def favour_gigabytes(view):
+    return Allocation(fair(view) / (1 + (view.total < 100_000))[view.coflow])
+
+
+def favour_seconds(view):
+    return Allocation(fair(view) / (1 + (view.gamma < 1))[view.coflow])
+
+
+def serve_nobody(view):
+    return Allocation(np.zeros(view.flows))
+
+
+def serve_nobody_beside_another(view):
+    return Allocation(fair(view) * (len(view) < 2))
+
+
+def serve_the_first(view):
+    """Even if it needs a dead link."""
+    return Allocation(shares=(np.arange(len(view)) == 0) * 1.0)
+
+
+def wait_a_second(view):
+    return Allocation(np.zeros(view.flows), revisit_at=view.now + 1.0)
 
 
 def one_slow_flow(view):
@@ -149,8 +171,12 @@ BROKEN = [
      "depends on the numbers of jobs"),
     (Broken(lambda view: Allocation(np.minimum(fair(view), 300_000))), "on the unit of time"),
     (Broken(lambda view: Allocation(fair(view) / (1 + (view.gamma > 1))[view.coflow])),
-     "on the unit of time: .* 1.52588e-05 times as long"),
-    (Broken(wait_for_gigabytes), r"on the unit of bytes \(declare scale_free = False"),
+     r"on the unit of time \(declare time_free = False if it is to\): .* 1.52588e-05 times as "),
+    (Broken(favour_seconds), "on the unit of time"),
+    (Broken(serve_nobody), "lets nobody move though coflow 0 could"),
+    (Broken(serve_nobody_beside_another), "lets nobody move though coflow 0 could"),
+    (Broken(serve_the_first), "lets nobody move though coflow 1 could"),
+    (Broken(favour_gigabytes), r"on the unit of bytes \(declare scale_free = False"),
     (Blind(peek_at_sizes), "depends on bytes not sent yet"),
     (Blind(lambda view: Allocation(shares=np.full(len(view), 1 / len(view)))),
      "shares or MADD, which use sizes"),
@@ -229,11 +255,34 @@ def test_what_depends_by_design_may_be_declared():
     class Thresholds(Broken):
         scale_free = False
 
+    class Timed(Broken):
+        time_free = False
+
     class Listed(Broken):
         order_free = False
 
-    check_allocator(Thresholds(wait_for_gigabytes))
+    class Waiting(Broken):
+        stall_free = False
+
+    check_allocator(Thresholds(favour_gigabytes))
+    check_allocator(Timed(favour_seconds))
+    check_allocator(Waiting(serve_nobody))
     check_allocator(Listed(lambda view: Allocation(view.maxmin(1.0 + np.arange(view.flows)))))
+
+
+def test_who_waits_may_ask_to_be_woken():
+    check_allocator(Broken(wait_a_second))
+
+
+def test_what_cannot_move_need_not():
+    """In step, the only coflow sends nothing while one of its flows needs a dead link."""
+    def answer(view):
+        return Allocation(shares=view.greedy(np.arange(len(view))))
+
+    view = make_view(netsim.big_switch(3, 1.0), [[(0, 1, 1.0), (0, 2, 1.0)]],
+                     capacity={"ingress-1": 0})
+    assert view.rates(answer(view)).tolist() == [0, 0]
+    check_allocator(Broken(answer))
 
 
 def test_a_network_on_which_nothing_can_flow():

@@ -59,6 +59,19 @@ def test_bit_for_bit(policy, interval):
     assert fast.run["simpy_events"] < slow.run["simpy_events"] / 4
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_bit_for_bit_with_dead_links(policy):
+    """A port that many jobs use is dead for a while, and so is one from host to host."""
+    network = netsim.big_switch(8, 1.0, loopback_uses_ports=True)
+    events = [{"at": at, "link": link, "capacity": capacity} for at, link, capacity in (
+        (50.3, "egress-0", 0), (170.1, "egress-0", 1), (100.7, "ingress-3", 0),
+        (300.2, "ingress-3", 1))]
+    fast, slow = (netsim.simulate(network, lines(7), allocator=each, events=events)
+                  for each in (policy, WithoutTurns(policy)))
+    assert fast.jobs.equals(slow.jobs)
+    assert fast.run["decisions"] == slow.run["decisions"]
+
+
 @pytest.mark.parametrize("policy", ["parrot", "aalo-lbsf", "lccf", "srpt"])
 def test_several_coflows_of_a_job(policy):
     """Turns are of jobs: where one has two coflows at once, the policy is asked each time."""

@@ -40,6 +40,11 @@ def decide(coflows, jobs, loads, capacity, rule, room, links):
     _sort(coflows, jobs, by, attained, room)
     order = room.order[:count]
     first = order[0]
+    if by != AVERAGE:
+        for c in order:
+            if coflows[c].gamma < np.inf:  # the first that needs no dead link
+                first = c
+                break
     others = 1.0 / max(count - 1, 1)
     if rest in (GREEDY, CAPPED):
         shares[:] = 0.0
