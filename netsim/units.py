@@ -11,21 +11,30 @@ import difflib
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from netsim.errors import UnitError
+from netsim.errors import NetsimWarning, UnitError
 
-__all__ = ["format_bytes", "format_rate", "format_seconds", "parse_bytes", "parse_rate",
-           "parse_seconds", "parse_value"]
+__all__ = ["SMALL_RATE", "format_bytes", "format_rate", "format_seconds", "parse_bytes",
+           "parse_rate", "parse_seconds", "parse_value", "question_rates"]
 
 Quantity = str | int | float
 
 #: Far beyond any use, and near enough that neither bytes over a rate nor a sum of many overflow.
 _MOST, _SLOWEST = 1e100, 1e-18
+
+#: Bytes per second: a number below that, without a unit, may be meant in another unit.
+SMALL_RATE = 1000.0
+
+#: The small rates without a unit so far, and what they are, where they are questioned.
+_questioned: ContextVar[dict[float, str] | None] = ContextVar("_questioned", default=None)
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*")
 
@@ -165,7 +174,49 @@ def parse_rate(value: Quantity, what: str = "rate", *, least: float = 0.0,
     rate = _parse(value, _RATE, what, "10Gbps", least, strict)
     if 0 < rate < _SLOWEST:
         raise UnitError(f"{what} must be at least {_SLOWEST:g} bytes/s, not {value!r}")
+    questioned = _questioned.get()
+    if questioned is not None and 0 < rate < SMALL_RATE and _has_no_unit(value):
+        questioned.setdefault(rate, f"{what} = {_plain(value)!r}")
     return rate
+
+
+def _has_no_unit(value: Quantity) -> bool:
+    return not isinstance(value, str) or value.strip()[-1:] in "0123456789."
+
+
+def _plain(value: Quantity) -> Quantity:
+    """Return a number as Python writes it, whatever its type."""
+    return value if isinstance(value, str | int) else float(value)
+
+
+@contextmanager
+def question_rates(ask: bool = True) -> Iterator[None]:
+    """Warn, once, of rates below 1 kB/s that are read here without a unit.
+
+    Parameters
+    ----------
+    ask : bool
+        False where the unit is said elsewhere, or in code rather than by a user.
+
+    Warns
+    -----
+    NetsimWarning
+        At the end, unless an exception ends it.
+    """
+    token = _questioned.set({} if ask else None)
+    try:
+        yield
+        questioned = _questioned.get()
+    finally:
+        _questioned.reset(token)
+    if questioned:
+        (rate, first), *others = questioned.items()
+        listed = ", ".join(name for _, name in others[:3]) + (", ..." if others[3:] else "")
+        more = f"; so are others: {listed}" if others else ""
+        warnings.warn(NetsimWarning(
+            f"{first} is taken for {rate:g} bytes/s, as a number without a unit is; write "
+            f'"{rate:g}B/s" if that is meant, or else its unit, as in "40Gbps"{more}'),
+            stacklevel=4)
 
 
 def parse_value(text: str) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.errors import UnitError
+from netsim.errors import NetsimWarning, UnitError
 from netsim.units import (
     format_bytes,
     format_rate,
@@ -17,6 +17,7 @@ from netsim.units import (
     parse_rate,
     parse_seconds,
     parse_value,
+    question_rates,
 )
 
 
@@ -111,3 +112,41 @@ def test_formats():
     assert format_rate(1.25e9) == "10 Gbps"
     assert [format_seconds(t) for t in (0.0123, 4e-6, 0, 12.3456, 51926.3)] == [
         "12.3 ms", "4 us", "0 s", "12.35 s", "51,926 s"]
+
+
+@pytest.mark.parametrize("value", [40, 40.0, "40", np.float64(999.9), 1e-18])
+def test_a_small_rate_without_a_unit_is_questioned(value):
+    """40 what? Bytes per second it is taken for, where bits, or Gbps, may be meant."""
+    with pytest.warns(NetsimWarning, match=r"^capacity = .* is taken for .* bytes/s") as said:
+        assert read([("capacity", value)]) == [float(value)]
+    assert len(said) == 1
+    assert f'"{float(value):g}B/s"' in str(said[0].message)
+
+
+@pytest.mark.parametrize("value", [0, 1000, "40B/s", "40bps", "1kB/s", 1.25e9])
+def test_other_rates_are_not_questioned(value):
+    read([("capacity", value)])
+
+
+def test_rates_are_questioned_only_where_asked_for():
+    """In Python a number is in base units; what is refused is not questioned."""
+    parse_rate(40)
+    read([("capacity", 40)], ask=False)
+    with pytest.raises(UnitError, match="at least 0"):
+        read([("capacity", 40), ("capacity", -1)])
+    with question_rates():
+        read([("capacity", 40)], ask=False)
+
+
+def test_many_rates_are_one_question():
+    """Of equal ones the first is named: a capacity both ways is one."""
+    with pytest.warns(NetsimWarning, match="^a = 1 is .*; so are others: b = 2, c = 3$") as said:
+        read([("a", 1), ("b", 2), ("d", 1), ("c", 3)])
+    assert len(said) == 1
+    with pytest.warns(NetsimWarning, match=r"others: a = 2, a = 3, a = 4, \.\.\.$"):
+        read([("a", value) for value in range(1, 99)])
+
+
+def read(rates, ask=True):
+    with question_rates(ask):
+        return [parse_rate(value, what) for what, value in rates]

@@ -47,7 +47,7 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mappin
     from netsim.parallel.catalogue import make_model
     from netsim.parallel.mapping import MAPPINGS
     from netsim.parallel.servers import ServerKind
-    from netsim.units import parse_rate
+    from netsim.units import parse_rate, question_rates
 
     if mapping not in MAPPINGS:
         raise UnknownNameError("mapping", mapping, MAPPINGS)
@@ -55,7 +55,8 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mappin
         from netsim.analysis.plots import check_plottable
 
         check_plottable(plot)
-    kind = ServerKind(gpus, parse_rate(nic, "--nic"), parse_rate(intra, "--intra"))
+    with question_rates():
+        kind = ServerKind(gpus, parse_rate(nic, "--nic"), parse_rate(intra, "--intra"))
     given = _counts(counts)
     job = make_model(model, sum(given), stages=stages, allreduce=allreduce,
                      micro_batches=micro_batches)

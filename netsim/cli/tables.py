@@ -11,6 +11,7 @@ from rich.console import Console
 
 from netsim.analysis.comparison_text import Columns, parts_of_comparison, print_columns
 from netsim.cli.echo import echo
+from netsim.text import visible
 from netsim.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:

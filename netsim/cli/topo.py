@@ -27,13 +27,14 @@ def show(network: str, plot: str | None) -> None:
     from netsim.network import describe_network, read_network
     from netsim.network.describe import host_layers
     from netsim.text import visible
-    from netsim.units import format_rate
+    from netsim.units import format_rate, question_rates
 
     if plot is not None:
         from netsim.analysis.plots import check_plottable
 
         check_plottable(plot)
-    found = read_network(network)
+    with question_rates():
+        found = read_network(network)
     facts = describe_network(found)
     low, high = (format_rate(facts[f"capacity_{end}"]) for end in ("min", "max"))
     ratio = facts["oversubscription"]

@@ -6,7 +6,7 @@ import copy
 import os
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,11 @@ from typing import Any
 from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiments.spec import POLICIES, Experiment
 from netsim.experiments.untrusted import code_named, files_named, read_with
+from netsim.network.files import changed_name
 from netsim.plain import plain
 from netsim.plugins import parse_named
 from netsim.reading import confined, read_text, refusal
-from netsim.units import parse_value
+from netsim.units import parse_value, question_rates
 from netsim.whole import whole_file
 
 __all__ = ["Draft", "load_experiment", "ready_made_experiments", "template", "write_template"]
@@ -140,6 +141,7 @@ class Draft:
         table: Any = self.keys
         for part in parents:
             table = _entry(table, part, setting)
+        _relabel(self.keys, [*parents, last], value)
         table[_key(table, last, setting)] = plain(value)
         _expand_policies(self.keys)
         self._settings.append(setting)
@@ -156,7 +158,9 @@ class Draft:
             raise SpecError([f"{each} names code to load, which is not allowed without plug-ins"
                              for each in named], self.path)
         try:
-            with nullcontext() if self.plugins else self._confined():
+            # In Python, numbers are in base units.
+            with (nullcontext() if self.plugins else self._confined(),
+                  question_rates(self.path is not None)):
                 return Experiment(**self.keys)
         except SpecError as error:
             raise SpecError([_attributed(problem, self._settings) for problem in error.problems],
@@ -253,6 +257,18 @@ def _attributed(problem: str, overrides: Iterable[str]) -> str:
         if where[:len(path)] == path:
             return f"{problem} (set by {override!r})"
     return problem
+
+
+def _relabel(keys: Mapping[str, Any], path: list[str], value: Any) -> None:
+    """Say in the label of a network, if it has one, what is to be changed about it."""
+    table = keys.get("network")
+    if len(path) != 2 or path[0] != "network" or not isinstance(table, dict):
+        return
+    # Without a kind or a file, the name says which network it is, and not what it is called.
+    is_label = not {"kind", "file"}.isdisjoint({*table, path[1]})
+    if (is_label and isinstance(table.get("name"), str) and path[1] not in ("name", "sha256")
+            and table.get(path[1]) != value):
+        table["name"] = changed_name(table["name"], {path[1]: value})
 
 
 def _entry(table: Any, part: str, override: str) -> Any:

@@ -84,7 +84,7 @@ class NetworkTable(_SourceTable):
             table.pop("sha256", None)
             if "file" in description:  # a graph's, beside the description
                 description |= _pinned(path.parent / description["file"])
-            table = {"name": path.stem} | description | table
+            table = {"name": path.stem} | description | table | {"name": self._built.name}
         full = {"kind": table["kind"]} | _defaults(networks.TOPOLOGIES[table["kind"]]) | table
         return {key: value for key, value in full.items()
                 if value is not None and key != "description"}

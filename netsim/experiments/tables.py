@@ -26,6 +26,7 @@ from netsim.experiments.blame import Problems, build
 from netsim.experiments.events import FaultEvent
 from netsim.experiments.values import LinkName, Rate, Seconds
 from netsim.plugins import described, parse_named
+from netsim.units import SMALL_RATE, question_rates
 
 __all__ = ["AllocatorTable", "CompareTable", "EventTable", "ExecutionTable", "OpenTable",
            "PlacementTable", "PolicyTable", "SchedulerTable", "SweepTable", "Table"]
@@ -151,15 +152,19 @@ class EventTable(Table):
     @model_validator(mode="after")
     def _check(self) -> Self:
         try:
-            FaultEvent(**dict(self))
+            with question_rates(False):  # it is in bytes per second by now
+                FaultEvent(**dict(self))
         except InputError as error:
             raise InputError(str(error).removeprefix("event: ")) from None
         return self
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in dump(self).items()
+        said = {name: value for name, value in dump(self).items()
                 if value != type(self).model_fields[name].default}
+        if self.capacity is not None and 0 < self.capacity < SMALL_RATE:
+            said["capacity"] = f"{self.capacity:.17g}B/s"  # so that it is not questioned
+        return said
 
 
 class CompareTable(Table):

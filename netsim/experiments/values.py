@@ -27,7 +27,7 @@ PositiveSeconds = Annotated[float | None, BeforeValidator(
     lambda value: None if value is None else parse_seconds(value, strict=True))]
 
 #: ``"10Gbps"`` or a number of bytes per second; kept in bytes per second.
-Rate = Annotated[float, BeforeValidator(lambda value: parse_rate(value))]
+Rate = Annotated[float, BeforeValidator(lambda value: parse_rate(value, "capacity"))]
 
 
 def _stragglers(given: object) -> object:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.network import builders
 from netsim.network.graph_files import GRAPH_SUFFIXES, graph, parse_json, read_text
 from netsim.network.topology import Topology, big_switch
+from netsim.units import question_rates
 
-__all__ = ["TOPOLOGIES", "make_network", "read_network", "ready_made"]
+__all__ = ["TOPOLOGIES", "changed_name", "make_network", "read_network", "ready_made"]
 
 #: Builders by the ``kind`` that network tables and files name.
 TOPOLOGIES: dict[str, Callable[..., Topology]] = {
@@ -22,6 +25,16 @@ TOPOLOGIES: dict[str, Callable[..., Topology]] = {
     "rail-pod": builders.rail_pod, "ring": builders.ring, "torus": builders.torus,
     "edge-cloud": builders.edge_cloud, "graph": graph,
 }
+
+#: Options of a big switch that are rates.
+_RATES = {"capacity", "egress", "ingress"}
+
+#: How lists are shown in names.
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = 4
+
+#: A name that `changed_name` has given.
+_CHANGED = re.compile(r"(.*) \((\w+=.*)\)", re.DOTALL)
 
 #: Kinds of files that `netsim.edge` reads.
 _EDGE = ("edge-servers", "edge-listed")
@@ -53,7 +66,8 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
         ``ingress_capacity_bytes_per_s``, and ``loopback_uses_ports``; or a ready-made
         name, see `ready_made`.
     **changes
-        Options that replace those of the file, such as ``capacity="40Gbps"``.
+        Options that replace those of the file, such as ``capacity="40Gbps"``. They are then in
+        the network's name, unless there is a `name` among them; see `changed_name`.
 
     Raises
     ------
@@ -81,8 +95,11 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     if "kind" in changes:
         raise InputError(f"kind cannot be changed to {reprlib.repr(changes['kind'])}: {source} is "
                          f"a {kind!r}; build a network of another kind, as netsim.ring does")
+    # The keys of an instance say what its capacities are in.
+    said = path.suffix == ".json" and kind == "big-switch" and not _RATES & changes.keys()
     try:
-        return _make(path, kind, description | changes)
+        with question_rates(False) if said else nullcontext():
+            network = _make(path, kind, description | changes)
     except TraceError as error:
         cause = error.__cause__
         label = {key: value for key, value in changes.items() if key == "name"}
@@ -90,6 +107,31 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
                 path, kind, description | label):
             raise cause from None  # of what was changed, and not of the file
         raise
+    if "name" not in changes:
+        # What the file of a graph does not say is added to it, and nothing is changed.
+        network.name = changed_name(network.name, {
+            key: value for key, value in changes.items()
+            if description.get(key) != value and (key in description or kind != "graph")})
+    return network
+
+
+def changed_name(name: str, changes: Mapping[str, Any]) -> str:
+    """Return the name of a network of which options are changed: with what they are now.
+
+    Examples
+    --------
+    >>> changed_name("ring-8-100g", {"capacity": "40Gbps"})
+    'ring-8-100g (capacity=40Gbps)'
+    >>> changed_name("ring-8-100g (capacity=40Gbps)", {"capacity": "5Gbps", "hosts": 4})
+    'ring-8-100g (capacity=5Gbps, hosts=4)'
+    """
+    before = _CHANGED.fullmatch(name)
+    base, said = (name, "") if before is None else before.groups()
+    options = dict(each.split("=", 1) for each in re.split(r", (?=\w+=)", said) if each)
+    options |= {key: value if isinstance(value, str) else _SHORT.repr(value)
+                for key, value in changes.items()}
+    listed = ", ".join(f"{key}={value}" for key, value in options.items())
+    return f"{base} ({listed})" if listed else base
 
 
 def _make(path: Path, kind: str, options: Mapping[str, Any]) -> Topology:

@@ -44,6 +44,29 @@ def test_a_note_under_a_table_of_unlike_things(netsim) -> None:
     assert "Part of the differences" not in alike
 
 
+def test_a_network_that_is_changed_says_so(netsim, here) -> None:
+    """In what is printed, in the summary and in the experiment that is kept."""
+    done = netsim("run", "fig2.toml", "--set", "network.capacity=40Gbps", "--out", "c")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "network    parrot-fig2 (capacity=40Gbps)" in done.stdout.splitlines()
+    result = api.load_result(here / "c")
+    assert result.run["network"] == "parrot-fig2 (capacity=40Gbps)"
+    assert result.spec["network"]["name"] == "parrot-fig2 (capacity=40Gbps)"
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_small_rate_without_a_unit_is_questioned(netsim, here) -> None:
+    """Once, and unless it has one, as in what is kept of a run."""
+    done = netsim("run", "fig2.toml", "--set", "network.capacity=40")
+    assert done.exit_code == 0
+    assert done.stderr == (
+        "warning: egress capacity = 40 is taken for 40 bytes/s, as a number without a unit is; "
+        'write "40B/s" if that is meant, or else its unit, as in "40Gbps"\n')
+    silenced = netsim("run", "fig2.toml", "--set", "network.capacity=40B/s", "--out", "c")
+    assert (silenced.exit_code, silenced.stderr) == (0, "")
+    assert netsim("run", "c/spec.toml").stderr == ""
+
+
 def test_the_folder_has_a_result_per_allocator(netsim, here) -> None:
     netsim("compare", "fig2.toml", "--out", "c")
     assert sorted(path.name for path in (here / "c").iterdir()) == [

@@ -39,7 +39,7 @@ FIG2 = '[network]\nname = "parrot-fig2"\n[workload]\nname = "parrot-fig2"\n'
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "my experiment.toml"
     path.write_text('allocator = "lccf"\n' + FIG2 +
-                    '[[events]]\nat = 1\nlink = 0\ncapacity = 5\n', encoding="utf-8")
+                    '[[events]]\nat = 1\nlink = 0\ncapacity = 5000\n', encoding="utf-8")
     return path
 
 
@@ -55,7 +55,7 @@ def test_the_name_is_that_of_the_file_unless_said(file) -> None:
     (["check=false"], ["check"], False),
     (["network.capacity=40Gbps"], ["network", "capacity"], "40Gbps"),
     (['network.capacity="40Gbps"'], ["network", "capacity"], "40Gbps"),
-    (["network.capacity=[1, 2]"], ["network", "capacity"], [1, 2]),
+    (["network.capacity=[1000, 2000]"], ["network", "capacity"], [1000, 2000]),
     (["allocator=parrot"], ["allocator", "name"], "parrot"),
     (["allocator=parrot:theta_max=0.6"], ["allocator", "theta_max"], 0.6),
     (["allocator.work_conservation=none"], ["allocator", "work_conservation"], "none"),
@@ -83,6 +83,77 @@ def test_settings_that_have_no_place(file, override, message) -> None:
     file.write_text("seed = 0\n" + file.read_text())
     with pytest.raises(SpecError, match=re.escape(message)):
         netsim.load_experiment(file, [override])
+
+
+@pytest.mark.parametrize(("table", "overrides", "name"), [
+    ('name = "parrot-fig2"', [], "parrot-fig2"),
+    ('name = "parrot-fig2"', ["network.capacity=40Gbps"], "parrot-fig2 (capacity=40Gbps)"),
+    ('name = "parrot-fig2"', ["network.capacity=1MB/s"], "parrot-fig2"),
+    ('name = "parrot-fig2"\ncapacity = "40Gbps"', [], "parrot-fig2 (capacity=40Gbps)"),
+    ('name = "parrot-fig2"\ncapacity = "40Gbps"', ["network.capacity=5Gbps"],
+     "parrot-fig2 (capacity=5Gbps)"),
+    ('name = "parrot-fig2"', ["network.name=ring-8-100g"], "ring-8-100g"),
+    ('kind = "ring"\nhosts = 4', ["network.capacity=40Gbps"], "ring"),
+    ('kind = "ring"\nhosts = 4\nname = "small"', [], "small"),
+    ('kind = "ring"\nhosts = 4\nname = "small"', ["network.hosts=4"], "small"),
+    ('kind = "ring"\nhosts = 4\nname = "small"', ["network.hosts=5"], "small (hosts=5)"),
+    ('kind = "ring"\nhosts = 4\nname = "small"', ["network.hosts=5", "network.name=mine"], "mine"),
+    ('kind = "ring"\nhosts = 4\nname = "small"',
+     ["network.hosts=5", "network.capacity=40Gbps", "network.hosts=6"],
+     "small (hosts=6, capacity=40Gbps)"),
+])
+def test_a_network_that_is_changed_says_so(tmp_path, table, overrides, name) -> None:
+    """In results, and in the resolved experiment, which gives the same network under that name."""
+    path = tmp_path / "x.toml"
+    path.write_text(f'[network]\n{table}\n[workload]\nname = "parrot-fig2"\n')
+    found = netsim.load_experiment(path, overrides)
+    assert found.network.built.name == name
+    again = netsim.Experiment(**found.resolved())
+    assert again.resolved() == found.resolved()
+    assert again.network.built.name == name
+
+
+def test_what_a_sweep_varies_is_in_the_name_of_the_network(file) -> None:
+    draft = Draft.read(file)
+    draft.put("network.capacity", "40Gbps", "network.capacity=40Gbps")
+    assert draft.build().network.built.name == "parrot-fig2 (capacity=40Gbps)"
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ('capacity = "40B/s"', None), ('capacity = "40Gbps"', None), ("capacity = 1000", None),
+    ("capacity = 40", "egress capacity = 40 is taken for 40 bytes/s"),
+    ('capacity = "40"', "egress capacity = '40' is taken for 40 bytes/s"),
+])
+def test_small_rates_without_a_unit_are_questioned(tmp_path, line, said, recwarn) -> None:
+    """Not again when the experiment is built again for one of its runs."""
+    path = tmp_path / "x.toml"
+    path.write_text(f'[network]\nkind = "big-switch"\nhosts = 2\n{line}\n'
+                    '[workload]\nname = "parrot-fig2"\n')
+    if said is None:
+        netsim.load_experiment(path)
+        assert not recwarn.list
+    else:
+        with pytest.warns(netsim.NetsimWarning, match=said):
+            loaded = netsim.load_experiment(path)
+        loaded.single().resolved()
+
+
+def test_a_small_rate_with_a_unit_keeps_it(file) -> None:
+    """Resolved, and read again, it is not questioned either."""
+    file.write_text(file.read_text().replace("capacity = 5000\n", 'capacity = "5B/s"\n'))
+    found = netsim.load_experiment(file)
+    assert found.events[0].capacity == 5
+    assert found.resolved()["events"] == [{"at": 1.0, "link": 0, "capacity": "5B/s"}]
+    assert Draft(found.resolved()).build().events == found.events
+
+
+def test_a_file_whose_keys_say_the_unit_is_not_questioned(tmp_path) -> None:
+    (tmp_path / "net.json").write_text('{"hosts": 2, "port_capacity_bytes_per_s": 5}')
+    path = tmp_path / "x.toml"
+    path.write_text('[network]\nfile = "net.json"\n[workload]\nname = "parrot-fig2"\n')
+    assert netsim.load_experiment(path).network.built.capacity.tolist() == [5] * 4
+    with pytest.warns(netsim.NetsimWarning, match="capacity = 7 is taken for"):
+        netsim.load_experiment(path, ["network.egress=7"])
 
 
 @pytest.mark.parametrize(("overrides", "allocator"), [

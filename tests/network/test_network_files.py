@@ -10,6 +10,7 @@ import pytest
 import netsim
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.network import make_network, read_network, ready_made
+from netsim.network.files import changed_name
 
 GBPS = 1.25e8
 
@@ -49,6 +50,38 @@ def test_graphs_by_suffix(tmp_path, graph, suffix) -> None:
     assert net.capacity[net.link("s->b")] == 5e8
     assert read_network(str(path), hosts=["s", "b"], name="mine").nodes == ("s", "b", "a")
     assert read_network(path, name="mine").name == "mine"
+
+
+@pytest.mark.parametrize(("changes", "name"), [
+    ({}, "ring-8-100g"),
+    ({"capacity": "100Gbps"}, "ring-8-100g"),
+    ({"capacity": "40Gbps"}, "ring-8-100g (capacity=40Gbps)"),
+    ({"hosts": 4, "capacity": 5e9}, "ring-8-100g (hosts=4, capacity=5000000000.0)"),
+    ({"capacity": "40Gbps", "name": "mine"}, "mine"),
+])
+def test_a_network_that_is_changed_says_so(changes, name) -> None:
+    assert read_network("ring-8-100g", **changes).name == name
+
+
+def test_a_graph_that_is_changed_says_so(tmp_path, graph) -> None:
+    """What its file does not say, options add to it; what its description says, they change."""
+    write(graph, tmp_path / "net.gml")
+    assert read_network(tmp_path / "net.gml", routing="shortest").name == "campus"
+    path = tmp_path / "described.toml"
+    path.write_text('kind = "graph"\nfile = "net.gml"\nrouting = "ecmp"\n')
+    assert read_network(path, routing="shortest").name == "described (routing=shortest)"
+
+
+@pytest.mark.parametrize(("name", "changes", "found"), [
+    ("a", {"x": 1}, "a (x=1)"),
+    ("a (x=1)", {"x": "2Gbps"}, "a (x=2Gbps)"),
+    ("a (x=1, y=[1, 2])", {"z": True}, "a (x=1, y=[1, 2], z=True)"),
+    ("a (of b)", {"x": 1}, "a (of b) (x=1)"),
+    ("a", {"x": list(range(100))}, "a (x=[0, 1, 2, 3, ...])"),
+    ("a", {}, "a"),
+])
+def test_names_of_what_is_changed(name, changes, found) -> None:
+    assert changed_name(name, changes) == found
 
 
 @pytest.mark.parametrize("suffix", [".graphml", ".gml", ".json"])
