@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -12,14 +13,20 @@ from typing import Any
 
 import numba
 from numba import njit
+from numba.core import event
 
 from netsim.reading import read_bytes
+from netsim.watching import watched
 
-__all__ = ["compiled", "in_place", "summing"]
+__all__ = ["compiled", "in_place", "summing", "tell_once_by"]
 
 # Numba's own types do not name all that it takes.
 _CONFIG: Any = numba.config
 _NJIT: Any = njit
+
+#: Whether this process has said that it compiles; and the file of the first of several that does.
+_said = False
+_told: Path | None = None
 
 
 def compiled(kernel: Callable[..., Any]) -> Any:
@@ -52,6 +59,37 @@ def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
         dispatcher.enable_caching()
         dispatcher._cache.save_overload = _if_there_is_room(dispatcher._cache.save_overload)
     return dispatcher
+
+
+class _Teller(event.Listener):  # type: ignore[misc]
+    """Says that kernels are compiled, which takes long, when the first one is."""
+
+    def on_start(self, event: Any) -> None:
+        """Say it once, and of netsim's own kernels only."""
+        global _said
+        kernel = event.data["dispatcher"].py_func
+        if _said or not kernel.__module__.startswith("netsim.") or not watched():
+            return
+        _said = True
+        if _told is not None:
+            try:
+                _told.touch(exist_ok=False)
+            except OSError:  # another process was first
+                return
+        sys.stderr.write("netsim: compiling, once; this may take half a minute\n")
+        sys.stderr.flush()
+
+    def on_end(self, event: Any) -> None:
+        """Say nothing."""
+
+
+event.register("numba:compile", _Teller())
+
+
+def tell_once_by(path: Path) -> None:
+    """Have only one of several processes say that it compiles: the one that makes a file."""
+    global _told
+    _told = path
 
 
 def _if_there_is_room(save: Callable[..., None]) -> Callable[..., None]:

@@ -14,10 +14,10 @@ import netsim
 PACKAGE = Path(netsim.__file__).parent
 
 #: What each part may import of netsim, besides itself. Later parts may import earlier ones.
-LAYERS = ["lazy", "brief", "text", "errors", "_version", "plain", "reading", "whole", "streams",
-          "ties", "units", "checks", "compiling", "plugins", "parallel", "model", "history",
-          "network", "fabric", "allocators", "jobs", "cluster", "edge", "experiments", "testing",
-          "cli", "__main__"]
+LAYERS = ["lazy", "brief", "watching", "text", "errors", "_version", "plain", "reading", "whole",
+          "streams", "ties", "units", "checks", "compiling", "plugins", "parallel", "model",
+          "history", "network", "fabric", "allocators", "jobs", "cluster", "edge", "experiments",
+          "testing", "cli", "__main__"]
 ONLY = {"traces": {"lazy", "brief", "errors", "plain", "reading", "whole", "units", "model",
                    "history", "parallel", "streams"},
         "analysis": {"lazy", "brief", "errors", "text", "whole", "units", "model", "network",

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.watching import unwatched
+
 if TYPE_CHECKING:
     from netsim.experiments.spec import Experiment
 
 __all__ = ["EXIT_FAILED", "FORMAT", "PLUGINS", "SET", "experiment_options", "find_own_modules",
-           "format_options", "overrides", "prepared", "seeds_of"]
+           "format_options", "overrides", "prepared", "quiet_option", "seeds_of"]
 
 
 #: Of a seed; Python itself refuses to read numbers of some thousands.
@@ -32,6 +34,17 @@ PLUGINS = click.option("--plugins/--no-plugins", default=True, show_default=True
                             "files outside of their folder. For files that you do not trust.")
 
 
+def _hush(ctx: click.Context, option: click.Parameter, quiet: bool) -> bool:
+    if quiet:
+        ctx.with_resource(unwatched())
+    return quiet
+
+
+def quiet_option(text: str) -> Callable[[Any], Any]:
+    """Return the option ``--quiet``: nobody is watching."""
+    return click.option("--quiet", is_flag=True, callback=_hush, help=text)
+
+
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what `run` and `compare` take alike."""
     for option in reversed((
@@ -42,8 +55,7 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--out", type=click.Path(), metavar="FOLDER",
                      help="Where the results go; runs/<name>-<hash> by default. "
                           "Earlier results there are replaced."),
-        click.option("--quiet", is_flag=True,
-                     help="Print the folder of the results and nothing else."),
+        quiet_option("Print the folder of the results and nothing else."),
         PLUGINS,
     )):
         command = option(command)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from netsim.cli.echo import echo
-from netsim.cli.options import FORMAT, SET, find_own_modules, format_options
+from netsim.cli.options import FORMAT, SET, find_own_modules, format_options, quiet_option
 
 if TYPE_CHECKING:
     from netsim.cluster.prediction import Evaluation
@@ -25,7 +25,7 @@ __all__ = ["predict"]
 @click.option("--plot", "path", type=click.Path(), metavar="FILE",
               help="Draw the errors as a .png, .pdf or .svg.")
 @click.option("--seed", type=click.IntRange(min=0), help="Of what is random in the workload.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@quiet_option("Show no progress.")
 @FORMAT
 @SET
 def predict(workload: str, predictors: tuple[str, ...], train: float, path: str | None,

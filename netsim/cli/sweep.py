@@ -12,6 +12,7 @@ from netsim.cli.options import (
     PLUGINS,
     find_own_modules,
     overrides,
+    quiet_option,
     seeds_of,
 )
 
@@ -37,7 +38,7 @@ __all__ = ["sweep"]
               help="Replace a setting of the file for all runs.")
 @click.option("--out", type=click.Path(), metavar="FOLDER",
               help="Where the runs are kept; sweeps/<name>-<hash> by default.")
-@click.option("--quiet", is_flag=True, help="Print the folder and nothing else.")
+@quiet_option("Print the folder and nothing else.")
 @PLUGINS
 @click.pass_context
 def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: str | None,

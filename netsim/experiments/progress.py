@@ -1,14 +1,19 @@
-"""A progress bar on a terminal, and silence without one."""
+"""A progress bar on a terminal, a line in a notebook, and silence where nobody is watching."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from netsim.text import visible
+from netsim.watching import in_notebook, on_terminal
 
 __all__ = ["show_progress", "show_runs"]
+
+#: How often a line is written anew.
+_REFRESH_S = 0.2
 
 
 @contextmanager
@@ -19,7 +24,7 @@ def show_progress(progress: bool | Callable[[int, int], None], total: int,
     Parameters
     ----------
     progress : bool or callable
-        Whether to draw a bar on standard error, if that is a terminal; or the function to
+        Whether to draw a bar on standard error, if a person is watching; or the function to
         report to.
     total : int
         How much there is to do.
@@ -43,7 +48,7 @@ def show_runs(progress: bool | Callable[[int, int, int], None], total: int, done
     Parameters
     ----------
     progress : bool or callable
-        Whether to draw a bar on standard error, if that is a terminal, with runs done, failed,
+        Whether to draw a bar on standard error, if a person is watching, with runs done, failed,
         rate and time left; or the function to call with the runs done, failed, and in total.
     total, done : int
         How many there are, and how many were there before.
@@ -77,6 +82,42 @@ def _count(done: int, tell: Callable[[int, int], None]) -> Callable[[bool], None
 
 @contextmanager
 def _bar(label: str, total: int) -> Iterator[Callable[[int, int, str], None]]:
+    if on_terminal():
+        with _drawn(label, total) as draw:
+            yield draw
+    elif in_notebook():
+        with _written(label) as draw:
+            yield draw
+    else:
+        yield lambda done, total, note: None
+
+
+@contextmanager
+def _written(label: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Give a function that writes one line over and over; it is gone at the end."""
+    written_s, length = -_REFRESH_S, 0
+
+    def write(text: str) -> None:
+        nonlocal length
+        sys.stderr.write("\r" + text.ljust(length))
+        sys.stderr.flush()
+        length = len(text)
+
+    def draw(done: int, total: int, note: str) -> None:
+        nonlocal written_s
+        if time.monotonic() >= written_s + _REFRESH_S:
+            written_s = time.monotonic()
+            write(f"{label} {done:,}/{total:,}  {note}".rstrip())
+
+    try:
+        yield draw
+    finally:
+        write("")
+        write("\r")
+
+
+@contextmanager
+def _drawn(label: str, total: int) -> Iterator[Callable[[int, int, str], None]]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -86,10 +127,8 @@ def _bar(label: str, total: int) -> Iterator[Callable[[int, int, str], None]]:
         TimeRemainingColumn,
     )
 
-    console = Console(stderr=True, emoji=False)
     with Progress(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
                   TextColumn("{task.fields[note]}", markup=False), TimeRemainingColumn(),
-                  console=console,
-                  transient=True, disable=not console.is_terminal) as bar:
+                  console=Console(stderr=True, emoji=False), transient=True) as bar:
         task = bar.add_task(visible(label), total=total, note="")
         yield lambda done, total, note: bar.update(task, completed=done, total=total, note=note)

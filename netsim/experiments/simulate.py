@@ -116,8 +116,8 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         jobs say (``"constant"``), or as flows over its links (``"fabric"``). See
         `netsim.edge.registry.make_transport`.
     progress : bool or callable
-        Show a progress bar on a terminal; or call with coflows done and in total; on a cluster,
-        or an edge-cloud, jobs.
+        Show a progress bar where a person is watching, on a terminal or in a notebook; or call with
+        coflows done and in total; on a cluster, or an edge-cloud, jobs.
 
     Returns
     -------

@@ -52,7 +52,7 @@ def sweep(network: Any, workload: Any, *,
           allocator: Policy | Sequence[Policy] | Mapping[str, Policy] = "maxmin",
           seed: int | Iterable[int] = 0, workers: int = 1, folder: str | Path | None = None,
           resume: bool = True, dask: str | None = None,
-          progress: bool | Callable[[int, int, int], None] = False, **settings: Any) -> Sweep:
+          progress: bool | Callable[[int, int, int], None] = True, **settings: Any) -> Sweep:
     """Simulate every combination of what is given as a list, for every seed.
 
     Parameters
@@ -72,7 +72,8 @@ def sweep(network: Any, workload: Any, *,
         Address of a Dask scheduler whose workers do the runs, instead of `workers` processes.
         While it has no workers the sweep warns of that, and waits.
     progress : bool or callable
-        Show progress on a terminal; or call with the runs done, failed, and in total.
+        Show progress where a person is watching, on a terminal or in a notebook; or call with the
+        runs done, failed, and in total.
     **settings
         The other keywords of `netsim.simulate`. Lists of values are varied, but for `record` and
         `events`, which are lists by themselves: these by a mapping of label to list. A mapping of
@@ -162,7 +163,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
                      seeds: int | Sequence[int] | None = None, workers: int = 1,
                      folder: str | Path | None = None, resume: bool = True,
                      dask: str | None = None,
-                     progress: bool | Callable[[int, int, int], None] = False) -> Sweep:
+                     progress: bool | Callable[[int, int, int], None] = True) -> Sweep:
     """Run an experiment for every combination of some settings, and for every seed.
 
     Parameters

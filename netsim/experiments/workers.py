@@ -26,10 +26,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Protocol
 
 import loky
 
+from netsim.compiling import tell_once_by
 from netsim.errors import DaskError, InputError, MissingExtraError, NetsimError, NetsimWarning
 from netsim.experiments.result import Result
 from netsim.experiments.run_store import Files, packed
@@ -187,6 +189,7 @@ def _processes(workers: int) -> Iterator[Executor]:
 
 def _begin_worker(scratch: str, end: Connection) -> None:
     tempfile.tempdir = scratch  # what is killed cleans nothing up
+    tell_once_by(Path(scratch) / "told")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears of that, too, and ends it
     threading.Thread(target=_end_with_parent, args=(end,), daemon=True).start()
 
