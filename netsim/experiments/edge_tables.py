@@ -27,6 +27,7 @@ from netsim.edge.registry import (
 )
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.experiments.blame import Problems, build
+from netsim.experiments.link_recorder import OF_LINKS
 from netsim.experiments.result import Result
 from netsim.experiments.tables import OpenTable, PolicyTable
 from netsim.network import Topology
@@ -95,7 +96,8 @@ _NOT_ON_EDGE = {
     "execution": "is for jobs on a cluster, and not on an edge-cloud",
     "stragglers": "are hosts or servers; on an edge-cloud, jobs say how long training takes",
     "until": "is for runs on a network or a cluster; on an edge-cloud jobs run to their ends"}
-_ON_LINKS = ("network", "events", "allocator", "observe_interval", "compare.allocators")
+_ON_LINKS = ("network", "events", "allocator", "observe_interval", "compare.allocators",
+             *(f"record.{name}" for name in OF_LINKS))
 
 
 def is_of_edge(table: Mapping[str, Any]) -> bool:

@@ -17,10 +17,13 @@ from netsim.experiments.rows import Notes, Rows
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.policy import Allocation
 
-__all__ = ["MOST_NOTED", "RECORDS", "LinkRecorder", "categories"]
+__all__ = ["MOST_NOTED", "OF_LINKS", "RECORDS", "LinkRecorder", "categories"]
 
 #: What can be recorded; jobs always are.
 RECORDS = ("coflows", "decisions", "flows", "jobs", "links")
+
+#: Those of them that are about links: there are none where rates are constant.
+OF_LINKS = ("links", "decisions")
 
 _SORT_BY = {"coflows": ("coflow", "valid_s"), "flows": ("coflow", "flow")}
 

@@ -31,7 +31,7 @@ from netsim.edge.transport import Sharing
 from netsim.errors import InputError
 from netsim.experiments.events import FaultEvent, capacities_of
 from netsim.experiments.leftover import leftover_of
-from netsim.experiments.link_recorder import LinkRecorder
+from netsim.experiments.link_recorder import OF_LINKS, LinkRecorder
 from netsim.experiments.progress import show_progress
 from netsim.experiments.result import Result
 from netsim.plugins import described
@@ -64,7 +64,8 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
     allocator, observe_interval, events, check
         As for `netsim.simulate`; for a transport with links.
     record : sequence of str
-        Of a transport with links, ``"links"`` and ``"decisions"``; no other name changes anything.
+        Of a transport with links, ``"links"`` and ``"decisions"``, which are refused of another; no
+        other name changes anything.
     progress
         As for `netsim.simulate`; in jobs.
 
@@ -84,10 +85,12 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
     setting = EdgeSetting(system, workload.jobs, seed, epsilon)
     if (problem := problem_between(decider, kind)) is not None:
         raise InputError(problem)
+    recorder = LinkRecorder(record, system.network.capacity)
     if not kind.shares_links:
+        if on_links := ", ".join(name for name in OF_LINKS if name in record):
+            _refuse(moves_by["name"], **{f"record of {on_links}": True})
         _refuse(moves_by["name"], allocator=allocator != "maxmin",
                 observe_interval=observe_interval != 0, events=len(events) > 0)
-    recorder = LinkRecorder(record, system.network.capacity)
     sharing = Sharing(allocator, parse_seconds(observe_interval, "observe_interval"),
                       capacities_of(events, system.network) if events else (), check,
                       recorder if recorder.watches_fabric else None)

@@ -32,7 +32,7 @@ from netsim.experiments.edge_tables import (
     refuse_unknown,
 )
 from netsim.experiments.faults import hosts_of, problems_of_faults, problems_on
-from netsim.experiments.link_recorder import RECORDS
+from netsim.experiments.link_recorder import OF_LINKS, RECORDS
 from netsim.experiments.result import EDGE_TABLES
 from netsim.experiments.sources import ClusterTable, NetworkTable, WorkloadTable
 from netsim.experiments.tables import (
@@ -273,6 +273,7 @@ class Experiment(Table):
             given["allocator"] = True
         if self.compare.allocators:
             given["compare.allocators"] = True
+        given |= {f"record.{name}": True for name in OF_LINKS if name in self.record}
         tables: dict[str, PolicyTable] = {
             f"compare.schedulers.{k}": each for k, each in enumerate(self.compare.schedulers)}
         tables |= {name: table for name in ("scheduler", "transport")

@@ -389,3 +389,17 @@ def test_what_holds_on_narrow_links(instance, scheduler, transport):
     again = training.groupby(["job", "chunk"], sort=False).size() - 1
     assert np.array_equal(again.to_numpy(), chunks["preemptions"].to_numpy())
     check_ps(found, cloud)
+
+
+@pytest.mark.parametrize("record", [["links"], ["jobs", "decisions"], ("links", "decisions")])
+def test_links_are_not_recorded_where_rates_are_constant(record):
+    """Nothing is sent over a link there; the tables of the jobs are as they always are."""
+    system = netsim.EdgeCloud([["gpu"]])
+    jobs = [netsim.EdgeJob(id=0, worker_type="gpu", compute_s=1)]
+    named = ", ".join(name for name in ("links", "decisions") if name in record)
+    with pytest.raises(InputError, match=rf"^record of {named}: not for transport 'constant', "
+                                         "where delays and rates are constant"):
+        netsim.simulate(system, jobs, record=record)
+    for other in ([], ["jobs"], ["jobs", "coflows"]):
+        assert netsim.simulate(system, jobs, record=other).links is None
+    assert netsim.simulate(system, jobs, record=record, transport="fabric").chunks is not None

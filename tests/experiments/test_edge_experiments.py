@@ -118,6 +118,8 @@ def test_the_lp_bound(tmp_path):
     ({"events": [{"at": 1, "link": 99, "capacity": 0}], "transport": "fabric"},
      "events.0.link: network 'edge-cloud' has no link 99; it has 12, such as 'egress-0'"),
     ({"allocator": "parrot"}, "allocator: is for transport 'fabric'"),
+    ({"record": ["jobs", "links"]}, "record.links: is for transport 'fabric'; with 'constant'"),
+    ({"record": ["decisions"]}, "record.decisions: is for transport 'fabric'"),
     ({"observe_interval": "1s"}, "observe_interval: is for transport 'fabric'"),
     ({"transport": "fabric", "scheduler": "srtf"},
      "scheduler: transport 'fabric' is for schedulers of chunks; scheduler 'srtf' has constant"),
