@@ -61,7 +61,7 @@ def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
     return dispatcher
 
 
-class _Teller(event.Listener):  # type: ignore[misc]
+class _Teller(event.Listener):
     """Says that kernels are compiled, which takes long, when the first one is."""
 
     def on_start(self, event: Any) -> None:

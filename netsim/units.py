@@ -101,7 +101,7 @@ def _nearest(unit: str, units: Mapping[str, float]) -> list[str]:
     """Return the unit that is meant, perhaps; two where it leaves open bits or bytes."""
     small = unit.lower()
     word = _WORDS.get(small) or _WORDS.get(small.removesuffix("s"))
-    if word in units and small not in map(str.lower, units):
+    if word is not None and word in units and small not in map(str.lower, units):
         return [word]
     found = []
     for each in units:

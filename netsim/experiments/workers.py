@@ -24,6 +24,7 @@ from concurrent.futures import (
 )
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -142,7 +143,7 @@ def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]
         with _processes(1 if alone else workers) as executor:
             window = 1 if alone else _AHEAD * workers
             lost = yield from _drain(suspects if alone else waiting, executor,
-                                     lambda window=window: window, 1 if alone else None)
+                                     partial(int, window), 1 if alone else None)
         if alone and lost:
             place, _ = lost.pop(0)
             yield place, Failure("its process was killed, perhaps for want of memory")
