@@ -82,7 +82,7 @@ def geometric_interval(values: ArrayLike) -> tuple[float, float, float]:
     Examples
     --------
     >>> [round(x, 3) for x in geometric_interval([0.5, 2.0, 1.0])]
-    [1.0, 0.179, 5.593]
+    [1.0, 0.179, 5.595]
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = mean_interval(np.log(np.asarray(values, dtype=np.float64)))

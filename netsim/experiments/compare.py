@@ -126,9 +126,9 @@ class Comparison:
         >>> factors = compared.against("maxmin").query("`class` == 'all'")
         >>> factors[["label", "cct_mean", "cct_each", "jct_total"]].round(2)
                   label  cct_mean  cct_each  jct_total
-        4          sebf      1.09      1.36       1.09
-        9          aalo      0.92      1.09       0.92
-        14  lower bound      1.71      1.83       1.71
+        4          sebf      1.09      1.29       1.09
+        9          aalo      0.92      0.87       0.92
+        14  lower bound      1.71      1.81       1.71
         """
         chosen = baseline or self.baseline or next(iter(self.results))
         return improvement_on(_label_in(chosen, self.results), self.results, short=short,
