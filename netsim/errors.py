@@ -21,6 +21,7 @@ __all__ = [
     "MissingExtraError",
     "NetsimError",
     "NetsimWarning",
+    "NotRecordedError",
     "OutputError",
     "SpecError",
     "StalledError",
@@ -133,6 +134,29 @@ class SpecError(InputError):
         else:
             listed = "\n".join(f"  - {problem}" for problem in self.problems)
             super().__init__(f"{where}{len(self.problems)} problems:\n{listed}")
+
+
+class NotRecordedError(InputError, AttributeError):
+    """A table of a result that its run did not record, or could not; says how to have it.
+
+    Parameters
+    ----------
+    problem : str
+        What is not there.
+    remedy : str
+        What to do about it, in Python.
+    setting : str
+        The same on the command line.
+
+    Attributes
+    ----------
+    command_line : str
+        The message as the command line says it.
+    """
+
+    def __init__(self, problem: str, remedy: str, setting: str) -> None:
+        self.command_line = f"{problem}; {setting}"
+        super().__init__(f"{problem}; {remedy}")
 
 
 class AllocationError(NetsimError):

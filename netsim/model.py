@@ -43,13 +43,13 @@ class Flow(NamedTuple):
     ----------
     src, dst : int
         Ranks, or hosts where the job is not placed.
-    nbytes : float
-        Size in bytes.
+    nbytes : quantity
+        Size in bytes, or as in ``"1GB"``.
     """
 
     src: int
     dst: int
-    nbytes: float
+    nbytes: Quantity
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +61,7 @@ class Flows:
     src, dst : ndarray of int, shape (flows,)
         Ranks.
     nbytes : ndarray of float, shape (flows,)
-        Sizes in bytes: finite and not negative.
+        Sizes in bytes: finite and not negative; also given as a list of quantities.
     ranks : int
         How many ranks the flows need: the largest one, plus 1.
 
@@ -78,6 +78,9 @@ class Flows:
     __repr__ = brief
 
     def __post_init__(self) -> None:
+        if isinstance(self.nbytes, list | tuple) and any(isinstance(n, str) for n in self.nbytes):
+            object.__setattr__(self, "nbytes", [parse_bytes(n, f"size of flow {k}")
+                                                for k, n in enumerate(self.nbytes)])
         for name, dtype in (("src", np.int64), ("dst", np.int64), ("nbytes", np.float64)):
             object.__setattr__(self, name, _frozen(getattr(self, name), dtype, name))
         if not self.src.shape == self.dst.shape == self.nbytes.shape:
@@ -93,8 +96,8 @@ class Flows:
         object.__setattr__(self, "ranks", int(ends.max(initial=-1)) + 1)
 
     @classmethod
-    def of(cls, flows: Iterable[tuple[int, int, float]]) -> Flows:
-        """Build from `Flow` tuples ``(src, dst, nbytes)``.
+    def of(cls, flows: Iterable[tuple[int, int, Quantity]]) -> Flows:
+        """Build from `Flow` tuples ``(src, dst, nbytes)``, as in ``(0, 1, "1GB")``.
 
         Raises
         ------
@@ -140,7 +143,8 @@ class Stage:
     name : str
         Unique within the job.
     flows : Flows or None
-        The stage's coflow, in rank space, also given as tuples (src, dst, nbytes); None
+        The stage's coflow, in rank space, also given as tuples (src, dst, nbytes), as in
+        ``(0, 1, "1GB")``; None
         where the stage only computes. A coflow without bytes completes as soon as it is
         valid, and counts as completed.
     compute_s : float
@@ -172,7 +176,7 @@ class Stage:
     deadline_s: float | None
     __repr__ = brief
 
-    def __init__(self, name: str, flows: Flows | Iterable[tuple[int, int, float]] | None = None,
+    def __init__(self, name: str, flows: Flows | Iterable[tuple[int, int, Quantity]] | None = None,
                  compute_s: Quantity = 0.0, after: Iterable[str] = (),
                  finishes_before: Iterable[str] = (), release_s: Quantity = 0.0,
                  weight: float = 1.0, coflow_id: int | None = None,

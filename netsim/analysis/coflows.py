@@ -66,12 +66,10 @@ def classify_coflows(result: Result, *, short: Quantity = "5MB", narrow: int = 5
     2    4.0      2.0    2.0000  short narrow
     3   16.0      8.0    2.0000  short narrow
     """
-    if result.coflows is None:
-        raise InputError("coflows were not recorded; simulate with record=['jobs', 'coflows']")
+    coflows = result.coflows.copy()
     least = parse_bytes(short, "short")
     if isinstance(narrow, bool) or not isinstance(narrow, int | np.integer) or narrow < 0:
         raise InputError(f"narrow must be a whole number of flows of at least 0, not {narrow!r}")
-    coflows = result.coflows.copy()
     coflows["slowdown"] = coflows["cct_s"] / coflows["gamma_s"].where(coflows["gamma_s"] > 0)
     kinds = (coflows["longest_bytes"] >= least) + 2 * (coflows["width"] > narrow)
     coflows["class"] = pd.Categorical.from_codes(kinds.to_numpy(np.int64), pd.Index(CLASSES))

@@ -113,7 +113,7 @@ def _bound(result: Result) -> dict[str, Any]:
     """Return the row of the bound: each job, and each coflow, alone on the network."""
     jobs = result.jobs
     bound = times(jobs["lower_bound_s"], "jct")
-    coflows = result.coflows
+    known = "coflows" in result.recorded
     ends = jobs["arrival_s"] + jobs["lower_bound_s"]
     return {
         "label": LOWER_BOUND, "scheme": LOWER_BOUND, "work_conservation": "",
@@ -123,7 +123,7 @@ def _bound(result: Result) -> dict[str, Any]:
         "over_lower_bound": _ratio(bound["jct_total_s"], bound["jct_total_s"]),
         "jct_mean_s": bound["jct_mean_s"],
         "jct_p95_s": bound["jct_p95_s"],
-        "cct_mean_s": math.nan if coflows is None else coflows["gamma_s"].mean(),
+        "cct_mean_s": result.coflows["gamma_s"].mean() if known else math.nan,
         "makespan_s": ends.max() - jobs["arrival_s"].min(),
         "decisions": None,
         "wall_s": math.nan,
@@ -234,7 +234,7 @@ def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quant
 
 def _classes(result: Result, short: Quantity, narrow: int) -> dict[str, pd.DataFrame]:
     """Return the coflows of each class and of all, by what makes them the same in two runs."""
-    if result.coflows is None:
+    if "coflows" not in result.recorded:
         return {ALL: pd.DataFrame({"cct_s": [], "gamma_s": []})}
     coflows = classify_coflows(result, short=short, narrow=narrow)
     return dict(each_class(_keyed(coflows)))
@@ -250,7 +250,7 @@ def _keyed(coflows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ccts(result: Result) -> pd.Series | None:
-    return None if result.coflows is None else _keyed(result.coflows)["cct_s"]
+    return _keyed(result.coflows)["cct_s"] if "coflows" in result.recorded else None
 
 
 def _of_jobs(result: Result, column: str = "jct_s") -> pd.Series:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from netsim.errors import InputError
+from netsim.experiments.not_recorded import not_recorded
 from netsim.experiments.recorded import columns_of
 from netsim.fabric.grid import Grid
 from netsim.jobs.graph import Dag
@@ -100,6 +101,8 @@ class _Coflows:
 
     def __init__(self, result: Result) -> None:
         table = columns_of(result, "coflows", ["job", *_COLUMNS])
+        if table is None and "execution" in result.run:
+            raise not_recorded(result.run, "coflows")  # there is no keyword timeline
         if table is None:
             raise InputError("coflows were not recorded; simulate with timeline=True")
         order = np.argsort(table["job"].to_numpy(), kind="stable")

@@ -105,16 +105,17 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
 
 def _check_recorded(results: Mapping[str, Any], table: str) -> None:
     runs = [result for result in results.values() if isinstance(result, Result)]
-    if runs and len(runs) == len(results) and all(getattr(run, table) is None for run in runs):
-        raise InputError(f"{table} were not recorded; simulate with record=['jobs', {table!r}]")
+    if runs and len(runs) == len(results) and all(table not in run.recorded for run in runs):
+        getattr(runs[0], table)  # which says how to have it
 
 
 def _times(result: Result | ArrayLike, of: str, column: str) -> Floats | None:
     """Return a column of a result, or the array that was given in its place."""
     if not isinstance(result, Result):
         return np.asarray(result, np.float64).ravel()
-    table = getattr(result, DISTRIBUTIONS[of][0])
-    return None if table is None else table[column].to_numpy(np.float64)
+    table = DISTRIBUTIONS[of][0]
+    return (getattr(result, table)[column].to_numpy(np.float64) if table in result.recorded
+            else None)
 
 
 def _draw_curve(ax: Axes, times: Floats, **style: Any) -> None:
@@ -233,12 +234,9 @@ def decision_marks(result: Result, ax: Axes | None = None) -> Axes:
         If decisions were not recorded.
     """
     require_matplotlib()
-    if result.decisions is None:
-        raise InputError("decisions were not recorded; simulate with record=['jobs', 'coflows', "
-                         "'decisions']")
+    times = result.decisions["time_s"].to_numpy(np.float64)
     if ax is None:
         ax = new_axes(height_in=0.6)
-    times = result.decisions["time_s"].to_numpy(np.float64)
     if len(times) > _MARKS:  # one of those that would be on the same spot
         spots = np.linspace(times.min(), times.max(), _MARKS)
         times = times[np.unique(np.searchsorted(times, spots))]
@@ -276,9 +274,9 @@ def timeline(results: Mapping[str, Result]) -> list[Axes]:
     """
     require_matplotlib()
     first = next(iter(results.values()), None)
-    with_coflows = any(result.coflows is not None and len(result.coflows)
+    with_coflows = any("coflows" in result.recorded and len(result.coflows)
                        for result in results.values())
-    decided = len(results) == 1 and first is not None and first.decisions is not None
+    decided = len(results) == 1 and first is not None and "decisions" in first.recorded
     heights = [1.25] + [1.25] * with_coflows + [0.22] * decided
     figure = new_figure(sum(heights) + 0.4 + 0.15 * (len(results) // 2))
     panels = list(figure.subplots(len(heights), sharex=True, squeeze=False,

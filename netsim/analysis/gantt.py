@@ -76,14 +76,13 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     require_matplotlib()
     if isinstance(jobs, bool) or not isinstance(jobs, int | np.integer) or jobs < 1:
         raise InputError(f"jobs must be a whole number of jobs of at least 1, not {jobs!r}")
-    if result.coflows is None:
-        raise InputError("coflows were not recorded; simulate with record=['jobs', 'coflows']")
+    coflows = result.coflows
     shown = _chosen(result, jobs, longest)
     if shown.empty:
         raise InputError("there is nothing to draw: no job has arrived")
     if ax is None:
         ax = new_axes(height_in=0.75 + max(_ROW_IN * len(shown), 0.4))
-    coflows = result.coflows[result.coflows["job"].isin(shown["job"])]
+    coflows = coflows[coflows["job"].isin(shown["job"])]
     coflows = coflows.assign(start_s=coflows["start_s"].fillna(coflows["finish_s"]))
     coflows["stage"] = coflows["stage"].astype(str)
     stages = list(dict.fromkeys(coflows.sort_values(["valid_s", "coflow"])["stage"]))

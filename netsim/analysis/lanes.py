@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from netsim.analysis.computing import Computation, computations
 from netsim.analysis.nanoseconds import nanoseconds
 from netsim.errors import InputError
+from netsim.experiments.not_recorded import not_recorded
 from netsim.experiments.recorded import columns_of
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
         If coflows were not recorded, or the workload is another one.
     """
     coflows = columns_of(result, "coflows", _COLUMNS)
+    if coflows is None and "execution" in result.run:
+        raise not_recorded(result.run, "coflows")  # there is no keyword timeline
     if coflows is None:
         raise InputError("coflows were not recorded; simulate with timeline=True")
     # Of more coflows than may be shown, only what begins before the last of them counts.

@@ -46,9 +46,6 @@ def utilised(result: Result) -> pd.DataFrame:
     InputError
         If links were not recorded.
     """
-    if result.links is None:
-        raise InputError("links were not recorded; simulate with record=['jobs', 'coflows', "
-                         "'links']")
     links = result.links.copy()
     links["seconds"] = links["end_s"] - links["start_s"]
     links["load"] = load_of(links)
@@ -156,14 +153,11 @@ def coflows_at_bottleneck(result: Result, network: Topology | str | Path,
     """
     from netsim.analysis.emitted import emitted
 
-    if result.coflows is None:
-        raise InputError("coflows were not recorded; simulate with record=['jobs', 'coflows', "
-                         "'links']")
+    coflows, shares = result.coflows, np.empty(len(result.coflows))
     full = _full(utilised(result))
     spells = {link: _spells(rows) for link, rows in full.groupby(full["link"].cat.codes)}
     crossed = {(each.job, each.iteration, each.stage): each.demand.loads["link"].tolist()
                for each in emitted(network, workload, result.run["seed"])}
-    coflows, shares = result.coflows, np.empty(len(result.coflows))
     columns = [coflows[name].tolist() for name in ("job", "iteration", "stage", "valid_s",
                                                    "finish_s")]
     for row, (job, iteration, stage, valid, finish) in enumerate(zip(*columns, strict=True)):
@@ -178,7 +172,7 @@ def coflows_at_bottleneck(result: Result, network: Topology | str | Path,
 def makespan(result: Result) -> float:
     """Return the seconds from the first arrival to the last completion or recorded movement."""
     jobs = result.jobs
-    last = jobs["finish_s"].max() if result.links is None or result.links.empty else (
+    last = jobs["finish_s"].max() if "links" not in result.recorded or result.links.empty else (
         np.fmax(jobs["finish_s"].max(), result.links["end_s"].max()))
     span = float(last - jobs["arrival_s"].min())
     return span if span > 0 else float("nan")

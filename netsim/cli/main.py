@@ -44,7 +44,7 @@ class _Commands(click.Group):
                 warnings.showwarning = _echo_warning
                 return super().invoke(ctx)
         except NetsimError as error:
-            echo(f"error: {error}", err=True)
+            echo(f"error: {getattr(error, 'command_line', error)}", err=True)
             ctx.exit(_EXIT_INPUT)
         except BaseException as error:
             stop = interruption_of(error)

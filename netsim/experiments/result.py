@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.analysis.metrics import summarise
+from netsim.experiments.not_recorded import not_recorded
 from netsim.experiments.recorded import Recorded
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ EDGE_TABLES = ("chunks", "training", "workers", "servers", "ps")
 class Result:
     """The records of one run.
 
-    A table may be given as `Recorded`; it becomes a data frame when it is first looked at.
+    A table may be given as `Recorded`; it becomes a data frame when it is first looked at. To look
+    at one of coflows, flows, links or decisions that the run did not record, or that was left out
+    when it was read back, is a `NotRecordedError`, which says how to have it.
 
     Attributes
     ----------
@@ -40,12 +43,14 @@ class Result:
         cloud_chunks, zeta (1 if all are in the cloud), preemptions and communication_s. Where
         jobs restart on the loss of a host: restarts (how often), lost_s (in the iterations that
         were started over) and, of jobs that send, lost_bytes (sent in them; not among bytes).
-    coflows : DataFrame or None
+    recorded : tuple of str
+        The names of the tables that there are.
+    coflows : DataFrame
         One row per completed coflow: coflow, job, iteration, stage, valid_s, start_s,
         finish_s, cct_s, bytes, longest_bytes (of its longest flow), width (flows with bytes),
         gamma_s (effective bottleneck), deadline_s (the instant by which it was to finish; NaN
         if there is none).
-    flows, links, decisions : DataFrame or None
+    flows, links, decisions : DataFrame
         Where recorded: a row per flow; per link and interval of constant rates in which it
         carried bytes, with its capacity then, in bytes per second; per decision, with what
         the policy inferred. Recorded for a timeline alone, they are coarser: see `timeline` of
@@ -83,10 +88,10 @@ class Result:
     """
 
     jobs: pd.DataFrame
-    coflows: pd.DataFrame | None
-    flows: pd.DataFrame | None
-    links: pd.DataFrame | None
-    decisions: pd.DataFrame | None
+    coflows: pd.DataFrame  # or None, of those to decisions, but to look at it is an error then
+    flows: pd.DataFrame
+    links: pd.DataFrame
+    decisions: pd.DataFrame
     run: Mapping[str, Any]
     spec: Mapping[str, Any] | None = field(default=None)
     gpus: pd.DataFrame | None = None
@@ -95,6 +100,12 @@ class Result:
     workers: pd.DataFrame | None = None
     servers: pd.DataFrame | None = None
     ps: pd.DataFrame | None = None
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """The names of the tables that there are."""
+        return tuple(name for name in ("jobs", *_TABLES, "gpus", *EDGE_TABLES)
+                     if vars(self)[name] is not None)
 
     def summary(self) -> dict[str, Any]:
         """Return total, mean and percentile JCT and CCT, makespan, bytes, and the run's cost.
@@ -167,8 +178,12 @@ class _Table:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __get__(self, result: Result, _: type) -> pd.DataFrame | None:
+    def __get__(self, result: Result | None, _: type) -> Any:
+        if result is None:  # of the class, as documentation asks
+            return self
         table = result.__dict__[self._name]
+        if table is None:
+            raise not_recorded(result.run, self._name)
         if isinstance(table, Recorded):
             table = result.__dict__[self._name] = table.frame()
         return table

@@ -121,7 +121,8 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
         "wall_s": time.perf_counter() - started, "overdue": 0, "counts": tables.counts()}
     links: dict[str, Any] = {name: recorder.table(name, system.network.link_names)
                              for name in ("links", "decisions")}
-    return Result(jobs=tables.jobs(), run=run, coflows=None, flows=None, **links,
+    links |= dict.fromkeys(("coflows", "flows"))
+    return Result(jobs=tables.jobs(), run=run, **links,
                   chunks=tables.chunks(), training=tables.training(), workers=tables.workers(),
                   servers=tables.servers(), ps=tables.ps())
 

@@ -246,11 +246,6 @@ class Sweep:
         pools: dict[str, list[NDArray[np.float64]]] = {}
         for row, result in self.results():
             frame = result.coflows if column == "cct_s" else result.jobs
-            if frame is None:
-                from netsim.analysis.pictures import records_lacking
-
-                why = records_lacking(result, "run").get("coflows", 'add "coflows" to `record`')
-                raise InputError(f"the coflows were not recorded; {why}")
             label = ", ".join(str(row[name]) for name in columns) or "all"
             pools.setdefault(label, []).append(frame[column].dropna().to_numpy())
         return {value: np.concatenate(parts) for value, parts in pools.items()}

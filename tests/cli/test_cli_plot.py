@@ -60,7 +60,8 @@ def test_pictures_are_replaced_with_their_results(netsim, here, comparison) -> N
     (["c", "--kind", "gant"], "unknown picture 'gant'; choose from: bars, cdf, classes, "),
     (["c", "--of", "cct"], "the picture 'bars' is of one thing only, not of 'cct'\n"),
     (["c", "--kind", "cdf", "--of", "x"], "unknown distribution 'x'; choose from: cct, jct"),
-    (["c", "--kind", "utilisation"], "links were not recorded; simulate with record=["),
+    (["c", "--kind", "utilisation"], "links were not recorded; run it again with "
+     """--set 'record=["jobs", "coflows", "links"]'\n"""),
     (["c", "--out", "a.xyz"], "a.xyz: a picture's suffix must be one of .pdf, .png, .svg\n"),
     (["c", "--out", "a.png", "--out", "fig2.toml/a.png"], "fig2.toml/a.png: cannot be written: "),
     (["fig2.toml"], "fig2.toml: is a file, not a folder of results\n"),
@@ -69,6 +70,19 @@ def test_pictures_are_replaced_with_their_results(netsim, here, comparison) -> N
 ])
 def test_bad_input(refused, run, comparison, arguments, message) -> None:
     assert refused("plot", *arguments).startswith(message)
+
+
+def test_a_cluster_without_a_network_has_no_coflows_to_draw(netsim, refused, here) -> None:
+    """No record makes a hint that works: it has to run on the fabric."""
+    (here / "x.toml").write_text(
+        '[cluster]\nservers = 2\ngpus = 1\n[workload]\nformat = "ring-jobs"\nmix = {2 = 1}\n')
+    assert netsim("run", "x.toml", "--set", "scheduler=fifo", "--out", "m").exit_code == 0
+    assert refused("plot", "m", "--kind", "gantt") == (
+        "there are no coflows: jobs ran by the model 'rar-contention', and sent nothing over a "
+        "network; `gpus` says who had which GPU; run it again with --set execution=fabric\n")
+    assert netsim("run", "x.toml", "--set", "scheduler=fifo", "--set", "execution=fabric",
+                  "--out", "f").exit_code == 0
+    assert netsim("plot", "f", "--kind", "gantt").exit_code == 0
 
 
 def test_without_matplotlib(refused, run, monkeypatch) -> None:

@@ -96,7 +96,7 @@ def test_settings_and_seed_reach_the_run(netsim, here) -> None:
     assert loaded.run["allocator"] == {"name": "parrot", "theta_max": 0.6,
                                        "work_conservation": "backfill"}
     assert (loaded.run["seed"], loaded.spec["workload"]["seed"]) == (7, 7)
-    assert loaded.coflows is None
+    assert loaded.recorded == ("jobs", "decisions")
     assert len(loaded.decisions)
 
 

@@ -1,0 +1,53 @@
+"""Why a result lacks a table, and how to have it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from netsim.errors import NotRecordedError
+
+__all__ = ["not_recorded"]
+
+
+def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
+    """Return the error for a table of coflows, flows, links or decisions that is not there.
+
+    Parameters
+    ----------
+    run : mapping
+        What identifies the run; see `netsim.Result`.
+    name : str
+        The table.
+    """
+    execution = run.get("execution") or {}
+    model = execution.get("name", "fabric")
+    if model == "edge":
+        return _on_edge(str(execution.get("transport")), name)
+    record = list(dict.fromkeys(("jobs", "coflows", name)))
+    if model != "fabric":
+        given: dict[str, Any] = {"execution": "fabric"}
+        return _error(f"there are no {name}: jobs ran by the model {model!r}, and sent nothing "
+                      "over a network; `gpus` says who had which GPU",
+                      given if name == "coflows" else given | {"record": record})
+    return _error(f"{name} were not recorded", {"record": record})
+
+
+def _on_edge(transport: str, name: str) -> NotRecordedError:
+    if name in ("coflows", "flows"):
+        return NotRecordedError(f"there are no {name} of a run on an edge-cloud",
+                                *["`training` says what trained where, from when to when"] * 2)
+    record: dict[str, Any] = {"record": ["jobs", name]}
+    if transport == "fabric":
+        return _error(f"{name} were not recorded", record)
+    return _error(f"there are no {name}: with transport {transport!r} no links are shared",
+                  {"transport": "fabric"} | record)
+
+
+def _error(problem: str, settings: Mapping[str, Any]) -> NotRecordedError:
+    """Return the error, with what to simulate with in Python and on the command line."""
+    keywords = ", ".join(f"{key}={value!r}" for key, value in settings.items())
+    options = " ".join(f"--set {key}={value}" if isinstance(value, str)
+                       else f"--set '{key}={json.dumps(value)}'" for key, value in settings.items())
+    return NotRecordedError(problem, f"simulate with {keywords}", f"run it again with {options}")
