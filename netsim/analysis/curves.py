@@ -166,7 +166,7 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
         raise UnknownNameError("curve", of, _ACTIVE)
     _check_recorded(results, of)
     spells = {label: _spells(result, of) for label, result in results.items()
-              if getattr(result, of) is not None and len(getattr(result, of))}
+              if of in result.recorded and len(getattr(result, of))}
     if not spells:
         raise InputError(f"there is nothing to draw: no {of} have completed")
     if ax is None:
