@@ -82,8 +82,8 @@ def parts_of_comparison(comparison: Comparison) -> Iterator[Part]:
 
 def _sharing(runs: pd.DataFrame, what: str) -> Iterator[Part]:
     """Yield what runs do with bandwidth left over; too wide to stand in the table of figures."""
-    yield ("\nPart of the differences is who gets bandwidth left over, and when rates are decided, "
-           "which is\nnot the same here:\n")
+    yield ("\nPart of the differences is who gets bandwidth left over, and when rates are\n"
+           "decided, which is not the same here:\n")
     columns = {what: "label", "left over": "leftover", "decided per": "decides_per"}
     yield {heading: [value or "-" for value in runs[name]]
            for heading, name in columns.items()}, len(columns)

@@ -12,7 +12,7 @@ from netsim.checks import check_sequence, is_whole
 from netsim.errors import InputError
 from netsim.network import Topology
 from netsim.plain import plain_numbers
-from netsim.units import Quantity, parse_rate, parse_seconds
+from netsim.units import Quantity, parse_rate, parse_seconds, question_rates
 
 __all__ = ["KINDS", "Change", "FaultEvent", "after_all_else", "capacities_of", "changes_of",
            "end_at"]
@@ -78,7 +78,8 @@ class FaultEvent:
         if self.capacity is not None:
             parse_rate(self.capacity, "event: capacity")
         if self.factor is not None:
-            parse_rate(self.factor, "event: factor")
+            with question_rates(False):  # no rate, but as much of one as is allowed
+                parse_rate(self.factor, "event: factor")
         if not isinstance(self.restart, bool):
             raise InputError(f"event: restart must be true or false, not {self.restart!r}")
         if self.restart and (self.host is None or self.kind != "fail"):

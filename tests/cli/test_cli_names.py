@@ -87,6 +87,7 @@ def test_labels_of_comparisons_are_shown_escaped(capsys):
 
 def test_progress_shows_labels_escaped(monkeypatch):
     shown = io.StringIO()
+    monkeypatch.setattr("netsim.experiments.progress.on_terminal", lambda: True)
     monkeypatch.setattr("rich.console.Console", lambda **options: Console(
         file=shown, force_terminal=True, width=100, **options | {"stderr": False}))
     with progress.show_progress(True, 3, "fits \x1b]0;t\x07[/b]{x}") as report:

@@ -308,7 +308,7 @@ def test_printed_it_is_the_table_of_the_command_line() -> None:
         ["allocator", "JCT", "(s)", "bound", "first", "JCT", "(s)", "JCT", "(s)", "CCT", "(s)",
          "(s)"]]
     assert lines[2].split()[:3] == ["parrot", "40.9", "1.46"]
-    assert lines[-1].split()[:3] == ["lower", "bound", "28.0"]
+    assert any(line.split()[:3] == ["lower", "bound", "28.0"] for line in lines)
     assert repr(compared) == "<Comparison of parrot, lccf (work_conservation=none)>"
 
 

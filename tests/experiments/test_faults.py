@@ -348,7 +348,7 @@ class TestFiles:
 
     def test_events_and_stragglers_are_kept_as_they_were_said(self):
         """A link's capacity is written as it always was; hosts of stragglers are strings."""
-        events = [{"at": 1.0, "link": "egress-3", "capacity": 1.0},
+        events = [{"at": 1.0, "link": "egress-3", "capacity": 1e6},
                   {"at": 2.0, "host": 3, "kind": "fail", "restart": True}]
         experiment = netsim.Experiment(**self.TABLES, events=events, stragglers={3: 2})
         assert experiment.settings["events"] == events

@@ -107,7 +107,7 @@ def test_quantities_are_in_base_units(tables) -> None:
      "events.0.link: network 'parrot-fig2' has no link 'egress-2'; it has 4, such as 'egress-0'"),
     ({"events": [{"at": "1s", "link": 1.5, "capacity": 1}]}, "events.0.link: must be a link's"),
     ({"events": [{"at": "-1s", "link": 0, "capacity": 1}]}, "events.0.at: time must be at least"),
-    ({"events": [{"at": 1, "link": 0, "capacity": -1}]}, "events.0.capacity: rate must be at"),
+    ({"events": [{"at": 1, "link": 0, "capacity": -1}]}, "events.0.capacity: capacity must be at"),
     ({"events": [{"at": 1, "link": 0, "capacty": 1, "capacity": 1}]},
      "events.0.capacty: unknown key 'capacty' (did you mean 'capacity'?); choose from: at, cap"),
     ({"events": [{"at": 1, "link": 0}]}, "events.0: to degrade, give a capacity or a factor"),
@@ -162,8 +162,8 @@ def test_resolved_says_everything() -> None:
     assert experiment.resolved() == {
         "name": "x", "description": "", "seed": 4, "observe_interval": 0.0, "until": 1.0,
         "record": ["jobs", "coflows"], "check": True, "events": [],
-        "network": {"kind": "big-switch", "name": "big-switch-128-10g", "hosts": 128,
-                    "capacity": "40Gbps", "loopback_uses_ports": False},
+        "network": {"kind": "big-switch", "name": "big-switch-128-10g (capacity=40Gbps)",
+                    "hosts": 128, "capacity": "40Gbps", "loopback_uses_ports": False},
         "workload": {"name": "parrot-60", "format": "synthetic", "seed": 4, "jobs": 5,
                      "trace_seed": 1, "iterations": 10, "arrival_scale": 0.05,
                      "length": "250MB", "redraw": False, "ranks_per_gpu": 2},
@@ -214,7 +214,7 @@ def test_resolved_again_is_the_same(tmp_path, tables) -> None:
 
 def test_resolved_describes_a_ready_made_network_without_its_file(tmp_path) -> None:
     network = Experiment(network=_network_file(tmp_path), workload=_instance(tmp_path)).resolved()
-    assert network["network"] == {"kind": "big-switch", "name": "n", "hosts": 3,
+    assert network["network"] == {"kind": "big-switch", "name": "n (capacity=1MB/s)", "hosts": 3,
                                   "capacity": "1MB/s", "loopback_uses_ports": False}
 
 
