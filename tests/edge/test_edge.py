@@ -1,7 +1,5 @@
 """Edge-clouds: small runs by hand, bad input, results on disk, transports."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -45,7 +43,7 @@ def test_utilisation_per_slot():
     assert found["slot_s"].tolist() == [0, 4, 8]
     assert found["utilisation"].tolist() == pytest.approx([3 / 8, 6 / 8, 3 / 8])
     with pytest.raises(InputError, match="is of runs on a netsim"):
-        netsim.edge_utilisation(replace(result, training=None))
+        netsim.edge_utilisation(netsim.Result(**(vars(result) | {"training": None})))
 
 
 TWO = EdgeCloud([["a", "a"]], cloud=False)
