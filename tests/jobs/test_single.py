@@ -53,9 +53,9 @@ def both(network, jobs, **options):
 def same(fast, slow, *but):
     """Compare all that is recorded but the numbers of coflows, which count idle stages too."""
     for name in ("jobs", "coflows", "flows"):
-        one, two = getattr(fast, name), getattr(slow, name)
-        if one is None:
+        if name not in fast.recorded:
             continue
+        one, two = getattr(fast, name), getattr(slow, name)
         if name == "jobs":
             one, two = (each.drop(columns=list(but)) for each in (one, two))
         else:
