@@ -19,7 +19,7 @@ def test_the_table_is_readable(netsim) -> None:
     assert lines[4].split() == ["lower", "bound", "28.0", "1.00", "0.683", "14.0", "17.6",
                                 "7.00", "18.0"]
     assert lines[5:10] == ["", "Part of the differences is who gets bandwidth left over, and when "
-                           "rates are decided, which is", "not the same here:", "",
+                           "rates are", "decided, which is not the same here:", "",
                            "allocator                      left over            decided per"]
     assert lines[-1].startswith("results: runs/fig2-")
     assert all(len(line) <= 100 and line.isascii() for line in lines)
@@ -32,9 +32,8 @@ def test_a_note_under_a_table_of_unlike_things(netsim) -> None:
     lines = done.stdout.splitlines()
     assert [line.rstrip() for line in lines[5:-1]] == [
         "",
-        "Part of the differences is who gets bandwidth left over, and when rates are decided, "
-        "which is",
-        "not the same here:",
+        "Part of the differences is who gets bandwidth left over, and when rates are",
+        "decided, which is not the same here:",
         "",
         "allocator  left over          decided per",
         "srpt       greedy to coflows  coflow",

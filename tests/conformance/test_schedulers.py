@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 
 import numpy as np
@@ -21,7 +22,7 @@ QUICK = {"predictor": "median"}
 
 def quick(name):
     """A scheduler by name, with a predictor that is quick if it asks one."""
-    asks = "predictor" in find("scheduler", name, SCHEDULERS).__init__.__code__.co_varnames
+    asks = "predictor" in inspect.signature(find("scheduler", name, SCHEDULERS)).parameters
     return {"name": name} | (QUICK if asks else {})
 
 

@@ -43,7 +43,12 @@ def test_utilisation_per_slot():
     assert found["slot_s"].tolist() == [0, 4, 8]
     assert found["utilisation"].tolist() == pytest.approx([3 / 8, 6 / 8, 3 / 8])
     with pytest.raises(InputError, match="is of runs on a netsim"):
-        netsim.edge_utilisation(netsim.Result(**(vars(result) | {"training": None})))
+        netsim.edge_utilisation(with_tables(result, training=None))
+
+
+def with_tables(result, **tables):
+    """Return a result of which some tables are others; None: not recorded."""
+    return netsim.Result(**(vars(result) | tables))
 
 
 TWO = EdgeCloud([["a", "a"]], cloud=False)
@@ -67,7 +72,7 @@ def test_a_chunk_in_the_cloud_keeps_its_job_going():
     assert result.chunks["server"].tolist() == [0, -1, 0]
     assert result.summary()["preemptions"] == 1
     assert suspended_jobs(result) == 0
-    alone = replace(result, training=result.training[result.training["server"] >= 0])
+    alone = with_tables(result, training=result.training[result.training["server"] >= 0])
     assert suspended_jobs(alone) == 1
 
 
@@ -82,9 +87,9 @@ def test_a_gang_is_suspended_as_it_is_preempted():
 def test_what_suspensions_are_found_in_must_be_recorded():
     result = netsim.simulate(ONE, [job(worker_type="a")])
     with pytest.raises(InputError, match=r"runs on a netsim\.EdgeCloud, with training"):
-        suspended_jobs(replace(result, training=None))
+        suspended_jobs(with_tables(result, training=None))
     with pytest.raises(InputError, match='add "chunks" to `record`'):
-        suspended_jobs(replace(result, chunks=None))
+        suspended_jobs(with_tables(result, chunks=None))
 
 
 def test_all_chunks_in_the_cloud_exchange_nothing_over_the_wan():
