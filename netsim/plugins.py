@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import importlib
 import traceback
@@ -13,7 +14,7 @@ from netsim.errors import InputError, NetsimError, UnknownNameError
 from netsim.plain import plain_numbers
 from netsim.units import parse_value
 
-__all__ = ["build", "described", "find", "labelled", "named", "parse_named"]
+__all__ = ["build", "copied", "described", "find", "labelled", "named", "parse_named"]
 
 
 def parse_named(text: str) -> dict[str, Any]:
@@ -113,6 +114,22 @@ def build(make: Callable[..., Any], options: Mapping[str, Any], owner: str) -> A
         raise InputError(f"{owner} cannot be made{given}: {error}") from error
     except Exception as error:  # likewise
         raise InputError(f"{owner} cannot be made: {_said(error)}") from error
+
+
+def copied(policy: Any, what: str) -> Any:
+    """Return a copy of a policy, so that its state serves one run only.
+
+    Raises
+    ------
+    InputError
+        If it cannot be copied, as what holds a lock or an open file cannot; beginning with `what`.
+    """
+    try:
+        return copy.deepcopy(policy)
+    except Exception as error:  # whatever it raises that is asked to copy itself
+        raise InputError(f"{what}: {policy!r} cannot be copied, which each run does: {error}; keep "
+                         "locks, open files and the like out of it, or give it a __deepcopy__"
+                         ) from error
 
 
 def _said(error: Exception) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from netsim.errors import InputError
 from netsim.fabric.policy import Allocator
-from netsim.plugins import build, described, find, parse_named
+from netsim.plugins import build, copied, described, find, parse_named
 
 __all__ = ["ALLOCATORS", "PRESETS", "allocator_options", "describe", "make_allocator",
            "parse_allocator"]
@@ -85,7 +84,7 @@ def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]
         return _make(policy, policy.__name__, {})
     if not isinstance(policy, Allocator):
         raise InputError(f"{policy!r} is not an allocator: it must derive from netsim.Allocator")
-    return copy.deepcopy(policy)
+    return copied(policy, "allocator")
 
 
 def parse_allocator(text: str) -> dict[str, Any]:

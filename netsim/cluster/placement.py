@@ -8,7 +8,6 @@ rounding alone tie, as `netsim.ties` has it.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from netsim.errors import AllocationError, InputError
 from netsim.model import JobSpec
 from netsim.parallel.mapping import can_hold
 from netsim.plain import plain_numbers
-from netsim.plugins import build, find, named
+from netsim.plugins import build, copied, find, named
 from netsim.streams import stream
 from netsim.ties import EQUAL, rank
 
@@ -229,7 +228,7 @@ def make_placement(given: str | Mapping[str, Any] | Placement | type, seed: int 
     if isinstance(given, type):
         name, options, kind = given.__name__, {}, given
     elif not isinstance(given, str | Mapping):
-        return copy.deepcopy(_checked(given, given))
+        return copied(_checked(given, given), "placement")
     else:
         name, options = named(given, "placement")
         kind = find("placement", name, PLACEMENTS)

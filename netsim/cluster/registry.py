@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
 from netsim.cluster.contention import Contention
 from netsim.errors import InputError, UnknownNameError
-from netsim.plugins import build, find, named
+from netsim.plugins import build, copied, find, named
 
 __all__ = ["EXECUTIONS", "SCHEDULERS", "chooses_gpus", "make_execution",
            "make_scheduler"]
@@ -56,7 +55,7 @@ def make_scheduler(given: Any) -> Any:
         If it is no scheduler, or an option has a value that is not allowed.
     """
     if isinstance(given, type) or not isinstance(given, str | Mapping):
-        return copy.deepcopy(_checked(given() if isinstance(given, type) else given, given))
+        return copied(_checked(given() if isinstance(given, type) else given, given), "scheduler")
     name, options = named(given, "scheduler")
     kind = find("scheduler", name, SCHEDULERS)
     return _checked(build(kind, options, f"scheduler {name!r}"), name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -11,7 +10,7 @@ from netsim.edge.setting import EdgeSetting
 from netsim.edge.system import EdgeCloud
 from netsim.edge.transport import ConstantTransport, TransportKind
 from netsim.errors import InputError
-from netsim.plugins import build, described, find, named
+from netsim.plugins import build, copied, described, find, named
 
 __all__ = ["EDGE_SCHEDULERS", "TRANSPORTS", "check_run", "make_edge_scheduler", "make_transport",
            "problem_between"]
@@ -52,7 +51,7 @@ def make_edge_scheduler(given: Any) -> Any:
         If it is no scheduler, or an option has a value that is not allowed.
     """
     if isinstance(given, type) or not isinstance(given, str | Mapping):
-        return copy.deepcopy(_checked(given() if isinstance(given, type) else given, given))
+        return copied(_checked(given() if isinstance(given, type) else given, given), "scheduler")
     name, options = named(given, "scheduler")
     kind = find("scheduler of an edge-cloud", name, EDGE_SCHEDULERS)
     return _checked(build(kind, options, f"scheduler {name!r}"), name)

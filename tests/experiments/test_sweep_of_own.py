@@ -200,6 +200,29 @@ def test_what_cannot_be_sent_says_what_and_why():
                      workers=2)
 
 
+class Open(netsim.Allocator):
+    """Writes to a file, as an allocator that is being debugged may."""
+
+    def __init__(self):
+        self.file = sys.__stderr__
+
+    def allocate(self, view):
+        return netsim.Allocation(weights=1.0)
+
+
+@pytest.mark.parametrize("run", [
+    lambda: netsim.simulate("parrot-fig2", "parrot-fig2", allocator=Open()),
+    lambda: netsim.compare("parrot-fig2", "parrot-fig2", allocators=[Open(), "lccf"]),
+    lambda: netsim.sweep("parrot-fig2", "parrot-fig2", allocator=[Open(), "lccf"], workers=2),
+    lambda: netsim.sweep("parrot-fig2", "parrot-fig2", allocator={"mine": Open(), "other": "lccf"},
+                         workers=2)])
+def test_what_cannot_be_copied_says_so_too(run):
+    """It has no __deepcopy__, as `Locked` has, and most have none."""
+    with pytest.raises(InputError, match=r"allocator: <.*Open.*> cannot be copied, which each run "
+                                         "does: cannot pickle '_io.TextIOWrapper' object"):
+        run()
+
+
 def test_what_the_other_process_cannot_import_says_so(monkeypatch):
     """A module that is only here: its runs fail with the true reason, the others do not."""
     module = types.ModuleType("only_here")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from netsim.cluster.prediction.base import Guarded, Predictor
 from netsim.errors import InputError
-from netsim.plugins import build, find, labelled, named
+from netsim.plugins import build, copied, find, labelled, named
 
 __all__ = ["PREDICTORS", "make_predictor"]
 
@@ -54,13 +53,13 @@ def make_predictor(given: Any) -> Guarded:
     [15.0, 0.0]
     """
     if isinstance(given, Guarded):
-        return copy.deepcopy(given)
+        return copied(given, "predictor")
     if isinstance(given, str | Mapping):
         name, options = named(given, "predictor")
         return _guarded(_make(find("predictor", name, PREDICTORS), name, options), name, options)
     if isinstance(given, type):
         return _guarded(_make(given, given.__name__, {}), given.__name__, {})
-    return _guarded(copy.deepcopy(given), type(given).__name__, {})
+    return _guarded(copied(given, "predictor"), type(given).__name__, {})
 
 
 def _make(kind: Any, name: str, options: dict[str, Any]) -> Any:
