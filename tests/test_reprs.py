@@ -41,7 +41,7 @@ def compared():
 
 
 def edge_jobs():
-    return netsim.draw_edge_jobs(200)
+    return netsim.draw_edge_jobs(200, servers=MANY)
 
 
 def swept():
@@ -105,6 +105,16 @@ def test_a_repr_is_at_most_a_screen(name, make):
     """24 lines, so that what was said before it can still be seen."""
     shown = repr(make())
     assert lines_of(shown) <= 20, shown[:2000]
+
+
+def test_names_are_escaped():
+    """A notebook or a terminal that shows a result is not told what to do by its names."""
+    evil = "\x1b]0;title\x07"
+    jobs = netsim.Workload([netsim.JobSpec(0, stages=[netsim.Stage("only", FLOWS[:1])])], name=evil)
+    network = netsim.big_switch(2, name=evil)
+    result = netsim.simulate(network, jobs)
+    for thing in (jobs, network, result, netsim.Comparison({evil: result})):
+        assert repr(thing).isprintable()
 
 
 def test_a_repr_says_what_it_is_of():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.brief import brief
 from netsim.checks import MOST_ID, check_name, check_sequence, check_whole, is_whole, refuse_twice
 from netsim.edge.system import MOST, EdgeCloud, Kind
 from netsim.errors import InputError
@@ -88,6 +89,8 @@ class EdgeJob:
     ps_type: Kind | None = None
     site: int = 0
     name: str = ""
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         owner = f"job {self.id}"

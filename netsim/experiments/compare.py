@@ -39,6 +39,7 @@ from netsim.model import JobSpec, Workload
 from netsim.network import Topology
 from netsim.plain import plain_numbers
 from netsim.plugins import described, labelled, named, parse_named
+from netsim.text import visible
 from netsim.units import Quantity, format_seconds
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class Comparison:
     def __repr__(self) -> str:
         labels = list(self.results)
         more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
-        return f"<Comparison of {', '.join(labels[:_SHOWN])}{more}>"
+        return f"<Comparison of {visible(', '.join(labels[:_SHOWN]))}{more}>"
 
 
 @plain_numbers

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.analysis.metrics import summarise
 from netsim.experiments.not_recorded import not_recorded
 from netsim.experiments.recorded import Recorded
+from netsim.text import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,7 +169,8 @@ class Result:
 
     def __repr__(self) -> str:
         done = int(self.jobs["finish_s"].notna().sum())
-        return (f"<Result of {self.run['allocator']['name']} on {self.run['workload']}: "
+        what = visible(f"{self.run['allocator']['name']} on {self.run['workload']}")
+        return (f"<Result of {what}: "
                 f"{done} of {len(self.jobs)} jobs, total JCT {self.jobs['jct_s'].sum():.6g} s>")
 
 
