@@ -20,6 +20,9 @@ __all__ = ["Referee"]
 #: How often a policy may ask to be woken while flows have rates and not a byte moves.
 _MOST_VAIN = 1000
 
+#: How often a policy may ask to be woken while nobody moves and nothing else will happen.
+_MOST_IDLE = 100_000
+
 
 class Referee:
     """Says what is wrong with an allocation, and of whom.
@@ -41,6 +44,8 @@ class Referee:
         self._name = allocator.title
         self._vain = 0
         self._left_then = b""
+        self._idle = 0
+        self._left_idle = b""
 
     def refuse(self, what: str) -> AllocationError:
         """Return an error that says who has done what, and when."""
@@ -83,7 +88,7 @@ class Referee:
                               f"turns it would get {rule[c]:.6g}")
 
     def see_progress(self, asked: bool, next_end: float) -> bool:
-        """Refuse a policy that asks to be woken so soon, over and over, that not a byte moves.
+        """Refuse a policy that asks to be woken over and over while not a byte moves.
 
         Returns
         -------
@@ -93,7 +98,9 @@ class Referee:
         self._vain = self._vain + 1 if asked else 0
         if asked and next_end == math.inf == self._table.next_arrival and self._alone():
             self._table.refresh()
+            self._see_idleness()
             return bool(np.isinf(self._table.coflows["gamma"]).all())
+        self._idle = 0
         if self._vain % _MOST_VAIN or not asked:
             return False
         left, self._left_then = self._left_then, self._table.bytes_left().tobytes()
@@ -101,3 +108,14 @@ class Referee:
             raise self.refuse(f"has asked to be woken {_MOST_VAIN} times in a row, so soon that "
                               "rates of its own did not move a byte")
         return False
+
+    def _see_idleness(self) -> None:
+        """Refuse a policy that lets nobody move and only asks to be woken, for ever."""
+        self._idle += 1
+        if self._idle == 1:
+            self._left_idle = self._table.bytes_left().tobytes()
+        elif self._idle > _MOST_IDLE:
+            if self._table.bytes_left().tobytes() == self._left_idle:
+                raise self.refuse(f"has asked to be woken {_MOST_IDLE:,} times in a row and lets "
+                                  "nobody move, and nothing else will happen")
+            self._idle = 0

@@ -488,6 +488,26 @@ class TestFaultsThatWere:
         with pytest.raises(AllocationError, match="asked to be woken 1000 times in a row"):
             finish(chain(0, [(0, 1, 1e12)], arrival=1.0), allocator=Restless)
 
+    def test_asking_for_ever_while_nobody_moves_is_an_error(self, monkeypatch):
+        """500 looks are allowed here, and any number while something is to come."""
+        monkeypatch.setattr("netsim.fabric.referee._MOST_IDLE", 500)
+
+        class Waits(netsim.Allocator):
+            def __init__(self, until):
+                self.until = until
+
+            def allocate(self, view):
+                full = np.full(view.flows, MB * (view.now >= self.until))
+                return Allocation(full, revisit_at=view.now + 1)
+
+        job = chain(0, [(0, 1, 1)])
+        assert finish(job, allocator=Waits(499)) == [500]
+        assert finish(job, chain(1, [(2, 3, 1)], arrival=5000), allocator=Waits(5100)) == [
+            5101, 5101]
+        with pytest.raises(AllocationError, match=r"at t = 501 s has asked to be woken 500 times "
+                                                  "in a row and lets nobody move, and nothing"):
+            finish(job, allocator=Waits(math.inf))
+
 
 class TestCoflowsWithoutBytes:
     """Each comes and ends at one instant, which is a coflow event as any other.
