@@ -30,7 +30,8 @@ DTYPES = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint64,
 def described(thing):
     """What a result is, by value, with the types of its numbers."""
     if isinstance(thing, netsim.Topology):
-        return type(thing).__name__, thing.hosts, thing.link_names, thing.capacity.tolist()
+        return (type(thing).__name__, thing.name, thing.hosts, thing.link_names,
+                thing.capacity.tolist())
     if isinstance(thing, netsim.Workload):
         return [described(job) for job in thing], thing.seed, type(thing.seed)
     if isinstance(thing, netsim.Cluster):

@@ -15,6 +15,7 @@ from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.network import builders
 from netsim.network.graph_files import GRAPH_SUFFIXES, graph, parse_json, read_text
 from netsim.network.topology import Topology, big_switch
+from netsim.plain import plain_numbers
 from netsim.units import question_rates
 
 __all__ = ["TOPOLOGIES", "changed_name", "make_network", "read_network", "ready_made"]
@@ -54,6 +55,7 @@ def make_network(kind: str, **options: Any) -> Topology:
     return TOPOLOGIES[kind](**options)
 
 
+@plain_numbers
 def read_network(source: str | Path, **changes: Any) -> Topology:
     """Read a network from a file, or by the name of a ready-made one.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import networkx as nx
+import numpy as np
 import pytest
 
 import netsim
@@ -58,6 +59,7 @@ def test_graphs_by_suffix(tmp_path, graph, suffix) -> None:
     ({"capacity": "40Gbps"}, "ring-8-100g (capacity=40Gbps)"),
     ({"hosts": 4, "capacity": 5e9}, "ring-8-100g (hosts=4, capacity=5000000000.0)"),
     ({"capacity": "40Gbps", "name": "mine"}, "mine"),
+    ({"hosts": np.int8(4), "capacity": np.float32(8)}, "ring-8-100g (hosts=4, capacity=8.0)"),
 ])
 def test_a_network_that_is_changed_says_so(changes, name) -> None:
     assert read_network("ring-8-100g", **changes).name == name
