@@ -14,6 +14,7 @@ from netsim.fabric.service import Service
 from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers
+from netsim.ties import merge_equal
 
 __all__ = ["LCCF", "AaloLBSF", "JobSRPT"]
 
@@ -120,7 +121,7 @@ class JobSRPT(_JobFirst):
     """Shortest remaining job first, told what no scheduler knows: the clairvoyant reference.
 
     Jobs in order of the seconds that they would still take alone (the remaining sum of
-    Gamma, computation left out).
+    Gamma, computation left out). Ties go to the earlier arrival, then id.
 
     Parameters
     ----------
@@ -135,5 +136,5 @@ class JobSRPT(_JobFirst):
         """Return LP rates for the first job; see `Allocator.allocate`."""
         active = np.zeros(int(view.job.max()) + 1)
         np.add.at(active, view.job, view.gamma)
-        order = np.lexsort((view.job, view.job_ahead_s + active[view.job]))
+        order = np.lexsort((view.job, merge_equal(view.job_ahead_s + active[view.job])))
         return serve_first(view, order, self.work_conservation, "ahead")

@@ -59,3 +59,13 @@ def test_a_job_that_cannot_move_holds_up_no_other(name, work, ends):
     policy = {"name": name, "work_conservation": work}
     found = netsim.simulate(NETWORK, jobs, allocator=policy, events=events).jobs["finish_s"]
     assert found.tolist() == pytest.approx(ends)
+
+
+@pytest.mark.parametrize("sizes", [(0.1 + 0.2, 0.3), (0.3, 0.1 + 0.2), (0.3, 0.3)])
+@pytest.mark.parametrize("record", [["jobs"], ["jobs", "decisions"]])
+def test_srpt_takes_jobs_as_long_but_for_rounding_in_order(sizes, record):
+    """0.1 + 0.2 is a rounding above 0.3; one decision after the other, and ahead of the clock."""
+    jobs = [JobSpec(k, stages=[Stage("a", [(0, 1, size)])], hosts=range(4))
+            for k, size in enumerate(sizes)]
+    found = netsim.simulate(NETWORK, jobs, allocator="srpt", record=record).jobs["finish_s"]
+    assert found.tolist() == pytest.approx([0.3, 0.6])

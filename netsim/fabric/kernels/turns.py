@@ -12,6 +12,7 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place
 from netsim.fabric.kernels.blocks import add_greedily, find_factor, sum_attained
+from netsim.ties import EQUAL
 
 __all__ = ["decide"]
 
@@ -103,6 +104,14 @@ def _sort(coflows, jobs, by, attained, room):
         elif by == AHEAD:
             key[c] = job.ahead + coflows[c].gamma * coflows[c].left
             attained[c] = 0.0
+    _sort_by(coflows, key, attained, room)
+    if by == AHEAD and _merge_equal(room.order[:count], key):
+        _sort_by(coflows, key, attained, room)
+
+
+@in_place
+def _sort_by(coflows, key, attained, room):
+    count = len(coflows)
     now, then = room.order[:count], room.spare[:count]
     for c in range(count):
         now[c] = c
@@ -115,6 +124,20 @@ def _sort(coflows, jobs, by, attained, room):
         run *= 2
     for c in range(count):
         room.order[c] = now[c]
+
+
+@in_place
+def _merge_equal(order, key):
+    """Make keys of a run the same, as `netsim.ties.merge_equal` does; say whether any differed."""
+    changed = False
+    last = key[order[0]]
+    for k in range(1, len(order)):
+        now = key[order[k]]
+        if now == last or now - last <= EQUAL * min(abs(now), abs(last)):
+            changed = changed or now != key[order[k - 1]]
+            key[order[k]] = key[order[k - 1]]
+        last = now
+    return changed
 
 
 @in_place
