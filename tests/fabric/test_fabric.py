@@ -556,17 +556,18 @@ def test_who_needs_a_dead_link_limits_no_other(work, record):
     At first both may have half (S = 0), and `uniform` doubles that: job 1 has sent 1 MB at 1 s,
     when job 0 has completed a coflow and is first, with 0.9. Times 1/0.9 that leaves 1/9 to job
     1 until 1.5 s. Then job 0 cannot move, at any factor, and job 1 has the link: its 8 MB end at
-    1.5 + 8 - 1 - 1/18 = 8.444... s. With `backfill` and `per_flow` it always has the link, with
-    none 1/2, then 0.1.
+    1.5 + 8 - 1 - 1/18 = 8.444... s. With `backfill` and `per_flow` it always has the link. With
+    none both have 1/2 until 1.5 s; then job 0, as good and the earlier, keeps 0.9 to itself, until
+    job 1 has completed 3.25 MB at 0.1 and is first: 1.5 + 32.5 + 4/0.9 = 346/9 s.
     """
     result = netsim.simulate(
         NET, Workload([chain(0, [(0, 1, 1)], iterations=2), chain(1, [(2, 3, 4)], iterations=2)]),
         allocator={"name": "parrot", "work_conservation": work}, record=record, until=200,
         events=[{"at": 1.5, "link": "egress-0", "capacity": 0},
                 {"at": 100, "link": "egress-0", "capacity": MB}])
-    expected = {"uniform": 152 / 18, "backfill": 8, "per_flow": 8}
-    if work in expected:
-        assert result.jobs["finish_s"].tolist() == pytest.approx([100.5, expected[work]])
+    expected = {"uniform": [100.5, 152 / 18], "backfill": [100.5, 8], "per_flow": [100.5, 8],
+                "none": [101.25, 346 / 9]}
+    assert result.jobs["finish_s"].tolist() == pytest.approx(expected[work])
 
 
 def test_ties_within_a_job_go_by_coflow_id():
