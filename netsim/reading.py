@@ -115,7 +115,7 @@ def open_bytes(path: str | Path) -> BinaryIO:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return what a file holds.
+    """Return the bytes of a file.
 
     Raises
     ------

@@ -100,8 +100,7 @@ def read(name, **options):
 
 
 def tables(result):
-    return [table.to_csv() for name in ("jobs", "coflows", "links")
-            if (table := getattr(result, name)) is not None]
+    return [getattr(result, name).to_csv() for name in result.recorded]
 
 
 #: Format -> what writes files of it to a folder, what reads them, and which of them is read first.

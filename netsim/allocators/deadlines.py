@@ -94,7 +94,7 @@ class VarysDeadline(Ordered):
 
     @property
     def stall_free(self) -> bool:
-        """Whether everybody may have what is left; else, who was not admitted waits for ever."""
+        """Whether all coflows may use bandwidth left over; else those refused wait for ever."""
         return self.work_conserving
 
     @property

@@ -36,7 +36,7 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
         ``"greedy"``: in order, each the largest share up to 1 that still fits; ``"capped"``:
         likewise, but up to 1/(n-1); ``"shared_uniform"``: all others the largest common
         share; ``"none"``: nothing; ``"maxmin"``: as ``"greedy"``, and what is then left goes in
-        order to the flows of each, max-min fairly, anew whenever a flow ends, as under
+        order to the flows of each, max-min fairly, again whenever a flow ends, as under
         `netsim.allocators.ordered.SEBF`.
     """
     if work_conservation == "maxmin":

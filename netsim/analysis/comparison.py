@@ -277,7 +277,7 @@ def _factors(label: str, classes: Mapping[str, pd.DataFrame], ccts: pd.Series | 
 
 
 def _each(name: str, before: pd.Series, after: pd.Series) -> dict[str, Any]:
-    """Return what the ratios are one by one: their mean, its interval, and how many are ahead."""
+    """Summarise ratios: their geometric mean, its interval, and how many are ahead."""
     ratios = (before / after).where((before > 0) & (after > 0)).dropna()
     mean, low, high = geometric_interval(ratios)
     longer, shorter = sides_of_one(ratios) if len(ratios) else (pd.NA, pd.NA)

@@ -1,4 +1,4 @@
-"""A comparison as text for people: the tables, and what is to be said of them."""
+"""A comparison as text: its tables, and notes on them."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def summarise(result: Result) -> dict[str, Any]:
         found |= times(coflows["cct_s"], "cct") | deadlines(coflows, result.run.get("overdue", 0))
     makespan = done["finish_s"].max() - jobs["arrival_s"].min() if len(done) else float("nan")
     found["makespan_s"] = float(makespan)
-    if result.gpus is not None:
+    if "gpus" in result.recorded:
         found["makespan_bound_s"] = _least_makespan(jobs, int(result.run["gpus"]))
         end = result.run["stopped_at_s"]
         found |= _of_gpus(jobs, result.gpus, int(result.run["gpus"]),

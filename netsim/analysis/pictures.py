@@ -136,12 +136,13 @@ def _drawable(known: Mapping[str, Picture], lacking: Collection[str]) -> list[st
     for name, picture in sorted(known.items()):
         left = [of for of, needs in picture.of.items() if needs not in lacking]
         if left:
-            found.append(name if len(left) == len(picture.of) else f"{name} of {' or '.join(left)}")
+            found.append(name if len(left) == len(picture.of)
+                         else f"{name} (of {' or '.join(left)})")
     return found
 
 
 def lacking_on_edge(transport: str) -> dict[str, str]:
-    """Return what runs on an edge-cloud cannot have recorded, and why.
+    """Map each record that runs on an edge-cloud cannot have to the reason.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ def lacking_on_edge(transport: str) -> dict[str, str]:
 
 
 def records_lacking(thing: Any, what: str) -> dict[str, str]:
-    """Return what a run, or those of a comparison, cannot have recorded, and why.
+    """Map each record that a run, or those of a comparison, cannot have to the reason.
 
     Parameters
     ----------

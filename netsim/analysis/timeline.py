@@ -131,7 +131,7 @@ def stream_timeline(result: Result, path: Path, workload: Workload | str | Path 
     OSError
         If the file cannot be written.
     """
-    if result.gpus is not None:
+    if "gpus" in result.recorded:
         raise InputError("there is no timeline of a run on a cluster; its `gpus` say who had what, "
                          "from when to when")
     made = _Timeline.of(result, workload, most_events, most_links)

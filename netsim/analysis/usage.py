@@ -43,7 +43,7 @@ def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
     """
     import pandas as pd
 
-    if result.training is None or result.workers is None or not len(result.workers):
+    if not {"training", "workers"} <= {*result.recorded} or not len(result.workers):
         raise InputError("edge_utilisation is of runs on a netsim.EdgeCloud with workers")
     length = parse_seconds(slot, "slot", strict=True)
     edges = np.arange(int(np.ceil(result.jobs["finish_s"].max() / length)) + 1) * length
@@ -71,12 +71,10 @@ def suspended_jobs(result: Result) -> int:
     InputError
         If it is a run of something else, or training or chunks were not recorded.
     """
-    if result.training is None or "preemptions" not in result.jobs:
+    if "training" not in result.recorded or "preemptions" not in result.jobs:
         raise InputError("suspended_jobs is of runs on a netsim.EdgeCloud, with training recorded")
     if (result.training["chunk"] < 0).all():  # whole jobs
         return int(result.jobs["preemptions"].sum())
-    if result.chunks is None:
-        raise InputError("suspended_jobs needs the chunks; add \"chunks\" to `record`")
     finish = result.chunks.set_index(["job", "chunk"])["finish_s"]
     rows = result.training.join(finish, on=["job", "chunk"])
     displaced = rows[rows["end_s"] < rows["finish_s"] * (1 - _ROUNDING)]

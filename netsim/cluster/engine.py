@@ -32,10 +32,10 @@ _LAST = 2
 #: Relative: instants so near to each other are one.
 _ROUNDING = 1e-12
 
-#: A scheduler is asked so often on end, because it asks to be woken, before that is looked at.
+#: Wakes in a row after which the engine looks at what else there is to come.
 _IN_VAIN = 100_000
 
-#: More often than so many times that, before anything else happens, would be without end.
+#: Multiple of them by which the next other event may be away.
 _ENDLESS = 10_000
 
 
@@ -307,9 +307,9 @@ class Engine:
         self._asks_on = other == math.inf
         if not self._asks_on and other - now > _ENDLESS * (now - since):
             raise AllocationError(
-                f"scheduler {self._name} has been asked {_IN_VAIN:,} times on end from {since!r} s "
-                f"to {now!r} s, as it asks to be woken, and nothing else happens before "
-                f"{other:g} s: it must ask for later instants")
+                f"scheduler {self._name} has been asked {_IN_VAIN:,} times in a row from "
+                f"{since!r} s to {now!r} s, as it asks to be woken, and nothing else happens "
+                f"before {other:g} s: it must ask for later instants")
         self._in_vain, self._in_vain_since = 0, now
         return self._asks_on
 
@@ -385,7 +385,7 @@ class Engine:
         waiting = ", ".join(f"job {self._jobs[job].id} ({self._jobs[job].ranks} GPUs)"
                             for job in sorted(self._pending)[:5])
         lost = f"; lost servers: {', '.join(map(str, self.lost))}" if self.lost else ""
-        asks = f", though it was asked {_IN_VAIN:,} times on end" if self._asks_on else ""
+        asks = f", though it was asked {_IN_VAIN:,} times in a row" if self._asks_on else ""
         return StalledError(f"stalled at t = {self.decided_s:g} s: scheduler "
                             f"{self._name} starts nobody, and nothing else "
                             f"will happen{asks}; {len(self._pending)} wait: {waiting}{lost}")

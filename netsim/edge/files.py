@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -286,7 +287,9 @@ def _full(given: Mapping[str, Any], key: str, what: str, known: Mapping[str, Any
         table = {"name": Path(file).stem} | read | table
         table.pop("description", None)
     if not isinstance(table.get(key), str) or table[key] not in known:
-        with _naming_file({"file": given.get("file")}):
+        with _naming_file({"file": file}):
+            if key not in table:
+                raise InputError(f"names no {key}; choose from: {', '.join(known)}")
             raise UnknownNameError(f"{key} of an edge-cloud" if key == "kind" else
                                    "format of an edge-cloud's jobs", table.get(key), known)
     return table
@@ -294,12 +297,14 @@ def _full(given: Mapping[str, Any], key: str, what: str, known: Mapping[str, Any
 
 @contextmanager
 def _naming_file(given: Mapping[str, Any]) -> Iterator[None]:
-    """Begin the message of an error with the file that is given, unless options are, too."""
+    """Begin the message of an error with the file that is given, unless it is about an option."""
     try:
         yield
     except InputError as error:
-        said = {name for name, value in given.items() if value is not None} - {"name"}
-        if said == {"file"} and not str(error).startswith(where := f"{given['file']}: "):
+        said = {name for name, value in given.items() if value is not None} - {"name", "file"}
+        named = any(re.search(rf"(?<![\w-]){re.escape(name)}\b", str(error)) for name in said)
+        if (given.get("file") is not None and not named
+                and not str(error).startswith(where := f"{given['file']}: ")):
             error.args = (where + str(error),)
         raise
 

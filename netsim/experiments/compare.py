@@ -29,7 +29,7 @@ from netsim.experiments.cluster_inputs import NOTHING_TO_SHARE, inputs_of, polic
 from netsim.experiments.edge_tables import bound_of
 from netsim.experiments.files import load_experiment
 from netsim.experiments.progress import show_progress
-from netsim.experiments.result import Result, with_spec
+from netsim.experiments.result import Result
 from netsim.experiments.simulate import as_network, as_workload, simulate
 from netsim.experiments.spec import Experiment
 from netsim.experiments.store import save_comparison
@@ -313,7 +313,7 @@ def compare_experiment(experiment: Experiment | str | Path, *,
         results = {label: add(result) for label, result in compared.results.items()}
         compared = Comparison(results, compared.spec, compared.baseline)
     specs = [experiment.single(**{what: each}).resolved() for each in tables]
-    results = {label: with_spec(result, spec) for (label, result), spec
+    results = {label: result.replace(spec=spec) for (label, result), spec
                in zip(compared.results.items(), specs, strict=True)}
     return Comparison(results, experiment.resolved(), compared.baseline)
 

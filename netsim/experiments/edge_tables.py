@@ -251,6 +251,6 @@ def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None
         counts = {"lp_bound_s": bound.lp_s, "jct_bound_s": bound.jct_s,
                   "ratio_paper": bound.ratio_paper(total), "ratio": bound.ratio(total)}
         run = {**result.run, "counts": {**result.run["counts"], **counts}}
-        return Result(**(vars(result) | {"run": run}))
+        return result.replace(run=run)
 
     return add

@@ -260,7 +260,7 @@ def _attributed(problem: str, overrides: Iterable[str]) -> str:
 
 
 def _relabel(keys: Mapping[str, Any], path: list[str], value: Any) -> None:
-    """Say in the label of a network, if it has one, what is to be changed about it."""
+    """Add the changed options to the label of a network, if it has one."""
     table = keys.get("network")
     if len(path) != 2 or path[0] != "network" or not isinstance(table, dict):
         return

@@ -13,7 +13,7 @@ __all__ = ["leftover_of"]
 
 
 def leftover_of(fabric: Fabric) -> dict[str, str]:
-    """Return what an allocator does with bandwidth left over, and at the end of what it decides.
+    """Say how an allocator gives away bandwidth left over, and which events it decides on.
 
     Returns
     -------
@@ -28,6 +28,7 @@ def leftover_of(fabric: Fabric) -> dict[str, str]:
         return {}
     how = str(allocator.leftover)
     to = "flows" if answer.shares is None else "coflows"
-    anew = answer.rates is None and answer.shares is None
+    shared_again = answer.rates is None and answer.shares is None
     return {"leftover": how if how in ("", "none") else f"{how} to {to}",
-            "decides_per": "flow" if anew or allocator.wakes_on & Event.FLOW_DONE else "coflow"}
+            "decides_per": ("flow" if shared_again or allocator.wakes_on & Event.FLOW_DONE
+                            else "coflow")}

@@ -10,9 +10,11 @@ from netsim.errors import NotRecordedError
 
 __all__ = ["not_recorded"]
 
+_OF_EDGE = ("chunks", "training", "workers", "servers", "ps")
+
 
 def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
-    """Return the error for a table of coflows, flows, links or decisions that is not there.
+    """Return the error for a table that is not there.
 
     Parameters
     ----------
@@ -23,8 +25,12 @@ def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
     """
     execution = run.get("execution") or {}
     model = execution.get("name", "fabric")
+    if name == "gpus":
+        return _of_others(name, "netsim.Cluster")
     if model == "edge":
         return _on_edge(str(execution.get("transport")), name)
+    if name in _OF_EDGE:
+        return _of_others(name, "netsim.EdgeCloud")
     record = list(dict.fromkeys(("jobs", "coflows", name)))
     if model != "fabric":
         given: dict[str, Any] = {"execution": "fabric"}
@@ -34,11 +40,20 @@ def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
     return _error(f"{name} were not recorded", {"record": record})
 
 
+def _of_others(name: str, target: str) -> NotRecordedError:
+    return NotRecordedError(f"there are no {name}",
+                            *[f"they are of runs on a {target}, which this is not"] * 2)
+
+
 def _on_edge(transport: str, name: str) -> NotRecordedError:
     if name in ("coflows", "flows"):
         return NotRecordedError(f"there are no {name} of a run on an edge-cloud",
                                 *["`training` says what trained where, from when to when"] * 2)
     record: dict[str, Any] = {"record": ["jobs", name]}
+    if name == "chunks":
+        return _error("chunks were not recorded, or the scheduler is one of whole jobs", record)
+    if name in _OF_EDGE:
+        return _error(f"{name} were not recorded", record)
     if transport == "fabric":
         return _error(f"{name} were not recorded", record)
     return _error(f"there are no {name}: with transport {transport!r} no links are shared",

@@ -12,7 +12,7 @@ from netsim.watching import in_notebook, on_terminal
 
 __all__ = ["show_progress", "show_runs"]
 
-#: How often a line is written anew.
+#: Seconds between two updates of a line.
 _REFRESH_S = 0.2
 
 

@@ -18,19 +18,23 @@ if TYPE_CHECKING:
 
     from netsim.model import Workload
 
-__all__ = ["EDGE_TABLES", "Result", "asked_for", "with_spec"]
+__all__ = ["EDGE_TABLES", "Result", "asked_for"]
 
 #: Those of a run on an edge-cloud, besides that of jobs.
 EDGE_TABLES = ("chunks", "training", "workers", "servers", "ps")
+
+#: What a field of a table that there may not be begins with.
+_NONE: Any = None
 
 
 @dataclass(frozen=True)
 class Result:
     """The records of one run.
 
-    A table may be given as `Recorded`; it becomes a data frame when it is first looked at. To look
-    at one of coflows, flows, links or decisions that the run did not record, or that was left out
-    when it was read back, is a `NotRecordedError`, which says how to have it.
+    A table may be given as `Recorded`; it becomes a data frame when it is first looked at. Looking
+    at a table that the run did not record, that runs of its kind do not have, or that was left out
+    when it was read back, raises a `NotRecordedError`, which says how to have it; `recorded` names
+    those that there are.
 
     Attributes
     ----------
@@ -66,47 +70,58 @@ class Result:
         coflows were overdue when it was stopped: overdue.
     spec : mapping or None
         The experiment file that it came from, resolved.
-    gpus : DataFrame or None
+    gpus : DataFrame
         Of a run on a `netsim.Cluster`, one row per job and GPU that it had: job, server, gpu (of
         the server), start_s, end_s.
-    chunks : DataFrame or None
+    chunks : DataFrame
         Of a run on a `netsim.EdgeCloud` under a scheduler of chunks, one row per chunk: job, chunk
         (of the job), server, worker (of the server; -1 both in the cloud), dispatch_s, ready_s
         (its data is there), start_s, finish_s, preemptions, alpha_s (Q at selection), t_star_s
         (the start planned then).
-    training : DataFrame or None
+    training : DataFrame
         On an edge-cloud, one row per longest interval in which a chunk trained: job, chunk, server,
         worker, start_s, end_s; of a scheduler of whole jobs, in which one of its workers did, and
         the chunk is -1.
-    workers, servers : DataFrame or None
+    workers, servers : DataFrame
         On an edge-cloud, one row per worker at the edge: server, worker, type, busy_s, utilisation
         (busy_s over the makespan), jobs (that it trained for), preemptions (on it; chunks only);
         and per server: workers, ps, busy_s, utilisation, storage_bytes, peak_bytes (the most that
         it held; chunks only).
-    ps : DataFrame or None
+    ps : DataFrame
         On an edge-cloud, one row per longest interval in which a job trained: job, server, ps (of
         the server; -1 both in the cloud), start_s, end_s.
     """
 
     jobs: pd.DataFrame
-    coflows: pd.DataFrame  # or None, of those to decisions, but to look at it is an error then
+    coflows: pd.DataFrame  # each table but that of jobs may be None; to look at it is an error then
     flows: pd.DataFrame
     links: pd.DataFrame
     decisions: pd.DataFrame
     run: Mapping[str, Any]
     spec: Mapping[str, Any] | None = field(default=None)
-    gpus: pd.DataFrame | None = None
-    chunks: pd.DataFrame | None = None
-    training: pd.DataFrame | None = None
-    workers: pd.DataFrame | None = None
-    servers: pd.DataFrame | None = None
-    ps: pd.DataFrame | None = None
+    gpus: pd.DataFrame = _NONE
+    chunks: pd.DataFrame = _NONE
+    training: pd.DataFrame = _NONE
+    workers: pd.DataFrame = _NONE
+    servers: pd.DataFrame = _NONE
+    ps: pd.DataFrame = _NONE
 
     @property
     def recorded(self) -> tuple[str, ...]:
         """The names of the tables that there are."""
-        return tuple(name for name in ("jobs", *_TABLES, "gpus", *EDGE_TABLES)
-                     if vars(self)[name] is not None)
+        return tuple(name for name in ("jobs", *_TABLES) if vars(self)[name] is not None)
+
+    def replace(self, **fields: Any) -> Result:
+        """Return a result with other tables, another `run` or another `spec`.
+
+        As `dataclasses.replace`, which would look at all tables, those that were not recorded too.
+
+        Parameters
+        ----------
+        **fields
+            By name. None takes a table away.
+        """
+        return Result(**(vars(self) | fields))
 
     def summary(self) -> dict[str, Any]:
         """Return total, mean and percentile JCT and CCT, makespan, bytes, and the run's cost.
@@ -195,19 +210,14 @@ class _Table:
 
 
 # Not in the class's body, where a dataclass would take them for defaults.
-_TABLES = ("coflows", "flows", "links", "decisions")
+_TABLES = ("coflows", "flows", "links", "decisions", "gpus", *EDGE_TABLES)
 for _name in _TABLES:
     setattr(Result, _name, _Table(_name))
-
-
-def with_spec(result: Result, spec: Mapping[str, Any]) -> Result:
-    """Return a result with another spec; unlike `dataclasses.replace`, it makes no data frames."""
-    return Result(**(vars(result) | {"spec": spec}))
 
 
 def asked_for(result: Result) -> Result:
     """Return a result without the tables that its experiment does not ask for, if it has one."""
     spec = result.spec or {}
-    asked = spec.get("record", (*_TABLES, *EDGE_TABLES))
-    return Result(**(vars(result) | {name: None for name in (*_TABLES, *EDGE_TABLES)
-                                     if name not in asked}))
+    asked = spec.get("record", _TABLES)
+    return result.replace(**{name: None for name in _TABLES
+                             if name not in asked and name != "gpus"})

@@ -8,7 +8,7 @@ from pathlib import Path
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.experiments.edge_tables import bound_of
 from netsim.experiments.files import load_experiment
-from netsim.experiments.result import Result, with_spec
+from netsim.experiments.result import Result
 from netsim.experiments.simulate import simulate
 from netsim.experiments.spec import Experiment
 
@@ -46,7 +46,7 @@ def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = Fals
                       **alone.settings)
     if isinstance(target, EdgeCloud) and isinstance(jobs, EdgeWorkload):
         result = bound_of(target, jobs, alone.lp_bound)(result)
-    return with_spec(result, alone.resolved())
+    return result.replace(spec=alone.resolved())
 
 
 run = run_experiment

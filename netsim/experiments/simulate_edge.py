@@ -122,8 +122,8 @@ def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob],
     links: dict[str, Any] = {name: recorder.table(name, system.network.link_names)
                              for name in ("links", "decisions")}
     links |= dict.fromkeys(("coflows", "flows"))
-    return Result(jobs=tables.jobs(), run=run, **links,
-                  chunks=tables.chunks(), training=tables.training(), workers=tables.workers(),
+    return Result(jobs=tables.jobs(), run=run, **links, chunks=tables.chunks(),  # type: ignore[arg-type]
+                  training=tables.training(), workers=tables.workers(),
                   servers=tables.servers(), ps=tables.ps())
 
 
@@ -171,11 +171,12 @@ class _Tables:
             "ps_shortages": self._held.shortages, **self._errors(), **schedule.counts}
 
     def _errors(self) -> dict[str, float]:
-        """Return by how much schedulers of chunks were wrong about delays and rates."""
+        """Return how far delays and rates were from what jobs say: geometric means over chunks."""
         if self._schedule.chunks is None:
             return {}
-        return {f"{name}_mean": float(np.nanmean(values)) if np.isfinite(values).any() else 1.0
-                for name, values in self._estimates().items()}
+        known = {name: values[values > 0] for name, values in self._estimates().items()}
+        return {f"{name}_mean": float(np.exp(np.log(values).mean())) if len(values) else 1.0
+                for name, values in known.items()}
 
     def jobs(self) -> pd.DataFrame:
         setting, schedule, specs = self._setting, self._schedule, self._setting.jobs

@@ -19,7 +19,7 @@ from netsim import traces
 from netsim.cluster import Cluster
 from netsim.cluster import draw_gpus as drawn
 from netsim.edge import EdgeCloud, EdgeWorkload
-from netsim.edge.files import ready_made_edge_jobs
+from netsim.edge.files import EDGE_FORMATS, ready_made_edge_jobs
 from netsim.errors import InputError, UnknownNameError
 from netsim.experiments.blame import build
 from netsim.experiments.edge_tables import edge_jobs, is_of_edge, resolved_edge_jobs
@@ -156,8 +156,9 @@ class WorkloadTable(_SourceTable):
             Naming the keys that are wrong.
         """
         if not self._of_edge:
-            raise InputError("these are no jobs of an edge-cloud; netsim list formats, and "
-                             "workloads, say which are")
+            raise InputError("these are no jobs of an edge-cloud; choose a format from: "
+                             f"{', '.join(EDGE_FORMATS)}; netsim list workloads has ready-made "
+                             "ones")
         if self._edge_jobs is None or self._edge_jobs[0] is not system:
             self._edge_jobs = system, edge_jobs(system, self.given)
         return self._edge_jobs[1]

@@ -77,7 +77,7 @@ Outcome = Files | Failure
 
 
 def _compute(sent: Sequence[bytes | Failure]) -> tuple[list[Outcome], float]:
-    """Do the runs that were sent; return what comes of each, and the seconds that all took."""
+    """Do the runs that were sent; return the outcome of each, and the seconds that all took."""
     started = time.perf_counter()
     return [_outcome_of(task) for task in sent], time.perf_counter() - started
 

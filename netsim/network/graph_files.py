@@ -55,7 +55,7 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | None = None,
 
 
 def read_text(path: Path) -> str:
-    """Return what a file holds.
+    """Return the bytes of a file.
 
     Raises
     ------

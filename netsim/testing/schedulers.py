@@ -22,9 +22,9 @@ from netsim.testing.hunt import BrokenPromise, hunt, noted
 __all__ = ["check_scheduler"]
 
 _LARGEST = 4
-#: Who asks to be woken so often on end, while nobody runs or is to come, starts nobody any more.
+#: Wakes in a row, with no job running or to come, after which a scheduler is taken to be stuck.
 _IN_VAIN = 1000
-#: Who asks to be woken so often in a run, for whatever, asks without end.
+#: Wakes in one run after which a scheduler is taken to ask for ever.
 _ASKED = 50_000
 
 #: Before an example is blamed: what throws dice may have been lucky before.
@@ -121,7 +121,7 @@ class _Watched:
         waits = view.pending and not view.running and view.now > self._last
         self._in_vain = self._in_vain + 1 if waits else 0
         if self._in_vain > _IN_VAIN:
-            raise _AsksOn(_WAITS, f"it has been asked {_IN_VAIN:,} times on end, at last at "
+            raise _AsksOn(_WAITS, f"it has been asked {_IN_VAIN:,} times in a row, at last at "
                                   f"{view.now:g} s, and {len(view.pending)} jobs still wait")
         if len(self.log) == _ASKED:
             raise _AsksOn("asks to be woken without end", f"it has been asked {_ASKED:,} times, at "

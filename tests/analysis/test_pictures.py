@@ -114,7 +114,7 @@ def on_edge():
 def test_pictures_of_an_edge_cloud_that_cannot_be(on_edge, kind, of, needs):
     """The message offers what can be drawn, and that is drawn."""
     with pytest.raises(InputError, match=f"the picture '{kind}' needs {needs}: a run on an edge-clo"
-                                         r"ud has none.*; choose from: cdf of jct, timeline$"):
+                                         r"ud has none.*; choose from: cdf \(of jct\), timeline$"):
         on_edge.results["a-online"].plot(kind, of)
     for offered in ("cdf", "timeline"):
         assert on_edge.results["a-online"].plot(offered) is not None
@@ -122,7 +122,7 @@ def test_pictures_of_an_edge_cloud_that_cannot_be(on_edge, kind, of, needs):
 
 def test_comparisons_of_an_edge_cloud(on_edge):
     for kind in ("classes", "slowdown", "utilisation", "cct"):
-        with pytest.raises(InputError, match=r"choose from: bars, cdf of jct, timeline$"):
+        with pytest.raises(InputError, match=r"choose from: bars, cdf \(of jct\), timeline$"):
             on_edge.plot(kind)
     for kind in ("bars", "cdf", "timeline"):
         assert on_edge.plot(kind) is not None
@@ -134,7 +134,7 @@ def test_links_of_an_edge_cloud_whose_links_are_shared():
     result = netsim.simulate(netsim.EdgeCloud([["a"]]), [job], transport="fabric",
                              record=["links"])
     assert result.plot("utilisation") is not None
-    with pytest.raises(InputError, match=r"choose from: cdf of jct, timeline, utilisation$"):
+    with pytest.raises(InputError, match=r"choose from: cdf \(of jct\), timeline, utilisation$"):
         result.plot("gantt")
 
 

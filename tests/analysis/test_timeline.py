@@ -379,7 +379,7 @@ def test_all_at_one_instant() -> None:
 
 def test_counters_that_alone_are_too_many(long) -> None:
     result, _ = long
-    alone = Result(**(vars(result) | {"coflows": result.coflows.iloc[:1], "decisions": None}))
+    alone = result.replace(coflows=result.coflows.iloc[:1], decisions=None)
     whole = netsim.timeline(alone)
     assert len(kind(whole, "C")) > 1000
     with pytest.warns(NetsimWarning, match="it has 1 of 1 coflows$"):

@@ -328,10 +328,10 @@ def test_who_only_asks_to_be_woken_is_found(monkeypatch):
     monkeypatch.setattr("netsim.cluster.engine._IN_VAIN", 500)
     setting = Setting(Cluster(gpus=[1]), [ring(0, 1), ring(1, 1, arrival_s=2)], Contention())
     message = (r"stalled at t = 50[12] s: scheduler polls starts nobody, and nothing else will "
-               r"happen, though it was asked 500 times on end; 2 wait: job 0 \(1 GPUs\), job 1")
+               r"happen, though it was asked 500 times in a row; 2 wait: job 0 \(1 GPUs\), job 1")
     with pytest.raises(StalledError, match=message):
         run_timed(setting, Polls(1.0), FirstFit(), [1.0, 1.0], "polls")
-    with pytest.raises(StalledError, match=r"stalled at .*was asked 500 times on end; 2 wait"):
+    with pytest.raises(StalledError, match=r"stalled at .*was asked 500 times in a row; 2 wait"):
         netsim.simulate(setting.cluster, setting.jobs, scheduler=Polls(1.0), execution="fabric")
 
 
@@ -353,7 +353,7 @@ def test_who_asks_so_often_that_time_stands_still_is_found(monkeypatch, every_s)
     monkeypatch.setattr("netsim.cluster.engine._IN_VAIN", 500)
     jobs = [ring(0, 1, arrival_s=2), ring(1, 1, arrival_s=2)]
     setting = Setting(Cluster(gpus=[1]), jobs, Contention())
-    with pytest.raises(AllocationError, match=r"scheduler polls has been asked 500 times on end "
+    with pytest.raises(AllocationError, match=r"scheduler polls has been asked 500 times in a row "
                                               r"from 2\.0 s to 2\.0000.* s, .* before 1002 s"):
         run_timed(setting, Polls(every_s, 0), FirstFit(), [1000.0, 1.0], "polls")
 

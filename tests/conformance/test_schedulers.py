@@ -159,8 +159,8 @@ BROKEN = [
     (lambda: None, "must return pairs"),
     (Never, "leaves jobs waiting for ever: stalled at t = 0 s: scheduler Never starts nobody"),
     (NotTheLarge, "leaves jobs waiting for ever: stalled"),
-    (Later, r"leaves jobs waiting for ever: it has been asked 1,000 times on end, at last at .* s, "
-            "and 1 jobs still wait"),
+    (Later, r"leaves jobs waiting for ever: it has been asked 1,000 times in a row, at last at .* "
+            "s, and 1 jobs still wait"),
     (Unlocking, "changes the view: load changed"),
     (Lowering, "changes the view: idle changed"),
     (Dice, "is not deterministic: job . starts at .* s on GPUs .*, and not job "),

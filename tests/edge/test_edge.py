@@ -43,12 +43,7 @@ def test_utilisation_per_slot():
     assert found["slot_s"].tolist() == [0, 4, 8]
     assert found["utilisation"].tolist() == pytest.approx([3 / 8, 6 / 8, 3 / 8])
     with pytest.raises(InputError, match="is of runs on a netsim"):
-        netsim.edge_utilisation(with_tables(result, training=None))
-
-
-def with_tables(result, **tables):
-    """Return a result of which some tables are others; None: not recorded."""
-    return netsim.Result(**(vars(result) | tables))
+        netsim.edge_utilisation(result.replace(training=None))
 
 
 TWO = EdgeCloud([["a", "a"]], cloud=False)
@@ -72,7 +67,7 @@ def test_a_chunk_in_the_cloud_keeps_its_job_going():
     assert result.chunks["server"].tolist() == [0, -1, 0]
     assert result.summary()["preemptions"] == 1
     assert suspended_jobs(result) == 0
-    alone = with_tables(result, training=result.training[result.training["server"] >= 0])
+    alone = result.replace(training=result.training[result.training["server"] >= 0])
     assert suspended_jobs(alone) == 1
 
 
@@ -87,9 +82,9 @@ def test_a_gang_is_suspended_as_it_is_preempted():
 def test_what_suspensions_are_found_in_must_be_recorded():
     result = netsim.simulate(ONE, [job(worker_type="a")])
     with pytest.raises(InputError, match=r"runs on a netsim\.EdgeCloud, with training"):
-        suspended_jobs(with_tables(result, training=None))
-    with pytest.raises(InputError, match='add "chunks" to `record`'):
-        suspended_jobs(with_tables(result, chunks=None))
+        suspended_jobs(result.replace(training=None))
+    with pytest.raises(InputError, match=r"record=\['jobs', 'chunks'\]"):
+        suspended_jobs(result.replace(chunks=None))
 
 
 def test_all_chunks_in_the_cloud_exchange_nothing_over_the_wan():
@@ -116,9 +111,10 @@ def test_every_scheduler_gives_the_same_tables(scheduler, tmp_path):
     result = netsim.simulate(system, jobs, scheduler=scheduler)
     again = netsim.load_result(result.save(tmp_path / "run"))
     assert again.summary() == result.summary()
-    for name in ("jobs", "chunks", "training", "workers", "servers", "ps"):
-        saved, table = getattr(again, name), getattr(result, name)
-        assert (saved is None and table is None) or saved.equals(table), name
+    assert again.recorded == result.recorded
+    assert {"jobs", "training", "workers", "servers", "ps"} <= {*again.recorded}
+    for name in again.recorded:
+        assert getattr(again, name).equals(getattr(result, name)), name
     assert result.run["scheduler"]["name"] == scheduler
 
 

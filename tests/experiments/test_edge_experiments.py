@@ -262,7 +262,7 @@ def test_pictures_that_cannot_be_are_known_before_the_runs(tmp_path):
                                      "--plot", f"slowdown={tmp_path}/a.png"])
     assert done.exit_code == 2
     assert ("the picture 'slowdown' needs coflows: a run on an edge-cloud has none; choose from: "
-            "bars, cdf of jct, timeline") in done.stderr
+            "bars, cdf (of jct), timeline") in done.stderr
     assert not (tmp_path / "out").exists()
 
 

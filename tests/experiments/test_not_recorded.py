@@ -99,3 +99,33 @@ def test_quantities_of_flows_may_be_strings() -> None:
         Stage("f", [(0, 1, 1), (0, 1, "1XB")])
     with pytest.raises(InputError, match="src must be a list of numbers"):
         Stage("f", [("0", 1, "1GB")])
+
+
+def test_tables_of_other_kinds_of_runs_say_whose_they_are(tmp_path) -> None:
+    """Not None, of which nobody knows whether it was forgotten or cannot be."""
+    on_network = netsim.simulate("parrot-fig2", "parrot-fig2")
+    on_cluster = netsim.simulate(CLUSTER, RING, scheduler="fifo")
+    system = netsim.read_edge_cloud("edge-servers-100", servers=2, types=1)
+    jobs = netsim.read_edge_jobs("edge-jobs-300", system, jobs=3)
+    on_edge = netsim.simulate(system, jobs)
+    for result in (on_network, on_edge):
+        with pytest.raises(NotRecordedError, match=r"no gpus; they are of runs on a netsim\.Clus"):
+            result.gpus  # noqa: B018
+    for result in (on_network, on_cluster):
+        for name in ("chunks", "training", "workers", "servers", "ps"):
+            with pytest.raises(NotRecordedError, match=rf"no {name}; .* on a netsim\.EdgeCloud"):
+                getattr(result, name)
+    assert {"chunks", "training", "workers", "servers", "ps"} <= {*on_edge.recorded}
+    whole = netsim.simulate(system, jobs, scheduler="srtf")
+    with pytest.raises(NotRecordedError, match="or the scheduler is one of whole jobs; simulate"):
+        whole.chunks  # noqa: B018
+
+
+def test_a_result_with_other_tables() -> None:
+    """`dataclasses.replace` would look at those that were not recorded."""
+    result = netsim.simulate("parrot-fig2", "parrot-fig2", record=["coflows"])
+    first = result.replace(coflows=result.coflows.iloc[:1])
+    assert (len(first.coflows), first.recorded) == (1, ("jobs", "coflows"))
+    assert result.replace(coflows=None).recorded == ("jobs",)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nothing'"):
+        result.replace(nothing=1)

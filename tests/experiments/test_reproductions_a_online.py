@@ -44,10 +44,10 @@ def rates(key, at_first, at_last):
     (f"A_online's total JCT over that of SRTF, 300 jobs, {LONG}", 0.25, "holds"),
     (f"A_online's total JCT over that of SRTF, 100 jobs, {LONG}", 0.5, "holds"),
     (f"A_online-E's total JCT over that of SRTF, 300 jobs, {LONG}", 2, "does not hold"),
-    (f"The gain on SRTF grows with the jobs: A_online's total JCT over its with 300, over the same "
-     f"with 100, {LONG}", 0.5, "holds"),
-    (f"The gain on A_online-E grows with the jobs: A_online's total JCT over its with 300, over "
-     f"the same with 100, {LONG}", 0.125 / 0.25, "holds"),
+    (f"A_online's gain over SRTF grows with the jobs: the ratio of their total JCTs with 300, over "
+     f"that with 100, {LONG}", 0.5, "holds"),
+    (f"A_online's gain over A_online-E grows with the jobs: the ratio of their total JCTs with "
+     f"300, over that with 100, {LONG}", 0.125 / 0.25, "holds"),
     # 75 % lower where that is the most: its sense is so, and its size is not.
     (f"A_online's average JCT is below that of SRTF by up to as much as the paper says, within 5 "
      f"points, 100 to 300 jobs, {LONG}", 0.75, "holds partly"),

@@ -6,7 +6,6 @@ import errno
 import json
 import math
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +70,7 @@ def test_odd_names_and_numbers_read_back_exactly(everything, tmp_path) -> None:
     odd = np.array([math.nan, math.inf, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, -0.0])
     jobs = everything.jobs.assign(name=pd.Series(names, dtype=everything.jobs["name"].dtype),
                                   lower_bound_s=odd)
-    result = replace(everything, jobs=jobs)
+    result = everything.replace(jobs=jobs)
     assert same(load_result(result.save(tmp_path / "r")), result)
     again = load_result(tmp_path / "r").jobs["lower_bound_s"].to_numpy()
     assert np.array_equal(again.view("i8")[1:], odd.view("i8")[1:])
@@ -205,7 +204,7 @@ def test_a_full_disk_leaves_the_earlier_result(everything, tmp_path, request) ->
 
 def test_a_name_that_no_file_can_hold(everything, tmp_path) -> None:
     names = np.full(len(everything.jobs), "\ud800", object)
-    result = replace(everything, jobs=everything.jobs.assign(name=pd.Series(names, dtype=object)))
+    result = everything.replace(jobs=everything.jobs.assign(name=pd.Series(names, dtype=object)))
     with pytest.raises(OutputError, match="r: cannot be written: 'utf-8' codec can't encode"):
         result.save(tmp_path / "r")
     assert tree(tmp_path) == {}

@@ -98,8 +98,8 @@ def _change(setting: str, own: str, other: str, called: str, values: Sequence[in
 def _jobs_claims() -> Iterator[Claim]:
     yield from _rate_claims("jobs", _JOBS)
     for (setting, title), other in product(SETTINGS.items(), ("srtf", "tiresias-l", "a-online-e")):
-        yield Claim(f"The gain on {NAMES[other]} grows with the jobs: A_online's total JCT over "
-                    f"its with {_JOBS[-1]}, over the same with {_JOBS[0]}, {title}", "< 1",
+        yield Claim(f"A_online's gain over {NAMES[other]} grows with the jobs: the ratio of their "
+                    f"total JCTs with {_JOBS[-1]}, over that with {_JOBS[0]}, {title}", "< 1",
                     partial(_change, setting, "a-online", other, "jobs", _JOBS), below_one)
 
 
