@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     from netsim.experiments.store import load_result
     from netsim.experiments.sweep import sweep, sweep_experiment
     from netsim.experiments.sweep_result import Sweep, load_sweep
-    from netsim.fabric.policy import Allocation, Allocator, Event
+    from netsim.fabric.allocation import Allocation, Event
+    from netsim.fabric.allocator import Allocator
     from netsim.fabric.service import Service
     from netsim.fabric.turns import Turns
     from netsim.fabric.view import FabricView
@@ -113,7 +114,8 @@ _HOME = {
     "netsim.experiments.store": ("load_result",),
     "netsim.experiments.sweep": ("sweep", "sweep_experiment"),
     "netsim.experiments.sweep_result": ("Sweep", "load_sweep"),
-    "netsim.fabric.policy": ("Allocation", "Allocator", "Event"),
+    "netsim.fabric.allocation": ("Allocation", "Event"),
+    "netsim.fabric.allocator": ("Allocator",),
     "netsim.fabric.service": ("Service",),
     "netsim.fabric.turns": ("Turns",),
     "netsim.fabric.view": ("FabricView",),

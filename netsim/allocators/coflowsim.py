@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from netsim.fabric.policy import Allocation, Allocator, Knowledge
-from netsim.fabric.state import Floats
-from netsim.fabric.view import FabricView
+from netsim.fabric.allocation import Allocation, Knowledge
+from netsim.fabric.allocator import Allocator
+from netsim.fabric.view import FabricView, Floats
 
 __all__ = ["EqualSplit", "refill"]
 

@@ -14,9 +14,9 @@ import numpy as np
 from netsim.allocators.options import check_choice
 from netsim.checks import is_number
 from netsim.errors import InputError
-from netsim.fabric.policy import Allocation, Allocator, Knowledge
-from netsim.fabric.state import Floats, Ints
-from netsim.fabric.view import FabricView
+from netsim.fabric.allocation import Allocation, Knowledge
+from netsim.fabric.allocator import Allocator
+from netsim.fabric.view import FabricView, Floats, Ints
 from netsim.plain import plain_numbers
 
 __all__ = ["RingContention"]

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from netsim.allocators.options import check_choice
 from netsim.checks import LARGEST, check_sequence, is_number, is_whole
 from netsim.errors import InputError
-from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
+from netsim.fabric.allocation import Allocation, Event, Knowledge
+from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
 from netsim.fabric.service import Service
 from netsim.fabric.view import FabricView

@@ -12,10 +12,9 @@ import numpy as np
 
 from netsim.allocators.options import check_choice
 from netsim.allocators.ordered import Ordered
-from netsim.fabric.policy import Allocation, Event
+from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.records import DUST
-from netsim.fabric.state import Floats
-from netsim.fabric.view import FabricView
+from netsim.fabric.view import FabricView, Floats
 from netsim.plain import plain_numbers
 from netsim.ties import rank
 

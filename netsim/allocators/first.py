@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
-from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
+from netsim.fabric.allocation import Allocation, Event, Knowledge
+from netsim.fabric.allocator import Allocator
 from netsim.fabric.service import Service
 from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView

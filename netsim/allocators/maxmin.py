@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from netsim.allocators.options import check_choice
-from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
+from netsim.fabric.allocation import Allocation, Event, Knowledge
+from netsim.fabric.allocator import Allocator
 from netsim.fabric.view import FabricView
 
 __all__ = ["MaxMin"]

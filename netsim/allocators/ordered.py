@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from netsim.allocators.coflowsim import refill
 from netsim.allocators.options import check_choice
-from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.allocation import Allocation, Event
+from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
 from netsim.fabric.service import Service
 from netsim.fabric.view import FabricView

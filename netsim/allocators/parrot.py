@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from netsim.allocators.options import check_choice
 from netsim.checks import is_number
 from netsim.errors import InputError
-from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.allocation import Allocation, Event
+from netsim.fabric.allocator import Allocator
 from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from netsim.errors import InputError
-from netsim.fabric.policy import Allocator
+from netsim.fabric.allocator import Allocator
 from netsim.plugins import build, copied, described, find, parse_named
 
 __all__ = ["ALLOCATORS", "PRESETS", "allocator_options", "describe", "make_allocator",

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from netsim.allocators.options import check_choice
 from netsim.checks import is_number
 from netsim.errors import AllocationError, InputError
-from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.allocation import Allocation, Event
+from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
 

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from netsim.fabric.policy import Allocation, Allocator, Event, Knowledge
+from netsim.fabric.allocation import Allocation, Event, Knowledge
+from netsim.fabric.allocator import Allocator
 from netsim.fabric.service import Service
 from netsim.fabric.view import FabricView
 

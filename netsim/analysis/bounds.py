@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from netsim.analysis.emitted import Emitted, emitted
 from netsim.brief import brief
 from netsim.errors import InputError, UnknownNameError
+from netsim.fabric.allocation import Event
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.policy import Event
 from netsim.fabric.view import FabricView
 from netsim.network import Topology, read_network
 

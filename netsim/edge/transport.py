@@ -38,7 +38,7 @@ class Sharing(NamedTuple):
     check : bool
         Check that each allocation is feasible.
     observer : Observer, optional
-        See `netsim.fabric.transfer.Observer`; of the links that it is told of the first are those
+        See `netsim.fabric.protocols.Observer`; of the links that it is told of the first are those
         of the network.
     """
 

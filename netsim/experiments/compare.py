@@ -34,7 +34,7 @@ from netsim.experiments.simulate import as_network, as_workload, simulate
 from netsim.experiments.spec import Experiment
 from netsim.experiments.store import save_comparison
 from netsim.experiments.tables import PolicyTable
-from netsim.fabric.policy import Allocator
+from netsim.fabric.allocator import Allocator
 from netsim.model import JobSpec, Workload
 from netsim.network import Topology
 from netsim.plain import plain_numbers

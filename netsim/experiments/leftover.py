@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from netsim.fabric.policy import Event
+from netsim.fabric.allocation import Event
 
 if TYPE_CHECKING:
     from netsim.fabric.fabric import Fabric

@@ -14,8 +14,8 @@ from netsim.errors import UnknownNameError
 from netsim.experiments.packing import DTYPES, link_rows
 from netsim.experiments.recorded import Recorded
 from netsim.experiments.rows import Notes, Rows
-from netsim.fabric.fabric import Fabric
-from netsim.fabric.policy import Allocation
+from netsim.fabric.allocation import Allocation
+from netsim.fabric.flow_table import FlowTable
 
 __all__ = ["MOST_NOTED", "OF_LINKS", "RECORDS", "LinkRecorder", "categories"]
 
@@ -89,10 +89,9 @@ class LinkRecorder:
     def flows_finished(self, transfer: Any, flows: NDArray[Any]) -> None:
         """Take no note of flows."""
 
-    def decided(self, now: float, fabric: Fabric, allocation: Allocation) -> None:
+    def decided(self, now: float, table: FlowTable, allocation: Allocation) -> None:
         """Take note of a decision and of what the policy inferred."""
         if "decisions" in self._rows:
-            table = fabric.table
             self._decisions.append((now, table.active_jobs, len(table.coflows),
                                     np.add.reduce(table.coflows["open"])))
             self._noted_by_policy.append(dict(allocation.note or {}))

@@ -30,8 +30,8 @@ from netsim.experiments.recorder import Recorder
 from netsim.experiments.result import Result
 from netsim.experiments.simulate_cluster import simulate_cluster
 from netsim.experiments.simulate_edge import simulate_edge
+from netsim.fabric.allocator import Allocator
 from netsim.fabric.fabric import Fabric
-from netsim.fabric.policy import Allocator
 from netsim.jobs.plan import JobPlan, check_all_fit, place_randomly
 from netsim.jobs.process import JobProcess
 from netsim.jobs.single import SingleCoflows, is_single

@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 
 from netsim.fabric.ahead import Ahead
 from netsim.fabric.alarm import Alarm
+from netsim.fabric.allocation import Allocation, Event
+from netsim.fabric.allocator import Allocator
 from netsim.fabric.demand import Demand
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.grid import Grid
 from netsim.fabric.in_flight import InFlight
-from netsim.fabric.policy import Allocation, Allocator, Event
+from netsim.fabric.protocols import Observer, Source
 from netsim.fabric.referee import Referee
 from netsim.fabric.running import Running
 from netsim.fabric.service import Service
-from netsim.fabric.transfer import Observer, Source, Transfer
+from netsim.fabric.transfer import Transfer
 from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
 from netsim.fabric.weights import weigh
@@ -320,7 +322,7 @@ class Fabric:
         allocation = self.answer = self.allocator.allocate(view)
         self._referee.check(allocation, view)
         if self._observer is not None:  # before flows end ahead of the clock
-            self._observer.decided(now, self, allocation)
+            self._observer.decided(now, self.table, allocation)
         self._put_in_force(allocation, view)
 
     def _admit(self) -> None:

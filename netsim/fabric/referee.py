@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import AllocationError
+from netsim.fabric.allocation import Allocation
+from netsim.fabric.allocator import Allocator
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.policy import Allocation, Allocator
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
 

@@ -1,23 +1,15 @@
-"""What the fabric tells others: a coflow's completion, and what happens for the records."""
+"""A coflow in flight, as an event."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
 
 import simpy
-from numpy.typing import NDArray
 
 from netsim.fabric.demand import Demand
-from netsim.fabric.policy import Allocation
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from netsim.fabric.fabric import Fabric
-
-__all__ = ["Observer", "Source", "Transfer"]
+__all__ = ["Transfer"]
 
 
 class Transfer(simpy.Event):
@@ -69,49 +61,3 @@ class Transfer(simpy.Event):
             self.succeed(self)
         else:
             self._done(self)
-
-
-class Observer(Protocol):
-    """Is told what happens on the fabric, for records; see `Fabric`.
-
-    Attributes
-    ----------
-    follows_rates : bool
-        Whether `moved` must not span the end of a flow, so that rates are constant within.
-    follows_decisions : bool
-        Whether it is to be told of every decision and movement, also where jobs take turns.
-    follows_standing : bool
-        Whether also where an answer stands, as if the policy were asked anew. Then sums of bytes
-        are rounded otherwise.
-    """
-
-    @property
-    def follows_rates(self) -> bool: ...
-
-    @property
-    def follows_decisions(self) -> bool: ...
-
-    @property
-    def follows_standing(self) -> bool: ...
-
-    def decided(self, now: float, fabric: Fabric, allocation: Allocation) -> None:
-        """Take note of a decision."""
-
-    def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
-        """Take note of the bytes that each link carried between two instants.
-
-        The array is the observer's to keep.
-        """
-
-    def flows_finished(self, transfer: Transfer, flows: NDArray[Any]) -> None:
-        """Take note of a completed coflow's FLOW rows; in step, they have ``remaining > 0``."""
-
-
-class Source(Protocol):
-    """Knows beforehand when coflows become valid, each the only one of its job; see `Fabric`."""
-
-    def more(self) -> Demand | None:
-        """Return the next coflows, in order of (validity, job); None if there are no more.
-
-        Each has something to send.
-        """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from netsim.fabric.allocation import Allocation
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.policy import Allocation
 
 __all__ = ["weigh"]
 

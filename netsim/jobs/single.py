@@ -94,7 +94,7 @@ class SingleCoflows:
             first = stop
 
     def more(self) -> Demand | None:
-        """Return the next coflows; see `netsim.fabric.transfer.Source`."""
+        """Return the next coflows; see `netsim.fabric.protocols.Source`."""
         for batch in self._batches:
             demand = self._build(batch)
             empty = demand.coflows["open"] == 0

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.fabric.policy import Knowledge
+from netsim.fabric.allocation import Knowledge
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch, Topology
 from netsim.testing.view import make_view

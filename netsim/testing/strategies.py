@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import MissingExtraError
-from netsim.fabric.policy import Knowledge
+from netsim.fabric.allocation import Knowledge
 from netsim.fabric.view import FabricView
 from netsim.model import Workload
 from netsim.network import BigSwitch, Topology

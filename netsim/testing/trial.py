@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators import describe, make_allocator
-from netsim.fabric.policy import Allocation, Allocator
+from netsim.fabric.allocation import Allocation
+from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
 from netsim.testing.cases import Case

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError, UnknownNameError
+from netsim.fabric.allocation import Knowledge
 from netsim.fabric.demand import Demand
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.policy import Knowledge
 from netsim.fabric.running import Running
 from netsim.fabric.view import FabricView
 from netsim.model import Flows

@@ -12,7 +12,8 @@ import netsim
 from netsim import EdgeCloud, EdgeJob
 from netsim.allocators import ALLOCATORS as ALL
 from netsim.errors import AllocationError, InputError, StalledError, UnknownNameError
-from netsim.fabric.policy import Allocation, Allocator
+from netsim.fabric.allocation import Allocation
+from netsim.fabric.allocator import Allocator
 from tests.edge.test_invariants import check_ps, instances, unlimited
 
 MB = 1e6

@@ -6,7 +6,7 @@ import pytest
 import netsim
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError
-from netsim.fabric.policy import Event
+from netsim.fabric.allocation import Event
 from netsim.fabric.turns import Turns
 
 POLICIES = [f"{name}:work_conservation={each}" for name, choices in (

@@ -8,7 +8,8 @@ import numpy as np
 
 from netsim.edge.setting import Floats, Ints
 from netsim.errors import AllocationError
-from netsim.fabric.policy import Allocation, Allocator, Knowledge
+from netsim.fabric.allocation import Allocation, Knowledge
+from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
 
