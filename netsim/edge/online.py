@@ -10,10 +10,10 @@ import numpy as np
 
 from netsim.edge import kernels
 from netsim.edge.queues import Queues
-from netsim.edge.schedule import Schedule, of_chunks
+from netsim.edge.schedule import Dispatch, Schedule, of_chunks
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats
 from netsim.edge.storage import Storage
-from netsim.edge.transport import Dispatch, Transport
+from netsim.edge.transport import Transport
 from netsim.errors import InputError
 
 __all__ = ["AOnline", "AOnlineEdge", "CloudOnly", "Dispatcher", "run_dispatcher"]

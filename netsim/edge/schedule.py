@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 
 from netsim.brief import brief
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
-from netsim.edge.transport import Dispatch, Log
 
-if TYPE_CHECKING:
-    from netsim.edge.servers import Held
-
-__all__ = ["Chunks", "Schedule", "Training", "of_chunks"]
+__all__ = ["Chunks", "Dispatch", "Held", "Log", "Schedule", "Training", "of_chunks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +55,75 @@ class Chunks:
     preemptions: Ints
     alpha: Floats
     t_star: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Which PS each job has had, and when.
+
+    Attributes
+    ----------
+    job : ndarray of int, shape (spans,)
+    start, end : ndarray of float, shape (spans,)
+        The longest intervals in which a job trained without a break, in order of (start, job).
+    server, ps : ndarray of int, shape (spans,)
+        The server, and the number of the PS there; `CLOUD` both in the cloud.
+    shortages : int
+        How often no PS of the edge was free that the job could use, and the cloud helped out.
+    """
+
+    job: Ints
+    start: Floats
+    end: Floats
+    server: Ints
+    ps: Ints
+    shortages: int
+
+
+class Dispatch(NamedTuple):
+    """Where the chunks of a job go.
+
+    Attributes
+    ----------
+    worker : ndarray of int, shape (chunks,)
+        An edge worker each, or `CLOUD`; in order of dispatch.
+    alpha : ndarray of float, shape (chunks,)
+        Q at selection, in seconds: the dual variable.
+    t_star : ndarray of float, shape (chunks,)
+        The instant at which it is planned to start.
+    """
+
+    worker: Ints
+    alpha: Floats
+    t_star: Floats
+
+
+class Log(NamedTuple):
+    """What has happened by the end.
+
+    Attributes
+    ----------
+    chunk : ndarray of int, shape (intervals,)
+        Who trained, in each longest interval of a chunk's training, in no order.
+    start, end : ndarray of float, shape (intervals,)
+    ready, finish : ndarray of float, shape (chunks,)
+        When a chunk's data was there, and its training ended.
+    preemptions : ndarray of int, shape (chunks,)
+        How often others displaced it after it had trained.
+    held : Held, optional
+        Which PSs jobs had, where that matters to the transport.
+    exchange : ndarray of float, shape (chunks,), optional
+        Seconds of training that were not computation, where they are not what jobs say.
+    """
+
+    chunk: Ints
+    start: Floats
+    end: Floats
+    ready: Floats
+    finish: Floats
+    preemptions: Ints
+    held: Held | None = None
+    exchange: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)

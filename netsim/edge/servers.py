@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
 
 from netsim.edge import kernels
-from netsim.edge.schedule import Schedule, Training
+from netsim.edge.schedule import Held, Schedule, Training
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.streams import stream
 
-__all__ = ["Held", "ParameterServers", "hold_servers", "spans"]
-
-
-@dataclass(frozen=True, eq=False)
-class Held:
-    """Which PS each job has had, and when.
-
-    Attributes
-    ----------
-    job : ndarray of int, shape (spans,)
-    start, end : ndarray of float, shape (spans,)
-        The longest intervals in which a job trained without a break, in order of (start, job).
-    server, ps : ndarray of int, shape (spans,)
-        The server, and the number of the PS there; `CLOUD` both in the cloud.
-    shortages : int
-        How often no PS of the edge was free that the job could use, and the cloud helped out.
-    """
-
-    job: Ints
-    start: Floats
-    end: Floats
-    server: Ints
-    ps: Ints
-    shortages: int
+__all__ = ["ParameterServers", "hold_servers", "spans"]
 
 
 def spans(training: Training) -> tuple[Ints, Floats, Floats]:

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from netsim.edge import kernels
 from netsim.edge.queues import Queues
+from netsim.edge.schedule import Dispatch, Log
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 
-if TYPE_CHECKING:
-    from netsim.edge.servers import Held
-
-__all__ = ["Constant", "ConstantTransport", "Dispatch", "Log", "Sharing", "Transport",
-           "TransportKind"]
+__all__ = ["Constant", "ConstantTransport", "Sharing", "Transport", "TransportKind"]
 
 
 class Sharing(NamedTuple):
@@ -47,52 +44,6 @@ class Sharing(NamedTuple):
     events: Sequence[tuple[float, int, float]] = ()
     check: bool = True
     observer: Any = None
-
-
-class Dispatch(NamedTuple):
-    """Where the chunks of a job go.
-
-    Attributes
-    ----------
-    worker : ndarray of int, shape (chunks,)
-        An edge worker each, or `CLOUD`; in order of dispatch.
-    alpha : ndarray of float, shape (chunks,)
-        Q at selection, in seconds: the dual variable.
-    t_star : ndarray of float, shape (chunks,)
-        The instant at which it is planned to start.
-    """
-
-    worker: Ints
-    alpha: Floats
-    t_star: Floats
-
-
-class Log(NamedTuple):
-    """What has happened by the end.
-
-    Attributes
-    ----------
-    chunk : ndarray of int, shape (intervals,)
-        Who trained, in each longest interval of a chunk's training, in no order.
-    start, end : ndarray of float, shape (intervals,)
-    ready, finish : ndarray of float, shape (chunks,)
-        When a chunk's data was there, and its training ended.
-    preemptions : ndarray of int, shape (chunks,)
-        How often others displaced it after it had trained.
-    held : Held, optional
-        Which PSs jobs had, where that matters to the transport.
-    exchange : ndarray of float, shape (chunks,), optional
-        Seconds of training that were not computation, where they are not what jobs say.
-    """
-
-    chunk: Ints
-    start: Floats
-    end: Floats
-    ready: Floats
-    finish: Floats
-    preemptions: Ints
-    held: Held | None = None
-    exchange: Floats | None = None
 
 
 class Transport(Protocol):

@@ -23,8 +23,8 @@ from netsim.edge.registry import (
     make_transport,
     problem_between,
 )
-from netsim.edge.schedule import Schedule
-from netsim.edge.servers import Held, hold_servers
+from netsim.edge.schedule import Held, Schedule
+from netsim.edge.servers import hold_servers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.storage import peaks
 from netsim.edge.transport import Sharing

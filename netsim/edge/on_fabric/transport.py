@@ -17,8 +17,9 @@ from netsim.edge.on_fabric.training import check_mode, make_training
 from netsim.edge.on_fabric.wires import Answers, Wires
 from netsim.edge.on_fabric.workers import Workers
 from netsim.edge.queues import Queues
+from netsim.edge.schedule import Dispatch, Log
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
-from netsim.edge.transport import Dispatch, Log, Sharing
+from netsim.edge.transport import Sharing
 from netsim.errors import InputError, StalledError
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.transfer import Transfer

@@ -6,9 +6,9 @@ import numpy as np
 
 from netsim.edge.on_fabric.training import Training
 from netsim.edge.queues import Queues
+from netsim.edge.schedule import Log
 from netsim.edge.servers import ParameterServers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
-from netsim.edge.transport import Log
 
 __all__ = ["Workers"]
 
