@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from netsim.analysis.bounds import LowerBounds, lower_bounds
     from netsim.analysis.coflows import by_class, classify_coflows
     from netsim.analysis.links import coflows_at_bottleneck, link_utilisation, share_at_bottleneck
-    from netsim.analysis.timeline import timeline, write_timeline
     from netsim.analysis.usage import edge_utilisation
     from netsim.cluster import Cluster
     from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
@@ -46,24 +45,16 @@ if TYPE_CHECKING:
         UnitError,
         UnknownNameError,
     )
-    from netsim.experiments.compare import Comparison, compare
-    from netsim.experiments.events import FaultEvent
-    from netsim.experiments.files import load_experiment
-    from netsim.experiments.folders import load_comparison
-    from netsim.experiments.result import Result
-    from netsim.experiments.run import run
-    from netsim.experiments.simulate import simulate
-    from netsim.experiments.spec import Experiment
-    from netsim.experiments.store import load_result
-    from netsim.experiments.sweep import sweep, sweep_experiment
-    from netsim.experiments.sweep_result import Sweep, load_sweep
+    from netsim.experiment_file.experiment import Experiment
+    from netsim.experiment_file.load import load_experiment
     from netsim.fabric.allocation import Allocation, Event
     from netsim.fabric.allocator import Allocator
     from netsim.fabric.service import Service
     from netsim.fabric.turns import Turns
     from netsim.fabric.view import FabricView
     from netsim.jobs.patterns import PATTERNS, Pattern
-    from netsim.model import Flow, Flows, History, JobSpec, Stage, Workload
+    from netsim.models import ModelStage, ParallelModel
+    from netsim.models.catalogue import make_model, models_for, parallel_models
     from netsim.network import (
         BigSwitch,
         Topology,
@@ -77,8 +68,16 @@ if TYPE_CHECKING:
         ring,
         torus,
     )
-    from netsim.parallel import ModelStage, ParallelModel
-    from netsim.parallel.catalogue import make_model, models_for, parallel_models
+    from netsim.plots.perfetto import timeline, write_timeline
+    from netsim.results.load import load_result
+    from netsim.results.result import Result
+    from netsim.simulation.events import FaultEvent
+    from netsim.simulation.simulate import simulate
+    from netsim.studies.compare import Comparison, compare
+    from netsim.studies.folders import load_comparison
+    from netsim.studies.run import run
+    from netsim.studies.sweep import sweep, sweep_experiment
+    from netsim.studies.sweep_result import Sweep, load_sweep
     from netsim.traces import (
         check_trace,
         poisson_resample,
@@ -86,13 +85,13 @@ if TYPE_CHECKING:
         write_coflow_benchmark,
         write_instance,
     )
+    from netsim.workload import Flow, Flows, History, JobSpec, Stage, Workload
 
 _HOME = {
     "netsim.allocators": ("ALLOCATORS", "make_allocator"),
     "netsim.analysis.bounds": ("LowerBounds", "lower_bounds"),
     "netsim.analysis.coflows": ("by_class", "classify_coflows"),
     "netsim.analysis.links": ("coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck"),
-    "netsim.analysis.timeline": ("timeline", "write_timeline"),
     "netsim.analysis.usage": ("edge_utilisation",),
     "netsim.cluster": ("Cluster",),
     "netsim.edge": ("EdgeCloud", "EdgeJob", "EdgeWorkload"),
@@ -103,30 +102,31 @@ _HOME = {
                       "MissingExtraError", "NetsimError", "NetsimWarning", "NotRecordedError",
                       "OutputError", "SpecError", "StalledError", "TraceError", "UnitError",
                       "UnknownNameError"),
-    "netsim.experiments.compare": ("Comparison", "compare"),
-    "netsim.experiments.events": ("FaultEvent",),
-    "netsim.experiments.files": ("load_experiment",),
-    "netsim.experiments.folders": ("load_comparison",),
-    "netsim.experiments.result": ("Result",),
-    "netsim.experiments.run": ("run",),
-    "netsim.experiments.simulate": ("simulate",),
-    "netsim.experiments.spec": ("Experiment",),
-    "netsim.experiments.store": ("load_result",),
-    "netsim.experiments.sweep": ("sweep", "sweep_experiment"),
-    "netsim.experiments.sweep_result": ("Sweep", "load_sweep"),
+    "netsim.experiment_file.experiment": ("Experiment",),
+    "netsim.experiment_file.load": ("load_experiment",),
     "netsim.fabric.allocation": ("Allocation", "Event"),
     "netsim.fabric.allocator": ("Allocator",),
     "netsim.fabric.service": ("Service",),
     "netsim.fabric.turns": ("Turns",),
     "netsim.fabric.view": ("FabricView",),
     "netsim.jobs.patterns": ("PATTERNS", "Pattern"),
-    "netsim.model": ("Flow", "Flows", "History", "JobSpec", "Stage", "Workload"),
+    "netsim.models": ("ModelStage", "ParallelModel"),
+    "netsim.models.catalogue": ("make_model", "models_for", "parallel_models"),
     "netsim.network": ("BigSwitch", "Topology", "big_switch", "edge_cloud", "fat_tree",
                        "from_networkx", "leaf_spine", "rail_pod", "read_network", "ring", "torus"),
-    "netsim.parallel": ("ModelStage", "ParallelModel"),
-    "netsim.parallel.catalogue": ("make_model", "models_for", "parallel_models"),
+    "netsim.plots.perfetto": ("timeline", "write_timeline"),
+    "netsim.results.load": ("load_result",),
+    "netsim.results.result": ("Result",),
+    "netsim.simulation.events": ("FaultEvent",),
+    "netsim.simulation.simulate": ("simulate",),
+    "netsim.studies.compare": ("Comparison", "compare"),
+    "netsim.studies.folders": ("load_comparison",),
+    "netsim.studies.run": ("run",),
+    "netsim.studies.sweep": ("sweep", "sweep_experiment"),
+    "netsim.studies.sweep_result": ("Sweep", "load_sweep"),
     "netsim.traces": ("check_trace", "poisson_resample", "read_workload",
                       "write_coflow_benchmark", "write_instance"),
+    "netsim.workload": ("Flow", "Flows", "History", "JobSpec", "Stage", "Workload"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -17,9 +17,9 @@ import networkx as nx
 import pytest
 
 import netsim
-from netsim.experiments.grid import OfSpec, code_version
-from netsim.experiments.run_store import Files, packed
-from netsim.experiments.workers import one_by_one, pooled
+from netsim.studies.executors import one_by_one, pooled
+from netsim.studies.grid import OfSpec, code_version
+from netsim.studies.run_store import Files, packed
 
 ALL = ["jobs", "coflows", "flows", "decisions"]
 TRACE = {"format": "synthetic", "jobs": 12, "iterations": 2, "arrival_scale": 0.02,

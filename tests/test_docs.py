@@ -17,8 +17,8 @@ import pytest
 import netsim
 from netsim import testing
 from netsim.cli.main import main as cli
-from netsim.experiments.files import load_experiment
-from netsim.experiments.reproductions import REPRODUCTIONS
+from netsim.experiment_file.load import load_experiment
+from netsim.reproductions import REPRODUCTIONS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -3,8 +3,10 @@
 import ast
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,57 +15,97 @@ import netsim
 
 PACKAGE = Path(netsim.__file__).parent
 
-#: What each part may import of netsim, besides itself. Later parts may import earlier ones.
-LAYERS = ["lazy", "brief", "watching", "text", "errors", "_version", "plain", "reading", "whole",
-          "streams", "ties", "units", "checks", "compiling", "plugins", "parallel", "model",
-          "history", "network", "fabric", "allocators", "jobs", "cluster", "edge", "experiments",
-          "testing", "cli", "__main__"]
-ONLY = {"traces": {"lazy", "brief", "errors", "plain", "reading", "whole", "units", "model",
-                   "history", "parallel", "streams"},
-        "analysis": {"lazy", "brief", "errors", "text", "whole", "units", "model", "network",
-                     "traces", "fabric", "jobs", "experiments"},
-        "allocators": {"lazy", "errors", "plain", "ties", "units", "checks", "plugins", "fabric"}}
-#: Who may read traces; what they stand on must not.
-READERS = {"analysis", "experiments", "testing", "cli", "__init__"}
-SIMPY = {"cluster/engine.py", "cluster/timed.py", "edge/on_fabric/transport.py",
-         "edge/on_fabric/wires.py", "experiments/events.py", "experiments/simulate.py",
-         "experiments/simulate_cluster.py", "fabric/alarm.py", "fabric/fabric.py",
-         "fabric/transfer.py", "jobs/process.py"}
+#: The rooms of the package, each a module or a folder. One may import what stands above it.
+ROOMS = (
+    "_version", "text", "errors", "plain", "reading", "units", "checks", "streams", "ties", "brief",
+    "lazy", "watching", "plugins", "compiling", "atomic",
+    "models", "workload", "network", "results", "fabric", "allocators", "traces", "jobs",
+    "predictors", "cluster", "placements", "engine", "edge", "schedulers", "recording",
+    "simulation", "analysis", "experiment_file", "studies", "plots", "reproductions", "reference",
+    "testing", "cli", "__main__")
 
-MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"
-                 or path.parent != PACKAGE)
+#: Policies decide; they know nothing of runs, of results or of other kinds of policies.
+POLICIES = {"allocators", "placements", "predictors", "schedulers"}
+UNKNOWN_TO_POLICIES = {"simulation", "results", "recording", *POLICIES}
+MAY_ASK = {"schedulers": {"placements", "predictors"}}
+
+#: The one door that opens upwards, when it is used: `Result.plot`, and what else draws itself.
+LATE = {("netsim.results.drawing", "netsim.plots.pictures")}
+
+#: Who runs on SimPy.
+SIMPY = ("fabric", "jobs/process.py", "engine", "edge/on_fabric", "simulation")
+
+FILES = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"):
+         path for path in sorted(PACKAGE.rglob("*.py"))}
+MODULES = sorted(FILES.keys() - {"netsim"})
+
+_PLACE = re.compile(r"netsim(?:\.\w+)*:\w+")
 
 
 def imports(path):
-    """The modules that a file imports, wherever in it the statement stands."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    """Yield the modules that a file imports, wherever the statement stands, or names as a place."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module
+            assert not node.level, "modules are imported by their whole names"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in FILES else node.module
+        elif (isinstance(node, ast.Constant) and isinstance(node.value, str)
+              and _PLACE.fullmatch(node.value)):
+            yield node.value.partition(":")[0]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_point_one_way(path):
-    part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    for module in imports(path):
-        if not module.startswith("netsim."):
-            continue
-        other = module.split(".")[1]
-        if other == part:
-            continue
-        if other == "traces":
-            assert part in READERS, f"{part} must not import {module}"
-        if part in ONLY:
-            assert other in ONLY[part], f"{part} must not import {module}"
-        elif other not in ("traces", "analysis"):
-            assert LAYERS.index(other) < LAYERS.index(part), f"{part} must not import {module}"
+ARROWS = {name: sorted({other for other in imports(FILES[name]) if other in FILES} - {name})
+          for name in MODULES}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_only_the_engines_import_simpy(path):
-    if any(module.split(".")[0] == "simpy" for module in imports(path)):
-        assert path.relative_to(PACKAGE).as_posix() in SIMPY
+def room_of(module):
+    return module.split(".")[1]
+
+
+def test_every_room_has_its_place():
+    assert {room_of(name) for name in MODULES} == set(ROOMS)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_point_one_way(name):
+    room = room_of(name)
+    for other in ARROWS[name]:
+        assert other != "netsim", f"{name} must not come in through the front door"
+        assert ROOMS.index(room_of(other)) <= ROOMS.index(room), f"{name} must not import {other}"
+
+
+def test_no_files_import_each_other_in_a_circle():
+    try:
+        TopologicalSorter(ARROWS).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(reversed(error.args[1])))
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) in POLICIES])
+def test_policies_only_decide(name):
+    room = room_of(name)
+    unknown = UNKNOWN_TO_POLICIES - {room} - MAY_ASK.get(room, set())
+    assert {room_of(other) for other in ARROWS[name]}.isdisjoint(unknown)
+
+
+def test_late_doors_are_those_that_are_named():
+    """A module that is imported by name only when it is needed, and is no plug-in's."""
+    found = {(name, node.args[0].value)
+             for name in MODULES for node in ast.walk(ast.parse(FILES[name].read_text()))
+             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
+             and "import_module" in (getattr(node.func, "id", ""), getattr(node.func, "attr", ""))
+             and isinstance(node.args[0], ast.Constant)
+             and node.args[0].value.startswith("netsim.")}
+    assert found == LATE
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_only_engines_import_simpy(name):
+    if any(module.split(".")[0] == "simpy" for module in imports(FILES[name])):
+        assert FILES[name].relative_to(PACKAGE).as_posix().startswith(SIMPY)
 
 
 def test_the_front_door_is_light():
@@ -111,7 +153,7 @@ def test_modules_are_loaded_when_they_are_first_used(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["traces.fetch", "testing.check_allocator", "errors.InputError",
-                                  "analysis.curves.cdf_curves", "cluster.prediction.evaluate",
+                                  "plots.curves.cdf_curves", "predictors.evaluate",
                                   "fabric.kernels.maxmin", "units.parse_rate"])
 def test_parts_are_there_in_a_new_process(name):
     done = subprocess.run([sys.executable, "-c", f"import netsim; netsim.{name}"],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from netsim.errors import InputError
-from netsim.model import Flow, Flows, JobSpec, Stage, Workload
+from netsim.workload import Flow, Flows, JobSpec, Stage, Workload
 
 PUSH = Stage("push", [(0, 1, 10.0)])
 

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 import netsim
 from netsim.allocators.registry import make_allocator
 from netsim.cluster import draw_gpus
-from netsim.cluster.planners import SjfBco
-from netsim.edge.gang import TiresiasL
-from netsim.experiments.grid import cells_of_calls
-from netsim.history import split_history
 from netsim.jobs.patterns import ParameterServer, make_pattern
-from netsim.parallel.mapping import heavy_edge
-from netsim.parallel.servers import ServerKind
+from netsim.models.mapping import heavy_edge
+from netsim.models.servers import ServerKind
 from netsim.plain import plain
+from netsim.schedulers.gang import TiresiasL
+from netsim.schedulers.sjf_bco import SjfBco
+from netsim.studies.grid import cells_of_calls
 from netsim.traces.cluster import ClusterConstruction, recurrent
 from netsim.traces.ring_jobs import ring_jobs
 from netsim.traces.synthetic import synthetic
 from netsim.traces.tiresias import Construction
+from netsim.workload import split_history
 
 DTYPES = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint64, np.float16,
           np.float32, np.float64]

@@ -13,9 +13,9 @@ import pytest
 import netsim
 from netsim.edge.files import make_edge_jobs, read_edge_cloud
 from netsim.errors import InputError, NetsimError, SpecError
-from netsim.experiments.files import load_experiment
-from netsim.experiments.folders import load_comparison, load_folder
+from netsim.experiment_file.load import load_experiment
 from netsim.reading import confined, open_text, read_bytes, read_text, refusal
+from netsim.studies.folders import load_comparison, load_folder
 
 PACKAGE = Path(netsim.__file__).parent
 WORKLOADS = PACKAGE.parent / "workloads"
@@ -343,7 +343,7 @@ def test_nothing_else_opens_files():
     found = [path.relative_to(PACKAGE).as_posix() for path in sorted(PACKAGE.rglob("*.py"))
              if path != PACKAGE / "reading.py" for _ in opened(path)]
     # A temporary file that has no path, and a folder that is held, not read.
-    assert found == ["experiments/rows.py", "experiments/run_store.py"]
+    assert found == ["results/spill.py", "studies/run_store.py"]
 
 
 @pytest.mark.parametrize(("line", "opens"), [

@@ -8,8 +8,8 @@ import pytest
 
 import netsim
 from netsim.cluster.contention import Contention
+from netsim.cluster.context import RunContext
 from netsim.cluster.ring import RingLayout
-from netsim.cluster.scheduling import Setting
 from netsim.testing import make_view
 from netsim.traces.cluster.columns import ClusterJobs
 
@@ -82,7 +82,7 @@ LARGE = {
 ABSTRACT = {"Allocator", "Pattern", "Service"}
 
 FURTHER_IN = {
-    "Setting": lambda: Setting(netsim.Cluster(gpus=[8] * MANY), JOBS, Contention()),
+    "RunContext": lambda: RunContext(netsim.Cluster(gpus=[8] * MANY), JOBS, Contention()),
     "RingLayout": lambda: RingLayout((0, gpu) for gpu in range(MANY)),
     "ClusterJobs": lambda: ClusterJobs(*[np.arange(60)] * 5, read=60, dropped={}, notes={}),
 }

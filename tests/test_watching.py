@@ -14,7 +14,7 @@ import pytest
 
 import netsim
 from netsim import compiling, watching
-from netsim.experiments.progress import show_progress, show_runs
+from netsim.simulation.progress import show_progress, show_runs
 
 ROOT = Path(netsim.__file__).parent.parent
 
@@ -183,7 +183,7 @@ def test_a_sweep_shows_progress_of_itself_where_somebody_is_watching(notebook):
 
 def test_a_bar_on_a_terminal():
     """Of Rich; it is gone at the end."""
-    code = ("import netsim\nfrom netsim.experiments.progress import show_runs\n"
+    code = ("import netsim\nfrom netsim.simulation.progress import show_runs\n"
             "with show_runs(True, 4, 1) as report:\n    report(False)")
     assert "2/4" in said_on_a_terminal("-c", code, TERM="xterm")
 

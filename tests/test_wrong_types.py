@@ -8,7 +8,7 @@ import pytest
 
 import netsim
 from netsim.errors import InputError, NetsimError, TraceError, UnknownNameError
-from netsim.experiments.files import load_experiment
+from netsim.experiment_file.load import load_experiment
 
 #: As a TOML file has them.
 VALUES = ["[1]", '["json"]', "{a = 1}", "3", "1.5", "true", "2020-01-01", '""', '"a\\u001bb"']

@@ -1,4 +1,4 @@
-"""What reads results: metrics, bounds, comparisons, pictures and reports."""
+"""Analysis of results, as numbers: bounds, links, comparisons, intervals."""
 
 from netsim.lazy import loading
 

@@ -21,7 +21,7 @@ from netsim.fabric.view import FabricView
 from netsim.network import Topology, read_network
 
 if TYPE_CHECKING:
-    from netsim.model import Workload
+    from netsim.workload import Workload
 
 __all__ = ["BOUNDS", "LowerBounds", "lower_bounds", "srpt_total"]
 

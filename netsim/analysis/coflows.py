@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from netsim.analysis.metrics import spread
 from netsim.errors import InputError
+from netsim.results.summary import spread
 from netsim.units import Quantity, parse_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from netsim.experiments.result import Result
+    from netsim.results.result import Result
 
 __all__ = ["ALL", "CLASSES", "by_class", "classify_coflows", "each_class"]
 

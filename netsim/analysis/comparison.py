@@ -10,12 +10,12 @@ import pandas as pd
 
 from netsim.analysis.coflows import ALL, classify_coflows, each_class
 from netsim.analysis.intervals import geometric_interval, sides_of_one
-from netsim.analysis.metrics import spread, times
 from netsim.errors import InputError, UnknownNameError
+from netsim.results.summary import spread, times
 from netsim.units import Quantity
 
 if TYPE_CHECKING:
-    from netsim.experiments.result import Result
+    from netsim.results.result import Result
 
 __all__ = ["LOWER_BOUND", "check_baseline", "improvement_on", "note_of", "table_of"]
 

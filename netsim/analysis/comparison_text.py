@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -17,9 +17,7 @@ from netsim.text import visible
 if TYPE_CHECKING:
     import pandas as pd
 
-    from netsim.experiments.compare import Comparison
-
-__all__ = ["Columns", "Part", "parts_of_comparison", "print_columns", "text_of_comparison"]
+__all__ = ["Columns", "Part", "parts_of", "print_columns", "text_of"]
 
 #: Columns of texts by their headings.
 Columns = Mapping[str, Sequence[str]]
@@ -40,13 +38,13 @@ _OF_ALL = {"all\np95": "cct_p95", "each CCT\n(geom.)": "cct_each", "total\nJCT":
 _LEAST, _GAP = 11, 2
 
 
-def text_of_comparison(comparison: Comparison, width: int = 80) -> str:
-    """Return a comparison as `parts_of_comparison`, one below the other.
+def text_of(parts: Iterable[Part], width: int = 80) -> str:
+    """Return parts of a comparison as text, one below the other.
 
     Long labels are broken so that it fits the width, unless its figures alone do not.
     """
     file = io.StringIO()
-    for part in parts_of_comparison(comparison):
+    for part in parts:
         if isinstance(part, str):
             file.write(f"{part}\n")
         else:
@@ -63,17 +61,31 @@ def _width(heading: str, texts: Sequence[str]) -> int:
     return max(map(len, [*heading.split("\n"), *texts]))
 
 
-def parts_of_comparison(comparison: Comparison) -> Iterator[Part]:
-    """Yield the tables of a comparison, and lines of text between them."""
-    figures = comparison.table
-    first = "over\nfirst" if comparison.baseline is None else "over\nbaseline"
-    yield {comparison.what: figures["label"].tolist()} | {
+def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: str | None = None,
+             factors: pd.DataFrame | None = None) -> Iterator[Part]:
+    """Yield the tables of a comparison, and lines of text between them.
+
+    Parameters
+    ----------
+    figures : DataFrame
+        As of `netsim.analysis.comparison.table_of`.
+    what : str
+        What is compared: ``"scheduler"`` or ``"allocator"``.
+    noted : bool
+        Whether to say who gets bandwidth left over, and when.
+    baseline : str, optional
+        The label of the run that the others are held against.
+    factors : DataFrame, optional
+        As of `netsim.analysis.comparison.improvement_on`, where there is a baseline.
+    """
+    first = "over\nfirst" if baseline is None else "over\nbaseline"
+    yield {what: figures["label"].tolist()} | {
         first if heading == "over\nfirst" else heading: _aligned(figures[key].tolist())
         for heading, key in _COLUMNS.items()}, 1
-    if comparison.note:
-        yield from _sharing(figures.iloc[:-1], comparison.what)
-    if comparison.baseline is not None:
-        yield from _improvement(comparison.against(), comparison.baseline, comparison.what)
+    if noted:
+        yield from _sharing(figures.iloc[:-1], what)
+    if baseline is not None and factors is not None:
+        yield from _improvement(factors, baseline, what)
     jobs = figures["jobs_finished"].iloc[-1]  # of the bound: all
     for label, finished in zip(figures["label"], figures["jobs_finished"], strict=True):
         if finished < jobs:

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.experiments.not_recorded import not_recorded
-from netsim.experiments.recorded import columns_of
 from netsim.fabric.grid import Grid
 from netsim.jobs.graph import Dag
 from netsim.jobs.plan import timed_stages
-from netsim.model import JobSpec, Stage, Workload
+from netsim.results.lazy_table import columns_of
+from netsim.results.not_recorded import not_recorded
+from netsim.results.result import table_of
+from netsim.workload import JobSpec, Stage, Workload
 
 if TYPE_CHECKING:
-    from netsim.experiments.result import Result
+    from netsim.results.result import Result
 
 __all__ = ["Computation", "computations"]
 
@@ -100,7 +101,7 @@ class _Coflows:
     """The coflows of each job, looked up job by job, for they may be many."""
 
     def __init__(self, result: Result) -> None:
-        table = columns_of(result, "coflows", ["job", *_COLUMNS])
+        table = columns_of(table_of(result, "coflows"), ["job", *_COLUMNS])
         if table is None and "execution" in result.run:
             raise not_recorded(result.run, "coflows")  # there is no keyword timeline
         if table is None:

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from netsim.experiments.numbering import CoflowNumbers
-from netsim.experiments.simulate import as_network, as_workload
 from netsim.fabric.demand import Demand
 from netsim.jobs.graph import StageGraph
 from netsim.jobs.plan import JobPlan, check_fits, place_randomly
-from netsim.model import Workload
 from netsim.network import Topology
+from netsim.network.files import as_network
+from netsim.recording.coflow_ids import CoflowNumbers
+from netsim.traces.formats import as_workload
+from netsim.workload import Workload
 
 __all__ = ["Emitted", "emitted"]
 

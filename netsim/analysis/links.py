@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 
 if TYPE_CHECKING:
-    from netsim.experiments.result import Result
-    from netsim.model import Workload
     from netsim.network import Topology
+    from netsim.results.result import Result
+    from netsim.workload import Workload
 
 __all__ = ["coflows_at_bottleneck", "link_utilisation", "load_of", "makespan",
            "share_at_bottleneck", "utilised"]

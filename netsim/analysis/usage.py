@@ -12,7 +12,7 @@ from netsim.units import Quantity, parse_seconds
 if TYPE_CHECKING:
     import pandas as pd
 
-    from netsim.experiments.result import Result
+    from netsim.results.result import Result
 
 __all__ = ["edge_utilisation", "suspended_jobs"]
 

@@ -31,10 +31,10 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
             quiet: bool, plugins: bool, allocators: tuple[str, ...], schedulers: tuple[str, ...],
             baseline: str | None, plots: tuple[str, ...]) -> None:
     """Run an experiment under several allocators, or schedulers, and compare them."""
-    from netsim.analysis.pictures import check_picture, lacking_on_edge
-    from netsim.analysis.plots import check_plottable, save_plot
     from netsim.cli.tables import print_comparison
-    from netsim.experiments.compare import compare_experiment
+    from netsim.plots.bars import check_plottable, save_plot
+    from netsim.plots.pictures import check_picture, lacking_on_edge
+    from netsim.studies.compare import compare_experiment
 
     changes = overrides(settings, seed) + _compared(allocators, schedulers)
     if baseline is not None:

@@ -17,7 +17,7 @@ __all__ = ["init"]
               help="Of jobs on edge servers and a cloud.")
 def init(file: str, on_cluster: bool, on_edge: bool) -> None:
     """Write an experiment file with every option explained, to FILE or experiment.toml."""
-    from netsim.experiments.files import write_template
+    from netsim.experiment_file.load import write_template
 
     if on_cluster and on_edge:
         raise click.UsageError("give either --cluster or --edge")

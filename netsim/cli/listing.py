@@ -16,7 +16,7 @@ KINDS = ("allocators", "schedulers", "placements", "executions", "predictors", "
 @click.argument("kind", type=click.Choice(KINDS))
 def listing(kind: str) -> None:
     """List what there is to choose from, with a line on each."""
-    from netsim.experiments.catalogue import catalogue
+    from netsim.experiment_file.catalogue import catalogue
     from netsim.text import visible
 
     entries = catalogue(kind)

@@ -9,10 +9,10 @@ import click
 from netsim.cli.echo import echo
 
 if TYPE_CHECKING:
-    from netsim.parallel import ParallelModel
-    from netsim.parallel.iteration import IterationParts
-    from netsim.parallel.mapping import Mapped
-    from netsim.parallel.servers import ServerKind
+    from netsim.models import ParallelModel
+    from netsim.models.iteration_time import IterationParts
+    from netsim.models.mapping import Mapped
+    from netsim.models.servers import ServerKind
 
 __all__ = ["map_command"]
 
@@ -44,15 +44,15 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mappin
     MODEL is a neural network of the catalogue, see netsim list models.
     """
     from netsim.errors import UnknownNameError
-    from netsim.parallel.catalogue import make_model
-    from netsim.parallel.mapping import MAPPINGS
-    from netsim.parallel.servers import ServerKind
+    from netsim.models.catalogue import make_model
+    from netsim.models.mapping import MAPPINGS
+    from netsim.models.servers import ServerKind
     from netsim.units import parse_rate, question_rates
 
     if mapping not in MAPPINGS:
         raise UnknownNameError("mapping", mapping, MAPPINGS)
     if plot is not None:
-        from netsim.analysis.plots import check_plottable
+        from netsim.plots.bars import check_plottable
 
         check_plottable(plot)
     with question_rates():
@@ -87,7 +87,7 @@ def _optimum(model: ParallelModel, counts: list[int], kind: ServerKind, time_lim
              *, needed: bool) -> Mapped | None:
     """Return the best mapping; where it is an extra, and nobody asked, say that it is missing."""
     from netsim.errors import MissingExtraError
-    from netsim.parallel.mapping import optimal_mapping
+    from netsim.models.mapping import optimal_mapping
 
     try:
         return optimal_mapping(model, counts, kind, time_limit=time_limit)
@@ -114,8 +114,8 @@ def _print_job(model: ParallelModel, kind: ServerKind) -> None:
 def _print_alphas(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped]) -> None:
     """Print what an iteration takes, beside the optimum and the extremes of any placement."""
     from netsim.cli.tables import print_table
-    from netsim.parallel.iteration import alpha_min_bound
-    from netsim.parallel.mapping import Mapper
+    from netsim.models.iteration_time import alpha_min_bound
+    from netsim.models.mapping import Mapper
     from netsim.units import format_seconds
 
     most, least = Mapper(kind).extremes(model)
@@ -138,7 +138,7 @@ def _print_alphas(model: ParallelModel, kind: ServerKind, found: dict[str, Mappe
 def _print_mapping(name: str, model: ParallelModel, kind: ServerKind, mapped: Mapped) -> None:
     """Print who is where, and what the slowest stage of each server does meanwhile."""
     from netsim.cli.tables import print_table
-    from netsim.parallel.iteration import iteration_parts
+    from netsim.models.iteration_time import iteration_parts
     from netsim.units import format_seconds
 
     echo(f"\n{name}: GPUs by stage, and times of each server's slowest stage\n")
@@ -167,9 +167,9 @@ def _slowest(parts: IterationParts) -> dict[str, Any]:
 
 
 def _draw(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped], path: str) -> None:
-    from netsim.analysis.mapping_plot import mapping_picture
-    from netsim.analysis.plots import save_plot
-    from netsim.parallel.iteration import iteration_parts
+    from netsim.models.iteration_time import iteration_parts
+    from netsim.plots.bars import save_plot
+    from netsim.plots.mapping import mapping_picture
     from netsim.units import format_seconds
 
     panels = {

@@ -13,7 +13,7 @@ import click
 from netsim.watching import unwatched
 
 if TYPE_CHECKING:
-    from netsim.experiments.spec import Experiment
+    from netsim.experiment_file.experiment import Experiment
 
 __all__ = ["EXIT_FAILED", "FORMAT", "PLUGINS", "SET", "experiment_options", "find_own_modules",
            "format_options", "overrides", "prepared", "quiet_option", "seeds_of"]
@@ -76,9 +76,9 @@ def find_own_modules() -> None:
 def prepared(experiment: str, changes: list[str], out: str | None, *, single: bool,
              plugins: bool) -> tuple[Experiment, str | Path]:
     """Return the experiment, alone or as it is, and where its results can be written."""
-    from netsim.experiments.files import load_experiment
-    from netsim.experiments.identity import default_folder
-    from netsim.experiments.store import check_writable
+    from netsim.experiment_file.identity import default_folder
+    from netsim.experiment_file.load import load_experiment
+    from netsim.results.store import check_writable
 
     if plugins:
         find_own_modules()

@@ -24,9 +24,9 @@ __all__ = ["plot"]
               help="A .pdf, .png or .svg; any number of times. FOLDER/KIND.pdf by default.")
 def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...]) -> None:
     """Draw the results in FOLDER, of a run, a comparison or a sweep."""
-    from netsim.analysis.pictures import PICTURES, check_picture, records_lacking
-    from netsim.analysis.plots import check_plottable, save_plot
-    from netsim.experiments.folders import kind_of_folder, load_folder
+    from netsim.plots.bars import check_plottable, save_plot
+    from netsim.plots.pictures import PICTURES, check_picture, records_lacking
+    from netsim.studies.folders import kind_of_folder, load_folder
 
     what = kind_of_folder(folder)
     name, chosen = check_picture(kind, what, of)

@@ -10,7 +10,7 @@ from netsim.cli.echo import echo
 from netsim.cli.options import FORMAT, SET, find_own_modules, format_options, quiet_option
 
 if TYPE_CHECKING:
-    from netsim.cluster.prediction import Evaluation
+    from netsim.predictors import Evaluation
 
 __all__ = ["predict"]
 
@@ -34,10 +34,10 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
 
     They learn from the groups and users of its first jobs, and predict the others.
     """
-    from netsim.analysis.plots import check_plottable, save_plot
-    from netsim.cluster.prediction import evaluate, make_predictor
     from netsim.errors import InputError
-    from netsim.experiments.progress import show_progress
+    from netsim.plots.bars import check_plottable, save_plot
+    from netsim.predictors import evaluate, make_predictor
+    from netsim.simulation.progress import show_progress
     from netsim.traces import FORMATS, read_workload
 
     find_own_modules()
@@ -56,7 +56,7 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
             evaluations.append(evaluate(predictor, jobs, train, report))
     _print(evaluations)
     if path is not None:
-        from netsim.analysis.prediction_plots import error_histogram
+        from netsim.plots.prediction import error_histogram
 
         save_plot(error_histogram({each.predictor: each.histogram() for each in evaluations}),
                   path)
@@ -64,8 +64,8 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
 
 
 def _print(evaluations: list[Evaluation]) -> None:
-    from netsim.analysis.style import three_figures
     from netsim.cli.tables import print_table
+    from netsim.plots.style import three_figures
     from netsim.units import format_seconds
 
     first = evaluations[0]

@@ -17,9 +17,9 @@ __all__ = ["report"]
               help="FOLDER/report.html by default.")
 def report(folder: str, out: str | None) -> None:
     """Write the sweep or reproduction in FOLDER as one HTML page that needs no other file."""
-    from netsim.analysis.report import save_report
-    from netsim.experiments.csv_files import read_csv
-    from netsim.experiments.sweep_result import load_sweep
+    from netsim.plots.report import save_report
+    from netsim.results.csv import read_csv
+    from netsim.studies.sweep_result import load_sweep
 
     sweep = load_sweep(folder)
     claims = Path(folder) / "claims.csv"

@@ -32,9 +32,9 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, tr
 
     A second call does only what is missing. The exit code is 1 if a run failed.
     """
-    from netsim.analysis.plots import check_plottable, save_plot
     from netsim.cli.sweep_tables import print_claims, print_failures
-    from netsim.experiments.reproductions import REPRODUCTIONS, find_reproduction
+    from netsim.plots.bars import check_plottable, save_plot
+    from netsim.reproductions import REPRODUCTIONS, find_reproduction
 
     if listed or name is None:
         for each in REPRODUCTIONS.values():

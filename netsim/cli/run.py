@@ -19,13 +19,17 @@ def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str |
         quiet: bool, timeline: bool, plugins: bool) -> None:
     """Run an experiment: a TOML file, or the name of a ready-made one."""
     from netsim.cli.tables import print_result
-    from netsim.experiments.result import asked_for
-    from netsim.experiments.run import run_experiment
+    from netsim.plots.perfetto import save_with_timeline
+    from netsim.results.result import asked_for
+    from netsim.studies.run import run_experiment
 
     loaded, folder = prepared(experiment, overrides(settings, seed), out, single=True,
                               plugins=plugins)
     result = run_experiment(loaded, timeline=timeline, progress=not quiet)
-    result.save(folder, timeline=loaded.workload.built if timeline else None)
+    if timeline:
+        save_with_timeline(result, folder, loaded.workload.built)
+    else:
+        result.save(folder)
     if quiet:
         echo(folder)
     else:

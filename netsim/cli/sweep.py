@@ -49,8 +49,8 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: s
     A second call does only what is missing. The exit code is 1 if a run failed.
     """
     from netsim.cli.sweep_tables import print_failures, print_sweep
-    from netsim.experiments.files import Draft
-    from netsim.experiments.sweep import default_sweep_folder, sweep_experiment
+    from netsim.experiment_file.load import Draft
+    from netsim.studies.sweep import default_sweep_folder, sweep_experiment
 
     _check_backend(backend, scheduler)
     if plugins:

@@ -12,7 +12,7 @@ from netsim.text import visible
 if TYPE_CHECKING:
     import pandas as pd
 
-    from netsim.experiments.sweep_result import Sweep
+    from netsim.studies.sweep_result import Sweep
 
 __all__ = ["print_claims", "print_failures", "print_sweep"]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from netsim.analysis.comparison_text import Columns, parts_of_comparison, print_columns
+from netsim.analysis.comparison_text import Columns, print_columns
 from netsim.cli.echo import echo
 from netsim.text import visible
 from netsim.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from netsim.experiments.compare import Comparison
-    from netsim.experiments.result import Result
+    from netsim.results.result import Result
+    from netsim.studies.compare import Comparison
 
 __all__ = ["print_comparison", "print_result", "print_table"]
 
@@ -87,7 +87,7 @@ def _queueing(summary: Mapping[str, Any]) -> dict[str, str]:
 def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],
                      pictures: Sequence[str] = ()) -> None:
     """Print a comparison, and where its results and pictures are."""
-    for part in parts_of_comparison(comparison):
+    for part in comparison.parts():
         if isinstance(part, str):
             echo(part)
         else:

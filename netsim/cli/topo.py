@@ -30,7 +30,7 @@ def show(network: str, plot: str | None) -> None:
     from netsim.units import format_rate, question_rates
 
     if plot is not None:
-        from netsim.analysis.plots import check_plottable
+        from netsim.plots.bars import check_plottable
 
         check_plottable(plot)
     with question_rates():
@@ -52,8 +52,8 @@ def show(network: str, plot: str | None) -> None:
     for name, text in lines.items():
         echo(f"{name:<{width}}  {visible(text)}")
     if plot is not None:
-        from netsim.analysis.plots import save_plot
-        from netsim.analysis.topology_plot import topology_picture
+        from netsim.plots.bars import save_plot
+        from netsim.plots.topology import topology_picture
 
         graph = found.to_networkx()
         save_plot(topology_picture(graph, host_layers(graph)), plot)

@@ -56,7 +56,7 @@ def convert(source: str, target: str, format: str | None, to: str | None, networ
 
     SOURCE may be the name of a ready-made workload. A TARGET that is there is replaced.
     """
-    from netsim.experiments.convert import convert as converted
+    from netsim.studies.convert import convert as converted
 
     workload = converted(source, target, format=format, to=to, network=network, seed=seed,
                          **format_options(settings))

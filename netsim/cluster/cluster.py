@@ -10,12 +10,12 @@ import numpy as np
 
 from netsim.checks import check_name, check_sequence, check_whole, is_whole
 from netsim.errors import InputError
-from netsim.model import JobSpec
+from netsim.models.servers import ServerKind
 from netsim.network import Topology, big_switch, read_network
-from netsim.parallel.servers import ServerKind
 from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.units import Quantity, parse_rate
+from netsim.workload import JobSpec
 
 __all__ = ["Cluster", "check_size", "draw_gpus", "server_kind"]
 

@@ -19,9 +19,9 @@ import numpy as np
 from netsim.checks import LARGEST, is_number
 from netsim.cluster.cluster import Cluster
 from netsim.errors import InputError
-from netsim.model import JobSpec
 from netsim.plain import plain_numbers
 from netsim.units import parse_rate, parse_seconds
+from netsim.workload import JobSpec
 
 __all__ = ["Contention", "Iterations", "RunningJobs", "check_rates"]
 

@@ -15,25 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.jobs.patterns import exchanging_in_turn, model_coflows
-from netsim.model import Flows, JobSpec, Stage
-from netsim.parallel import ParallelModel
+from netsim.models import ParallelModel
 from netsim.units import Quantity, parse_rate
+from netsim.workload import Flows, JobSpec, Stage
 
-__all__ = ["Inside", "nic_share", "placed_model", "placed_stages", "ring_of", "servers_of_model"]
+__all__ = ["nic_share", "placed_model", "placed_stages", "ring_of", "servers_of_model"]
 
 Ints = NDArray[np.int64]
 
 #: Of whom a ring is made: a job's pattern, by name.
 _RING = "ring-all-reduce"
-
-
-class Inside(Stage):
-    """What goes on inside servers beside a job's coflows: it only waits, and has no coflow's id.
-
-    That is what a coflow exchanges there, or the computation of `exchanging_in_turn`.
-    """
-
-    __slots__ = ()
 
 
 def placed_stages(stages: Sequence[Stage], servers: ArrayLike, intra: Quantity,
@@ -45,8 +36,8 @@ def placed_stages(stages: Sequence[Stage], servers: ArrayLike, intra: Quantity,
     inside servers have ended:
 
     - A stage all of whose flows stay inside becomes computation.
-    - One that has both keeps its flows on the network, and an `Inside` stage, last in the list,
-      must finish before it does.
+    - One that has both keeps its flows on the network, and an `intra_server` stage, last in the
+      list, must finish before it does.
 
     Parameters
     ----------
@@ -94,8 +85,8 @@ def placed_stages(stages: Sequence[Stage], servers: ArrayLike, intra: Quantity,
             name = _unused(f"{stage.name} inside", names)
             placed.append(replace(stage, flows=flows,
                                   finishes_before=(*stage.finishes_before, name)))
-            inside.append(Inside(name, None, stage.compute_s + seconds, stage.after,
-                                 release_s=stage.release_s))
+            inside.append(Stage(name, None, stage.compute_s + seconds, stage.after,
+                                release_s=stage.release_s, intra_server=True))
     return (*placed, *inside)
 
 
@@ -148,7 +139,8 @@ def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity,
     stages = [replace(stage, compute_s=stage.compute_s + inside_s.get(stage.name, 0.0))
               for stage in stages]
     return (*placed_stages(stages[:count], places, speed), *(
-        Inside(stage.name, None, stage.compute_s, stage.after) for stage in stages[count:]))
+        Stage(stage.name, None, stage.compute_s, stage.after, intra_server=True)
+        for stage in stages[count:]))
 
 
 def nic_share(flows: Flows, servers: ArrayLike, gpus: ArrayLike, part: float = 1.0) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -15,10 +16,11 @@ import numpy as np
 from netsim.brief import brief
 from netsim.checks import check_whole
 from netsim.errors import InputError
-from netsim.model import Flows, Stage
+from netsim.models import ModelStage, ParallelModel
 from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
+from netsim.workload import Flows, JobSpec, Stage
 
-__all__ = ["RingLayout", "ring_stages"]
+__all__ = ["RingLayout", "model_of", "ring_stages"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +185,26 @@ def _between_servers(ring: RingLayout, nbytes: float) -> Flows:
     """Return a flow for each edge between servers; ranks are places in ``ring.servers``."""
     rank = np.arange(len(ring.edges))
     return Flows(rank, (rank + 1) % len(rank), np.full(len(rank), nbytes))
+
+
+def model_of(job: JobSpec) -> ParallelModel:
+    """Return what a job trains; a ring of workers is one stage with as many replicas.
+
+    Raises
+    ------
+    InputError
+        If it is neither a model nor a ring.
+    """
+    if job.model is not None:
+        return job.model
+    pattern = job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
+    if pattern != "ring-all-reduce":
+        said = "explicit stages" if pattern is None else f"the pattern {pattern!r}"
+        raise InputError(f"job {job.id} has {said}: what an iteration takes is known of models, "
+                         "and of the pattern 'ring-all-reduce'")
+    return _ring(job.ranks, job.compute_s, job.nbytes)
+
+
+@lru_cache(maxsize=4096)
+def _ring(ranks: int, compute_s: float, nbytes: float) -> ParallelModel:
+    return ParallelModel([ModelStage(ranks, backward_s=compute_s, param_bytes=nbytes)], name="ring")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.parallel import ParallelModel
+from netsim.models import ParallelModel
 
 __all__ = ["is_sliced", "keep_together", "torn"]
 
@@ -22,7 +22,7 @@ def keep_together(model: ParallelModel, servers: ArrayLike) -> Ints | None:
 
     A replica of t slices takes the t GPUs of one server that are there soonest in the order of the
     offer; the largest replicas choose first. As numbers of slices divide one another, a model finds
-    its place wherever there is one, see `netsim.parallel.mapping.can_hold`.
+    its place wherever there is one, see `netsim.models.mapping.can_hold`.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Compiled loops over the queues of workers: HAPRF, Q of Eq. 5 and A_greedy.
 
-`netsim.edge.reference` is a readable version of all of them; the tests hold one against the other.
+`netsim.reference.a_online` is a readable version of all; the tests hold one against the other.
 
 The arrays have the meaning, shapes and names of `netsim.edge.queues.Queues`. A queue is in the
 order of HAPRF, so that of the chunks that are ready the first one is trained.

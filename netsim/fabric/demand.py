@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.fabric.kernels.binding import bind, bottleneck
-from netsim.model import Flows
 from netsim.network import Topology
+from netsim.workload import Flows
 
 __all__ = ["Demand", "bottleneck"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.checks import parents_first
 from netsim.fabric.demand import Demand, bottleneck
-from netsim.model import Stage
+from netsim.workload import Stage
 
 __all__ = ["Dag", "StageGraph"]
 

@@ -17,9 +17,9 @@ from netsim.errors import InputError
 from netsim.fabric.demand import Demand
 from netsim.jobs.graph import Dag, StageGraph
 from netsim.jobs.patterns import make_pattern, model_stages
-from netsim.model import JobSpec, Stage
 from netsim.network import Topology
 from netsim.streams import stream
+from netsim.workload import JobSpec, Stage
 
 __all__ = ["JobPlan", "check_all_fit", "check_fits", "delayed", "draw_stages", "drawn_stages",
            "ecmp_key", "place_randomly", "timed_stages"]

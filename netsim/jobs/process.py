@@ -16,7 +16,7 @@ from netsim.fabric.fabric import Fabric
 from netsim.fabric.transfer import Transfer
 from netsim.jobs.graph import StageGraph
 from netsim.jobs.plan import JobPlan
-from netsim.model import Stage
+from netsim.workload import Stage
 
 __all__ = ["JobProcess", "JobRecorder"]
 

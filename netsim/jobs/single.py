@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from netsim.fabric.demand import Demand
 from netsim.fabric.kernels.binding import bind, bottlenecks
 from netsim.jobs.plan import ecmp_key
-from netsim.model import Flows, JobSpec, Stage
 from netsim.network import Topology
+from netsim.workload import Flows, JobSpec, Stage
 
 __all__ = ["SingleCoflows", "is_single"]
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from netsim.checks import is_whole
 from netsim.errors import InputError
-from netsim.model import JobSpec, Stage
-from netsim.parallel import ParallelModel
+from netsim.models import ParallelModel
 from netsim.plain import plain
+from netsim.workload import JobSpec, Stage
 
 __all__ = ["check_factor", "factors_of", "slowed_job", "slowed_model", "slowed_stages"]
 

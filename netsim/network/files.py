@@ -209,3 +209,18 @@ def _from_instance(instance: Any, path: Path) -> dict[str, Any]:
                              "and ingress_capacity_bytes_per_s", path)
         description[direction] = capacity
     return description | {"loopback_uses_ports": instance.get("loopback_uses_ports", False)}
+
+
+def as_network(given: Topology | str | Path) -> Topology:
+    """Return a network that is given as it is, by name or by path.
+
+    Raises
+    ------
+    InputError
+        If it is nothing of the kind, or cannot be read.
+    """
+    if isinstance(given, str | Path):
+        return read_network(given)
+    if not isinstance(given, Topology):
+        raise InputError(f"network must be a Topology, a name or a path, not {given!r}")
+    return given

@@ -11,11 +11,11 @@ import numpy as np
 
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
-from netsim.cluster.scheduling import Setting
-from netsim.model import History, JobSpec
-from netsim.parallel import ModelStage, ParallelModel
-from netsim.parallel.mapping import can_hold
+from netsim.cluster.context import RunContext
+from netsim.models import ModelStage, ParallelModel
+from netsim.models.mapping import can_hold
 from netsim.testing.cases import Pick
+from netsim.workload import History, JobSpec
 
 __all__ = ["ClusterCase", "Submitted", "Taken", "draw_jobs", "draw_taken"]
 
@@ -88,9 +88,9 @@ class ClusterCase:
         """The jobs as they are submitted."""
         return tuple(job.spec(number) for number, job in enumerate(self.jobs))
 
-    def setting(self, seed: int) -> Setting:
+    def context(self, seed: int) -> RunContext:
         """Return what is known when a run begins."""
-        return Setting(self.cluster, self.specs, Contention(time="continuous"), _HISTORY, seed)
+        return RunContext(self.cluster, self.specs, Contention(time="continuous"), _HISTORY, seed)
 
     def with_job(self, place: int, **changes: Any) -> ClusterCase:
         """Return the same with another job in one place."""

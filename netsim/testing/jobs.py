@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from netsim.model import JobSpec, Stage, Workload
 from netsim.testing.cases import Pick
+from netsim.workload import JobSpec, Stage, Workload
 
 __all__ = ["draw_workload"]
 

@@ -13,9 +13,9 @@ import numpy as np
 from netsim.checks import parents_first
 from netsim.errors import InputError
 from netsim.jobs.patterns import PATTERNS, Pattern, make_pattern
-from netsim.model import Flow, Stage
 from netsim.plugins import build, described, labelled
 from netsim.testing.hunt import BrokenPromise, hunt, noted
+from netsim.workload import Flow, Stage
 
 __all__ = ["check_pattern"]
 

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster
-from netsim.cluster.placement import PLACEMENTS, Placement, Room, make_placement
 from netsim.errors import AllocationError, InputError
-from netsim.model import JobSpec
+from netsim.placements.placement import Placement, Room
+from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import described, labelled
 from netsim.testing.cluster_cases import Taken, draw_taken
 from netsim.testing.hunt import BrokenPromise, hunt, noted
+from netsim.workload import JobSpec
 
 __all__ = ["check_placement"]
 
@@ -147,7 +148,7 @@ class _Trial:
         placement = self.made()
         try:
             if hasattr(placement, "suits"):
-                placement.suits(self.drawn.case.setting(self.seed))
+                placement.suits(self.drawn.case.context(self.seed))
         except InputError as error:
             return error
         return None

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.cluster.placement import make_placement
-from netsim.cluster.registry import SCHEDULERS, make_scheduler
-from netsim.cluster.scheduling import ClusterView, Decision, Scheduler
-from netsim.cluster.timed import run_timed
+from netsim.engine.timed import run_timed
+from netsim.engine.view import ClusterView, Decision, Scheduler, decider_of
 from netsim.errors import AllocationError, InputError, StalledError
+from netsim.placements.registry import make_placement
 from netsim.plugins import described, labelled
+from netsim.schedulers.registry import SCHEDULERS, make_scheduler
 from netsim.testing.cluster_cases import ClusterCase, draw_jobs
 from netsim.testing.hunt import BrokenPromise, hunt, noted
 
@@ -201,12 +201,12 @@ class _Trial:
     @cached_property
     def refusal(self) -> InputError | None:
         """Why the scheduler, or its placement, is not for this example; None if it is."""
-        setting = self.case.setting(self.seed)
+        context = self.case.context(self.seed)
         try:
             for policy in (self.instance, self._placed()):
                 if hasattr(policy, "suits"):
-                    policy.suits(setting)
-            setting.decider_of(make_scheduler(self.scheduler))
+                    policy.suits(context)
+            decider_of(make_scheduler(self.scheduler), context)
         except InputError as error:
             return error
         return None
@@ -228,11 +228,11 @@ class _Trial:
         BrokenPromise
             If not all jobs end.
         """
-        setting = case.setting(self.seed)
-        watched = _Watched(setting.decider_of(make_scheduler(self.scheduler)), case)
+        context = case.context(self.seed)
+        watched = _Watched(decider_of(make_scheduler(self.scheduler), context), case)
         trial = replace(self, case=case)
         try:
-            engine = run_timed(setting, watched, self._placed(),
+            engine = run_timed(context, watched, self._placed(),
                                [job.takes_s for job in case.jobs], type(self.instance).__name__)
         except AllocationError as error:
             raise BrokenPromise(trial, "breaks a rule", str(error)) from None

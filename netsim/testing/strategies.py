@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from netsim.errors import MissingExtraError
 from netsim.fabric.allocation import Knowledge
 from netsim.fabric.view import FabricView
-from netsim.model import Workload
 from netsim.network import BigSwitch, Topology
 from netsim.testing.cases import Pick, draw_case, draw_network
 from netsim.testing.jobs import draw_workload
+from netsim.workload import Workload
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy

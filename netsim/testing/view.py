@@ -14,9 +14,9 @@ from netsim.fabric.demand import Demand
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.running import Running
 from netsim.fabric.view import FabricView
-from netsim.model import Flows
 from netsim.network import Topology
 from netsim.units import Quantity, parse_rate
+from netsim.workload import Flows
 
 __all__ = ["make_view"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from netsim.history import history_of, split_history
 from netsim.lazy import loading
 from netsim.traces.check import TraceReport, check_trace
 from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload
@@ -17,6 +16,7 @@ from netsim.traces.public import PUBLIC_TRACES, PublicTrace, fetch
 from netsim.traces.synthetic import synthetic, synthetic_rows
 from netsim.traces.tiresias import Construction, TiresiasRow, read_tiresias, write_tiresias
 from netsim.traces.writers import write_coflow_benchmark, write_instance
+from netsim.workload import history_of, split_history
 
 __all__ = [
     "FORMATS",

@@ -13,9 +13,9 @@ import numpy as np
 
 from netsim.brief import brief
 from netsim.errors import NetsimWarning
-from netsim.model import JobSpec, Workload
 from netsim.traces.formats import FORMATS, resolve
 from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.workload import JobSpec, Workload
 
 __all__ = ["TraceReport", "check_trace"]
 

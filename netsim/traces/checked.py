@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, UnknownNameError
-from netsim.model import Flows, JobSpec, Stage
 from netsim.traces.problems import POSITIVE, Problem, Rule, TraceProblemsError
+from netsim.workload import Flows, JobSpec, Stage
 
 __all__ = ["Checker", "lines_of", "parse_json"]
 

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from netsim.errors import InputError, NetsimWarning
-from netsim.model import Flows, JobSpec, Stage, Workload
 from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.files import read_text, split_lines
 from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
 from netsim.units import Quantity, parse_bytes, parse_rate
+from netsim.workload import Flows, JobSpec, Stage, Workload
 
 __all__ = ["MOST_PORTS", "CoflowRow", "coflow_benchmark_facts", "parse_coflow_benchmark",
            "read_coflow_benchmark", "scaled"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from netsim.model import Flows, JobSpec, Stage
 from netsim.traces.checked import Checker
 from netsim.traces.problems import POSITIVE, Rule
+from netsim.workload import Flows, JobSpec, Stage
 
 __all__ = ["jobs_of_coflows"]
 

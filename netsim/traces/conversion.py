@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, UnknownNameError
-from netsim.model import Workload
 from netsim.traces.formats import SUFFIXES, read_workload
 from netsim.traces.writers import write_coflow_benchmark, write_instance
+from netsim.workload import Workload
 
 __all__ = ["WRITERS", "convert"]
 
@@ -45,7 +45,7 @@ def convert(
         A name of `WRITERS`; by default the suffix tells, as it does for reading.
     prepare : callable, optional
         Makes of the workload one that can be written, such as one without patterns; see
-        `netsim.experiments.convert`.
+        `netsim.studies.convert`.
     network : mapping, optional
         As for `write_instance`.
 

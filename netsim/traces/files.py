@@ -6,10 +6,10 @@ import os
 import re
 from pathlib import Path
 
+from netsim.atomic import whole_file
 from netsim.errors import TraceError
 from netsim.reading import read_text as text_of
 from netsim.traces.problems import Problem, TraceProblemsError
-from netsim.whole import whole_file
 
 __all__ = ["read_text", "require_file", "split_lines", "write_text"]
 

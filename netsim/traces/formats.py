@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.model import Workload
 from netsim.plain import plain_numbers
 from netsim.traces.cluster import (
     ClusterConstruction,
@@ -31,6 +30,7 @@ from netsim.traces.problems import Problem, TraceProblemsError, whole_option
 from netsim.traces.ring_jobs import ring_jobs
 from netsim.traces.synthetic import synthetic
 from netsim.traces.tiresias import Construction, read_tiresias
+from netsim.workload import JobSpec, Workload
 
 __all__ = ["FORMATS", "SUFFIXES", "Format", "read_workload", "resolve"]
 
@@ -247,3 +247,18 @@ def _inferred(path: Path | None) -> str:
         raise InputError(f"{path}: the suffix {path.suffix!r} tells no format; give one of: "
                          f"{listed}")
     return SUFFIXES[path.suffix.lower()]
+
+
+def as_workload(given: Workload | Sequence[JobSpec] | str | Path, seed: int) -> Workload:
+    """Return a workload that is given as it is, by its jobs, by name or by path.
+
+    Raises
+    ------
+    InputError
+        If it is nothing of the kind, or cannot be read.
+    """
+    if isinstance(given, Workload):
+        return given
+    if isinstance(given, str | Path):
+        return read_workload(given, seed=seed)
+    return Workload(given, seed=seed)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from netsim.model import JobSpec, Stage, Workload
 from netsim.traces.checked import Checker, parse_json
 from netsim.traces.coflows import jobs_of_coflows
 from netsim.traces.files import read_text
 from netsim.traces.problems import Rule, TraceProblemsError
+from netsim.workload import JobSpec, Stage, Workload
 
 __all__ = ["read_instances"]
 

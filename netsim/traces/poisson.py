@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from netsim.model import JobSpec, Workload
 from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.problems import whole_option
 from netsim.units import parse_seconds
+from netsim.workload import JobSpec, Workload
 
 __all__ = ["poisson_resample"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from netsim.atomic import whole_file
 from netsim.errors import FetchError, MissingExtraError, OutputError, UnknownNameError
 from netsim.reading import read_bytes
-from netsim.whole import whole_file
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

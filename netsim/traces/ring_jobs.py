@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.model import JobSpec, Workload
 from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.problems import whole_option
 from netsim.units import Quantity, parse_bytes, parse_seconds
+from netsim.workload import JobSpec, Workload
 
 __all__ = ["SECTION_7", "ring_jobs"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from netsim.model import Workload
 from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.problems import whole_option
 from netsim.traces.tiresias import Construction, TiresiasRow
+from netsim.workload import Workload
 
 __all__ = ["synthetic", "synthetic_rows"]
 

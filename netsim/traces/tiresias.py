@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.errors import InputError
-from netsim.model import JobSpec, Workload
 from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.files import read_text, split_lines, write_text
 from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
 from netsim.units import parse_bytes
+from netsim.workload import JobSpec, Workload
 
 __all__ = ["Construction", "TiresiasRow", "parse_tiresias", "read_tiresias", "write_tiresias"]
 

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.model import Flows, JobSpec, Stage, Workload
 from netsim.plain import plain_numbers
 from netsim.traces.coflow_benchmark import MOST_PORTS, scaled
 from netsim.traces.files import write_text
 from netsim.traces.problems import POSITIVE, Rule, whole_option
 from netsim.units import parse_bytes
+from netsim.workload import Flows, JobSpec, Stage, Workload
 
 __all__ = ["write_coflow_benchmark", "write_instance"]
 
@@ -40,7 +40,7 @@ def write_instance(
     Parameters
     ----------
     workload : Workload
-        Jobs with explicit stages and hosts; `netsim.experiments.convert` makes them of others.
+        Jobs with explicit stages and hosts; `netsim.studies.convert` makes them of others.
     path : path-like
         The file.
     network : mapping, optional

@@ -90,7 +90,7 @@ def test_registered_names_have_a_summary(name):
     ({"theta_max": 0.9}, InputError, "needs a 'name'"),
     ("no.such.module:Class", InputError, "cannot be loaded: No module named 'no'"),
     ("netsim.allocators.parrot:Parot", InputError, "cannot be loaded: .* no attribute 'Parot'"),
-    ("netsim.model:Workload", InputError, "is not an allocator: it must derive from netsim.All"),
+    ("netsim.workload:Workload", InputError, "is not an allocator: it must derive from netsim.All"),
     (42, InputError, "42 is not an allocator"),
     (dict, InputError, "is not an allocator"),
     ({"name": "parrot", "theta_max": 1}, InputError, r"theta_max must be in \[0.5, 1\), not 1"),

@@ -5,9 +5,9 @@ import pytest
 
 import netsim
 from netsim import JobSpec, Stage, Workload
-from netsim.analysis import style
-from netsim.analysis.coflow_plots import improvement_bars, link_strips, slowdown_bars
 from netsim.errors import InputError, MissingExtraError
+from netsim.plots import style
+from netsim.plots.coflows import improvement_bars, link_strips, slowdown_bars
 
 pytest.importorskip("matplotlib")
 

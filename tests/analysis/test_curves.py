@@ -6,9 +6,9 @@ import pytest
 
 import netsim
 from netsim import JobSpec, Stage, Workload
-from netsim.analysis import style
-from netsim.analysis.curves import active_curves, cdf_curves, decision_marks, timeline
 from netsim.errors import InputError, MissingExtraError, UnknownNameError
+from netsim.plots import style
+from netsim.plots.curves import active_curves, cdf_curves, decision_marks, timeline
 
 pytest.importorskip("matplotlib")
 

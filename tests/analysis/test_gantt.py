@@ -5,9 +5,9 @@ import pytest
 
 import netsim
 from netsim import JobSpec, Stage, Workload
-from netsim.analysis import style
-from netsim.analysis.gantt import gantt
 from netsim.errors import InputError, MissingExtraError
+from netsim.plots import style
+from netsim.plots.gantt import gantt
 
 pytest.importorskip("matplotlib")
 

@@ -167,7 +167,7 @@ def test_an_unknown_baseline(monkeypatch):
     compared = netsim.compare(*FIG2, ["sebf", "aalo"])
     with pytest.raises(UnknownNameError, match=message):
         compared.against("sebv")
-    monkeypatch.setattr("netsim.experiments.compare.simulate", lambda *_, **__: pytest.fail("ran"))
+    monkeypatch.setattr("netsim.studies.compare.simulate", lambda *_, **__: pytest.fail("ran"))
     with pytest.raises(UnknownNameError, match=message):
         netsim.compare(*FIG2, ["sebf", "aalo"], baseline="sebv")
 
@@ -176,11 +176,11 @@ def test_a_baseline_in_the_experiment(tmp_path):
     """It is kept with the results, which run again to the same bytes."""
     spec = {"network": {"name": "parrot-fig2"}, "workload": {"name": "parrot-fig2"},
             "compare": {"allocators": ["sebf", "aalo"], "baseline": "aalo"}}
-    compared = netsim.experiments.compare.compare_experiment(netsim.Experiment(**spec))
+    compared = netsim.studies.compare.compare_experiment(netsim.Experiment(**spec))
     assert compared.baseline == "aalo"
     assert "baseline" not in compared.results["sebf"].spec.get("compare", {})
     one = compared.save(tmp_path / "one")
-    two = netsim.experiments.compare.compare_experiment(one / "spec.toml").save(tmp_path / "two")
+    two = netsim.studies.compare.compare_experiment(one / "spec.toml").save(tmp_path / "two")
     for name in ("improvement.csv", "comparison.csv", "spec.toml"):
         assert (one / name).read_bytes() == (two / name).read_bytes()
     assert math.isclose(compared.table["over_baseline"][1], 1)

@@ -9,14 +9,14 @@ import pytest
 
 import netsim
 from netsim import JobSpec, Stage, Workload
-from netsim.analysis.mapping_plot import mapping_picture
-from netsim.analysis.pictures import PICTURES
-from netsim.analysis.plots import metric_bars, save_plot
-from netsim.analysis.prediction_plots import error_histogram
-from netsim.analysis.report import report_page
-from netsim.analysis.style import drawable
-from netsim.analysis.topology_plot import topology_picture
 from netsim.network.describe import host_layers
+from netsim.plots.bars import metric_bars, save_plot
+from netsim.plots.mapping import mapping_picture
+from netsim.plots.pictures import PICTURES
+from netsim.plots.prediction import error_histogram
+from netsim.plots.report import report_page
+from netsim.plots.style import drawable
+from netsim.plots.topology import topology_picture
 from netsim.text import visible
 
 pytest.importorskip("matplotlib")

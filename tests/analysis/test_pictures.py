@@ -9,10 +9,10 @@ import pytest
 
 import netsim
 from netsim import JobSpec, Stage, Workload
-from netsim.analysis import style
-from netsim.analysis.pictures import ALIASES, PICTURES, check_picture, draw_picture
-from netsim.analysis.plots import save_plot
 from netsim.errors import InputError, MissingExtraError, UnknownNameError
+from netsim.plots import style
+from netsim.plots.bars import save_plot
+from netsim.plots.pictures import ALIASES, PICTURES, check_picture, draw_picture
 
 matplotlib = pytest.importorskip("matplotlib")
 

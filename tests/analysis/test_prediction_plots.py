@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from netsim.analysis import style
-from netsim.analysis.prediction_plots import error_histogram
 from netsim.errors import InputError, MissingExtraError
+from netsim.plots import style
+from netsim.plots.prediction import error_histogram
 
 pytest.importorskip("matplotlib")
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import netsim
-from netsim.analysis.report import report_page, save_report
 from netsim.errors import InputError, OutputError
+from netsim.plots.report import report_page, save_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
                None)

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netsim.analysis import style
-from netsim.analysis.sweep_plots import mean_bars, sweep_lines
 from netsim.errors import InputError, MissingExtraError, UnknownNameError
+from netsim.plots import style
+from netsim.plots.sweeps import mean_bars, sweep_lines
 
 pytest.importorskip("matplotlib")
 

@@ -15,12 +15,13 @@ import pytest
 
 import netsim
 from netsim import JobSpec, Stage, Workload
-from netsim.analysis import timeline as module
 from netsim.analysis.computing import computations
-from netsim.analysis.nanoseconds import microseconds
 from netsim.errors import InputError, NetsimWarning, OutputError
-from netsim.experiments.result import Result
 from netsim.jobs.process import JobProcess
+from netsim.plots import perfetto as module
+from netsim.plots.nanoseconds import microseconds
+from netsim.plots.perfetto import save_with_timeline
+from netsim.results.result import Result
 
 NET = netsim.big_switch(16, "1Gbps")
 EVENTS = [{"at": "100ms", "link": "egress-3", "capacity": "100Mbps"},
@@ -395,7 +396,7 @@ def test_in_parts_it_is_the_same(long, chunk, monkeypatch) -> None:
     result, jobs = long
     whole = netsim.timeline(result, jobs)
     fresh = netsim.simulate(NET, jobs, allocator="sebf", timeline=True)
-    monkeypatch.setattr("netsim.experiments.recorded._CHUNK", chunk)
+    monkeypatch.setattr("netsim.results.lazy_table._CHUNK", chunk)
     assert netsim.timeline(fresh, jobs) == whole
     with pytest.warns(NetsimWarning):
         cut = netsim.timeline(fresh, jobs, most_events=1000)
@@ -506,7 +507,7 @@ def test_a_folder_of_results_holds_it_whole_or_not_at_all(tmp_path, monkeypatch)
     jobs = experiment.workload.built
     result = netsim.run(experiment, timeline=True)
     assert result.coflows is not None
-    folder = result.save(tmp_path / "r", timeline=jobs)
+    folder = save_with_timeline(result, tmp_path / "r", jobs)
     assert set(os.listdir(folder)) == {"spec.toml", "summary.json", "jobs.csv", "decisions.csv",
                                        "trace.json"}
     check_format((folder / "trace.json").read_text())
@@ -518,9 +519,9 @@ def test_a_folder_of_results_holds_it_whole_or_not_at_all(tmp_path, monkeypatch)
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("netsim.experiments.store.stream_timeline", full)
+    monkeypatch.setattr("netsim.plots.perfetto._stream", full)
     with pytest.raises(OutputError, match="r: cannot be written: No space left on device"):
-        result.save(folder, timeline=jobs)
+        save_with_timeline(result, folder, jobs)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert os.listdir(tmp_path) == ["r"]
     result.save(folder)

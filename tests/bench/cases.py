@@ -14,11 +14,11 @@ import numpy as np
 
 import netsim
 from netsim.cluster import Contention
-from netsim.cluster.planners import SjfBco
-from netsim.cluster.prediction import Forecast
-from netsim.experiments.link_recorder import RECORDS
-from netsim.parallel.mapping import heavy_edge
-from netsim.parallel.servers import ServerKind
+from netsim.models.mapping import heavy_edge
+from netsim.models.servers import ServerKind
+from netsim.predictors import Forecast
+from netsim.recording.link_recorder import RECORDS
+from netsim.schedulers.sjf_bco import SjfBco
 
 __all__ = ["CASES", "Case", "Instance", "at_once", "poisson", "switch", "tree"]
 

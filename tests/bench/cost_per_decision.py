@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 import netsim
-from netsim.analysis.style import INK, WIDTH_IN, colour, dress, new_figure
 from netsim.fabric.fabric import Fabric
+from netsim.plots.style import INK, WIDTH_IN, colour, dress, new_figure
 
 POLICIES = ["maxmin", "fifo", "sebf", "aalo", "sincronia", "srtf", "parrot"]
 FLOWS = [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000]

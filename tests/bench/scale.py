@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 import netsim
-from netsim.analysis.style import INK, WIDTH_IN, colour, dress, new_figure
+from netsim.plots.style import INK, WIDTH_IN, colour, dress, new_figure
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import netsim
-from netsim.analysis.style import INK, colour, dress, new_figure
+from netsim.plots.style import INK, colour, dress, new_figure
 
 SCHEDULERS = {"a-srpt-perfect": "A-SRPT", "spjf:predictor=perfect": "SPJF",
               "wcs-duration:predictor=perfect": "WCS-Duration"}

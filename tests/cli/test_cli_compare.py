@@ -171,7 +171,7 @@ def test_bad_input(refused, arguments, message) -> None:
 
 
 def test_what_cannot_be_written_is_known_before_the_run(refused, monkeypatch) -> None:
-    monkeypatch.setattr("netsim.experiments.compare.compare_experiment",
+    monkeypatch.setattr("netsim.studies.compare.compare_experiment",
                         lambda *_, **__: pytest.fail("ran"))
     refused("compare", "fig2.toml", "--out", "fig2.toml/x")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import netsim as api
-from netsim.experiments.catalogue import CATALOGUES, catalogue
-from netsim.experiments.files import template
+from netsim.experiment_file.catalogue import CATALOGUES, catalogue
+from netsim.experiment_file.load import template
 
 
 @pytest.mark.parametrize("kind", CATALOGUES)

@@ -26,7 +26,7 @@ def test_other_mappings(netsim, mapping):
 
 
 def test_without_the_extra_the_optimum_is_missing(netsim, monkeypatch, refused):
-    monkeypatch.setattr("netsim.parallel.mapping.optimal.find_spec", lambda name: None)
+    monkeypatch.setattr("netsim.models.mapping.optimal.find_spec", lambda name: None)
     done = netsim(*SMALL)
     assert done.exit_code == 0
     assert "without the optimum: scipy is not installed" in done.stderr

@@ -11,7 +11,7 @@ import netsim as api
 from netsim.cli import tables
 from netsim.cli.echo import echo
 from netsim.cli.main import _echo_warning
-from netsim.experiments import progress
+from netsim.simulation import progress
 
 EVIL = "\\u001b]0;title\\u0007\\u009b2J[/b]:x:\\rend"  # as TOML has it
 
@@ -87,7 +87,7 @@ def test_labels_of_comparisons_are_shown_escaped(capsys):
 
 def test_progress_shows_labels_escaped(monkeypatch):
     shown = io.StringIO()
-    monkeypatch.setattr("netsim.experiments.progress.on_terminal", lambda: True)
+    monkeypatch.setattr("netsim.simulation.progress.on_terminal", lambda: True)
     monkeypatch.setattr("rich.console.Console", lambda **options: Console(
         file=shown, force_terminal=True, width=100, **options | {"stderr": False}))
     with progress.show_progress(True, 3, "fits \x1b]0;t\x07[/b]{x}") as report:

@@ -92,7 +92,7 @@ def test_without_matplotlib(refused, run, monkeypatch) -> None:
 
 
 def test_the_help_names_all_kinds(netsim) -> None:
-    from netsim.analysis.pictures import PICTURES
+    from netsim.plots.pictures import PICTURES
 
     for command, kinds in (("plot", {*PICTURES["run"], *PICTURES["comparison"]}),
                            ("compare", PICTURES["comparison"])):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from netsim.experiments.reproductions import REPRODUCTIONS
+from netsim.reproductions import REPRODUCTIONS
 
 
 def test_the_list(netsim):
@@ -22,7 +22,7 @@ def test_the_list(netsim):
 
 
 def test_a_measurement_is_printed_and_drawn_like_a_sweep(netsim, here, monkeypatch):
-    monkeypatch.setattr("netsim.experiments.reproductions.a_srpt_mapping._JOBS", 2)
+    monkeypatch.setattr("netsim.reproductions.a_srpt_mapping._JOBS", 2)
     done = netsim("reproduce", "a-srpt-mapping", "--seeds", "1", "--out", "r")
     assert done.exit_code == 0
     assert "Heavy-Edge's alpha over that of random mapping, 8 GPUs" in done.stdout

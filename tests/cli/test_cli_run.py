@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import netsim as api
-from netsim.experiments import store
-from netsim.experiments.progress import show_progress
+from netsim.results import store
+from netsim.simulation.progress import show_progress
 
 POLICIES = '''\
 import numpy as np
@@ -131,7 +131,7 @@ def test_a_timeline_is_beside_the_results_and_changes_none(netsim, here, record)
 
 @pytest.mark.filterwarnings("default")
 def test_a_timeline_that_ends_early_is_warned_of(netsim, here, monkeypatch) -> None:
-    monkeypatch.setattr("netsim.analysis.timeline._FIXED", 200_000 - 20)
+    monkeypatch.setattr("netsim.plots.perfetto._FIXED", 200_000 - 20)
     done = netsim("run", "fig2.toml", "--out", "r", "--quiet", "--timeline")
     assert (done.exit_code, done.stdout) == (0, "r\n")
     assert re.fullmatch(r"warning: the timeline ends at [\d.]+ s, for it would have too many "
@@ -208,7 +208,7 @@ def test_a_folder_of_something_else_is_not_replaced(refused, here) -> None:
 
 
 def test_what_cannot_be_written_is_known_before_the_run(refused, monkeypatch) -> None:
-    monkeypatch.setattr("netsim.experiments.run.run_experiment",
+    monkeypatch.setattr("netsim.studies.run.run_experiment",
                         lambda *_, **__: pytest.fail("ran"))
     refused("run", "fig2.toml", "--out", "fig2.toml/x")
 
@@ -255,7 +255,7 @@ def test_ctrl_c_outside_of_a_run(netsim, monkeypatch) -> None:
     def reads(*_: object, **__: object) -> None:
         raise SystemError("kernel returned a result with an exception set") from KeyboardInterrupt()
 
-    monkeypatch.setattr("netsim.experiments.files.load_experiment", reads)
+    monkeypatch.setattr("netsim.experiment_file.load.load_experiment", reads)
     stopped = netsim("run", "fig2.toml")
     assert (stopped.exit_code, stopped.stderr) == (130, "interrupted\n")
 

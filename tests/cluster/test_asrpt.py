@@ -10,17 +10,18 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import Cluster, History, JobSpec, ModelStage, ParallelModel, Workload
-from netsim.cluster.asrpt import ASRPT
-from netsim.cluster.by_iteration import ByIteration
 from netsim.cluster.cluster import server_kind
-from netsim.cluster.competitive import competitive_ratio
-from netsim.cluster.engine import Engine
-from netsim.cluster.placement import make_placement
-from netsim.cluster.registry import make_scheduler
-from netsim.cluster.scheduling import Setting
-from netsim.cluster.virtual import VirtualMachine
+from netsim.cluster.context import RunContext
+from netsim.engine.by_iteration_time import ByIteration
+from netsim.engine.engine import Engine
+from netsim.engine.view import decider_of
 from netsim.errors import InputError, UnknownNameError
-from netsim.parallel.iteration import alpha_max, alpha_min_bound
+from netsim.models.iteration_time import alpha_max, alpha_min_bound
+from netsim.placements.registry import make_placement
+from netsim.schedulers.a_srpt import ASRPT
+from netsim.schedulers.competitive import competitive_ratio
+from netsim.schedulers.registry import make_scheduler
+from netsim.schedulers.virtual_machine import VirtualMachine
 
 #: One GPU, data parallel with much to reduce, a pipeline, and one that exchanges little.
 MODELS = (
@@ -66,8 +67,8 @@ class Watched:
 def run(cluster, workload, scheduler, placement="mapped"):
     """Run to the end; return the engine and what the scheduler was asked."""
     env = simpy.Environment(0.0)
-    setting = Setting(cluster, workload.jobs, None, workload.history)
-    watched = Watched(setting.decider_of(make_scheduler(scheduler)))
+    context = RunContext(cluster, workload.jobs, None, workload.history)
+    watched = Watched(decider_of(make_scheduler(scheduler), context))
     engine = Engine(env, cluster, workload.jobs, watched,
                     ByIteration(env, cluster, workload.jobs), make_placement(placement))
     while engine.ended < len(workload):
@@ -113,7 +114,7 @@ def test_jobs_start_in_the_order_of_the_virtual_machine_and_not_before_it(size, 
     cluster, workload = cluster_of(*size), workload_of(listed)
     scheduler = ASRPT(predictor="perfect", tau=tau)
     engine, _ = run(cluster, workload, scheduler)
-    decider = scheduler.begin(Setting(cluster, workload.jobs, None))
+    decider = scheduler.begin(RunContext(cluster, workload.jobs, None))
     machine, order, instants = VirtualMachine(), [], {}
 
     def collect(now):
@@ -323,9 +324,9 @@ def test_the_unit_of_time_decides_nothing(listed, name):
         if not name.startswith("a-"):
             scheduler["predictor"] = "perfect"
         cluster = Cluster(2, 2, nic=1e9 / unit, intra=1e10 / unit)
-        setting = Setting(cluster, jobs, None)
+        context = RunContext(cluster, jobs, None)
         env = simpy.Environment(0.0)
-        engine = Engine(env, cluster, jobs, setting.decider_of(make_scheduler(scheduler)),
+        engine = Engine(env, cluster, jobs, decider_of(make_scheduler(scheduler), context),
                         ByIteration(env, cluster, jobs), make_placement("mapped"))
         while engine.ended < len(jobs):
             env.step()

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 import netsim
 from netsim import JobSpec, Stage
 from netsim.cluster import Cluster, Contention
-from netsim.cluster.engine import Analytic, Engine
-from netsim.cluster.placement import FirstFit, LeastBusyServers
-from netsim.cluster.plan import PlanFollower, Planner
-from netsim.cluster.planners import FF, LS, RAND, SjfBco
-from netsim.cluster.scheduling import FIFO, SJF, Decision, Setting
-from netsim.cluster.timed import run_timed
+from netsim.cluster.context import RunContext
+from netsim.engine.engine import Analytic, Engine
+from netsim.engine.timed import run_timed
+from netsim.engine.view import Decision
 from netsim.errors import AllocationError, InputError, StalledError
+from netsim.placements.placement import FirstFit, LeastBusyServers
+from netsim.schedulers.plan import PlanFollower, Planner
+from netsim.schedulers.queues import FIFO, SJF
+from netsim.schedulers.sjf_bco import FF, LS, RAND, SjfBco
 
 
 def ring(place, ranks, iterations=100, compute_s=0.02, nbytes=10e6, **others):
@@ -227,8 +229,8 @@ def test_a_wake_is_one_instant_with_what_happens_but_for_rounding(ulps):
 
     arrival = 0.3 + ulps * np.spacing(0.3)
     jobs = [ring(0, 1), ring(1, 1, arrival_s=arrival)]
-    setting = Setting(Cluster(gpus=[1, 1]), jobs, Contention())
-    engine = run_timed(setting, Noting(0.3), FirstFit(), [0.1, 0.1], "noting")
+    context = RunContext(Cluster(gpus=[1, 1]), jobs, Contention())
+    engine = run_timed(context, Noting(0.3), FirstFit(), [0.1, 0.1], "noting")
     assert [waiting for _, waiting in asked[:2]] == [(0,), (0, 1)]
     assert engine.start_s == pytest.approx([0.3, 0.3])
 
@@ -325,24 +327,24 @@ class Polls(FIFO):
 
 def test_who_only_asks_to_be_woken_is_found(monkeypatch):
     """Nobody runs or is to come, and a job waits: that would go on for ever."""
-    monkeypatch.setattr("netsim.cluster.engine._IN_VAIN", 500)
-    setting = Setting(Cluster(gpus=[1]), [ring(0, 1), ring(1, 1, arrival_s=2)], Contention())
+    monkeypatch.setattr("netsim.engine.engine._IN_VAIN", 500)
+    context = RunContext(Cluster(gpus=[1]), [ring(0, 1), ring(1, 1, arrival_s=2)], Contention())
     message = (r"stalled at t = 50[12] s: scheduler polls starts nobody, and nothing else will "
                r"happen, though it was asked 500 times in a row; 2 wait: job 0 \(1 GPUs\), job 1")
     with pytest.raises(StalledError, match=message):
-        run_timed(setting, Polls(1.0), FirstFit(), [1.0, 1.0], "polls")
+        run_timed(context, Polls(1.0), FirstFit(), [1.0, 1.0], "polls")
     with pytest.raises(StalledError, match=r"stalled at .*was asked 500 times in a row; 2 wait"):
-        netsim.simulate(setting.cluster, setting.jobs, scheduler=Polls(1.0), execution="fabric")
+        netsim.simulate(context.cluster, context.jobs, scheduler=Polls(1.0), execution="fabric")
 
 
 def test_who_asks_for_a_long_time_may_start_in_the_end(monkeypatch):
     """499 looks in vain are none too many; and any number while others run, or are to come."""
-    monkeypatch.setattr("netsim.cluster.engine._IN_VAIN", 500)
+    monkeypatch.setattr("netsim.engine.engine._IN_VAIN", 500)
     jobs = [ring(0, 1), ring(1, 1)]
-    setting = Setting(Cluster(gpus=[1]), jobs, Contention())
-    engine = run_timed(setting, Polls(1.0, 499), FirstFit(), [1e4, 1.0], "polls")
+    context = RunContext(Cluster(gpus=[1]), jobs, Contention())
+    engine = run_timed(context, Polls(1.0, 499), FirstFit(), [1e4, 1.0], "polls")
     assert engine.start_s.tolist() == [499, 10499]
-    late = Setting(Cluster(gpus=[1]), [ring(0, 1), ring(1, 1, arrival_s=9000)], Contention())
+    late = RunContext(Cluster(gpus=[1]), [ring(0, 1), ring(1, 1, arrival_s=9000)], Contention())
     engine = run_timed(late, Polls(1.0, 9100), FirstFit(), [1.0, 1.0], "polls")
     assert engine.start_s.tolist() == [9100, 9101]
 
@@ -350,17 +352,17 @@ def test_who_asks_for_a_long_time_may_start_in_the_end(monkeypatch):
 @pytest.mark.parametrize("every_s", [0.0, 1e-12])
 def test_who_asks_so_often_that_time_stands_still_is_found(monkeypatch, every_s):
     """A job runs from 2 s on for 1000 s; to look at every instant of it takes too long."""
-    monkeypatch.setattr("netsim.cluster.engine._IN_VAIN", 500)
+    monkeypatch.setattr("netsim.engine.engine._IN_VAIN", 500)
     jobs = [ring(0, 1, arrival_s=2), ring(1, 1, arrival_s=2)]
-    setting = Setting(Cluster(gpus=[1]), jobs, Contention())
+    context = RunContext(Cluster(gpus=[1]), jobs, Contention())
     with pytest.raises(AllocationError, match=r"scheduler polls has been asked 500 times in a row "
                                               r"from 2\.0 s to 2\.0000.* s, .* before 1002 s"):
-        run_timed(setting, Polls(every_s, 0), FirstFit(), [1000.0, 1.0], "polls")
+        run_timed(context, Polls(every_s, 0), FirstFit(), [1000.0, 1.0], "polls")
 
 
 def test_who_looks_while_a_server_is_lost_waits_for_its_repair(monkeypatch):
     """Lost from 1 s on, repaired at 5000 s: looks every second are not in vain."""
-    monkeypatch.setattr("netsim.cluster.engine._IN_VAIN", 500)
+    monkeypatch.setattr("netsim.engine.engine._IN_VAIN", 500)
     events = [{"at": 1, "host": 0, "kind": "fail"}, {"at": 5000, "host": 0, "kind": "repair"}]
     jobs = [JobSpec(0, arrival_s=2, stages=[Stage("a", compute_s=1)], ranks=1)]
     found = netsim.simulate(Cluster(gpus=[1]), jobs, scheduler=Polls(1.0, 0), events=events,

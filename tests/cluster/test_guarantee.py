@@ -4,8 +4,8 @@ import pytest
 
 from netsim import JobSpec
 from netsim.cluster import Cluster, Contention
-from netsim.cluster.guarantee import guarantee_of
-from netsim.cluster.planners import SjfBco
+from netsim.schedulers.guarantee import guarantee_of
+from netsim.schedulers.sjf_bco import SjfBco
 
 
 def ring(place, ranks, iterations, compute_s=0.1, **others):

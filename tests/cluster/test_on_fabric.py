@@ -21,8 +21,8 @@ from netsim import (
     parallel_models,
 )
 from netsim.errors import AllocationError, InputError
-from netsim.parallel.iteration import per_iteration
-from netsim.parallel.servers import ServerKind
+from netsim.models.iteration_time import per_iteration
+from netsim.models.servers import ServerKind
 
 RESERVED = {"name": "reserved", "shares": "gpus"}
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import Cluster, JobSpec, ModelStage, ParallelModel
-from netsim.cluster.placement import PLACEMENTS, first_of, make_placement
 from netsim.cluster.slices import is_sliced, keep_together, torn
-from netsim.parallel.mapping import can_hold
+from netsim.models.mapping import can_hold
+from netsim.placements.placement import first_of
+from netsim.placements.registry import PLACEMENTS, make_placement
 
 models = st.lists(st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 4])), min_size=1,
                   max_size=3).map(lambda stages: ParallelModel(

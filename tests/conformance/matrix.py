@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from netsim.cluster.placement import PLACEMENTS
-from netsim.cluster.registry import EXECUTIONS, SCHEDULERS
-from netsim.edge.registry import EDGE_SCHEDULERS
+from netsim.engine.registry import EXECUTIONS
+from netsim.placements.registry import PLACEMENTS
+from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
+from netsim.schedulers.registry import SCHEDULERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 

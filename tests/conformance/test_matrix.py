@@ -26,14 +26,16 @@ from netsim import (
     Workload,
 )
 from netsim.allocators import ALLOCATORS, PRESETS, make_allocator
-from netsim.cluster.placement import PLACEMENTS
-from netsim.cluster.prediction import PREDICTORS
-from netsim.cluster.registry import EXECUTIONS, SCHEDULERS, make_scheduler
-from netsim.edge.registry import EDGE_SCHEDULERS, TRANSPORTS
+from netsim.edge.registry import TRANSPORTS
+from netsim.engine.registry import EXECUTIONS
 from netsim.errors import InputError, NetsimError
-from netsim.experiments.spec import Experiment
+from netsim.experiment_file.experiment import Experiment
 from netsim.jobs.patterns import PATTERNS
-from netsim.model import History
+from netsim.placements.registry import PLACEMENTS
+from netsim.predictors import PREDICTORS
+from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
+from netsim.schedulers.registry import SCHEDULERS, make_scheduler
+from netsim.workload import History
 from tests.conformance import matrix
 from tests.conformance.test_schedulers import quick
 from tests.conformance.test_topologies import NETWORKS

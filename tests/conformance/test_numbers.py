@@ -12,13 +12,14 @@ from netsim import ModelStage, ParallelModel
 from netsim.allocators.registry import ALLOCATORS
 from netsim.checks import is_number
 from netsim.cluster import Cluster, Contention
-from netsim.cluster.placement import PLACEMENTS
-from netsim.cluster.registry import SCHEDULERS
-from netsim.edge.registry import EDGE_SCHEDULERS, TRANSPORTS
+from netsim.edge.registry import TRANSPORTS
 from netsim.errors import InputError
 from netsim.jobs.patterns import PATTERNS
 from netsim.network.files import TOPOLOGIES
+from netsim.placements.registry import PLACEMENTS
 from netsim.plugins import find
+from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
+from netsim.schedulers.registry import SCHEDULERS
 from netsim.traces.formats import FORMATS
 
 #: What builders of networks need besides.

@@ -8,8 +8,9 @@ import random
 import numpy as np
 import pytest
 
-from netsim.cluster.placement import PLACEMENTS, FirstFit, first_of
 from netsim.errors import InputError, UnknownNameError
+from netsim.placements.placement import FirstFit, first_of
+from netsim.placements.registry import PLACEMENTS
 from netsim.testing import check_placement
 
 OPTIONS = ["least-busy-servers:lam=2", "mapped:servers=most", "mapped:servers=least",

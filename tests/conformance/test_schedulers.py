@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import netsim
-from netsim.cluster.placement import PLACEMENTS
-from netsim.cluster.registry import SCHEDULERS, chooses_gpus, make_scheduler
-from netsim.cluster.scheduling import FIFO, SJF, Decision
+from netsim.engine.view import Decision
 from netsim.errors import InputError
+from netsim.placements.registry import PLACEMENTS
 from netsim.plugins import find
+from netsim.schedulers.queues import FIFO, SJF
+from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
 from netsim.testing import check_scheduler, schedulers
 
 #: Instead of the forest, whose fits take long.

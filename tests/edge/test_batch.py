@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import EdgeCloud, EdgeJob, InputError
-from netsim.edge import batch
+from netsim.schedulers import batch
 
 
 def job(number, arrival_s, compute_s=2.0, **options):

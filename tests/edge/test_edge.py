@@ -7,9 +7,9 @@ import netsim
 from netsim import EdgeCloud, EdgeJob, EdgeWorkload, InputError, UnknownNameError
 from netsim.analysis.usage import suspended_jobs
 from netsim.edge.queues import Queues
-from netsim.edge.registry import EDGE_SCHEDULERS
 from netsim.edge.setting import EdgeSetting
 from netsim.edge.transport import Constant
+from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 
 
 def job(number=0, **options):

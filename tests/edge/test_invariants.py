@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import EdgeCloud, EdgeJob, EdgeWorkload
-from netsim.edge.reference import Task, a_online
+from netsim.reference.a_online import Task, a_online
 
 SCHEDULERS = ("a-online", "a-online-e", "cloud-only", "batch:first=2:slot=1s", "srtf", "tiresias-l")
 

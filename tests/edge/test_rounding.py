@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import EdgeCloud, EdgeJob
-from netsim.edge.reference import Task, a_online
+from netsim.reference.a_online import Task, a_online
 
 ONE = EdgeCloud([["a"]], cloud=False)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import netsim
-from netsim.experiments.result import Result
+from netsim.results.result import Result
 
 
 @pytest.fixture

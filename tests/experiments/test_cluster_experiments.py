@@ -8,8 +8,8 @@ import pytest
 import netsim
 from netsim.cluster import draw_gpus
 from netsim.errors import InputError, SpecError
-from netsim.experiments.compare import compare_experiment
-from netsim.experiments.spec import Experiment
+from netsim.experiment_file.experiment import Experiment
+from netsim.studies.compare import compare_experiment
 
 JOBS = {"format": "ring-jobs", "mix": {"1": 4, "2": 4, "4": 2}, "iterations": [20, 60],
         "length": "25MB"}

@@ -13,8 +13,8 @@ import pytest
 
 import netsim
 from netsim.errors import InputError, OutputError, SpecError, UnknownNameError
-from netsim.experiments.compare import Comparison, compare_experiment, label_of
-from netsim.experiments.spec import Experiment
+from netsim.experiment_file.experiment import Experiment
+from netsim.studies.compare import Comparison, compare_experiment, label_of
 
 FIG2 = ("parrot-fig2", "parrot-fig2")
 
@@ -220,7 +220,7 @@ def test_progress_is_of_all_runs() -> None:
 ])
 def test_what_cannot_be_compared(allocators, message, monkeypatch) -> None:
     """It is said before anything runs."""
-    monkeypatch.setattr("netsim.experiments.compare.simulate", lambda *_, **__: pytest.fail("ran"))
+    monkeypatch.setattr("netsim.studies.compare.simulate", lambda *_, **__: pytest.fail("ran"))
     with pytest.raises(InputError, match=re.escape(message)):
         netsim.compare(*FIG2, allocators)
 

@@ -12,10 +12,10 @@ import netsim
 from netsim.cli.main import main
 from netsim.edge.files import read_edge_cloud, read_edge_jobs
 from netsim.errors import SpecError
-from netsim.experiments.catalogue import catalogue
-from netsim.experiments.compare import compare_experiment
-from netsim.experiments.files import template, write_template
-from netsim.experiments.spec import Experiment
+from netsim.experiment_file.catalogue import catalogue
+from netsim.experiment_file.experiment import Experiment
+from netsim.experiment_file.load import template, write_template
+from netsim.studies.compare import compare_experiment
 
 CLOUD = {"kind": "edge-servers", "servers": 4, "types": 2}
 BIG = {"kind": "big-switch", "hosts": 6, "capacity": "1Gbps"}

@@ -14,22 +14,22 @@ import pytest
 import netsim
 from netsim.allocators import ALLOCATORS, PRESETS, allocator_options, make_allocator
 from netsim.cluster import Contention
-from netsim.cluster.placement import PLACEMENTS
-from netsim.cluster.registry import SCHEDULERS
 from netsim.errors import OutputError, SpecError, UnknownNameError
-from netsim.experiments import sources as sources_module
-from netsim.experiments import tables as tables_module
-from netsim.experiments.catalogue import CATALOGUES, catalogue
-from netsim.experiments.files import (
+from netsim.experiment_file import sources as sources_module
+from netsim.experiment_file import tables as tables_module
+from netsim.experiment_file.catalogue import CATALOGUES, catalogue
+from netsim.experiment_file.experiment import Experiment
+from netsim.experiment_file.load import (
     Draft,
     ready_made_experiments,
     template,
     write_template,
 )
-from netsim.experiments.spec import Experiment
 from netsim.jobs.patterns import PATTERNS
 from netsim.network import TOPOLOGIES
+from netsim.placements.registry import PLACEMENTS
 from netsim.plugins import find
+from netsim.schedulers.registry import SCHEDULERS
 from netsim.traces import FORMATS, Construction, ready_made
 
 FIG2 = '[network]\nname = "parrot-fig2"\n[workload]\nname = "parrot-fig2"\n'

@@ -9,8 +9,8 @@ import pytest
 
 import netsim
 from netsim.errors import InputError
-from netsim.experiments.folders import KINDS, kind_of_folder, load_comparison, load_folder
-from netsim.experiments.store import folder_names
+from netsim.results.store import folder_names
+from netsim.studies.folders import KINDS, kind_of_folder, load_comparison, load_folder
 
 LABELS = {"a b": "parrot", "a (b)": "lccf", "summary.json": "maxmin", "A b": "srpt"}
 
@@ -55,7 +55,7 @@ def test_the_experiment_is_known_again(tmp_path) -> None:
     path = tmp_path / "e.toml"
     path.write_text('[network]\nname = "parrot-fig2"\n[workload]\nname = "parrot-fig2"\n'
                     '[compare]\nallocators = ["parrot", "lccf"]\n')
-    from netsim.experiments.compare import compare_experiment
+    from netsim.studies.compare import compare_experiment
 
     saved = compare_experiment(path)
     assert load_comparison(saved.save(tmp_path / "c")).spec == saved.spec
@@ -75,7 +75,7 @@ def test_kinds(compared, tmp_path) -> None:
     assert isinstance(load_folder(folder), netsim.Comparison)
     assert kind_of_folder(folder / "a-b") == "run"
     assert isinstance(load_folder(folder / "a-b"), netsim.Result)
-    from netsim.analysis.pictures import PICTURES
+    from netsim.plots.pictures import PICTURES
 
     assert {what for what, _ in KINDS.values()} <= set(PICTURES)
 

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import netsim
-from netsim.analysis.plots import check_plottable, save_plot, total_jct_bars
-from netsim.analysis.style import COLOURS
 from netsim.errors import InputError, MissingExtraError, OutputError
+from netsim.plots.bars import check_plottable, save_plot, total_jct_bars
+from netsim.plots.style import COLOURS
 
 pytest.importorskip("matplotlib")
 

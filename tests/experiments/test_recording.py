@@ -17,11 +17,13 @@ import pytest
 import netsim
 from netsim import JobSpec, Stage
 from netsim.errors import OutputError
-from netsim.experiments import link_recorder, recorded, recorder, rows
-from netsim.experiments.csv_files import write_csv
-from netsim.experiments.recorded import Recorded, chunks_of, table_of
-from netsim.experiments.result import Result
-from netsim.experiments.rows import Notes, Rows
+from netsim.recording import link_recorder, recorder
+from netsim.results import lazy_table as recorded
+from netsim.results import spill as rows
+from netsim.results.csv import write_csv
+from netsim.results.lazy_table import Recorded, chunks_of
+from netsim.results.result import Result, table_of
+from netsim.results.spill import Notes, Rows
 
 TABLES = ("coflows", "flows", "links", "decisions")
 NET = netsim.big_switch(16, "1Gbps")

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim.analysis.intervals import geometric_interval
-from netsim.cluster.prediction.registry import PREDICTORS
 from netsim.errors import InputError, UnknownNameError
-from netsim.experiments.reproductions import REPRODUCTIONS, Claim, Reproduction, find_reproduction
-from netsim.experiments.reproductions.claims import (
+from netsim.predictors.registry import PREDICTORS
+from netsim.reproductions import REPRODUCTIONS, Claim, Reproduction, find_reproduction
+from netsim.reproductions.claims import (
     LESS,
     MORE,
     PLAIN,
@@ -22,7 +22,7 @@ from netsim.experiments.reproductions.claims import (
     Runs,
     table_of_claims,
 )
-from netsim.experiments.reproductions.joint import LAYERS, SYSTEMS, layers_study, systems_study
+from netsim.reproductions.joint import LAYERS, SYSTEMS, layers_study, systems_study
 
 
 def measured(name, text, rows):
@@ -205,7 +205,7 @@ def test_each_can_be_measured_and_drawn(name, tmp_path, monkeypatch):
 
 def test_a_measurement_writes_what_is_steady(tmp_path, monkeypatch):
     """Times that it took are in no file: the same seeds give the same bytes."""
-    monkeypatch.setattr("netsim.experiments.reproductions.a_srpt_mapping._JOBS", 2)
+    monkeypatch.setattr("netsim.reproductions.a_srpt_mapping._JOBS", 2)
     whole, told = find_reproduction("a-srpt-mapping"), []
     for which in "ab":
         done = whole.run(seeds=[3], folder=tmp_path / which,

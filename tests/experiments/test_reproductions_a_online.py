@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netsim.experiments.reproductions import REPRODUCTIONS, find_reproduction
-from netsim.experiments.reproductions.a_online_setting import over_srtf
-from netsim.experiments.reproductions.claims import table_of_claims
+from netsim.reproductions import REPRODUCTIONS, find_reproduction
+from netsim.reproductions.a_online_setting import over_srtf
+from netsim.reproductions.claims import table_of_claims
 
 LONG, SHORT = "the paper's ranges", "a tenth of the computation"
 BATCHES = ("batch", "batch (mode=periodic)")

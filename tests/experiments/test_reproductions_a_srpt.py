@@ -10,9 +10,9 @@ import pytest
 import netsim
 from netsim import Cluster, JobSpec, Workload
 from netsim.errors import InputError
-from netsim.experiments.reproductions import find_reproduction
-from netsim.experiments.reproductions.a_srpt_mapping import measure_mappings, random_job
-from netsim.experiments.reproductions.claims import table_of_claims
+from netsim.reproductions import find_reproduction
+from netsim.reproductions.a_srpt_mapping import measure_mappings, random_job
+from netsim.reproductions.claims import table_of_claims
 
 BASELINES = ("spjf", "spwf", "wcs-duration", "wcs-workload", "wcs-subtime")
 
@@ -130,8 +130,8 @@ def test_random_jobs_fill_what_they_are_given():
 
 
 def test_mappings_are_held_against_the_optimum(monkeypatch):
-    monkeypatch.setattr("netsim.experiments.reproductions.a_srpt_mapping._GPUS", (4,))
-    monkeypatch.setattr("netsim.experiments.reproductions.a_srpt_mapping._JOBS", 5)
+    monkeypatch.setattr("netsim.reproductions.a_srpt_mapping._GPUS", (4,))
+    monkeypatch.setattr("netsim.reproductions.a_srpt_mapping._JOBS", 5)
     table, again = measure_mappings(1), measure_mappings(1)
     assert (table["over_optimum"] >= 1).all()
     assert (table["worst"] >= table["over_optimum"]).all()

@@ -8,12 +8,12 @@ import pytest
 
 from netsim.allocators import describe, make_allocator
 from netsim.errors import InputError
-from netsim.experiments.cluster_inputs import policies_of
-from netsim.experiments.reproductions import find_reproduction
-from netsim.experiments.reproductions.claims import Runs, table_of_claims
-from netsim.experiments.reproductions.factorial import Factorial
-from netsim.experiments.reproductions.joint import CONDITIONS, SYSTEMS
-from netsim.experiments.reproductions.joint import LAYERS as STUDIED
+from netsim.reproductions import find_reproduction
+from netsim.reproductions.claims import Runs, table_of_claims
+from netsim.reproductions.factorial import Factorial
+from netsim.reproductions.joint import CONDITIONS, SYSTEMS
+from netsim.reproductions.joint import LAYERS as STUDIED
+from netsim.simulation.compatibility import policies_of
 
 LAYERS = {"scheduler": ["s", "t"], "placement": ["p", "q"], "allocator": ["a", "b"]}
 FOUND = Factorial(LAYERS, {"network.name": "here"})

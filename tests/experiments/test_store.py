@@ -14,9 +14,10 @@ import pytest
 
 import netsim
 from netsim.errors import InputError, OutputError
-from netsim.experiments import store
-from netsim.experiments.result import Result
-from netsim.experiments.store import check_writable, load_result, save_result
+from netsim.results import store
+from netsim.results.load import load_result
+from netsim.results.result import Result
+from netsim.results.store import check_writable
 
 TABLES = ("jobs", "coflows", "flows", "links", "decisions")
 
@@ -53,7 +54,7 @@ def fails(monkeypatch) -> None:
 
 def test_a_result_with_everything_reads_back_exactly(everything, tmp_path) -> None:
     assert everything.recorded == TABLES
-    assert same(load_result(save_result(everything, tmp_path / "r")), everything)
+    assert same(load_result(everything.save(tmp_path / "r")), everything)
     assert netsim.load_result(tmp_path / "r").summary() == everything.summary()
 
 
@@ -100,23 +101,23 @@ def test_the_same_experiment_gives_the_same_bytes(everything, tmp_path) -> None:
 
 def test_an_earlier_result_is_replaced_whole(everything, tmp_path) -> None:
     small = netsim.simulate("parrot-fig2", "parrot-fig2")
-    save_result(everything, tmp_path / "r")
-    save_result(small, tmp_path / "r")
+    everything.save(tmp_path / "r")
+    small.save(tmp_path / "r")
     assert set(tree(tmp_path / "r")) == {"summary.json", "jobs.csv", "coflows.csv"}
     assert os.listdir(tmp_path) == ["r"]
 
 
 def test_an_empty_folder_is_taken_and_missing_ones_are_made(everything, tmp_path) -> None:
     (tmp_path / "empty").mkdir()
-    save_result(everything, tmp_path / "empty")
-    save_result(everything, tmp_path / "a" / "b" / "c")
+    everything.save(tmp_path / "empty")
+    everything.save(tmp_path / "a" / "b" / "c")
     assert tree(tmp_path / "empty") == tree(tmp_path / "a" / "b" / "c")
 
 
 def test_a_link_to_an_earlier_result_stays_one(everything, tmp_path) -> None:
-    save_result(everything, tmp_path / "real")
+    everything.save(tmp_path / "real")
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    save_result(netsim.simulate("parrot-fig2", "parrot-fig2"), tmp_path / "link")
+    netsim.simulate("parrot-fig2", "parrot-fig2").save(tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert not (tmp_path / "real" / "spec.toml").exists()
 

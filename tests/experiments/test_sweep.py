@@ -17,10 +17,10 @@ import pytest
 import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.errors import InputError, OutputError, SpecError, UnitError, UnknownNameError
-from netsim.experiments.files import Draft
-from netsim.experiments.grid import cells_of_calls, cells_of_draft
-from netsim.experiments.sweep import prepare
-from netsim.experiments.workers import Failure, one_by_one, pooled
+from netsim.experiment_file.load import Draft
+from netsim.studies.executors import Failure, one_by_one, pooled
+from netsim.studies.grid import cells_of_calls, cells_of_draft
+from netsim.studies.sweep import prepare
 
 ROOT = Path(netsim.__file__).parent.parent
 
@@ -199,7 +199,7 @@ def test_any_option_changes_the_key_and_a_description_does_not(small):
 
 def test_another_version_of_the_code_changes_the_key(small, monkeypatch):
     before = keys(small, GRID)
-    monkeypatch.setattr("netsim.experiments.grid._digest_of_netsim", lambda: "another")
+    monkeypatch.setattr("netsim.studies.grid._digest_of_netsim", lambda: "another")
     assert not set(keys(small, GRID)) & set(before)
 
 
@@ -529,7 +529,7 @@ def test_a_script_needs_no_guard(small, tmp_path):
 
 def test_processes_that_cannot_be_started_are_no_fault_of_the_runs(small, monkeypatch):
     """What each begins with fails."""
-    monkeypatch.setattr("netsim.experiments.workers._begin_worker", int)  # of two arguments
+    monkeypatch.setattr("netsim.studies.executors._begin_worker", int)  # of two arguments
     with pytest.raises(InputError, match="processes that do runs cannot be started here"):
         netsim.sweep_experiment(small, GRID, workers=2)
 

@@ -11,7 +11,7 @@ import pytest
 
 import netsim
 from netsim.errors import InputError
-from netsim.experiments.grid import cells_of_calls
+from netsim.studies.grid import cells_of_calls
 
 ROOT = Path(netsim.__file__).parent.parent
 
@@ -135,7 +135,7 @@ for row, result in found.results():
 
 #: Prints the keys of runs of the policies above.
 KEYS = """
-from netsim.experiments.grid import cells_of_calls
+from netsim.studies.grid import cells_of_calls
 print(*[cell.key for cell in cells_of_calls(
     {"network": "parrot-fig2", "workload": "parrot-fig2"},
     {"allocator": {"maxmin": "maxmin", "mine": Slowed(), "named": "__main__:Slowed",

@@ -11,10 +11,10 @@ import pytest
 
 import netsim
 from netsim.errors import SpecError
-from netsim.experiments.files import Draft
-from netsim.experiments.grid import cells_of_draft
-from netsim.experiments.sweep import prepare
-from netsim.experiments.untrusted import code_named
+from netsim.experiment_file.load import Draft
+from netsim.experiment_file.untrusted import code_named
+from netsim.studies.grid import cells_of_draft
+from netsim.studies.sweep import prepare
 
 FIG2 = {"network": {"name": "parrot-fig2"}, "workload": {"name": "parrot-fig2"}}
 HERE = """\

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from netsim.fabric.kernels.reference import Problem
+from netsim.reference.kernels import Problem
 
 #: Of eta: how late an instant may be and still be observed.
 LATE = 1e-6

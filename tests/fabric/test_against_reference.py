@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netsim
-from netsim.fabric.kernels import reference
 from netsim.jobs.plan import ecmp_key
+from netsim.reference import kernels as reference
 from netsim.testing import networks, workloads
 
 _spec = importlib.util.spec_from_file_location(

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 import netsim
 from netsim import Allocation
 from netsim.errors import AllocationError
-from netsim.fabric.kernels import reference
+from netsim.reference import kernels as reference
 from netsim.testing import make_view, views
 
 SETTINGS = settings(deadline=None, max_examples=80)

@@ -8,7 +8,7 @@ import pytest
 import netsim
 from netsim import Allocation, Allocator, Event, JobSpec, Stage, Workload
 from netsim.errors import AllocationError, InputError, StalledError
-from netsim.experiments.simulate import _Run
+from netsim.simulation.simulate import _Run
 
 MB = 1e6
 NET = netsim.big_switch(4, MB)

@@ -11,8 +11,8 @@ import netsim
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric import serving
-from netsim.fabric.kernels import reference
 from netsim.fabric.service import Service
+from netsim.reference import kernels as reference
 from netsim.testing import make_view, networks, workloads
 
 HOSTS = 4

@@ -7,7 +7,7 @@ import netsim
 from netsim.allocators import make_allocator
 from netsim.fabric.demand import Demand
 from netsim.fabric.fabric import Fabric
-from netsim.model import Flows
+from netsim.workload import Flows
 
 MB = 1e6
 NET = netsim.big_switch(4, MB)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import netsim
-from netsim.experiments.result import Result
-from netsim.model import JobSpec, Workload
+from netsim.results.result import Result
+from netsim.workload import JobSpec, Workload
 
 __all__ = ["ALLOCATORS", "SCHEDULERS", "check_folder", "check_network", "check_result",
            "check_workload", "flows_of", "is_small"]

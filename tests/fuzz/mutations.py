@@ -24,7 +24,7 @@ _TEXT = ["", " ", "x", "0", "1", "-1", "1e308", "1e400", "nan", "inf", "true", "
          "0s", "1e-320s", "1e300d", "1µs", "10 MB", "10Gb", "٣", "1_0", "0x10", "٣Gbps", "é", "𝟙",
          "\u0000", "a\u0000b", "\ufeff", "\r", "\n", "\t", "\u2028", "\x1b[31m", "\u202e", "%s%n",
          "{0}", "a" * 5000, "9" * 5000, ".", "..", "../x", "/", "/dev/null", "a/b", "~", "CON",
-         ":", "a:", ":b", "a:b", "netsim:nothing", "netsim.model:JobSpec", "math:inf",
+         ":", "a:", ":b", "a:b", "netsim:nothing", "netsim.workload:JobSpec", "math:inf",
          "json:loads", "sys:exit", "parrot", "maxmin", "aalo", "fifo", "sjf-bco", "a-srpt",
          "a-online", "spjf", "random-forest", "first-fit", "mapped", "rar-contention", "asrpt",
          "fabric", "big-switch", "fat-tree", "graph", "edge-servers", "edge-listed", "edge-jobs",

@@ -16,11 +16,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.experiments.files import Draft, load_experiment
-from netsim.experiments.grid import cells_of_draft
-from netsim.experiments.run import run_experiment
-from netsim.experiments.spec import Experiment
-from netsim.experiments.sweep import prepare
+from netsim.experiment_file.experiment import Experiment
+from netsim.experiment_file.load import Draft, load_experiment
+from netsim.studies.grid import cells_of_draft
+from netsim.studies.run import run_experiment
+from netsim.studies.sweep import prepare
 
 from .checks import check_folder, check_result, check_workload, flows_of, is_small
 from .documents import toml_of

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import netsim
-from netsim.analysis.pictures import PICTURES, draw_picture
-from netsim.analysis.report import save_report
-from netsim.experiments.compare import compare_experiment
-from netsim.experiments.folders import kind_of_folder, load_folder
-from netsim.experiments.sweep import sweep_experiment
+from netsim.plots.pictures import PICTURES, draw_picture
+from netsim.plots.report import save_report
+from netsim.studies.compare import compare_experiment
+from netsim.studies.folders import kind_of_folder, load_folder
+from netsim.studies.sweep import sweep_experiment
 
 from .harness import Guard, fuzzed
 from .mutations import damaged

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import netsim
-from netsim.experiments.convert import convert
-from netsim.model import Workload
+from netsim.studies.convert import convert
 from netsim.traces import check_trace, read_workload
 from netsim.traces.cluster import gpu_v2023_nodes
+from netsim.workload import Workload
 
 from .checks import ALLOCATORS, SCHEDULERS, check_folder, check_result, check_workload, is_small
 from .documents import toml_of, write_json

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from netsim.cli.options import format_options, seeds_of
 from netsim.cli.sweep import _grid
-from netsim.experiments.files import Draft
-from netsim.experiments.grid import cells_of_draft
-from netsim.experiments.sweep import prepare
+from netsim.experiment_file.load import Draft
 from netsim.plugins import parse_named
+from netsim.studies.grid import cells_of_draft
+from netsim.studies.sweep import prepare
 from netsim.units import parse_bytes, parse_rate, parse_seconds, parse_value
 
 from .harness import Guard, fuzzed

@@ -10,7 +10,7 @@ import pytest
 import netsim
 from netsim import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.edge.kernels import calculate_q
-from netsim.edge.registry import make_edge_scheduler
+from netsim.schedulers.edge_registry import make_edge_scheduler
 
 #: The cases count in slots of an hour.
 HOUR = 3600.0

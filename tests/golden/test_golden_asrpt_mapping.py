@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from netsim import ModelStage, ParallelModel
-from netsim.cluster.competitive import competitive_ratio
-from netsim.parallel.iteration import alpha_max, alpha_min_bound, iteration_parts, per_iteration
-from netsim.parallel.mapping import (
+from netsim.models.iteration_time import alpha_max, alpha_min_bound, iteration_parts, per_iteration
+from netsim.models.mapping import (
     Mapper,
     allreduce_edges,
     consolidated_counts,
@@ -18,7 +17,8 @@ from netsim.parallel.mapping import (
     job_graph,
     optimal_mapping,
 )
-from netsim.parallel.servers import ServerKind
+from netsim.models.servers import ServerKind
+from netsim.schedulers.competitive import competitive_ratio
 
 EXACT = {"rel": 1e-9, "abs": 0}
 

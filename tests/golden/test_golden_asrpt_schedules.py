@@ -7,9 +7,9 @@ import pytest
 
 import netsim
 from netsim import Cluster, History, JobSpec, ModelStage, ParallelModel, Workload
-from netsim.cluster.virtual import VirtualMachine
-from netsim.parallel.mapping import Mapper
-from netsim.parallel.servers import ServerKind
+from netsim.models.mapping import Mapper
+from netsim.models.servers import ServerKind
+from netsim.schedulers.virtual_machine import VirtualMachine
 
 #: Iterations of the cases have one decimal, those of jobs none: so many times as many, as fast.
 SCALE = 10

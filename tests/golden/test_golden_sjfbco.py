@@ -8,8 +8,8 @@ import pytest
 from netsim import JobSpec
 from netsim.cluster import Cluster, Contention
 from netsim.cluster.contention import RunningJobs
-from netsim.cluster.placement import FirstFit, LeastLoaded
-from netsim.cluster.planners import FF, LS, RAND, SjfBco
+from netsim.placements.placement import FirstFit, LeastLoaded
+from netsim.schedulers.sjf_bco import FF, LS, RAND, SjfBco
 
 
 def cases_of(path, key="cases"):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 import netsim
 from netsim import JobSpec, ModelStage, ParallelModel, Workload
 from netsim.errors import InputError
-from netsim.experiments.convert import explicit
 from netsim.jobs.graph import Dag
 from netsim.jobs.patterns import exchanging_in_turn, model_coflows, model_stages
+from netsim.studies.convert import explicit
 
 #: 2 replicas, 4, 1.
 THREE = [ModelStage(2, 0.1, 0.2, out_bytes=8, param_bytes=6),

@@ -5,7 +5,7 @@ import pytest
 
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.patterns import PATTERNS, make_pattern
-from netsim.model import JobSpec
+from netsim.workload import JobSpec
 
 
 def rng():

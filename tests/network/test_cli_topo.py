@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 import netsim
-from netsim.analysis import style
-from netsim.analysis.topology_plot import _rows, topology_picture
 from netsim.cli.main import main
 from netsim.errors import MissingExtraError
 from netsim.network import TOPOLOGIES, ready_made
 from netsim.network.describe import host_layers
+from netsim.plots import style
+from netsim.plots.topology import _rows, topology_picture
 
 
 def show(*arguments: str):

@@ -4,15 +4,15 @@ import pytest
 
 from netsim import Cluster, ModelStage, ParallelModel
 from netsim.cluster.cluster import server_kind
-from netsim.cluster.competitive import competitive_ratio
 from netsim.errors import InputError, UnitError
-from netsim.parallel.iteration import (
+from netsim.models.iteration_time import (
     alpha_max,
     alpha_min_bound,
     iteration_parts,
     per_iteration,
 )
-from netsim.parallel.servers import ServerKind
+from netsim.models.servers import ServerKind
+from netsim.schedulers.competitive import competitive_ratio
 
 #: A GPU has 250 MB/s of the NIC, and 1 GB/s inside.
 FOUR = ServerKind(4, "8Gbps", "1GB/s")

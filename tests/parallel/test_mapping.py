@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from netsim import ModelStage, ParallelModel, make_model
 from netsim.errors import InputError, MissingExtraError, NetsimWarning
-from netsim.parallel import ALLREDUCES
-from netsim.parallel.iteration import (
+from netsim.models import ALLREDUCES
+from netsim.models.iteration_time import (
     alpha_max,
     alpha_min_bound,
     check_placement,
     iteration_parts,
     per_iteration,
 )
-from netsim.parallel.mapping import (
+from netsim.models.mapping import (
     MAPPINGS,
     Mapper,
     can_hold,
@@ -32,9 +32,9 @@ from netsim.parallel.mapping import (
     random_mapping,
     round_robin_mapping,
 )
-from netsim.parallel.mapping.graph import block_weights
-from netsim.parallel.mapping.reference import heavy_edge_reference, packs
-from netsim.parallel.servers import ServerKind
+from netsim.models.mapping.graph import block_weights
+from netsim.models.servers import ServerKind
+from netsim.reference.mapping import heavy_edge_reference, packs
 
 FOUR = ServerKind(4, "8Gbps", "100GB/s")
 
@@ -259,7 +259,7 @@ def test_a_solver_that_runs_out_of_time_says_so():
 
 
 def test_the_optimum_needs_an_extra(monkeypatch):
-    monkeypatch.setattr("netsim.parallel.mapping.optimal.find_spec", lambda name: None)
+    monkeypatch.setattr("netsim.models.mapping.optimal.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"coflow-netsim\[ilp\]"):
         optimal_mapping(make_model("vgg19", 2), [1, 1], FOUR)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from netsim.errors import NetsimError
-from netsim.model import Workload
 from netsim.traces import read_workload
+from netsim.workload import Workload
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.model import Workload
 from netsim.traces import FORMATS, TraceProblemsError, check_trace, read_workload, ready_made
 from netsim.traces import library as library_module
+from netsim.workload import Workload
 
 HEADER = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval"
 GOOD = "0,1,0,100,vgg19,200,30"

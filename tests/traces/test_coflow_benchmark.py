@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.errors import InputError, NetsimWarning, TraceError
-from netsim.model import Workload
 from netsim.traces import check_trace, read_coflow_benchmark, read_workload
 from netsim.traces import formats as formats_module
+from netsim.workload import Workload
 
 CHECKOUT = Path(__file__).parents[2]
 SAMPLE = CHECKOUT / "workloads" / "coflow-sample.txt"

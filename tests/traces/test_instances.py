@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim.errors import NetsimError, TraceError
-from netsim.model import Workload
 from netsim.traces import check_trace, read_instances, read_workload
 from netsim.traces.checked import lines_of
+from netsim.workload import Workload
 
 FLOW = {"src": 0, "dst": 1, "bytes": 5}
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from netsim.errors import InputError, UnitError
-from netsim.model import Flows, JobSpec, Stage, Workload
 from netsim.traces import poisson_resample, read_workload, synthetic
+from netsim.workload import Flows, JobSpec, Stage, Workload
 
 SOURCE = synthetic(10, seed=1)
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim.errors import InputError, OutputError, TraceError, UnitError
-from netsim.model import Workload
 from netsim.traces import (
     Construction,
     TiresiasRow,
@@ -21,6 +20,7 @@ from netsim.traces import (
     write_tiresias,
 )
 from netsim.traces.tiresias import parse_tiresias
+from netsim.workload import Workload
 
 CHECKOUT = Path(__file__).parents[2]
 HEADER = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval"

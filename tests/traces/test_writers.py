@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.errors import InputError, OutputError, UnknownNameError
-from netsim.experiments.convert import convert as convert_drawn
-from netsim.experiments.convert import explicit
-from netsim.model import JobSpec, Stage, Workload
+from netsim.studies.convert import convert as convert_drawn
+from netsim.studies.convert import explicit
 from netsim.traces import (
     convert,
     read_coflow_benchmark,
@@ -24,6 +23,7 @@ from netsim.traces import (
     write_coflow_benchmark,
     write_instance,
 )
+from netsim.workload import JobSpec, Stage, Workload
 
 WRITERS = (write_instance, write_coflow_benchmark)
 FLOW = (0, 1, 5.0)

@@ -7,7 +7,7 @@ import numpy as np
 from netsim.edge.on_fabric.wires import Timer, Wires
 from netsim.edge.setting import Floats, Ints
 from netsim.fabric.transfer import Transfer
-from netsim.model import Flows
+from netsim.workload import Flows
 
 __all__ = ["Fluid"]
 

@@ -12,7 +12,7 @@ from netsim.edge.on_fabric.wires import Timer, Wires
 from netsim.edge.setting import Floats, Ints
 from netsim.fabric.demand import Demand
 from netsim.fabric.transfer import Transfer
-from netsim.model import Flows
+from netsim.workload import Flows
 
 __all__ = ["Rounds"]
 

@@ -23,8 +23,8 @@ from netsim.edge.transport import Sharing
 from netsim.errors import InputError, StalledError
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.transfer import Transfer
-from netsim.model import Flows
 from netsim.plain import plain_numbers
+from netsim.workload import Flows
 
 __all__ = ["FabricTransport", "OnFabric"]
 

@@ -14,7 +14,7 @@ from netsim.edge.setting import EdgeSetting, Floats
 from netsim.fabric.demand import Demand
 from netsim.fabric.fabric import Fabric
 from netsim.fabric.transfer import Transfer
-from netsim.model import Flows
+from netsim.workload import Flows
 
 __all__ = ["Answers", "Timer", "Wires"]
 

@@ -1,6 +1,6 @@
 """Compiled building blocks of allocators, on the rows of `netsim.fabric.records`.
 
-`netsim.fabric.kernels.reference` has each of them in readable NumPy; the tests hold one
+`netsim.reference.kernels` has each of them in readable NumPy; the tests hold one
 against the other. Shares count in LP rates: at share 1 a coflow sends at
 remaining/gamma and fills its effective bottleneck.
 """

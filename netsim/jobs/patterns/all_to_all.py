@@ -8,8 +8,8 @@ import numpy as np
 
 from netsim.errors import UnknownNameError
 from netsim.jobs.patterns.base import check_flows
-from netsim.model import Flows, Stage
 from netsim.plain import plain_numbers
+from netsim.workload import Flows, Stage
 
 __all__ = ["AllToAll"]
 

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.model import Stage
+from netsim.workload import Stage
 
 __all__ = ["Pattern", "check_flows"]
 

@@ -36,8 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.model import Flows, Stage
-from netsim.parallel import ModelStage, ParallelModel, allreduce_edges
+from netsim.models import ModelStage, ParallelModel, allreduce_edges
+from netsim.workload import Flows, Stage
 
 __all__ = ["ModelCoflow", "exchanging_in_turn", "model_coflows", "model_stages"]
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from netsim.checks import check_whole
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.patterns.base import check_flows
-from netsim.model import Flows, Stage
 from netsim.plain import plain_numbers
+from netsim.workload import Flows, Stage
 
 __all__ = ["ParameterServer"]
 

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.model import History, JobSpec, Workload
-from netsim.parallel import ParallelModel
-from netsim.parallel.catalogue import models_for
+from netsim.models import ParallelModel
+from netsim.models.catalogue import models_for
 from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.cluster.columns import ClusterJobs, share_of
 from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
 from netsim.units import Quantity, parse_rate
+from netsim.workload import History, JobSpec, Workload
 
 __all__ = ["ClusterConstruction", "TraceWorkload", "cluster_facts"]
 
@@ -194,8 +194,8 @@ class ClusterConstruction:
     def _seconds(self) -> Callable[[ParallelModel], float]:
         """Return a function of a model: alpha~_min, in seconds."""
         # Here, for they load the compiler, which nobody needs who reads other traces.
-        from netsim.parallel.mapping import Mapper
-        from netsim.parallel.servers import ServerKind
+        from netsim.models.mapping import Mapper
+        from netsim.models.servers import ServerKind
 
         mapper = Mapper(ServerKind(self.gpus_per_server, parse_rate(self.base_nic),
                                    parse_rate(self.intra)))

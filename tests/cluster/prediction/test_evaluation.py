@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim import History, JobSpec, Workload
-from netsim.cluster.prediction import Evaluation, evaluate, evaluation_table
 from netsim.errors import InputError
+from netsim.predictors import Evaluation, evaluate, evaluation_table
 from netsim.traces import split_history
 
 #: The mean of group 1 is 100, of group 2 it is 40.

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim import History, JobSpec
-from netsim.cluster.prediction import Forecast
 from netsim.errors import InputError, UnitError
+from netsim.predictors import Forecast
 
 PAST = History([1, 1, 2], [5, 6, 5], [10, 30, 7])
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.cluster.prediction import PREDICTORS, Guarded, make_predictor
 from netsim.errors import InputError, MissingExtraError, UnknownNameError
+from netsim.predictors import PREDICTORS, Guarded, make_predictor
 
 #: Group, user; three jobs of group 1, two of group 2.
 PAST = [[1, 7], [1, 8], [1, 8], [2, 7], [2, 9]]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.parallel.catalogue import models_for
-from netsim.parallel.mapping import Mapper
-from netsim.parallel.servers import ServerKind
+from netsim.models.catalogue import models_for
+from netsim.models.mapping import Mapper
+from netsim.models.servers import ServerKind
 from netsim.traces import FORMATS, check_trace, read_workload
 from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload, recurrent_jobs
 

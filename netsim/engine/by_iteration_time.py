@@ -1,0 +1,112 @@
+"""Placed jobs run for their iterations, each of the time that its placement makes it: A-SRPT."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.cluster.cluster import Cluster, server_kind
+from netsim.cluster.ring import model_of
+from netsim.jobs.stragglers import slowed_model
+from netsim.models import ParallelModel
+from netsim.models.iteration_time import alpha_min_bound, per_iteration
+from netsim.workload import JobSpec
+
+__all__ = ["ByIteration"]
+
+Ints = NDArray[np.int64]
+
+
+#: Relative: what the clock of a run may be off.
+_ROUNDING = 1e-12
+
+
+class _Stay(NamedTuple):
+    """A job on its GPUs: since when, what an iteration takes there, and whom to tell."""
+
+    start_s: float
+    alpha_s: float
+    ended: Callable[[int], None]
+
+
+class ByIteration:
+    """Jobs take n alpha, of n iterations of alpha seconds by Eq. 4 to 7; see `Execution`.
+
+    Each GPU has its share of its server's NIC, so that jobs do not slow each other down.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    cluster : Cluster
+    jobs : sequence of JobSpec
+        Models, or rings.
+    factors : ndarray of float, shape (servers,), optional
+        How many times as long each server takes to compute.
+
+    Attributes
+    ----------
+    least : ndarray of float, shape (jobs,)
+        Seconds that no iteration of a job goes below.
+
+    Raises
+    ------
+    InputError
+        If servers are not all alike, or a job is neither model nor ring.
+    """
+
+    def __init__(self, env: Any, cluster: Cluster, jobs: Sequence[JobSpec],
+                 factors: NDArray[np.float64] | None = None) -> None:
+        self._env, self._cluster, self._jobs = env, cluster, jobs
+        self._factors = np.ones(cluster.servers) if factors is None else factors
+        self._running: dict[int, _Stay] = {}
+        self._left = [job.iterations for job in jobs]
+        self._kind = server_kind(cluster)
+        self._models = [model_of(job) for job in jobs]
+        self._found: dict[tuple[ParallelModel, tuple[int, ...]], float] = {}
+        least = {model: alpha_min_bound(model, self._kind)
+                 for model in dict.fromkeys(self._models)}
+        self.least = np.array([least[model] for model in self._models])
+
+    def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
+        """Let a job run from now on; see `Execution.start`."""
+        stay = self._running[job] = _Stay(self._env.now, self.seconds(job, gpus), ended)
+        self._env.timeout(self._left[job] * stay.alpha_s).callbacks.append(
+            lambda _: self._end(job, stay))
+
+    def _end(self, job: int, stay: _Stay) -> None:
+        if self._running.get(job) is stay:
+            del self._running[job]
+            stay.ended(job)
+
+    def stop(self, job: int) -> float:
+        """Stop a job; see `Execution`."""
+        stay, passed = self._running[job], self._env.now - self._running[job].start_s
+        made = math.floor(passed / stay.alpha_s * (1 + _ROUNDING)) if stay.alpha_s else 0
+        if made >= self._left[job]:
+            self._end(job, stay)
+            return 0.0
+        del self._running[job]
+        self._left[job] -= made
+        return max(passed - made * stay.alpha_s, 0.0)
+
+    def seconds(self, job: int, gpus: Ints) -> float:
+        """Return alpha of a job on some GPUs, in order of ranks."""
+        model = slowed_model(self._models[job], self._factors[self._cluster.server_of[gpus]])
+        # Servers as numbers in order of their first rank: which ones they are makes no difference.
+        number: dict[int, int] = {}
+        places = tuple([number.setdefault(server, len(number))
+                        for server in self._cluster.server_of[gpus].tolist()])
+        found = self._found.get((model, places))
+        if found is None:
+            found = self._found[model, places] = self._seconds(model, np.array(places), len(number))
+        return found
+
+    def _seconds(self, model: ParallelModel, places: Ints, servers: int) -> float:
+        stages = len(model.stages)
+        stage = np.repeat(np.arange(stages), [each.gpus for each in model.stages])
+        counts = np.bincount(places * stages + stage, minlength=servers * stages)
+        return per_iteration(model, counts.reshape(servers, stages), self._kind)

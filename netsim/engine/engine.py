@@ -1,0 +1,398 @@
+"""The engine: jobs arrive, get GPUs as a scheduler says, run, and give them back."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from netsim.cluster.cluster import Cluster, check_size
+from netsim.cluster.contention import Contention, RunningJobs
+from netsim.cluster.slices import torn
+from netsim.engine.estimates import estimates_of
+from netsim.engine.view import ClusterView, Decision, Scheduler, Start
+from netsim.errors import AllocationError, StalledError
+from netsim.placements.placement import FirstFit, Placement
+from netsim.workload import JobSpec
+
+__all__ = ["Analytic", "Engine", "Execution"]
+
+Ints = NDArray[np.int64]
+
+#: After all arrivals and exits of an instant.
+_LAST = 2
+
+#: Relative: instants so near to each other are one.
+_ROUNDING = 1e-12
+
+#: Wakes in a row after which the engine looks at what else there is to come.
+_IN_VAIN = 100_000
+
+#: Multiple of them by which the next other event may be away.
+_ENDLESS = 10_000
+
+
+class Execution(Protocol):
+    """How placed jobs run."""
+
+    def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
+        """Let a job run from now on; call `ended` with it when it has made all its iterations.
+
+        An execution in which jobs cannot start at any instant has ``next_start(now)``, besides. One
+        in which they may lose their GPUs has ``stop(job)``, which returns the seconds of the
+        iteration that is lost; with that a job goes on when it is started again. If it has made
+        all of them at this very instant, it ends instead.
+        """
+
+
+class Analytic:
+    """Jobs run as the contention model says.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    cluster : Cluster
+    jobs : sequence of JobSpec
+    model : Contention
+    factors : ndarray of float, shape (servers,), optional
+        How many times as long each server takes to compute.
+    """
+
+    def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
+                 model: Contention, factors: NDArray[np.float64] | None = None) -> None:
+        self._env, self._cluster, self._jobs = env, cluster, jobs
+        self._factors = np.ones(cluster.servers) if factors is None else factors
+        self._running = RunningJobs(model.of(cluster, jobs), cluster, jobs)
+        self._ended: Callable[[int], None] = lambda job: None
+        self._alarm = 0
+
+    def next_start(self, now: float) -> float:
+        """Return the next instant at which jobs may start: the beginning of a slot, or now."""
+        return self._running.next_start(now)
+
+    def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
+        """See `Execution.start`; in slotted time at the beginning of a slot."""
+        self._ended = ended
+        self._catch_up()
+        servers = np.unique(self._cluster.server_of[gpus])
+        slower = float(self._factors[servers].max()) - 1
+        self._running.start(job, servers.tolist(), slower * self._jobs[job].compute_s)
+        self._look_soon()
+
+    def stop(self, job: int) -> float:
+        """See `Execution`; in slotted time at the beginning of a slot."""
+        self._catch_up()
+        lost_s = self._running.stop(job) if job in self._running else 0.0
+        self._look_soon()
+        return lost_s
+
+    def _catch_up(self) -> None:
+        if self._running.now < self._env.now and len(self._running):
+            self._leave(self._running.advance(self._env.now))
+        elif not len(self._running):
+            self._running.advance(self._env.now)
+
+    def _look_soon(self) -> None:
+        self._alarm += 1
+        self._env.timeout(0).callbacks.append(partial(self._look, self._alarm))
+
+    def _look(self, alarm: int, _: simpy.Event) -> None:
+        """Wake up at the next exit, unless somebody else starts before."""
+        if alarm == self._alarm and len(self._running):
+            wait = max(self._running.next_exit() - self._env.now, 0.0)
+            self._env.timeout(wait).callbacks.append(partial(self._exit, alarm))
+
+    def _exit(self, alarm: int, event: simpy.Event) -> None:
+        if alarm == self._alarm:
+            self._alarm += 1
+            self._leave(self._running.to_next_exit())
+            self._look(self._alarm, event)
+
+    def _leave(self, done: Sequence[int]) -> None:
+        for job in done:
+            self._ended(job)
+
+
+class Engine:
+    """Jobs from arrival to exit.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    cluster : Cluster
+    jobs : sequence of JobSpec
+        In order of (arrival, id).
+    scheduler : Scheduler
+    execution : Execution
+    placement : Placement, optional
+        For schedulers that leave it to that; first fit if not given.
+    name : str, optional
+        What errors call the scheduler; its class if not given.
+
+    Attributes
+    ----------
+    gpus : dict of int to ndarray of int
+        Those of each job that has started; the last ones, of one that has lost others.
+    start_s, since_s, end_s : ndarray of float, shape (jobs,)
+        When each started, has got the GPUs that it has or ended with, and ended; NaN before.
+    ended : int
+        How many have.
+    decided_s : float
+        When the scheduler was last asked.
+    cut : list of (int, ndarray of int, float, float)
+        Jobs that have lost their GPUs, these, and since when they had had them until when.
+    lost_s : ndarray of float, shape (jobs,)
+        Seconds of the iterations that each job was in then.
+    lost : dict of int to None
+        The servers that are.
+    """
+
+    def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
+                 scheduler: Scheduler, execution: Execution,
+                 placement: Placement | None = None, name: str | None = None) -> None:
+        for job in jobs:
+            check_size(job, cluster)
+        self._env, self._cluster, self._jobs = env, cluster, jobs
+        self._scheduler, self._execution = scheduler, execution
+        self._name = name or type(scheduler).__name__
+        self._placement = placement or FirstFit()
+        self._pending: dict[int, None] = {}
+        self._running: dict[int, Ints] = {}
+        self._free = np.ones(cluster.total, np.bool_)
+        self._free_on = cluster.gpus.copy()
+        self._idle = cluster.total
+        self._load, self._estimates = np.zeros(cluster.total), _seen(estimates_of(jobs))
+        self._seen = tuple(map(_seen, (self._free, self._free_on, self._load)))
+        self._arrived: list[int] = []
+        self._left: list[int] = []
+        self._asked, self._alarm = False, 0
+        self._in_vain, self._in_vain_since = 0, env.now
+        self._asks_on = False
+        self._next_start = getattr(execution, "next_start", None)
+        self._stop = getattr(execution, "stop", None)
+        self.ended = 0
+        self.decided_s = env.now
+        self.gpus: dict[int, Ints] = {}
+        self.start_s, self.since_s, self.end_s = np.full((3, len(jobs)), np.nan)
+        self.cut: list[tuple[int, Ints, float, float]] = []
+        self.lost_s = np.zeros(len(jobs))
+        self.lost: dict[int, None] = {}
+        self._await_arrival(0)
+
+    def _await_arrival(self, job: int) -> None:
+        wait = max(self._jobs[job].arrival_s - self._env.now, 0.0)
+        self._env.timeout(wait).callbacks.append(partial(self._arrive, job))
+
+    def _arrive(self, job: int, _: simpy.Event) -> None:
+        """Take in a job, and all others that arrive at the same instant."""
+        instant = self._jobs[job].arrival_s
+        while job < len(self._jobs) and self._jobs[job].arrival_s == instant:
+            self._pending[job] = None
+            self._arrived.append(job)
+            job += 1
+        if job < len(self._jobs):
+            self._await_arrival(job)
+        self._ask()
+
+    def _end(self, job: int) -> None:
+        gpus = self._running.pop(job)
+        self._give(gpus, 1)
+        self.end_s[job] = self._env.now
+        self.ended += 1
+        self._left.append(job)
+        self._ask()
+
+    # --- servers that are lost ------------------------------------------------------------
+
+    def lose(self, server: int) -> None:
+        """Give nobody GPUs of a server from now on; who has some keeps them."""
+        own = self._gpus_of(server)
+        self._give(own[self._free[own]], -1)
+        self.lost[server] = None
+
+    def evict(self, server: int) -> None:
+        """Take their GPUs from the jobs that have had some of a server; they arrive anew."""
+        assert self._stop is not None
+        for job, gpus in list(self._running.items()):
+            if (self.since_s[job] == self._env.now  # since it was repaired, at this very instant
+                    or not (self._cluster.server_of[gpus] == server).any()):
+                continue
+            self.lost_s[job] += self._stop(job)
+            if job not in self._running:  # it has just ended
+                continue
+            self._give(self._running.pop(job), 1)
+            self.cut.append((job, gpus, float(self.since_s[job]), self._env.now))
+            self.since_s[job] = np.nan
+            self._pending[job] = None
+            self._arrived.append(job)
+        self._ask()
+
+    def repair(self, server: int) -> None:
+        """Give GPUs of a server again."""
+        if server in self.lost:
+            del self.lost[server]
+            held = np.concatenate([*self._running.values(), np.empty(0, np.int64)])
+            self._give(np.setdiff1d(self._gpus_of(server), held), 1)
+            self._ask()
+
+    def _gpus_of(self, server: int) -> Ints:
+        return np.arange(self._cluster.first[server], self._cluster.first[server + 1])
+
+    # --- decisions ------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        """Have the scheduler asked once, after all that happens at this instant."""
+        if not self._asked:
+            self._asked = True
+            now = self._env.now
+            self._at(self._next_start(now) if self._next_start else now, self._decide_soon)
+
+    def _decide_soon(self, _: simpy.Event) -> None:
+        """Decide; but what happens at this instant, but for rounding, comes first."""
+        now, next_event = self._env.now, self._env.peek()
+        if now < next_event <= now * (1 + _ROUNDING):
+            self._at(next_event, self._decide_soon)
+        else:
+            self._decide()
+
+    def _at(self, instant: float, act: Callable[[simpy.Event], None]) -> None:
+        event = simpy.Event(self._env)
+        event._ok, event._value = True, None
+        event.callbacks.append(act)
+        delay = max(instant - self._env.now, 0.0)
+        self._env.schedule(event, _LAST, delay)  # type: ignore[arg-type]
+
+    def _decide(self) -> None:
+        self._asked = False
+        self._alarm += 1
+        self.decided_s = self._env.now
+        free, free_on, load = self._seen
+        view = ClusterView(
+            self._cluster, self._jobs, self._env.now, self._arrived, self._left,
+            MappingProxyType(self._pending), MappingProxyType(self._running), free, free_on,
+            self._idle, load, self._estimates, self._placement)
+        news = bool(self._arrived or self._left)
+        self._arrived, self._left = [], []
+        answer = self._scheduler.decide(view)
+        decision = answer if isinstance(answer, Decision) else Decision(answer)
+        starts = self._checked(decision)
+        for job, gpus in starts:
+            self._start(job, gpus)
+        if starts or news:
+            self._in_vain, self._in_vain_since = 0, self._env.now
+        if decision.wake_at < math.inf and not self._asks_for_ever():
+            self._at(float(decision.wake_at), partial(self._wake, self._alarm))
+
+    def _asks_for_ever(self) -> bool:
+        """Say whether a scheduler asks to be woken again and again, and nothing else will happen.
+
+        Raises
+        ------
+        AllocationError
+            If something will, but not before it has been asked without end.
+        """
+        if self._in_vain < _IN_VAIN:
+            self._in_vain += 1
+            return False
+        now, since = self._env.now, self._in_vain_since
+        other = min((at for at, _, _, event in self._env._queue
+                     if not all(map(self._is_wake, event.callbacks or ()))), default=math.inf)
+        self._asks_on = other == math.inf
+        if not self._asks_on and other - now > _ENDLESS * (now - since):
+            raise AllocationError(
+                f"scheduler {self._name} has been asked {_IN_VAIN:,} times in a row from "
+                f"{since!r} s to {now!r} s, as it asks to be woken, and nothing else happens "
+                f"before {other:g} s: it must ask for later instants")
+        self._in_vain, self._in_vain_since = 0, now
+        return self._asks_on
+
+    def _is_wake(self, callback: Callable[[simpy.Event], None]) -> bool:
+        return isinstance(callback, partial) and callback.func == self._wake
+
+    def _checked(self, decision: Decision) -> list[Start]:
+        """Return who starts on which GPUs; refuse an answer that is none."""
+        now, name = self._env.now, self._name
+        try:
+            starts = [(job, np.asarray(gpus)) for job, gpus in decision.starts]
+            sound = all(gpus.ndim == 1 and gpus.dtype.kind in "iu" for _, gpus in starts)
+            late = decision.wake_at > now or (bool(starts) and decision.wake_at == now)
+        except (TypeError, ValueError):
+            sound, late = False, True
+        if not sound:
+            raise AllocationError(f"scheduler {name} must return pairs (job, array of GPUs), or a "
+                                  f"Decision of them, not {reprlib.repr(decision.starts)}")
+        if not late:
+            raise AllocationError(f"scheduler {name} asks to be woken at {decision.wake_at!r} s, "
+                                  f"and it is {now!r}")
+        return starts
+
+    def _wake(self, alarm: int, _: simpy.Event) -> None:
+        if alarm == self._alarm:
+            self._ask()
+
+    def _start(self, job: int, gpus: Ints) -> None:
+        self._check(job, gpus)
+        del self._pending[job]
+        self._give(gpus, -1)
+        self._load[gpus] += self._estimates[job]
+        self._running[job] = self.gpus[job] = gpus
+        self.since_s[job] = self._env.now
+        if np.isnan(self.start_s[job]):
+            self.start_s[job] = self._env.now
+        self._execution.start(job, gpus, self._end)
+
+    def _give(self, gpus: Ints, sign: int) -> None:
+        """Give GPUs back, but for those of lost servers, or take them."""
+        if self.lost and sign > 0:
+            gpus = gpus[~np.isin(self._cluster.server_of[gpus], list(self.lost))]
+        self._free[gpus] = sign > 0
+        self._idle += sign * len(gpus)
+        if len(gpus) == 1:
+            self._free_on[self._cluster.server_of[gpus[0]]] += sign
+        else:
+            np.add.at(self._free_on, self._cluster.server_of[gpus], sign)
+
+    def _check(self, job: int, gpus: Ints) -> None:
+        """Refuse to start a job that does not wait, or on other GPUs than it can have."""
+        name = self._name
+        if job not in self._pending:
+            raise AllocationError(f"scheduler {name} starts the job in place {job}, which does "
+                                  "not wait")
+        spec, listed = self._jobs[job], gpus.tolist()
+        if len(listed) != spec.ranks or len(set(listed)) != spec.ranks:
+            raise AllocationError(f"scheduler {name} gives job {spec.id} the GPUs "
+                                  f"{listed}; it needs {spec.ranks}")
+        if min(listed) < 0 or max(listed) >= len(self._free):
+            raise AllocationError(f"scheduler {name} gives job {spec.id} the GPUs {listed}; there "
+                                  f"are {len(self._free)}, numbered from 0")
+        if not self._free[gpus].all():
+            taken = gpus[~self._free[gpus]].tolist()
+            lost = ", or of lost servers" if self.lost else ""
+            raise AllocationError(f"scheduler {name} gives job {spec.id} GPUs that others have"
+                                  f"{lost}: {taken}")
+        if fault := torn(spec.model, self._cluster.server_of[gpus]):
+            raise AllocationError(f"scheduler {name}, for job {spec.id}: {fault}")
+
+    def stalled(self) -> StalledError:
+        """Return the error that says who waits though nothing will happen any more."""
+        waiting = ", ".join(f"job {self._jobs[job].id} ({self._jobs[job].ranks} GPUs)"
+                            for job in sorted(self._pending)[:5])
+        lost = f"; lost servers: {', '.join(map(str, self.lost))}" if self.lost else ""
+        asks = f", though it was asked {_IN_VAIN:,} times in a row" if self._asks_on else ""
+        return StalledError(f"stalled at t = {self.decided_s:g} s: scheduler "
+                            f"{self._name} starts nobody, and nothing else "
+                            f"will happen{asks}; {len(self._pending)} wait: {waiting}{lost}")
+
+
+def _seen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array as others see it: they cannot change it."""
+    view = array.view()
+    view.setflags(write=False)
+    return view

@@ -1,0 +1,21 @@
+"""What jobs are expected to take, as far as they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.workload import JobSpec
+
+__all__ = ["estimates_of"]
+
+#: What a job without an estimate is expected to take per iteration, in seconds: SJF-BCO, Section 7.
+_ESTIMATE_S = 0.05
+
+
+def estimates_of(jobs: Sequence[JobSpec]) -> NDArray[np.float64]:
+    """Return what jobs are expected to take, in seconds: as they say, or 0.05 s per iteration."""
+    return np.array([_ESTIMATE_S * job.iterations if job.estimate_s is None else job.estimate_s
+                     for job in jobs])

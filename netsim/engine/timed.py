@@ -1,0 +1,58 @@
+"""Jobs that take what is written down for them, wherever they run: to try schedulers on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import simpy
+from numpy.typing import NDArray
+
+from netsim.cluster.context import RunContext
+from netsim.engine.engine import Engine
+from netsim.engine.view import Scheduler
+from netsim.placements.placement import Placement
+
+__all__ = ["run_timed"]
+
+
+class _Timed:
+    """See `netsim.engine.engine.Execution`."""
+
+    def __init__(self, env: simpy.Environment, seconds: Sequence[float]) -> None:
+        self._env, self._seconds = env, seconds
+
+    def start(self, job: int, gpus: NDArray, ended: Callable[[int], None]) -> None:
+        self._env.timeout(self._seconds[job]).callbacks.append(lambda _: ended(job))
+
+
+def run_timed(context: RunContext, scheduler: Scheduler, placement: Placement,
+              seconds: Sequence[float], name: str) -> Engine:
+    """Run jobs to their ends.
+
+    Parameters
+    ----------
+    context : RunContext
+    scheduler : Scheduler
+        What decides.
+    placement : Placement
+    seconds : sequence of float
+        What each job takes once it has started.
+    name : str
+        What errors call the scheduler.
+
+    Raises
+    ------
+    AllocationError
+        If the scheduler starts jobs that it may not, or on GPUs that they cannot have.
+    StalledError
+        If jobs wait, and nothing will happen any more.
+    """
+    env = simpy.Environment(0.0)
+    engine = Engine(env, context.cluster, context.jobs, scheduler, _Timed(env, seconds), placement,
+                    name)
+    while engine.ended < len(context.jobs):
+        try:
+            env.step()
+        except simpy.core.EmptySchedule:
+            raise engine.stalled() from None
+    return engine

@@ -1,0 +1,251 @@
+"""Tables of an experiment on an edge-cloud, and what is particular about such an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import PrivateAttr, model_validator
+
+from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.edge.bound import lp_bound
+from netsim.edge.files import (
+    EDGE_FORMATS,
+    edge_jobs_of,
+    full_edge_cloud,
+    full_edge_jobs,
+    make_edge_cloud,
+    ready_made_edge_jobs,
+)
+from netsim.edge.registry import TRANSPORTS, make_transport
+from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.experiment_file.problems import Problems, build
+from netsim.experiment_file.tables import OpenTable, PolicyTable
+from netsim.network import Topology
+from netsim.plugins import described
+from netsim.recording.link_recorder import OF_LINKS
+from netsim.results.result import Result
+from netsim.schedulers.edge_registry import check_run, make_edge_scheduler, problem_between
+from netsim.traces import FORMATS, ready_made
+
+__all__ = ["EdgeCloudTable", "TransportTable", "bound_of", "edge_jobs", "is_of_edge",
+           "problems_of_jobs", "problems_on_edge", "refuse_unknown", "resolved_edge_jobs"]
+
+
+class EdgeCloudTable(OpenTable):
+    """``[edge_cloud]``: a ready-made edge-cloud, a file, or a kind; and options.
+
+    Attributes
+    ----------
+    name, file : str, optional
+    kind : str, optional
+        As for `netsim.edge.files.make_edge_cloud`; all other keys are options.
+    seed : int
+        Of what is drawn; the experiment's where it is not given.
+    """
+
+    name: str | None = None
+    file: str | None = None
+    kind: str | None = None
+    seed: int = 0
+    _built: EdgeCloud = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _build(self) -> EdgeCloudTable:
+        self._built = build(make_edge_cloud, self.given, ("workers", "file", "kind", "name"))
+        return self
+
+    def on(self, network: Topology | None) -> EdgeCloud:
+        """Return the edge-cloud, on a network or on that of its own links.
+
+        Raises
+        ------
+        InputError
+            If the network has too few hosts.
+        """
+        return self._built if network is None else replace(self._built, topology=network)
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the table with what a file says and all defaults in it."""
+        return full_edge_cloud(self.given, defaults=True)
+
+
+class TransportTable(PolicyTable):
+    """``transport``: what `netsim.edge.registry.make_transport` takes."""
+
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        return described(make_transport(table), TRANSPORTS)
+
+    @property
+    def shares_links(self) -> bool:
+        """Whether there are links, that an allocator shares out."""
+        return make_transport(self.given).shares_links
+
+
+#: What an edge-cloud has no use for, and why; and for what it has one where links are shared.
+_NOT_ON_EDGE = {
+    "cluster": "an edge-cloud has none",
+    "placement": "is for jobs on a cluster, and not on an edge-cloud",
+    "execution": "is for jobs on a cluster, and not on an edge-cloud",
+    "stragglers": "are hosts or servers; on an edge-cloud, jobs say how long training takes",
+    "until": "is for runs on a network or a cluster; on an edge-cloud jobs run to their ends"}
+_ON_LINKS = ("network", "events", "allocator", "observe_interval", "compare.allocators",
+             *(f"record.{name}" for name in OF_LINKS))
+
+
+def is_of_edge(table: Mapping[str, Any]) -> bool:
+    """Say whether a table ``[workload]`` describes jobs of an edge-cloud."""
+    if table.get("format") is not None:
+        return table["format"] in EDGE_FORMATS
+    if table.get("file") is None:
+        return table.get("name") in ready_made_edge_jobs()
+    try:
+        full_edge_jobs({"file": table["file"]})
+    except (InputError, TraceError):
+        return False
+    return True
+
+
+def edge_jobs(system: EdgeCloud, table: Mapping[str, Any],
+              check: Callable[[EdgeWorkload], None] = lambda jobs: None) -> EdgeWorkload:
+    """Return the jobs that a table ``[workload]`` describes, on an edge-cloud.
+
+    Parameters
+    ----------
+    system : EdgeCloud
+    table : mapping
+    check : callable
+        Raises InputError for jobs that cannot be run.
+
+    Raises
+    ------
+    Problems
+        Naming the keys that are wrong.
+    """
+    def make(*, seed: int = 0, **options: Any) -> EdgeWorkload:
+        return edge_jobs_of(options, system, check, seed=seed)
+
+    options = {name: value for name, value in table.items() if name != "sha256"}
+    return build(make, options, ("jobs", "file", "format", "name", "seed"))
+
+
+def refuse_unknown(table: object) -> None:
+    """Refuse a table ``[workload]`` beside an edge-cloud if its format or name does not exist.
+
+    Raises
+    ------
+    Problems
+        Listing the formats, or the names, of jobs of edge-clouds.
+    """
+    if not isinstance(table, Mapping):
+        return
+    given = {name: table[name] for name in ("format", "file", "name")
+             if isinstance(table.get(name), str)}
+    try:
+        full_edge_jobs(given)
+    except UnknownNameError as error:
+        if str(error.name) not in {*FORMATS, *ready_made()}:
+            raise Problems([(next(iter(given)), str(error))]) from error
+    except InputError:
+        pass  # who reads it says what is wrong with it
+
+
+def resolved_edge_jobs(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table ``[workload]`` with what a file says and all defaults in it."""
+    options = {name: value for name, value in table.items() if name != "sha256"}
+    return full_edge_jobs(options, defaults=True)
+
+
+def problems_on_edge(of_edge: bool, given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what does not fit together, by key, of what an experiment gives.
+
+    Parameters
+    ----------
+    of_edge : bool
+        Whether it has an edge-cloud.
+    given : mapping
+        Those of its keys that concern this, where they are given.
+    """
+    if not of_edge:
+        return [(name, "is for jobs on an edge-cloud; there is no [edge_cloud]")
+                for name in ("transport", "epsilon", "lp_bound") if name in given]
+    problems = [(name, why) for name, why in _NOT_ON_EDGE.items() if name in given]
+    transport = make_transport(given.get("transport", "constant"))
+    if not transport.shares_links:
+        called = described(transport, TRANSPORTS)["name"]
+        problems += [(name, f"is for transport 'fabric'; with {called!r} delays and rates "
+                            "are constant") for name in _ON_LINKS if name in given]
+    for key in ("scheduler", *(key for key in given if key.startswith("compare.schedulers."))):
+        if key in given:
+            try:
+                made = make_edge_scheduler(given[key])
+            except InputError as error:
+                problems.append((f"{key}.name", str(error)))
+            else:
+                if (problem := problem_between(made, transport)) is not None:
+                    problems.append((key, problem))
+    return problems
+
+
+def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, Any],
+                     given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return why jobs cannot be run on an edge-cloud, by key of the experiment.
+
+    Parameters
+    ----------
+    system : EdgeCloud
+    jobs : EdgeWorkload
+        What `table` describes.
+    table : mapping
+        ``[workload]``.
+    given : mapping
+        As for `problems_on_edge`, which has found no problem.
+    """
+    schedulers = [make_edge_scheduler(given[key]) for key in given
+                  if key == "scheduler" or key.startswith("compare.schedulers.")]
+    transport = make_transport(given.get("transport", "constant"))
+
+    def check(jobs: EdgeWorkload) -> None:
+        check_run(system, jobs, schedulers or [make_edge_scheduler("a-online")], transport)
+
+    try:
+        check(jobs)
+        return []
+    except InputError:
+        try:
+            edge_jobs(system, table, check)
+        except Problems as error:
+            return [(f"workload.{key}" if key else "workload", why) for key, why in error.found]
+        raise
+
+
+def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None
+             ) -> Callable[[Result], Result]:
+    """Return what adds the LP bound, and what a run is beside it, to what the run has counted.
+
+    Parameters
+    ----------
+    system : EdgeCloud
+    jobs : EdgeWorkload
+    slot_s : float, optional
+        In seconds; nothing is added if not given.
+
+    Raises
+    ------
+    NetsimError
+        As `netsim.lp_bound` does.
+    """
+    if slot_s is None:
+        return lambda result: result
+    bound = lp_bound(system, jobs, slot=slot_s)
+
+    def add(result: Result) -> Result:
+        total = float(result.jobs["jct_s"].sum())
+        counts = {"lp_bound_s": bound.lp_s, "jct_bound_s": bound.jct_s,
+                  "ratio_paper": bound.ratio_paper(total), "ratio": bound.ratio(total)}
+        run = {**result.run, "counts": {**result.run["counts"], **counts}}
+        return result.replace(run=run)
+
+    return add

@@ -1,0 +1,410 @@
+"""The experiment: what is simulated, on what and how, in one checked and frozen object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from netsim.cluster import Cluster
+from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.errors import InputError, SpecError, UnknownNameError
+from netsim.experiment_file.edge_tables import (
+    EdgeCloudTable,
+    TransportTable,
+    problems_of_jobs,
+    problems_on_edge,
+    refuse_unknown,
+)
+from netsim.experiment_file.problems import Problems, problems_of
+from netsim.experiment_file.sources import ClusterTable, NetworkTable, WorkloadTable
+from netsim.experiment_file.tables import (
+    AllocatorTable,
+    CompareTable,
+    EventTable,
+    ExecutionTable,
+    PlacementTable,
+    PolicyTable,
+    SchedulerTable,
+    SweepTable,
+    Table,
+)
+from netsim.experiment_file.values import PositiveSeconds, Seconds, Stragglers
+from netsim.jobs.plan import check_fits
+from netsim.network import Topology
+from netsim.plain import plain
+from netsim.recording.link_recorder import OF_LINKS, RECORDS
+from netsim.results.result import EDGE_TABLES
+from netsim.simulation.compatibility import (
+    NOTHING_TO_SHARE,
+    check_jobs,
+    problems_of_policies,
+)
+from netsim.simulation.faults import hosts_of, problems_of_faults, problems_on
+from netsim.workload import Workload
+
+__all__ = ["POLICIES", "Experiment"]
+
+#: What a name or a table with a name chooses on a cluster, besides the allocator.
+POLICIES = ("scheduler", "placement", "execution")
+
+_RESOLVED = ("network", "cluster", "edge_cloud", "workload", *POLICIES, "transport", "allocator")
+
+
+class Experiment(Table):
+    """One simulation, or several policies to compare; the keys of the experiment file.
+
+    Give tables as dictionaries, quantities as ``"10ms"`` or as numbers in base units.
+
+    Attributes
+    ----------
+    name : str
+        Of the results; letters, digits, and ``_ . + -``.
+    description : str
+        One line.
+    seed : int
+        Of the placement of jobs, and of the workload unless that has one of its own.
+    observe_interval, until, record, check
+        As for `netsim.simulate`.
+    network : NetworkTable, optional
+    cluster : ClusterTable, optional
+        Servers with GPUs, on the hosts of the network if there is one; one of both there must be,
+        or an edge-cloud.
+    edge_cloud : EdgeCloudTable, optional
+        Edge servers and a cloud, instead of both.
+    workload : WorkloadTable
+    scheduler : SchedulerTable, optional
+        On a cluster or an edge-cloud; or its name.
+    placement, execution : PlacementTable, ExecutionTable, optional
+        On a cluster; or their names.
+    transport : TransportTable, optional
+    epsilon : float
+        On an edge-cloud, as for `netsim.simulate`.
+    lp_bound : float, optional
+        On an edge-cloud, find the LP bound too, with slots of so many seconds; see
+        `netsim.lp_bound`.
+    allocator : AllocatorTable
+        Or its name.
+    events : list of EventTable
+    stragglers : dict of str to float, optional
+        Factors by host.
+    compare : CompareTable
+    sweep : SweepTable
+
+    Raises
+    ------
+    SpecError
+        With everything that is wrong, each problem beginning with its key path.
+
+    Examples
+    --------
+    >>> experiment = Experiment(network={"kind": "big-switch", "hosts": 128},
+    ...                         workload={"name": "parrot-60"}, allocator="parrot")
+    >>> experiment.network.built
+    <BigSwitch 'big-switch': 128 hosts, 256 links>
+    """
+
+    name: str = "experiment"
+    description: str = ""
+    seed: Annotated[int, Field(ge=0)] = 0
+    observe_interval: Seconds = 0.0
+    until: PositiveSeconds = None
+    record: list[str] = Field(default_factory=lambda: ["jobs", "coflows"])
+    check: bool = True
+    cluster: ClusterTable | None = None
+    edge_cloud: EdgeCloudTable | None = None
+    network: Annotated[NetworkTable | None, Field(validate_default=True)] = None
+    scheduler: SchedulerTable | None = None
+    placement: PlacementTable | None = None
+    execution: ExecutionTable | None = None
+    transport: TransportTable | None = None
+    epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    lp_bound: PositiveSeconds = None
+    workload: WorkloadTable
+    allocator: AllocatorTable = AllocatorTable(name="maxmin")
+    events: list[EventTable] = Field(default_factory=list)
+    stragglers: Stragglers | None = None
+    compare: CompareTable = CompareTable()
+    sweep: SweepTable = SweepTable()
+    _seeded: tuple[str, ...] = PrivateAttr(default=())
+
+    def __init__(self, /, **keys: Any) -> None:
+        keys = plain(keys)
+        try:
+            super().__init__(**keys)
+        except ValidationError as error:
+            raise SpecError(problems_of(error, type(self))) from None
+        self._seeded = _without_seed(keys)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _share_seed(cls, keys: dict[str, Any]) -> dict[str, Any]:
+        seed = keys.get("seed", 0)
+        if type(seed) is not int or seed < 0:
+            return keys
+        return keys | {name: {"seed": seed, **keys[name]} for name in _without_seed(keys)}
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if not re.fullmatch(r"\w[\w.+-]{0,99}", name):
+            raise InputError(f"must be at most 100 letters, digits and _ . + -, for it names a "
+                             f"folder; not {name!r}")
+        return name
+
+    @field_validator("record")
+    @classmethod
+    def _check_record(cls, record: list[str]) -> list[str]:
+        for name in record:
+            if name not in RECORDS and name not in EDGE_TABLES:
+                raise UnknownNameError("record", name, (*RECORDS, *EDGE_TABLES))
+        return record
+
+    @field_validator("cluster")
+    @classmethod
+    def _check_cluster(cls, cluster: ClusterTable | None) -> ClusterTable | None:
+        if cluster is not None and cluster.is_whole:
+            cluster.on(None)
+        return cluster
+
+    @field_validator("network")
+    @classmethod
+    def _check_network(cls, network: NetworkTable | None, info: ValidationInfo
+                       ) -> NetworkTable | None:
+        if not info.data.keys() >= {"cluster", "edge_cloud"}:
+            return network
+        cluster = info.data["cluster"]
+        if info.data["edge_cloud"] is not None:
+            info.data["edge_cloud"].on(_built(network))
+            return network
+        if cluster is network is None:
+            raise InputError("is required, or a [cluster] or an [edge_cloud]")
+        if cluster is not None:
+            try:
+                cluster.on(_built(network))
+            except Problems as error:
+                raise InputError(str(error)) from error
+        return network
+
+    @field_validator("workload", mode="before")
+    @classmethod
+    def _check_known(cls, table: Any, info: ValidationInfo) -> Any:
+        if info.data.get("edge_cloud", ...) is not None:  # also if there is something wrong with it
+            refuse_unknown(table)
+        return table
+
+    @field_validator("workload")
+    @classmethod
+    def _check_fits(cls, workload: WorkloadTable, info: ValidationInfo) -> WorkloadTable:
+        if info.data.get("edge_cloud") is not None:
+            workload.on(info.data["edge_cloud"].on(None))
+        elif info.data.keys() >= {"network", "cluster", "edge_cloud"}:
+            network, cluster = _built(info.data["network"]), info.data["cluster"]
+            if cluster is not None:
+                check_jobs(workload.built, cluster.on(network))
+            elif network is not None:
+                for job in workload.built:
+                    check_fits(job, network)
+        return workload
+
+    @field_validator("scheduler", "placement", "execution")
+    @classmethod
+    def _check_on_cluster(cls, table: Any, info: ValidationInfo) -> Any:
+        known = [info.data.get(name, table) for name in ("cluster", "edge_cloud")]
+        if table is not None and known == [None, None]:
+            raise InputError("is for jobs on a cluster; there is no [cluster]"
+                             + (", nor an [edge_cloud]" if info.field_name == "scheduler" else ""))
+        return table
+
+    @field_validator("events", "stragglers")
+    @classmethod
+    def _check_hosts(cls, given: Any, info: ValidationInfo) -> Any:
+        network, cluster = _built(info.data.get("network")), info.data.get("cluster")
+        if info.data.get("edge_cloud") is not None:
+            network = info.data["edge_cloud"].on(network).network
+        elif network is None and cluster is not None:
+            network = cluster.on(None).network
+        if given and network is not None and (problems := problems_on(network, given)):
+            raise Problems(problems)
+        return given
+
+    @model_validator(mode="after")
+    def _check_whole(self) -> Self:
+        problems = []
+        if self.compare.allocators and self.compare.schedulers:
+            problems.append(("compare", "has allocators and schedulers; a sweep varies both"))
+        if self.compare.schedulers and self.cluster is self.edge_cloud is None:
+            problems.append(("compare.schedulers", "is for jobs on a cluster; there is no "
+                                                   "[cluster], nor an [edge_cloud]"))
+        problems += problems_on_edge(self.edge_cloud is not None, self._given())
+        if self.edge_cloud is not None:
+            system = self.edge_cloud.on(_built(self.network))
+            jobs = self.workload.on(self.edge_cloud.on(None))
+            problems = problems or problems_of_jobs(system, jobs, self.workload.given,
+                                                    self._given())
+            if problems:
+                raise Problems(problems)
+            return self
+        problems += self._problems_of_policies()
+        if not self.allocates:
+            given = self._given()
+            problems += [(name, NOTHING_TO_SHARE) for name in (
+                "allocator", "observe_interval", "compare.allocators") if name in given]
+        if problems:
+            raise Problems(problems)
+        return self
+
+    def _given(self) -> dict[str, Any]:
+        """Return what is given of what some experiments exclude."""
+        names = ("network", "cluster", "placement", "execution")
+        given: dict[str, Any] = {name: True for name in names if getattr(self, name) is not None}
+        given |= {name: True for name in ("events", "stragglers", "epsilon", "lp_bound", "until",
+                                          "observe_interval") if getattr(self, name)}
+        if self.allocator != AllocatorTable(name="maxmin"):
+            given["allocator"] = True
+        if self.compare.allocators:
+            given["compare.allocators"] = True
+        given |= {f"record.{name}": True for name in OF_LINKS if name in self.record}
+        tables: dict[str, PolicyTable] = {
+            f"compare.schedulers.{k}": each for k, each in enumerate(self.compare.schedulers)}
+        tables |= {name: table for name in ("scheduler", "transport")
+                   if (table := getattr(self, name)) is not None}
+        return given | {key: table.given for key, table in tables.items()}
+
+    def _problems_of_policies(self) -> list[tuple[str, str]]:
+        """Return what does not go together; those compared are looked at when they are."""
+        given = {name: table.given for name, table in self._policies.items()}
+        cluster = None if self.cluster is None else self.cluster.on(_built(self.network))
+        return (problems_of_policies(cluster, self.workload.built, given, self.seed)
+                or problems_of_faults(cluster, self.events, given))
+
+    @property
+    def _policies(self) -> dict[str, PolicyTable]:
+        return {name: table for name in POLICIES if (table := getattr(self, name)) is not None}
+
+    @property
+    def allocates(self) -> bool:
+        """Whether jobs use the network, and so the allocator."""
+        return self.cluster is None or (self.execution is not None
+                                        and self.execution.name == "fabric")
+
+    @property
+    def seeded(self) -> tuple[str, ...]:
+        """The tables that have no seed of their own, and so that of the experiment."""
+        return self._seeded
+
+    @property
+    def target(self) -> Topology | Cluster | EdgeCloud:
+        """What jobs run on: the network, the cluster or the edge-cloud."""
+        if self.edge_cloud is not None:
+            return self.edge_cloud.on(_built(self.network))
+        network = _built(self.network)
+        if self.cluster is not None:
+            return self.cluster.on(network)
+        assert network is not None
+        return network
+
+    @property
+    def jobs(self) -> Workload | EdgeWorkload:
+        """What runs."""
+        if self.edge_cloud is not None:
+            return self.workload.on(self.edge_cloud.on(None))
+        return self.workload.built
+
+    @property
+    def _shares_links(self) -> bool:
+        if self.edge_cloud is None:
+            return self.allocates
+        return self.transport is not None and self.transport.shares_links
+
+    @property
+    def sharing(self) -> dict[str, Any]:
+        """The allocator, as a keyword argument of `netsim.simulate`; none if nothing is shared."""
+        return {"allocator": self.allocator.given} if self._shares_links else {}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The keyword arguments of `netsim.simulate`, but for the allocator."""
+        policies: dict[str, Any] = {name: table.given for name, table in self._policies.items()}
+        if self.edge_cloud is not None:
+            policies |= {"epsilon": self.epsilon}
+            if self.transport is not None:
+                policies["transport"] = self.transport.given
+        else:
+            policies |= {"until": self.until}
+            if self.stragglers:
+                policies["stragglers"] = hosts_of(self.stragglers)
+        if self.edge_cloud is not None and not self._shares_links:
+            return policies | {"seed": self.seed}
+        return policies | {
+            "observe_interval": self.observe_interval, "seed": self.seed, "check": self.check,
+            "record": tuple(name for name in self.record if name in RECORDS),
+            "events": [event.model_dump() for event in self.events]}
+
+    def __repr__(self) -> str:
+        tables = [*self._policies.values(), *([self.allocator] if self.allocates else [])]
+        policies = ", ".join(str(table.name) for table in tables)
+        where = ("an edge-cloud" if self.edge_cloud is not None else
+                 "a cluster" if self.cluster is not None else repr(_source(self.network)))
+        return (f"<Experiment {self.name!r}: {policies} on {where}, "
+                f"workload {_source(self.workload)!r}>")
+
+    __str__ = __repr__
+
+    def single(self, **policies: PolicyTable) -> Experiment:
+        """Return the same experiment with nothing to compare or vary.
+
+        Parameters
+        ----------
+        **policies
+            Under another allocator or scheduler than its own.
+        """
+        return self.model_copy(update={"compare": CompareTable(), "sweep": SweepTable(),
+                                       **policies})
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the experiment with everything explicit, as plain tables and values.
+
+        Ready-made descriptions are copied in and defaults filled in; files that are read are
+        named by path and digest. ``Experiment(**resolved)`` gives the same results.
+        """
+        # Without what only an edge-cloud has, other experiments are what they were before it.
+        only = () if self.edge_cloud is not None else ("epsilon",)
+        plain = self.model_dump(exclude={*_RESOLVED, "compare", "sweep", *only},
+                                exclude_none=True)
+        tables = {name: getattr(self, name).resolved() for name in _RESOLVED
+                  if getattr(self, name) is not None
+                  and not (name == "allocator" and not self._shares_links)}
+        if compared := {name: [table.resolved() for table in getattr(self.compare, name)]
+                        for name in ("allocators", "schedulers") if getattr(self.compare, name)}:
+            tables["compare"] = compared
+            if self.compare.baseline is not None:
+                tables["compare"]["baseline"] = self.compare.baseline
+        if self.sweep != SweepTable():
+            tables["sweep"] = self.sweep.model_dump()
+        return plain | tables
+
+
+def _source(table: Any) -> str:
+    """Return by what a network or a workload is given: a name, a file, or a kind."""
+    given = (getattr(table, key, None) for key in ("name", "file", "kind", "format"))
+    return next(str(value) for value in given if value is not None)
+
+
+def _built(network: NetworkTable | None) -> Topology | None:
+    return None if network is None else network.built
+
+
+def _without_seed(keys: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the tables among some keys that take the experiment's seed."""
+    return tuple(name for name in ("cluster", "edge_cloud", "workload")
+                 if isinstance(keys.get(name), Mapping) and "seed" not in keys[name])

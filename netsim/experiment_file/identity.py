@@ -1,0 +1,35 @@
+"""What identifies an experiment, and names its results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim._version import __version__
+
+if TYPE_CHECKING:
+    from netsim.experiment_file.experiment import Experiment
+
+__all__ = ["default_folder", "spec_hash"]
+
+
+def spec_hash(resolved: Mapping[str, Any], digits: int = 8) -> str:
+    """Return hexadecimal digits that identify a resolved experiment and netsim's version.
+
+    Neither the description, nor what a sweep varies, nor where files are counts; their contents
+    do.
+    """
+    spec = {key: value for key, value in resolved.items() if key not in ("description", "sweep")}
+    for name in ("network", "workload"):
+        spec[name] = {key: value for key, value in spec.get(name, {}).items() if key != "file"}
+    text = json.dumps({"netsim": __version__, "spec": spec}, sort_keys=True,
+                      separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+
+
+def default_folder(experiment: Experiment) -> Path:
+    """Return where an experiment's results go unless told: ``runs/<name>-<hash8>``."""
+    return Path("runs") / f"{experiment.name}-{spec_hash(experiment.resolved())}"

@@ -1,0 +1,296 @@
+"""Experiment files: ready-made ones by name, overrides, and a template."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from netsim.atomic import whole_file
+from netsim.errors import OutputError, SpecError, UnknownNameError
+from netsim.experiment_file.experiment import POLICIES, Experiment
+from netsim.experiment_file.untrusted import code_named, files_named, read_with
+from netsim.network.files import changed_name
+from netsim.plain import plain
+from netsim.plugins import parse_named
+from netsim.reading import confined, read_text, refusal
+from netsim.units import parse_value, question_rates
+
+__all__ = ["Draft", "load_experiment", "ready_made_experiments", "template", "write_template"]
+
+_POLICIES = ("allocator", "transport", *POLICIES)
+
+
+def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
+                    plugins: bool = True) -> Experiment:
+    """Read an experiment file.
+
+    Parameters
+    ----------
+    source : path-like or str
+        A TOML file, or the name of a ready-made experiment.
+    overrides : iterable of str
+        Settings that replace those of the file: ``"seed=3"``, ``"network.capacity=40Gbps"``,
+        ``"events.0.at=5s"``. What is not a TOML value is a string. ``"allocator.name=sebf"``
+        is ``"allocator=sebf"``: options of another allocator are left behind.
+    plugins : bool
+        Whether it may name code of the user's own, ``"module:Class"``, which is then loaded. If
+        not, neither may the file name files outside of its folder, nor may a file that it names;
+        none is opened.
+
+    Returns
+    -------
+    Experiment
+        Its `file` keys are relative to the experiment file, or where they come from an
+        override, to the current folder.
+
+    Raises
+    ------
+    SpecError
+        With everything that is wrong in the file, each problem beginning with its key path and
+        ending in the override that made it, if one did. If it names code or files that it may
+        not, with nothing loaded, and nothing read outside of its folder.
+    UnknownNameError
+        If there is neither such a file nor such a ready-made experiment.
+    """
+    draft = Draft.read(source, plugins=plugins)
+    for override in overrides:
+        draft.override(override)
+    return draft.build()
+
+
+class Draft:
+    """The keys of an experiment before they are checked, and what has replaced some of them.
+
+    Parameters
+    ----------
+    keys : dict
+        As in a file; changed in place.
+    path : Path, optional
+        The file that they are from.
+    plugins : bool
+        As for `load_experiment`.
+    """
+
+    def __init__(self, keys: dict[str, Any], path: Path | None = None, *,
+                 plugins: bool = True) -> None:
+        self.keys, self.path, self.plugins = keys, path, plugins
+        _expand_policies(keys)
+        self._settings: list[str] = []
+
+    @classmethod
+    def read(cls, source: str | Path, *, plugins: bool = True) -> Draft:
+        """Read an experiment file; see `load_experiment`."""
+        path = _locate(source)
+        keys = _read(path)
+        problems = []
+        with nullcontext() if plugins else confined(path.parent):
+            for table, place, key, file in files_named(keys):
+                table[place] = os.path.abspath(path.parent / file)
+                if (reason := refusal(table[place])) is not None:
+                    problems.append(f"{key}: {file!r} {reason}")
+        if problems:
+            raise SpecError(problems, path)
+        keys.setdefault("name", re.sub(r"[^\w.+-]+", "-", path.stem).strip("-.+")[:100]
+                        or "experiment")
+        return cls(keys, path, plugins=plugins)
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Draft:
+        """Return the keys of an experiment."""
+        keys = experiment.model_dump(exclude_none=True)
+        for table in experiment.seeded:
+            del keys[table]["seed"]
+        return cls(keys)
+
+    def copy(self) -> Draft:
+        """Return one that can be changed by itself."""
+        draft = Draft(copy.deepcopy(self.keys), self.path, plugins=self.plugins)
+        draft._settings = [*self._settings]
+        return draft
+
+    def override(self, setting: str) -> None:
+        """Put the value of ``key.path=value`` in place.
+
+        Raises
+        ------
+        SpecError
+            If there can be no such key.
+        """
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise SpecError([f"{setting!r} is not a setting; write it as key.path=value"])
+        self.put(key, parse_value(text), setting)
+
+    def put(self, key: str, value: Any, setting: str) -> None:
+        """Put a value in place; problems that it makes name the `setting`.
+
+        Raises
+        ------
+        SpecError
+            If there can be no such key.
+        """
+        *parents, last = _path(key)
+        if not (last and all(parents)):
+            raise SpecError([f"{setting!r} is not a setting; write it as key.path=value"])
+        table: Any = self.keys
+        for part in parents:
+            table = _entry(table, part, setting)
+        _relabel(self.keys, [*parents, last], value)
+        table[_key(table, last, setting)] = plain(value)
+        _expand_policies(self.keys)
+        self._settings.append(setting)
+
+    def build(self) -> Experiment:
+        """Return the experiment.
+
+        Raises
+        ------
+        SpecError
+            With everything that is wrong; see `load_experiment`.
+        """
+        if not self.plugins and (named := code_named(self.keys)):
+            raise SpecError([f"{each} names code to load, which is not allowed without plug-ins"
+                             for each in named], self.path)
+        try:
+            # In Python, numbers are in base units.
+            with (nullcontext() if self.plugins else self._confined(),
+                  question_rates(self.path is not None)):
+                return Experiment(**self.keys)
+        except SpecError as error:
+            raise SpecError([_attributed(problem, self._settings) for problem in error.problems],
+                            self.path) from None
+
+    def _confined(self) -> AbstractContextManager[None]:
+        """Confine reading to the folder of the file, and to what its user names elsewhere."""
+        folders = [] if self.path is None else [self.path.parent]
+        with confined(*folders):
+            others = [file for _, _, _, file in files_named(self.keys) if refusal(file)]
+        return confined(*folders, files=[path for file in others for path in read_with(file)])
+
+
+def ready_made_experiments() -> dict[str, str]:
+    """Return the ready-made experiments: name to one-line description."""
+    tables = {path.stem: _read(path) for path in sorted(_folder().glob("*.toml"))}
+    return {name: str(table.get("description", "")) for name, table in tables.items()
+            if "workload" in table}
+
+
+def template(of: str = "network") -> str:
+    """Return an experiment file with every option, explained.
+
+    Parameters
+    ----------
+    of : {"network", "cluster", "edge"}
+        What jobs run on.
+    """
+    return read_text(Path(__file__).with_name(f"template-{of}.toml"))
+
+
+def write_template(path: str | Path, of: str = "network") -> Path:
+    """Write `template` to a new file.
+
+    Raises
+    ------
+    OutputError
+        If the file exists or cannot be written.
+    """
+    if os.path.lexists(path):
+        raise OutputError(f"{path}: exists already, and is left as it is")
+    with whole_file(path) as temporary:
+        temporary.write_text(template(of), encoding="utf-8")
+    return Path(path)
+
+
+def _folder() -> Path:
+    """Return where the ready-made experiments are, installed or in a checkout."""
+    package = Path(__file__).parent.parent
+    installed = package / "workloads"
+    return installed if installed.is_dir() else package.parent / "workloads"
+
+
+def _locate(source: str | Path) -> Path:
+    name = os.fspath(source)
+    if isinstance(source, Path) or Path(name).name != name or Path(name).suffix:
+        return Path(source)
+    known = ready_made_experiments()
+    if name in known:
+        return _folder() / f"{name}.toml"
+    if os.path.exists(name):
+        return Path(name)
+    raise UnknownNameError("experiment", name, known)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_text(path))
+    except OSError as error:
+        raise SpecError([f"cannot be read: {error.strerror}"], path) from error
+    except (ValueError, RecursionError) as error:
+        raise SpecError([f"is not TOML: {error}"], path) from error
+
+
+def _path(key: str) -> list[str]:
+    """Return the parts of what a key replaces.
+
+    Another policy's name brings that policy's defaults: the name is all of its table.
+    """
+    parts = [part.strip() for part in key.split(".")]
+    named = parts[:-1] if parts[-1] == "name" else []
+    if (len(named) == 1 and named[0] in _POLICIES) or (
+            len(named) == 3 and named[:2] in (["compare", "allocators"],
+                                              ["compare", "schedulers"])):
+        return named
+    return parts
+
+
+def _attributed(problem: str, overrides: Iterable[str]) -> str:
+    """Return a problem with the override that made it, if one did: the file is not to blame."""
+    where = problem.partition(":")[0].split(".")
+    for override in reversed(list(overrides)):
+        path = _path(override.partition("=")[0])
+        if where[:len(path)] == path:
+            return f"{problem} (set by {override!r})"
+    return problem
+
+
+def _relabel(keys: Mapping[str, Any], path: list[str], value: Any) -> None:
+    """Add the changed options to the label of a network, if it has one."""
+    table = keys.get("network")
+    if len(path) != 2 or path[0] != "network" or not isinstance(table, dict):
+        return
+    # Without a kind or a file, the name says which network it is, and not what it is called.
+    is_label = not {"kind", "file"}.isdisjoint({*table, path[1]})
+    if (is_label and isinstance(table.get("name"), str) and path[1] not in ("name", "sha256")
+            and table.get(path[1]) != value):
+        table["name"] = changed_name(table["name"], {path[1]: value})
+
+
+def _entry(table: Any, part: str, override: str) -> Any:
+    """Return the table or list at a key, a new table if nothing is there."""
+    key = _key(table, part, override)
+    entry = table[key] if isinstance(table, list) else table.setdefault(key, {})
+    if not isinstance(entry, dict | list):
+        raise SpecError([f"{override!r}: {part!r} is not a table, but {entry!r}"])
+    return entry
+
+
+def _key(table: Any, part: str, override: str) -> Any:
+    if isinstance(table, dict):
+        return part
+    if not (part.isdecimal() and int(part) < len(table)):
+        raise SpecError([f"{override!r}: {part!r} is not the number of an entry; there are "
+                         f"{len(table)}, numbered from 0"])
+    return int(part)
+
+
+def _expand_policies(keys: dict[str, Any]) -> None:
+    """Make tables of mere names, so that an override can add an option."""
+    for name in _POLICIES:
+        if isinstance(keys.get(name), str):
+            keys[name] = parse_named(keys[name])

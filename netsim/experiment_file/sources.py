@@ -1,0 +1,297 @@
+"""Where an experiment's network, cluster and workload come from: tables that build them."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import tomllib
+from collections.abc import Callable, Collection
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from netsim import network as networks
+from netsim import traces
+from netsim.cluster import Cluster
+from netsim.cluster import draw_gpus as drawn
+from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.edge.files import EDGE_FORMATS, ready_made_edge_jobs
+from netsim.errors import InputError, UnknownNameError
+from netsim.experiment_file.edge_tables import edge_jobs, is_of_edge, resolved_edge_jobs
+from netsim.experiment_file.problems import build
+from netsim.experiment_file.tables import OpenTable, Table
+from netsim.network.files import ready_made_folder
+from netsim.reading import read_bytes, read_text
+from netsim.traces.formats import Request, resolve
+from netsim.workload import Workload
+
+__all__ = ["ClusterTable", "NetworkTable", "WorkloadTable"]
+
+
+class _SourceTable(OpenTable):
+    """A table that says where to read something, or how to build it.
+
+    Attributes
+    ----------
+    name : str, optional
+        A ready-made one. Beside `file` or another way to say it just a label.
+    file : str, optional
+        What `netsim.read_network` or `netsim.read_workload` reads.
+    sha256 : str, optional
+        Refuse a `file` with another digest.
+    """
+
+    name: str | None = None
+    file: str | None = None
+    sha256: str | None = None
+
+
+class NetworkTable(_SourceTable):
+    """``[network]``: a ready-made network, a file, or a kind; and options.
+
+    Attributes
+    ----------
+    kind : str, optional
+        A name of `netsim.network.TOPOLOGIES`. All other keys are options of its builder.
+    """
+
+    kind: str | None = None
+    _built: networks.Topology = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _build(self) -> NetworkTable:
+        needed = _required(networks.TOPOLOGIES.get(str(self.kind)))
+        self._built = build(_network, self.given, (*needed, "file", "kind", "name"))
+        return self
+
+    @property
+    def built(self) -> networks.Topology:
+        """The network."""
+        return self._built
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the table with the options of a TOML description and all defaults in it."""
+        table = self.given
+        if self.file is not None and Path(self.file).suffix != ".toml":
+            return table | _pinned(self.file)
+        if self.kind is None:
+            path = Path(table.pop("file", ready_made_folder() / f"{self.name}.toml"))
+            description = tomllib.loads(read_text(path))
+            table.pop("sha256", None)
+            if "file" in description:  # a graph's, beside the description
+                description |= _pinned(path.parent / description["file"])
+            table = {"name": path.stem} | description | table | {"name": self._built.name}
+        full = {"kind": table["kind"]} | _defaults(networks.TOPOLOGIES[table["kind"]]) | table
+        return {key: value for key, value in full.items()
+                if value is not None and key != "description"}
+
+
+def _network(*, kind: str | None = None, file: str | None = None, name: str | None = None,
+             sha256: str | None = None, **options: Any) -> networks.Topology:
+    if kind not in (None, "graph") and file is not None:
+        raise InputError("give either kind or file, not both")
+    _check_digest(file, sha256)
+    if kind is None and file is None:
+        return networks.read_network(_ready_made("network", name, networks.ready_made()),
+                                     **options)
+    label = {} if name is None else {"name": name}
+    if file is not None and kind is None:
+        return networks.read_network(Path(file), **label, **options)
+    if file is not None:
+        options["file"] = file
+    return networks.make_network(str(kind), **label, **options)
+
+
+class WorkloadTable(_SourceTable):
+    """``[workload]``: a ready-made workload, a file, or a format that generates; and options.
+
+    Attributes
+    ----------
+    format : str, optional
+        A name of `netsim.traces.FORMATS`. All other keys are options of `netsim.read_workload`.
+    seed : int
+        Of everything random in the workload; the experiment's where it is not given.
+    """
+
+    format: str | None = None
+    seed: int = 0
+    _request: Request = PrivateAttr()
+    _built: Workload = PrivateAttr()
+    _of_edge: bool = PrivateAttr(default=False)
+    _edge_jobs: tuple[EdgeCloud, EdgeWorkload] | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _build(self) -> WorkloadTable:
+        self._of_edge = is_of_edge(self.given)
+        if self._of_edge:
+            return self  # they are made on their edge-cloud
+        self._request, self._built = build(_workload, self.given, ("name", "file", "format"))
+        return self
+
+    @property
+    def built(self) -> Workload:
+        """The workload, unless its jobs are those of an edge-cloud.
+
+        Raises
+        ------
+        InputError
+            If they are.
+        """
+        if self._of_edge:
+            raise InputError("these are jobs of an edge-cloud; there is no [edge_cloud]")
+        return self._built
+
+    def on(self, system: EdgeCloud) -> EdgeWorkload:
+        """Return the jobs on an edge-cloud.
+
+        Raises
+        ------
+        InputError
+            If they are not such jobs.
+        Problems
+            Naming the keys that are wrong.
+        """
+        if not self._of_edge:
+            raise InputError("these are no jobs of an edge-cloud; choose a format from: "
+                             f"{', '.join(EDGE_FORMATS)}; netsim list workloads has ready-made "
+                             "ones")
+        if self._edge_jobs is None or self._edge_jobs[0] is not system:
+            self._edge_jobs = system, edge_jobs(system, self.given)
+        return self._edge_jobs[1]
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the table with the options of a workload file and all defaults in it."""
+        if self._of_edge:
+            return resolved_edge_jobs(self.given)
+        request = self._request
+        table = {"name": self._built.name, "format": request.format, "seed": request.seed}
+        table |= _format_defaults(request.format) | dict(request.options)
+        if request.path is not None:
+            table |= _pinned(request.path)
+        if request.path is not None and self.file is None:
+            # The data come with netsim: by name, not by a path of this machine.
+            table = table | {"name": self.name}
+            del table["file"], table["format"]
+        return table
+
+
+def _workload(*, name: str | None = None, file: str | None = None, format: str | None = None,
+              sha256: str | None = None, seed: int = 0, **options: Any
+              ) -> tuple[Request, Workload]:
+    source: str | Path | None = None if file is None else Path(file)
+    if file is None and format is None:
+        source = _ready_made("workload", name, traces.ready_made() | ready_made_edge_jobs())
+    request = resolve(source, format, seed, options)
+    _check_digest(request.path, sha256)
+    workload = request.workload()
+    return request, workload if name is None else replace(workload, name=name)
+
+
+class ClusterTable(Table):
+    """``[cluster]``: servers with GPUs; on the hosts of ``[network]``, if there is one.
+
+    Attributes
+    ----------
+    name : str
+    servers : int, optional
+    gpus : int or list of int
+    nic, intra : quantity
+        As for `netsim.Cluster`.
+    draw_gpus : list of int, optional
+        Instead of `gpus`: each server has one of these numbers, drawn at random.
+    seed : int
+        Of that; the experiment's where it is not given.
+    """
+
+    name: str = "cluster"
+    servers: int | None = None
+    gpus: int | list[int] | None = None
+    nic: str | float | int | None = None
+    intra: str | float | int = "300GB/s"
+    draw_gpus: list[int] | None = None
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it says how many servers there are, and needs no network for that."""
+        return self.servers is not None or isinstance(self.gpus, list)
+
+    def on(self, network: networks.Topology | None) -> Cluster:
+        """Return the cluster on a network, or on a big switch.
+
+        Raises
+        ------
+        Problems
+            Naming the keys that are wrong.
+        """
+        table = self.model_dump(exclude_none=True)
+        return build(partial(_cluster, network), table, ("gpus", "servers"))
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the table with all defaults in it."""
+        usual = {} if self.draw_gpus is not None or self.gpus is not None else {"gpus": 8}
+        return self.model_dump(exclude_none=True) | usual
+
+
+def _cluster(network: networks.Topology | None, *, servers: int | None = None,
+             gpus: int | list[int] | None = None, draw_gpus: list[int] | None = None,
+             seed: int = 0, **options: Any) -> Cluster:
+    if gpus is not None and draw_gpus is not None:
+        raise InputError("give either gpus or draw_gpus, not both")
+    if draw_gpus is not None:
+        count = servers if servers is not None or network is None else network.hosts
+        if count is None:
+            raise InputError("draw_gpus needs servers, or a network whose hosts they are")
+        gpus = drawn(count, draw_gpus, seed)
+    return Cluster(servers, 8 if gpus is None else gpus, topology=network, **options)
+
+
+def _ready_made(kind: str, name: str | None, known: Collection[str]) -> str:
+    if name is None:
+        raise InputError(f"give the name of a ready-made {kind}, a file, or a "
+                         f"{'kind' if kind == 'network' else 'format'}")
+    if name not in known:
+        raise UnknownNameError(kind, name, known)
+    return name
+
+
+def _required(make: Callable[..., Any] | None) -> list[str]:
+    parameters = inspect.signature(make).parameters if make is not None else {}
+    return [name for name, each in parameters.items() if each.default is each.empty]
+
+
+def _defaults(make: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(make).parameters
+    return {name: each.default for name, each in parameters.items()
+            if each.default is not each.empty}
+
+
+def _format_defaults(name: str) -> dict[str, Any]:
+    form = traces.FORMATS[name]
+    defaults = {each.name: each.default for each in fields(form.construction)}
+    defaults |= _defaults(form.read)
+    return {key: defaults[key] for key in form.options if defaults.get(key) is not None}
+
+
+def _pinned(path: str | Path) -> dict[str, str]:
+    """Return the keys that name a file and what was in it."""
+    digest = hashlib.sha256(read_bytes(path)).hexdigest()
+    return {"file": os.path.abspath(path), "sha256": digest}
+
+
+def _check_digest(path: str | Path | None, sha256: str | None) -> None:
+    if sha256 is None:
+        return
+    if path is None:
+        raise InputError("sha256 is that of a file, and none is read")
+    try:
+        found = _pinned(path)["sha256"]
+    except OSError:
+        return  # the reader says what is wrong with it
+    if found != sha256:
+        raise InputError(f"{path} has changed: its sha256 is {found}, "
+                         f"not {sha256}")

@@ -1,0 +1,222 @@
+"""The tables of an experiment: each checks itself by building what it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from netsim.allocators import describe, make_allocator
+from netsim.engine.registry import make_execution
+from netsim.errors import InputError, UnknownNameError
+from netsim.experiment_file.problems import Problems, build
+from netsim.experiment_file.values import LinkName, Rate, Seconds
+from netsim.placements.registry import PLACEMENTS, make_placement
+from netsim.plugins import described, parse_named
+from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, make_edge_scheduler
+from netsim.schedulers.registry import SCHEDULERS, make_scheduler
+from netsim.simulation.events import FaultEvent
+from netsim.units import SMALL_RATE, question_rates
+
+__all__ = ["AllocatorTable", "CompareTable", "EventTable", "ExecutionTable", "OpenTable",
+           "PlacementTable", "PolicyTable", "SchedulerTable", "SweepTable", "Table"]
+
+
+class Table(BaseModel):
+    """A table whose keys are all known."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class OpenTable(BaseModel):
+    """A table with a few keys of its own, which hands the others on as options."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The keys and values, as given."""
+        return self.model_dump(exclude_none=True)
+
+
+class PolicyTable(OpenTable):
+    """A policy: a name, or a table with a name and options.
+
+    Attributes
+    ----------
+    name : str
+        All other keys are options.
+    """
+
+    name: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: object) -> object:
+        if isinstance(value, str):
+            return parse_named(value)
+        if not isinstance(value, Mapping):
+            raise InputError(f"must be a name, or a table with a name and options, not {value!r}")
+        return value
+
+    @model_validator(mode="after")
+    def _build(self) -> Self:
+        build(lambda **table: self._full(table), self.given, ("name",))
+        return self
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the table with all options in it."""
+        defaults = {key: value for key, value in self._full(self.given).items()
+                    if isinstance(value, str | int | float | list | tuple | dict)}
+        return defaults | self.given
+
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        """Return a policy's name and all its options; raises `InputError` as its maker does."""
+        raise NotImplementedError
+
+
+class AllocatorTable(PolicyTable):
+    """``allocator``: what `netsim.make_allocator` takes."""
+
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        return describe(make_allocator(table))
+
+
+class SchedulerTable(PolicyTable):
+    """``scheduler``: see `netsim.schedulers.registry.make_scheduler`, or that of the edge."""
+
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        name = str(table.get("name"))
+        if name in EDGE_SCHEDULERS:
+            return described(make_edge_scheduler(table), EDGE_SCHEDULERS)
+        if ":" not in name and name not in SCHEDULERS:
+            raise UnknownNameError("scheduler", name, (*SCHEDULERS, *EDGE_SCHEDULERS))
+        try:
+            return described(make_scheduler(table), SCHEDULERS)
+        except InputError:
+            # A class of the user's own may be for an edge-cloud; else the first error tells.
+            with suppress(InputError):
+                return described(make_edge_scheduler(table), EDGE_SCHEDULERS)
+            raise
+
+
+class PlacementTable(PolicyTable):
+    """``placement``: what `netsim.placements.registry.make_placement` takes."""
+
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        # A random one takes the experiment's seed, unless it has one of its own.
+        full = described(make_placement(table), PLACEMENTS)
+        return {key: value for key, value in full.items() if key != "seed"}
+
+
+class ExecutionTable(PolicyTable):
+    """``execution``: what `netsim.engine.registry.make_execution` takes."""
+
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        name, model = make_execution(table)
+        return {"name": name} | ({} if name == "asrpt" else asdict(model))
+
+
+class EventTable(Table):
+    """``[[events]]``: a link or a host degrades, fails or is repaired.
+
+    Attributes
+    ----------
+    at, link, capacity, host, kind, factor, restart
+        As for `netsim.FaultEvent`.
+    """
+
+    at: Seconds
+    link: LinkName = None
+    capacity: Rate | None = None
+    host: int | None = None
+    kind: str = "degrade"
+    factor: float | None = None
+    restart: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            with question_rates(False):  # it is in bytes per second by now
+                FaultEvent(**dict(self))
+        except InputError as error:
+            raise InputError(str(error).removeprefix("event: ")) from None
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        said = {name: value for name, value in dump(self).items()
+                if value != type(self).model_fields[name].default}
+        if self.capacity is not None and 0 < self.capacity < SMALL_RATE:
+            said["capacity"] = f"{self.capacity:.17g}B/s"  # so that it is not questioned
+        return said
+
+
+class CompareTable(Table):
+    """``[compare]``: what `netsim compare` runs.
+
+    Attributes
+    ----------
+    allocators : list of AllocatorTable
+    schedulers : list of SchedulerTable
+        Instead of allocators, on a cluster.
+    baseline : str, optional
+        The label of the one that the others are held against; the first if not given.
+    """
+
+    allocators: list[AllocatorTable] = []
+    schedulers: list[SchedulerTable] = []
+    baseline: str | None = None
+
+
+class SweepTable(Table):
+    """``[sweep]``: what `netsim sweep` varies.
+
+    Attributes
+    ----------
+    seeds : int or list of int
+        How many, from the experiment's own on; or which.
+    vary : dict of str to list
+        Keys of the experiment file, ``"network.capacity"``, to the values that each is to have.
+        Tables in tables, ``network = {capacity = [...]}``, say the same.
+    """
+
+    seeds: Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]] = 1
+    vary: dict[str, list[Any]] = {}
+
+    @field_validator("vary", mode="before")
+    @classmethod
+    def _flatten(cls, vary: object) -> object:
+        return dict(_flat(vary)) if isinstance(vary, Mapping) else vary
+
+    @field_validator("vary")
+    @classmethod
+    def _check_values(cls, vary: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        if empty := [(key, "there are no values to vary it over")
+                     for key, values in vary.items() if not values]:
+            raise Problems(empty)
+        return vary
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

@@ -1,0 +1,29 @@
+"""Which replicas of a job go to which of the servers that it gets (A-SRPT, Section IV)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from netsim.lazy import loading
+from netsim.models.mapping.graph import allreduce_edges, job_graph
+from netsim.models.mapping.heavy_edge import (
+    Mapper,
+    consolidated_counts,
+    heavy_edge,
+    heavy_edge_servers,
+)
+from netsim.models.mapping.mapped import Mapped, can_hold, check_counts
+from netsim.models.mapping.optimal import exhaustive_mapping, optimal_mapping
+from netsim.models.mapping.simple import random_mapping, round_robin_mapping
+
+__all__ = ["MAPPINGS", "Mapped", "Mapper", "allreduce_edges", "can_hold", "check_counts",
+           "consolidated_counts", "exhaustive_mapping", "heavy_edge", "heavy_edge_servers",
+           "job_graph", "optimal_mapping", "random_mapping", "round_robin_mapping"]
+
+#: Name to function of a model, counts, the kind of servers, and perhaps a seed.
+MAPPINGS: dict[str, Callable[..., Mapped]] = {
+    "heavy-edge": heavy_edge, "optimal": optimal_mapping, "random": random_mapping,
+    "round-robin": round_robin_mapping,
+}
+
+__getattr__ = loading(__name__)

@@ -1,0 +1,226 @@
+"""Placement server by server, and then replica by replica: A-SRPT, Section IV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.checks import check_whole
+from netsim.cluster.cluster import Cluster, server_kind
+from netsim.cluster.context import RunContext
+from netsim.cluster.ring import model_of
+from netsim.cluster.slices import keep_together
+from netsim.errors import InputError, UnknownNameError
+from netsim.models import ParallelModel
+from netsim.models.mapping import MAPPINGS, Mapped, Mapper, can_hold
+from netsim.workload import JobSpec
+
+__all__ = ["SERVER_RULES", "MappedPlacement", "Shelf", "check_models", "check_rules"]
+
+Ints = NDArray[np.int64]
+
+#: In which order servers give what they have free, until a job has enough: by number; those with
+#: the most free first, "consolidated"; or those with the least, "fragmentation-aware".
+SERVER_RULES = ("index", "most", "least")
+
+#: More GPUs than a server has.
+_MANY = np.iinfo(np.int64).max
+
+
+class Shelf:
+    """Maps jobs onto the free GPUs of a cluster.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    mapping : str
+        A name of `netsim.models.mapping.MAPPINGS`.
+    seed : int
+        Of random mapping.
+
+    Raises
+    ------
+    InputError
+        If servers are not all alike.
+    """
+
+    def __init__(self, cluster: Cluster, mapping: str = "heavy-edge", seed: int = 0) -> None:
+        self.cluster, self.kind = cluster, server_kind(cluster)
+        self.mapper = Mapper(self.kind)
+        self._map = self.mapper if mapping == "heavy-edge" else _remembering(
+            MAPPINGS[mapping], self, {"seed": seed} if mapping == "random" else {})
+
+    def counts(self, free_on: Ints, need: int, rule: str) -> tuple[list[int], list[int]] | None:
+        """Return servers, and how many GPUs each gives; None if there are too few."""
+        if free_on.sum() < need:
+            return None
+        servers: list[int] = []
+        counts: list[int] = []
+        for server in _in_order(free_on, rule).tolist():
+            count = min(int(free_on[server]), need)
+            servers.append(server)
+            counts.append(count)
+            need -= count
+            if not need:
+                break
+        return servers, counts
+
+    def map(self, model: ParallelModel, free_on: Ints, rule: str
+            ) -> tuple[list[int], Mapped] | None:
+        """Return servers and which replicas are on each; None if they cannot hold the job now."""
+        if model.gpus == 1:  # as most jobs are
+            server = _first(free_on, rule)
+            return ([server], self._map(model, (1,))) if free_on[server] else None
+        chosen = self.counts(free_on, model.gpus, rule)
+        if chosen is not None and len(chosen[1]) > 1 and not can_hold(model, chosen[1]):
+            chosen = self._whole(model, free_on, rule)
+        if chosen is None:
+            return None
+        servers, counts = chosen
+        return servers, self._map(model, counts)
+
+    def _whole(self, model: ParallelModel, free_on: Ints, rule: str
+               ) -> tuple[list[int], list[int]] | None:
+        """Return as `counts` does what servers give whose free GPUs do not all fit slices."""
+        order = _in_order(free_on, rule)
+        offered = np.repeat(order, free_on[order])
+        places = keep_together(model, offered)
+        if places is None:
+            return None
+        given = np.bincount(offered[places], minlength=len(free_on))[order]
+        return order[given > 0].tolist(), given[given > 0].tolist()
+
+    def gpus(self, free: NDArray[np.bool_], servers: Sequence[int], placement: Ints) -> Ints:
+        """Return the GPUs of a mapping, the first free ones of each server, in order of ranks."""
+        first = self.cluster.first
+        if placement.size == 1 and placement[0, 0] == 1:
+            start = int(first[servers[0]])
+            return np.array([start + int(free[start:first[servers[0] + 1]].argmax())])
+        counts = [int(placement.sum())] if len(servers) == 1 else placement.sum(axis=1).tolist()
+        taken = [np.flatnonzero(free[first[server]:first[server + 1]])[:count] + first[server]
+                 for server, count in zip(servers, counts, strict=True)]
+        if len(taken) == 1:
+            return taken[0]
+        ends = np.cumsum(placement, axis=1)
+        return np.concatenate([own[end - count:end]
+                               for stage in range(placement.shape[1])
+                               for own, end, count in zip(taken, ends[:, stage],
+                                                          placement[:, stage], strict=True)])
+
+
+def _in_order(free_on: Ints, rule: str) -> Ints:
+    """Return the servers that have free GPUs, in the order of a rule; ties by number."""
+    servers = np.flatnonzero(free_on)
+    if rule == "index":
+        return servers
+    free = free_on[servers]
+    return servers[np.argsort(free if rule == "least" else -free, kind="stable")]
+
+
+def _first(free_on: Ints, rule: str) -> int:
+    """Return the first server of `_in_order`; any, if none has free GPUs."""
+    if rule == "most":
+        return int(free_on.argmax())
+    if rule == "index":
+        return int((free_on > 0).argmax())
+    return int(np.where(free_on > 0, free_on, _MANY).argmin())
+
+
+def _remembering(mapping: Callable[..., Mapped], shelf: Shelf, options: dict[str, int]
+                 ) -> Callable[..., Mapped]:
+    found: dict[tuple[ParallelModel, tuple[int, ...]], Mapped] = {}
+
+    def look(model: ParallelModel, counts: Sequence[int]) -> Mapped:
+        key = model, tuple(counts)
+        if key not in found:
+            found[key] = mapping(model, counts, shelf.kind, **options)
+        return found[key]
+
+    return look
+
+
+@dataclass(frozen=True)
+class MappedPlacement:
+    """Servers give their free GPUs in turn; a mapping says which replica goes to which.
+
+    Of models and rings, on clusters whose servers are all alike.
+
+    Parameters
+    ----------
+    servers : {"index", "most", "least"}
+        The first server first, or that with the most or the least free GPUs.
+    mapping : str
+        A name of `netsim.models.mapping.MAPPINGS`.
+    seed : int
+        Of random mapping.
+
+    Raises
+    ------
+    InputError
+        If there is no such rule or mapping, or the seed is no whole number of at least 0.
+    """
+
+    servers: str = "index"
+    mapping: str = "heavy-edge"
+    seed: int = 0
+    _shelves: dict[Cluster, Shelf] = field(default_factory=dict, init=False, repr=False,
+                                           compare=False)
+
+    def __post_init__(self) -> None:
+        check_rules(self.servers, self.mapping)
+        check_whole(self.seed, "seed")
+
+    def suits(self, context: RunContext) -> None:
+        """Refuse what cannot be mapped; see `netsim.placements.placement.Placement`."""
+        check_models(context.cluster, context.jobs)
+
+    def scope(self, cluster: Cluster, job: JobSpec, load: NDArray[np.float64]) -> Ints:
+        """Return all."""
+        return np.arange(cluster.total)
+
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints,
+               load: NDArray[np.float64]) -> Ints | None:
+        """Return those of the servers in turn, as mapped; None if they cannot hold the job."""
+        free = np.zeros(cluster.total, np.bool_)
+        free[candidates] = True
+        return self.pick(cluster, job, free,
+                         np.add.reduceat(free, cluster.first[:-1], dtype=np.int64))
+
+    def pick(self, cluster: Cluster, job: JobSpec, free: NDArray[np.bool_], free_on: Ints
+             ) -> Ints | None:
+        """Return those of the servers in turn; see `netsim.placements.placement.Placement`."""
+        if cluster not in self._shelves:
+            self._shelves[cluster] = Shelf(cluster, self.mapping, self.seed)
+        shelf = self._shelves[cluster]
+        found = shelf.map(model_of(job), free_on, self.servers)
+        return None if found is None else shelf.gpus(free, found[0], found[1].placement)
+
+
+def check_models(cluster: Cluster, jobs: Iterable[JobSpec]) -> None:
+    """Refuse jobs of which it is not known what an iteration takes on the servers of a cluster.
+
+    Raises
+    ------
+    InputError
+        If a job is neither a model nor a ring, or servers are not all alike.
+    """
+    server_kind(cluster)
+    for job in jobs:
+        model_of(job)
+
+
+def check_rules(servers: str, mapping: str) -> None:
+    """Refuse rules that there are not.
+
+    Raises
+    ------
+    InputError
+        With those that there are.
+    """
+    if servers not in SERVER_RULES:
+        raise InputError(f"servers must be one of {', '.join(SERVER_RULES)}, not {servers!r}")
+    if mapping not in MAPPINGS:
+        raise UnknownNameError("mapping", mapping, MAPPINGS)

@@ -1,0 +1,251 @@
+"""Pictures of results; they need the extra ``plot`` (matplotlib)."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from netsim.analysis.comparison import LOWER_BOUND
+from netsim.atomic import whole_file
+from netsim.errors import InputError, OutputError
+from netsim.plots.style import (
+    COLOURS,
+    INK,
+    colour,
+    drawable,
+    dress,
+    fill,
+    log_values,
+    name_axes,
+    new_axes,
+    require_matplotlib,
+    short,
+    three_figures,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+__all__ = ["SUFFIXES", "check_plottable", "metric_bars", "save_plot", "total_jct_bars"]
+
+SUFFIXES = (".pdf", ".png", ".svg")
+
+_BAR_IN, _GAP = 0.15, 0.7
+
+#: TrueType fonts, which publishers ask for, in place of outlines; ids that do not change.
+_AS_TEXT: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "netsim"}
+
+
+class _Bar(NamedTuple):
+    y: float
+    value: float
+    low: float
+    high: float
+    colour: str
+    hollow: bool
+
+
+class _Metric(NamedTuple):
+    """What bars show: a ratio, on a logarithmic scale from 1, or an amount from 0."""
+
+    key: str
+    name: str
+
+    @property
+    def base(self) -> int:
+        return 1 if self.key == "over_lower_bound" else 0
+
+
+def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | None = None
+                   ) -> Axes:
+    """Draw total JCT over the lower bound: a bar per allocator, on a logarithmic scale.
+
+    A scheme with work conservation and without stands side by side, without in a lighter tone.
+    Where a table has the columns ``over_lower_bound_low`` and ``over_lower_bound_high``, the
+    interval between them is drawn too.
+
+    Parameters
+    ----------
+    table : DataFrame, or mapping of str to DataFrame
+        `netsim.Comparison.table`; or several by what they are of, such as ``{"10 Gbps": ...}``,
+        each in a colour of its own.
+    ax : Axes, optional
+        Where to draw; on a new figure of a column's width if not given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If there is nothing to draw.
+    """
+    tables = dict(table) if isinstance(table, Mapping) else {"": table}
+    return metric_bars(tables, "over_lower_bound", "total JCT / lower bound  (1 = every job alone)",
+                       ax)
+
+
+def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
+                ax: Axes | None = None) -> Axes:
+    """Draw a metric as `total_jct_bars` does; what is no ratio to the bound from 0.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        By what they are of; with the columns ``scheme``, ``work_conservation``, that of the
+        metric, and perhaps the ends of its interval.
+    metric : str
+        The column.
+    name : str
+        What to call it.
+    ax : Axes, optional
+        Where to draw; on a new figure of a column's width if not given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If there is nothing to draw.
+    """
+    require_matplotlib()
+    shown = _Metric(metric, name)
+    groups = list(_groups(tables, metric))
+    if not groups:
+        raise InputError("there is nothing to draw: no table has a row of an allocator")
+    bars = [bar for _, group in groups for bar in group]
+    if ax is None:
+        ax = new_axes(height_in=1.0 + _BAR_IN * (bars[-1].y + 1))
+    _set_scale(ax, bars, shown)
+    for bar in bars:
+        _draw(ax, bar, shown)
+    ax.set_yticks([sum(bar.y for bar in group) / len(group) for _, group in groups],
+                  [short(scheme) for scheme, _ in groups])
+    _add_legend(ax, bars, list(tables))
+    return ax
+
+
+def _groups(tables: Mapping[str, pd.DataFrame], metric: str) -> Iterator[tuple[str, list[_Bar]]]:
+    """Yield each scheme with its bars, in the order of the tables, from the top."""
+    schemes = dict.fromkeys(scheme for table in tables.values() for scheme in table["scheme"]
+                            if scheme != LOWER_BOUND)
+    y = 0.0
+    for scheme in schemes:
+        group = []
+        for index, table in enumerate(tables.values()):
+            for _, row in table[table["scheme"] == scheme].iterrows():
+                low, high = (float(row.get(f"{metric}_{end}", math.nan)) for end in ("low", "high"))
+                group.append(_Bar(y, float(row[metric]), low, high, colour(index),
+                                  row["work_conservation"] == "none"))
+                y += 1
+        yield scheme, group
+        y += _GAP
+
+
+def _draw(ax: Axes, bar: _Bar, metric: _Metric) -> None:
+    known = math.isfinite(bar.value)
+    end = bar.value if known else metric.base
+    if known:
+        ax.barh(bar.y, bar.value - metric.base, left=metric.base, height=0.86,
+                **fill(bar.colour, light=bar.hollow))
+    if known and math.isfinite(bar.low) and math.isfinite(bar.high):
+        ax.errorbar(bar.value, bar.y, xerr=[[bar.value - bar.low], [bar.high - bar.value]],
+                    fmt="none", ecolor=INK, elinewidth=0.9, capsize=2, capthick=0.9)
+        end = bar.high
+    ax.annotate(three_figures(bar.value) if known else "no job finished",
+                (end, bar.y), (3, 0), textcoords="offset points", va="center", fontsize=6.5,
+                color=INK)
+
+
+def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric) -> None:
+    """Set the scale, the ticks and the frame."""
+    most = max((value for bar in bars for value in (bar.value, bar.high) if math.isfinite(value)),
+               default=metric.base)
+    if metric.base:
+        ax.set_xscale("log")
+        ax.set_xlim(1, max(most, 1.5) ** 1.16)  # room for the last value
+        log_values(ax.xaxis)
+    else:
+        ax.set_xlim(0, 1.16 * most if most > 0 else 1)
+    ax.set_ylim(bars[-1].y + 0.8, -0.8)
+    in_seconds = metric.key.endswith("_s") and metric.name != metric.key
+    name_axes(ax, f"{metric.name} (s)" if in_seconds else metric.name)
+    dress(ax, "x")
+    ax.tick_params(axis="y", length=0)
+
+
+def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:
+    """Explain colours where there are several tables, and tones where both are there."""
+    from matplotlib.patches import Patch
+
+    entries = []
+    if len(names) > 1:
+        entries += [Patch(label=drawable(name), **fill(colour(index), light=False))
+                    for index, name in enumerate(names)]
+    if any(bar.hollow for bar in bars):
+        tone = "#555555" if len(names) > 1 else COLOURS[0]
+        entries += [Patch(label="with work conservation", **fill(tone, light=False)),
+                    Patch(label="without", **fill(tone, light=True))]
+    if entries:
+        ax.legend(handles=entries, loc="lower right", bbox_to_anchor=(1, 1), ncols=2,
+                  frameon=False, fontsize=7, labelcolor=INK, handlelength=1.2, borderpad=0.1,
+                  columnspacing=1.5, handletextpad=0.5)
+
+
+def check_plottable(path: str | Path) -> None:
+    """Find out before a long run whether a picture can be drawn and has a known format.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    OutputError
+        If the suffix is not one of `SUFFIXES`, or the file cannot be written.
+    """
+    require_matplotlib()
+    if Path(path).suffix.lower() not in SUFFIXES:
+        raise OutputError(f"{path}: a picture's suffix must be one of {', '.join(SUFFIXES)}")
+    if Path(path).is_dir():
+        raise OutputError(f"{path}: is a folder, not a picture")
+    existing = next(parent for parent in Path(path).absolute().parents if parent.exists())
+    if not (existing.is_dir() and os.access(existing, os.W_OK)):
+        raise OutputError(f"{path}: cannot be written: {existing} is no folder to write to")
+
+
+def save_plot(ax: Axes, path: str | Path) -> Path:
+    """Write the figure of `ax` to a file, whole or not at all.
+
+    Text stays text in ``.pdf`` and ``.svg``, and the same picture gives the same bytes.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    check_plottable(path)
+    from matplotlib import rc_context
+
+    target, picture = Path(path), io.BytesIO()
+    with whole_file(path, folders=True) as temporary, rc_context(_AS_TEXT):
+        # In memory first: of a disk that is full matplotlib makes other errors.
+        ax.figure.canvas.figure.savefig(picture, format=target.suffix[1:].lower(),
+                                        metadata=_dateless(target))
+        temporary.write_bytes(picture.getvalue())
+    return target
+
+
+def _dateless(path: Path) -> dict[str, None]:
+    """Return the metadata that keeps the time of day out of a file."""
+    return {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix.lower(), {})

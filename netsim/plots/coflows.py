@@ -1,0 +1,274 @@
+"""Pictures of coflows by class, and of links over time; they need the extra ``plot``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from netsim.analysis.coflows import ALL, CLASSES, by_class
+from netsim.analysis.comparison import LOWER_BOUND
+from netsim.analysis.links import makespan, utilised
+from netsim.errors import InputError
+from netsim.plots.style import (
+    COLOURS,
+    GREY,
+    INK,
+    Look,
+    add_legend,
+    drawable,
+    dress,
+    log_values,
+    looks,
+    name_axes,
+    new_axes,
+    new_figure,
+    require_matplotlib,
+    short,
+    three_figures,
+)
+from netsim.units import Quantity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+    from netsim.results.result import Result
+
+__all__ = ["improvement_bars", "link_strips", "slowdown_bars"]
+
+_BINS = 700  # of a strip, over time
+_LINKS, _NAMED = 48, 9  # on a strip, and with their names
+_SHADES = ("#ffffff", "#bcd9ea", COLOURS[4], COLOURS[0], "#00263f")  # from idle to full
+_BAR_IN, _GAP = 0.14, 0.8
+
+
+def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw how many times shorter the mean CCT is than the baseline's: by class, a bar per policy.
+
+    Right of the line is better than the baseline, left is worse. A black mark is where the
+    bar would end if every coflow had the network to itself.
+
+    Parameters
+    ----------
+    factors : DataFrame
+        As `netsim.Comparison.against` returns it.
+    ax : Axes, optional
+        Where to draw; on a new figure of a column's width if not given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If there is nothing to draw.
+    """
+    require_matplotlib()
+    from matplotlib.lines import Line2D
+
+    known = factors[np.isfinite(factors["cct_mean"])]
+    labels = [label for label in dict.fromkeys(known["label"]) if label != LOWER_BOUND]
+    if not labels:
+        raise InputError("there is nothing to draw: no factor of improvement on the baseline")
+    counts = known.drop_duplicates("class").set_index("class")["coflows"].to_dict()
+    ax, tops = _class_rows(ax, counts, len(labels))
+    ratios = known.set_index(["class", "label"])["cct_mean"]
+    style = looks(labels)
+    for name, top in tops.items():
+        for index, label in enumerate(labels):
+            if (name, label) in ratios:
+                ratio = ratios[name, label]
+                ax.barh(top + index, ratio - 1, left=1, height=0.84, zorder=2,
+                        **style[label].bar())
+                _write(ax, top + index, ratio, three_figures(ratio))
+        if (name, LOWER_BOUND) in ratios:
+            ax.plot([ratios[name, LOWER_BOUND]] * 2, [top - 0.5, top + len(labels) - 0.5],
+                    color=INK, linewidth=1.2, solid_capstyle="butt", zorder=1.5)
+    _finish(ax, ratios.to_numpy(), "mean CCT, times shorter than the baseline's")
+    _add_key(ax, style, Line2D([], [], color=INK, linewidth=1.2, label="every coflow alone"))
+    return ax
+
+
+def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
+                  short: Quantity = "5MB", narrow: int = 50) -> Axes:
+    """Draw how many times longer than alone coflows take: by class, a bar per policy.
+
+    A bar ends at the mean of the slowdowns, the line from it at their 95th percentile.
+
+    Parameters
+    ----------
+    results : mapping of str to Result
+        By label, all of one workload, with coflows recorded.
+    ax : Axes, optional
+        Where to draw; on a new figure of a column's width if not given.
+    short, narrow
+        As for `netsim.classify_coflows`.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If coflows were not recorded, there is nothing to draw, or a threshold is not allowed.
+    """
+    require_matplotlib()
+    from matplotlib.lines import Line2D
+
+    tables = {label: by_class(result, short=short, narrow=narrow).set_index("class")
+              for label, result in results.items()}
+    tables = {label: table[np.isfinite(table["slowdown_mean"])] for label, table in tables.items()}
+    known = pd.concat(tables.values()) if tables else None
+    if known is None or known.empty:
+        raise InputError("there is nothing to draw: no coflow with bytes has completed")
+    counts = known.groupby(level=0)["coflows"].max().to_dict()
+    ax, tops = _class_rows(ax, counts, len(tables))
+    style = looks(tables)
+    for index, (label, table) in enumerate(tables.items()):
+        for name, row in table.iterrows():
+            y, mean, most = tops[str(name)] + index, row["slowdown_mean"], row["slowdown_p95"]
+            ax.barh(y, mean - 1, left=1, height=0.84, zorder=2, **style[label].bar())
+            ax.plot([mean, most], [y, y], color=INK, linewidth=0.9, zorder=2.5, marker="|",
+                    markersize=3.6, markevery=[1])
+            _write(ax, y, max(mean, most), three_figures(mean))
+    _finish(ax, known[["slowdown_mean", "slowdown_p95"]].to_numpy(),
+            "slowdown: CCT / CCT alone (figures: mean)")
+    _add_key(ax, style, Line2D([], [], color=INK, linewidth=0.9, label="to the 95th percentile"))
+    return ax
+
+
+def _class_rows(ax: Axes | None, counts: Mapping[Any, int], bars: int
+                ) -> tuple[Axes, dict[str, float]]:
+    """Return axes with a row per class that has coflows, and where the first bar of each stands."""
+    height = max(bars + _GAP, 2.2)  # of a label in two lines
+    classes = [name for name in (*CLASSES, ALL) if name in counts]
+    if ax is None:
+        ax = new_axes(height_in=0.75 + _BAR_IN * height * len(classes) + 0.06 * bars)
+    tops = {name: place * height for place, name in enumerate(classes)}
+    ax.set_yticks([top + (bars - 1) / 2 for top in tops.values()],
+                  [f"{name}\n{counts[name]:,} coflow{'s' * (counts[name] != 1)}"
+                   for name in classes])
+    ax.set_ylim(max(tops.values()) + bars - 0.1, -0.9)
+    return ax, tops
+
+
+def _write(ax: Axes, y: float, end: float, text: str) -> None:
+    """Write beside the end of a bar, on the side away from 1."""
+    from matplotlib.patheffects import withStroke
+
+    halo = [withStroke(linewidth=1.8, foreground="white")]  # over the mark
+    ax.annotate(text, (end, y), (3 if end >= 1 else -3, 0), textcoords="offset points",
+                va="center", ha="left" if end >= 1 else "right", fontsize=6.5, color=INK,
+                path_effects=halo, zorder=3)
+
+
+def _finish(ax: Axes, ends: NDArray[np.float64], name: str) -> None:
+    """Set a logarithmic scale with 1 on it, and room for what is written beside the bars."""
+    low, high = min(ends.min(), 1), max(ends.max(), 1)
+    room = max(high / low, 1.5) ** 0.22
+    ax.axvline(1, color=INK, linewidth=0.8)
+    ax.set_xscale("log")
+    ax.set_xlim(low / (room if low < 1 else 1.02), high * room)
+    log_values(ax.xaxis)
+    name_axes(ax, name)
+    dress(ax, "x")
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+
+
+def _add_key(ax: Axes, style: Mapping[str, Look], line: Line2D) -> None:
+    from matplotlib.patches import Patch
+
+    entries: list[Any] = [Patch(label=short(label), **look.bar()) for label, look in style.items()]
+    add_legend(ax, [*entries, line])
+
+
+def link_strips(results: Mapping[str, Result], links: int = _LINKS) -> list[Axes]:
+    """Draw the utilisation of links over time: a strip per policy, a line in it per link.
+
+    The links that carried most stand on top, in the same order on every strip.
+
+    Parameters
+    ----------
+    results : mapping of str to Result
+        By label, all of one workload, with links recorded.
+    links : int
+        How many to draw at most.
+
+    Returns
+    -------
+    list of Axes
+        One per policy, on one figure.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If links were not recorded, or there is nothing to draw.
+    """
+    require_matplotlib()
+    loads = {label: utilised(result) for label, result in results.items()}
+    if not any(len(rows) for rows in loads.values()):
+        raise InputError("there is nothing to draw: no link has carried anything")
+    carried = pd.concat(loads.values()).groupby("link", observed=False)["bytes"].sum()
+    busiest = carried[carried > 0].sort_values(ascending=False, kind="stable").index[:links]
+    begin = min(result.jobs["arrival_s"].min() for result in results.values())
+    length = np.nanmax([makespan(result) for result in results.values()])
+    edges = np.linspace(begin, begin + length, _BINS + 1)
+    figure = new_figure(0.5 + (1.5 if len(loads) == 1 else 0.95 * len(loads)))
+    strips = list(figure.subplots(len(loads), sharex=True, squeeze=False)[:, 0])
+    for ax, (label, rows) in zip(strips, loads.items(), strict=True):
+        _draw_strip(ax, label, _over_time(rows, list(busiest), edges), edges)
+        if len(busiest) <= _NAMED:
+            ax.set_yticks(np.arange(len(busiest)) + 0.5, [*map(drawable, busiest)], fontsize=6.5)
+    which = f"all {len(busiest)} links" if len(busiest) == len(carried) else (
+        f"the {len(busiest)} links that carried most, of {len(carried)}")
+    strips[-1].set_xlabel(f"time (s); {which}", fontsize=7.5, color=INK)
+    bar = figure.colorbar(strips[0].images[0], ax=strips, fraction=0.03, pad=0.02,
+                          aspect=12 * len(strips))
+    bar.set_label("utilisation", fontsize=7.5, color=INK)
+    bar.ax.tick_params(labelsize=7, labelcolor=INK, color=GREY)
+    bar.outline.set_edgecolor(GREY)
+    return strips
+
+
+def _draw_strip(ax: Axes, label: str, strip: NDArray[np.float64], edges: NDArray[np.float64]
+                ) -> None:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = LinearSegmentedColormap.from_list("utilisation", _SHADES)
+    ax.imshow(strip, aspect="auto", cmap=colours, vmin=0, vmax=1, interpolation="nearest",
+              extent=(edges[0], edges[-1], len(strip), 0))
+    ax.set_ylabel(short(label), fontsize=7.5, color=INK)
+    ax.set_yticks([])
+    ax.tick_params(labelsize=7.5, labelcolor=INK, color=GREY)
+    for spine in ax.spines.values():
+        spine.set_color(GREY)
+
+
+def _over_time(rows: pd.DataFrame, links: list[str], edges: NDArray[np.float64]
+               ) -> NDArray[np.float64]:
+    """Return the mean utilisation of each link between each two edges. Shape (links, bins)."""
+    strips = np.zeros((len(links), len(edges) - 1))
+    of_link = rows.groupby("link", observed=True).indices
+    for place, link in enumerate(links):
+        if link not in of_link:
+            continue
+        mine = rows.iloc[of_link[link]]
+        # What it has carried, in seconds of its capacity, grows in a row and stays in between.
+        done = (mine["load"] * mine["seconds"]).cumsum().to_numpy()
+        knots = np.column_stack((mine["start_s"], mine["end_s"])).ravel()
+        reached = np.column_stack((np.concatenate(([0.0], done[:-1])), done)).ravel()
+        strips[place] = np.diff(np.interp(edges, knots, reached)) / np.diff(edges)
+    return strips

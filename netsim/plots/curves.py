@@ -1,0 +1,294 @@
+"""Pictures of distributions, and of what is active over time; they need the extra ``plot``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError, UnknownNameError
+from netsim.plots.style import (
+    GREY,
+    INK,
+    add_legend,
+    dress,
+    log_seconds,
+    looks,
+    name_axes,
+    new_axes,
+    new_figure,
+    require_matplotlib,
+    short,
+)
+from netsim.results.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["DISTRIBUTIONS", "active_curves", "cdf_curves", "decision_marks", "timeline"]
+
+Floats = NDArray[np.float64]
+
+#: What `cdf_curves` can be of: the table and its column, the column of the same alone on the
+#: network, and what is counted.
+DISTRIBUTIONS = {"jct": ("jobs", "jct_s", "lower_bound_s", "jobs"),
+                 "cct": ("coflows", "cct_s", "gamma_s", "coflows")}
+
+#: What `active_curves` can be of: when each begins and ends.
+_ACTIVE = {"jobs": ("arrival_s", "finish_s"), "coflows": ("valid_s", "finish_s")}
+
+_POINTS = 1000  # of a curve; more would not be seen
+_CHANGES, _BINS = 400, 200  # of a curve over time, as it is and in means
+_MARKS = 2000
+
+
+def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
+               ax: Axes | None = None) -> Axes:
+    """Draw the distribution of JCTs or CCTs: a curve per policy, on a logarithmic axis.
+
+    A wide grey curve is of every job or coflow alone on the network, where results are given.
+    The curve of a run that was stopped ends at the share of its jobs that finished.
+
+    Parameters
+    ----------
+    results : mapping of str to Result or array-like
+        By label. Results are all of one workload; arrays are the times themselves, in seconds,
+        such as those of several runs together, NaN for what did not complete.
+    of : {"jct", "cct"}
+        Of jobs, or of coflows.
+    ax : Axes, optional
+        Where to draw; on a new figure of a column's width if not given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    UnknownNameError
+        If `of` is something else.
+    InputError
+        If they were not recorded, or there is nothing to draw.
+    """
+    require_matplotlib()
+    if of not in DISTRIBUTIONS:
+        raise UnknownNameError("distribution", of, DISTRIBUTIONS)
+    table, column, alone, counted = DISTRIBUTIONS[of]
+    _check_recorded(results, table)
+    known = {label: times for label, result in results.items()
+             if (times := _times(result, of, column)) is not None and (times > 0).any()}
+    if not known:
+        raise InputError(f"there is nothing to draw: no {counted} that took time have completed")
+    if ax is None:
+        ax = new_axes(height_in=2.3 + 0.13 * (len(known) // 3))
+    bound = next((times for label in known
+                  if (times := _times(results[label], of, alone)) is not None), None)
+    if bound is not None and isinstance(results[next(iter(known))], Result):
+        _draw_curve(ax, bound, label="alone", color="#a6a6a6", linewidth=2.4, zorder=1)
+    style = looks(known)
+    for index, (label, times) in enumerate(known.items()):
+        # Apart along the curves, so that they do not hide one another where curves meet.
+        _draw_curve(ax, times, label=short(label), **style[label].line(),
+                    markevery=(0.03 + 0.15 * index / len(known), 0.15))
+    ax.set_xscale("log")
+    ax.set_ylim(0, 1.02)
+    name_axes(ax, of.upper(), f"share of {counted}")
+    dress(ax, "both")
+    log_seconds(ax.xaxis)
+    add_legend(ax)
+    return ax
+
+
+def _check_recorded(results: Mapping[str, Any], table: str) -> None:
+    runs = [result for result in results.values() if isinstance(result, Result)]
+    if runs and len(runs) == len(results) and all(table not in run.recorded for run in runs):
+        getattr(runs[0], table)  # which says how to have it
+
+
+def _times(result: Result | ArrayLike, of: str, column: str) -> Floats | None:
+    """Return a column of a result, or the array that was given in its place."""
+    if not isinstance(result, Result):
+        return np.asarray(result, np.float64).ravel()
+    table = DISTRIBUTIONS[of][0]
+    return (getattr(result, table)[column].to_numpy(np.float64) if table in result.recorded
+            else None)
+
+
+def _draw_curve(ax: Axes, times: Floats, **style: Any) -> None:
+    """Draw the share that took at most so long; no logarithm shows what took no time."""
+    values = np.sort(times[~np.isnan(times)])
+    none = int(np.sum(values <= 0))
+    if none == len(values):
+        return
+    counts = np.unique(np.linspace(none + 1, len(values), _POINTS).astype(np.int64))
+    ax.step(np.append(values[none], values[counts - 1]), np.append(none, counts) / len(times),
+            where="post", **style)
+
+
+def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | None = None
+                  ) -> Axes:
+    """Draw how many jobs or coflows are active over time: a curve per policy.
+
+    A job is active from its arrival to its end, a coflow from when it is valid to its finish.
+    Coflows that had not completed when a run was stopped are not recorded, and do not count.
+    Where changes are too many to be seen, the curves are of means over 200 intervals.
+
+    Parameters
+    ----------
+    results : mapping of str to Result
+        By label, all of one workload.
+    of : {"jobs", "coflows"}
+        What is counted.
+    ax : Axes, optional
+        Where to draw; on a new figure of a column's width if not given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    UnknownNameError
+        If `of` is something else.
+    InputError
+        If they were not recorded, or there is nothing to draw.
+    """
+    require_matplotlib()
+    from matplotlib.ticker import MaxNLocator
+
+    if of not in _ACTIVE:
+        raise UnknownNameError("curve", of, _ACTIVE)
+    _check_recorded(results, of)
+    spells = {label: _spells(result, of) for label, result in results.items()
+              if of in result.recorded and len(getattr(result, of))}
+    if not spells:
+        raise InputError(f"there is nothing to draw: no {of} have completed")
+    if ax is None:
+        ax = new_axes(height_in=1.9 + 0.13 * (len(spells) // 3))
+    style = looks(spells)
+    span = max(ends.max() for _, ends in spells.values()) - min(
+        starts.min() for starts, _ in spells.values())
+    for index, (label, (starts, ends)) in enumerate(spells.items()):
+        times, counts = _counts(starts, ends, span)
+        marks = {"markevery": (0.03 + 0.25 * index / len(spells), 0.25)} if len(spells) > 1 else {
+            "marker": ""}
+        ax.step(times, counts, where="post", label=short(label), **style[label].line() | marks)
+    ax.set_ylim(0, None)
+    ax.margins(x=0.02)
+    name_axes(ax, "time (s)", f"active {of}")
+    dress(ax, "both")
+    ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    if len(spells) > 1:
+        add_legend(ax)
+    return ax
+
+
+def _spells(result: Result, of: str) -> tuple[Floats, Floats]:
+    """Return when each began and ended, or the run was stopped."""
+    starts, ends = (getattr(result, of)[name].to_numpy(np.float64) for name in _ACTIVE[of])
+    stop = result.run["stopped_at_s"]
+    there = ~np.isnan(ends) if stop is None else starts <= stop
+    return starts[there], np.where(np.isnan(ends), stop or 0.0, ends)[there]
+
+
+def _counts(starts: Floats, ends: Floats, span: float) -> tuple[Floats, Floats]:
+    """Return since when how many are active, to the last end; of many, means."""
+    changes = np.concatenate((starts, ends))
+    times, inverse = np.unique(changes, return_inverse=True)
+    steps = np.bincount(inverse, np.repeat((1.0, -1.0), len(starts)), len(times))
+    counts = np.rint(np.cumsum(steps))
+    if len(times) <= _CHANGES or not times[-1] > times[0]:
+        return times, counts
+    # Of the same length under each policy, so that their curves are as smooth.
+    edges = np.append(np.arange(times[0], times[-1], span / _BINS), times[-1])
+    reached = np.concatenate(([0.0], np.cumsum(counts[:-1] * np.diff(times))))
+    means = np.diff(np.interp(edges, times, reached)) / np.diff(edges)
+    return edges, np.append(means, 0.0)
+
+
+def decision_marks(result: Result, ax: Axes | None = None) -> Axes:
+    """Draw a line at the instant of each decision of the policy.
+
+    Parameters
+    ----------
+    result : Result
+        With decisions recorded.
+    ax : Axes, optional
+        Where to draw; on a new figure of a column's width if not given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If decisions were not recorded.
+    """
+    require_matplotlib()
+    times = result.decisions["time_s"].to_numpy(np.float64)
+    if ax is None:
+        ax = new_axes(height_in=0.6)
+    if len(times) > _MARKS:  # one of those that would be on the same spot
+        spots = np.linspace(times.min(), times.max(), _MARKS)
+        times = times[np.unique(np.searchsorted(times, spots))]
+    ax.vlines(times, 0, 1, color=INK, linewidth=0.5, alpha=0.5)
+    ax.set_ylim(0, 1)
+    ax.set_yticks([])
+    name_axes(ax, "time (s)")
+    ax.set_ylabel("decisions", fontsize=7.5, color=INK, rotation=0, ha="right", va="center")
+    ax.tick_params(labelsize=7.5, labelcolor=INK, color=GREY)
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+def timeline(results: Mapping[str, Result]) -> list[Axes]:
+    """Draw how many jobs, and where they are recorded how many coflows, are active over time.
+
+    Of a single run, with decisions recorded, also when the policy decided.
+
+    Parameters
+    ----------
+    results : mapping of str to Result
+        By label, all of one workload.
+
+    Returns
+    -------
+    list of Axes
+        One under the other, on one figure.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If there is nothing to draw.
+    """
+    require_matplotlib()
+    first = next(iter(results.values()), None)
+    with_coflows = any("coflows" in result.recorded and len(result.coflows)
+                       for result in results.values())
+    decided = len(results) == 1 and first is not None and "decisions" in first.recorded
+    heights = [1.25] + [1.25] * with_coflows + [0.22] * decided
+    figure = new_figure(sum(heights) + 0.4 + 0.15 * (len(results) // 2))
+    panels = list(figure.subplots(len(heights), sharex=True, squeeze=False,
+                                  height_ratios=heights)[:, 0])
+    active_curves(results, "jobs", panels[0])
+    if with_coflows:
+        active_curves(results, "coflows", panels[1])
+        if (legend := panels[1].get_legend()) is not None:
+            legend.remove()
+    if decided and first is not None:
+        decision_marks(first, panels[-1])
+    for panel in panels[:-1]:
+        panel.set_xlabel("")
+    figure.align_ylabels(panels[:1 + with_coflows])
+    return panels

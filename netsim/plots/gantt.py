@@ -1,0 +1,194 @@
+"""Jobs and their coflows over time, a row per job; it needs the extra ``plot``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from netsim.errors import InputError
+from netsim.plots.style import (
+    COLOURS,
+    add_legend,
+    drawable,
+    dress,
+    name_axes,
+    new_axes,
+    require_matplotlib,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from netsim.results.result import Result
+
+__all__ = ["gantt"]
+
+_JOBS = 40
+_ROW_IN = 0.125
+_ROW = 0.84  # of the distance between two rows
+_LETTERS = 14  # of a job's name
+_SPOTS = 2000  # along the axis; coflows nearer to each other are drawn as one
+
+_NARROW = 0.012  # of the axis
+
+_ANY = "coflow"  # of stages too many to tell apart
+
+_IDLE, _WAITING = "#e4e4e4", "#9c9c9c"
+
+#: Hatches tell stages apart where there are only greys.
+_HATCHES = ("", "/////", "\\\\\\\\\\", ".....", "xxxxx", "-----")
+
+
+def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest: bool = False
+          ) -> Axes:
+    """Draw jobs and their coflows over time: a row per job, by arrival from the top.
+
+    A row is light grey from the arrival of the job to its end, darker where a coflow is valid
+    and has not begun to send, and coloured by stage from the coflow's first byte to its finish.
+    More than six stages have one colour.
+    Coflows of a job that are there at once share the height of the row.
+
+    Parameters
+    ----------
+    result : Result
+        With coflows recorded, as they are by default.
+    ax : Axes, optional
+        Where to draw; on a new figure of a column's width if not given.
+    jobs : int
+        How many to draw at most: the first to arrive. The picture says so where there are more.
+    longest : bool
+        Draw those with the longest JCTs instead.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If coflows were not recorded, there are no jobs, or `jobs` is no number of jobs.
+    """
+    require_matplotlib()
+    if isinstance(jobs, bool) or not isinstance(jobs, int | np.integer) or jobs < 1:
+        raise InputError(f"jobs must be a whole number of jobs of at least 1, not {jobs!r}")
+    coflows = result.coflows
+    shown = _chosen(result, jobs, longest)
+    if shown.empty:
+        raise InputError("there is nothing to draw: no job has arrived")
+    if ax is None:
+        ax = new_axes(height_in=0.75 + max(_ROW_IN * len(shown), 0.4))
+    coflows = coflows[coflows["job"].isin(shown["job"])]
+    coflows = coflows.assign(start_s=coflows["start_s"].fillna(coflows["finish_s"]))
+    coflows["stage"] = coflows["stage"].astype(str)
+    stages = list(dict.fromkeys(coflows.sort_values(["valid_s", "coflow"])["stage"]))
+    if len(stages) > len(COLOURS):
+        coflows["stage"], stages = _ANY, [_ANY]
+    begins, lasts = shown["arrival_s"].tolist(), (shown["end_s"] - shown["arrival_s"]).tolist()
+    span = float(shown["end_s"].max() - shown["arrival_s"].min()) or 1.0
+    for y, (job, life) in enumerate(zip(shown["job"], zip(begins, lasts, strict=True),
+                                        strict=True)):
+        # With an edge: a short life can be seen too.
+        ax.broken_barh([life], (y - _ROW / 2, _ROW), facecolor=_IDLE, edgecolor=_IDLE,
+                       linewidth=0.4)
+        if len(own := coflows[coflows["job"] == job]):
+            _draw_coflows(ax, y, own, stages, span)
+    ax.set_xlim(min(begins) - 0.01 * span, min(begins) + 1.01 * span)
+    _finish(ax, shown, len(result.jobs), longest)
+    _add_key(ax, stages, waited=bool((coflows["start_s"] > coflows["valid_s"]).any()))
+    return ax
+
+
+def _chosen(result: Result, most: int, longest: bool) -> pd.DataFrame:
+    """Return the jobs to draw, by arrival, and when each ended or the run was stopped."""
+    stop = result.run["stopped_at_s"]
+    ends = result.jobs["finish_s"].fillna(np.inf if stop is None else stop)
+    jobs = result.jobs.assign(end_s=ends)
+    jobs = jobs[jobs["arrival_s"] <= jobs["end_s"]]
+    if longest:
+        lasted = (jobs["end_s"] - jobs["arrival_s"]).sort_values(ascending=False, kind="stable")
+        jobs = jobs.loc[lasted.index[:most]]
+    return jobs.sort_values(["arrival_s", "job"], kind="stable").head(most)
+
+
+def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], span: float
+                  ) -> None:
+    """Draw the coflows of a job: in lanes of its row, as many as there are at once."""
+    coflows = coflows.sort_values(["valid_s", "finish_s"])
+    lanes = _lanes(coflows)
+    height = _ROW / (lanes.max() + 1)
+    for key, own in coflows.groupby([lanes, coflows["stage"]]):
+        lane, stage = key
+        place = (y - _ROW / 2 + lane * height, height)
+        waits = own[own["start_s"] > own["valid_s"]]
+        ax.broken_barh(list(_joined(waits["valid_s"], waits["start_s"], span / _SPOTS)), place,
+                       facecolor=_WAITING, linewidth=0)
+        spells = list(_joined(own["start_s"], own["finish_s"], span / _SPOTS))
+        style = _filled(stages.index(str(stage)))
+        ax.broken_barh([spell for spell in spells if spell[1] >= span * _NARROW], place, **style)
+        # White edges would leave nothing of them.
+        ax.broken_barh([spell for spell in spells if spell[1] < span * _NARROW], place,
+                       facecolor=style["facecolor"], edgecolor=style["facecolor"], linewidth=0.2)
+
+
+def _filled(stage: int) -> dict[str, Any]:
+    return {"facecolor": COLOURS[stage % len(COLOURS)], "edgecolor": "white", "linewidth": 0.3,
+            "hatch": _HATCHES[stage % len(_HATCHES)]}
+
+
+def _lanes(coflows: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return for each coflow, by when it is valid, the first lane that is free."""
+    free: list[float] = []
+    lanes = np.empty(len(coflows), np.int64)
+    for row, (valid, finish) in enumerate(zip(coflows["valid_s"], coflows["finish_s"],
+                                              strict=True)):
+        lane = next((lane for lane, since in enumerate(free) if since <= valid), len(free))
+        free[lane:lane + 1] = [finish]
+        lanes[row] = lane
+    return lanes
+
+
+def _joined(starts: pd.Series, ends: pd.Series, least: float) -> Iterator[tuple[float, float]]:
+    """Yield start and length; one for those so near to each other that nobody sees the gap.
+
+    Those that can be seen stay apart, also where they meet: the edge between them is drawn.
+    """
+    begun = reached = np.nan
+    for start, end in zip(starts, ends, strict=True):
+        if end - begun < least or (start - reached < least and reached - begun < least):
+            reached = end
+            continue
+        if reached > begun:
+            yield begun, reached - begun
+        begun, reached = start, end
+    if reached > begun:
+        yield begun, reached - begun
+
+
+def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
+    """Name the rows and say which jobs they are of."""
+    names = [drawable(f"{job} {name}".strip()[:_LETTERS])
+             for job, name in zip(shown["job"], shown["name"], strict=True)]
+    ax.set_yticks(range(len(shown)), names)
+    ax.set_ylim(len(shown) - 0.4, -0.6)
+    which = "longest" if longest else "first"
+    some = f"; the {which} {len(shown):,} of {jobs:,} jobs" if len(shown) < jobs else ""
+    name_axes(ax, f"time (s){some}", "job")
+    dress(ax, "both")
+    ax.grid(axis="y", color=_IDLE, linewidth=0.3)  # from a name to its bar
+    ax.tick_params(axis="y", length=0, labelsize=6.5)
+    ax.spines["left"].set_visible(False)
+
+
+def _add_key(ax: Axes, stages: list[str], *, waited: bool) -> None:
+    from matplotlib.patches import Patch
+
+    entries = [Patch(label=drawable(stage), **_filled(index)) for index, stage in enumerate(stages)]
+    if waited:
+        entries.append(Patch(label="waiting", facecolor=_WAITING))
+    entries.append(Patch(label="no coflow", facecolor=_IDLE))
+    add_legend(ax, entries)

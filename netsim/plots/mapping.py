@@ -1,0 +1,134 @@
+"""Pictures of mappings; they need the extra ``plot`` (matplotlib)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.plots.style import (
+    COLOURS,
+    GREY,
+    INK,
+    add_legend,
+    drawable,
+    dress,
+    name_axes,
+    new_figure,
+    require_matplotlib,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["mapping_picture"]
+
+Panel = tuple[NDArray[np.int64], Mapping[str, NDArray[np.float64]]]
+
+_ROW_IN, _WIDTH_IN = 0.19, 7.0
+
+#: Servers of a panel whose GPUs can still be told apart, with the numbers of stages on them.
+_LABELLED = 40
+
+
+def mapping_picture(panels: Mapping[str, Panel], gpus: int) -> Axes:
+    """Draw which GPUs of which servers work on which stages, and what takes how long there.
+
+    Parameters
+    ----------
+    panels : mapping of str to (placement, times)
+        By title. A placement is an array of GPUs, servers by stages. Times are the parts that the
+        bar of each server is made of, by name: each an array with seconds per server.
+    gpus : int
+        Of a server.
+
+    Returns
+    -------
+    Axes
+        The first; its ``figure`` has all.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    require_matplotlib()
+    rows = [len(placement) for placement, _ in panels.values()]
+    longest = max(_most(times) for _, times in panels.values())
+    figure = new_figure(sum(0.75 + max(_ROW_IN * row, 0.3) for row in rows), _WIDTH_IN)
+    axes = figure.subplots(len(panels), 2, squeeze=False, sharey="row",
+                           width_ratios=(1, 1), height_ratios=[row + 2 for row in rows])
+    for (left, right), (title, (placement, times)) in zip(axes, panels.items(), strict=True):
+        _draw_gpus(left, placement, gpus)
+        left.set_title(drawable(title), fontsize=8, color=INK, loc="left")
+        _draw_times(right, times, longest)
+    add_legend(axes[0][1])
+    first: Axes = axes[0][0]
+    return first
+
+
+def _most(times: Mapping[str, NDArray[np.float64]]) -> float:
+    return max(1e-9, float(sum(times.values()).max()))  # type: ignore[union-attr]
+
+
+def _draw_gpus(ax: Axes, placement: NDArray[np.int64], gpus: int) -> None:
+    """Draw a row of squares per server, those of the job in the colours of its stages."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    servers, stages = placement.shape
+    colours = _colours(stages)
+    squares, filled = [], []
+    for server, row in enumerate(placement.tolist()):
+        busy = [stage for stage, count in enumerate(row) for _ in range(count)]
+        for place in range(gpus):
+            squares.append(Rectangle((place + 0.06, server - 0.44), 0.88, 0.88))
+            filled.append(colours[busy[place]] if place < len(busy) else "none")
+            if place < len(busy) and servers <= _LABELLED and gpus <= 16:
+                ax.annotate(str(busy[place]), (place + 0.5, server), ha="center", va="center",
+                            fontsize=5.5, color="white" if _dark(filled[-1]) else INK)
+    ax.add_collection(PatchCollection(squares, facecolors=filled, edgecolors=GREY,
+                                      linewidths=0.4, match_original=False))
+    ax.set_xlim(0, gpus)
+    ax.set_ylim(servers - 0.4, -0.6)
+    dress(ax, "x")
+    ax.grid(visible=False)
+    ax.spines["left"].set_visible(False)
+    ax.set_xticks([])
+    ax.set_yticks(range(0, servers, max(1, servers // 20)))
+    ax.tick_params(axis="y", length=0)
+    name_axes(ax, "GPUs, by stage", "server")
+
+
+def _colours(stages: int) -> list[Any]:
+    """Return a colour per stage: apart where they are few, else in the order of the stages."""
+    if stages <= len(COLOURS):
+        return list(COLOURS[:stages])
+    from matplotlib import colormaps
+
+    return [tuple(colormaps["viridis"](stage / (stages - 1))) for stage in range(stages)]
+
+
+def _dark(colour: Any) -> bool:
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = to_rgb(colour)
+    return 0.3 * red + 0.6 * green + 0.1 * blue < 0.55
+
+
+def _draw_times(ax: Axes, times: Mapping[str, NDArray[np.float64]], longest: float) -> None:
+    """Draw a bar per server, of its parts one behind the other."""
+    left: Any = 0.0
+    tones = {name: tone for name, tone in zip(times, ("#555555", "#aaaaaa", "#D55E00"),
+                                              strict=False)}
+    for name, seconds in times.items():
+        ax.barh(np.arange(len(seconds)), seconds, 0.62, left=left, color=tones[name],
+                label=drawable(name),
+                linewidth=0)
+        left = left + seconds
+    ax.set_xlim(0, 1.04 * longest)
+    dress(ax, "x")
+    name_axes(ax, "slowest stage of each server (s)")
+    ax.tick_params(axis="y", length=0)

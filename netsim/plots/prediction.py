@@ -1,0 +1,89 @@
+"""Pictures of how far predictions are from the truth; they need the extra ``plot``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from netsim.errors import InputError
+from netsim.plots.style import (
+    add_legend,
+    dress,
+    looks,
+    name_axes,
+    new_axes,
+    require_matplotlib,
+    short,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+__all__ = ["error_histogram"]
+
+_FILLED = 0.84  # of a bin, by bars
+
+
+def error_histogram(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> Axes:
+    """Draw the share of jobs in each bin of relative error: a bar per predictor and bin (Fig. 4).
+
+    Bins are drawn as wide as each other, with their bounds beneath: compare predictors in a bin,
+    rather than bins.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        By predictor, all with the same bins: columns ``from`` and ``to``, relative errors, and
+        ``share``, from 0 to 1, as `netsim.predictors.Evaluation.histogram` returns.
+    ax : Axes, optional
+        Where to draw; on a new figure of a column's width if not given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If there is nothing to draw, or the bins differ.
+    """
+    require_matplotlib()
+    bins = _bins(tables)
+    if ax is None:
+        ax = new_axes(height_in=2.1)
+    width = _FILLED / len(tables)
+    style = looks(tables)
+    for index, (label, table) in enumerate(tables.items()):
+        left = [place + (1 - _FILLED) / 2 + index * width for place in range(len(table))]
+        ax.bar(left, 100 * table["share"], width, align="edge", label=short(label),
+               **style[label].bar() | {"linewidth": 0.3})  # neighbours must not run together
+    ax.set_xlim(0, len(bins) - 1)
+    ax.set_ylim(bottom=0)
+    name_axes(ax, "error of prediction (% of true iterations)", "share of jobs (%)")
+    dress(ax, "y")
+    ax.set_xticks(range(len(bins)), [_percent(bound) for bound in bins])
+    ax.tick_params(axis="x", labelsize=6.5, length=2)
+    ax.spines["bottom"].set_visible(True)
+    if len(tables) > 1:
+        add_legend(ax)
+    return ax
+
+
+def _bins(tables: Mapping[str, pd.DataFrame]) -> list[float]:
+    """Return the bounds that all tables have."""
+    bounds = [[*table["from"], *table["to"].iloc[-1:]] for table in tables.values()]
+    if not bounds or len(bounds[0]) < 2:
+        raise InputError("there is nothing to draw: give the histogram of a predictor")
+    if any(each != bounds[0] for each in bounds):
+        raise InputError("histograms in one picture must have the same bins, not "
+                         + " and ".join(map(str, bounds)))
+    return bounds[0]
+
+
+def _percent(bound: float) -> str:
+    return "∞" if math.isinf(bound) else f"{100 * bound:.4g}".replace("-", "−")
+

@@ -1,0 +1,165 @@
+"""Pictures of networks; they need the extra ``plot`` (matplotlib)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+
+from netsim.plots.style import COLOURS, INK, drawable, new_axes, require_matplotlib
+from netsim.units import format_rate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["topology_picture"]
+
+Places = dict[Any, tuple[float, float]]
+
+_GREY = "#8c8c8c"
+_THIN, _THICK = 0.4, 2.6
+_LABELLED = 16  # in a row; more would not be legible
+_LARGE = 500  # networkx then wants SciPy
+
+
+def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | None = None
+                     ) -> Axes:
+    """Draw a network: hosts below, switches above by their hops from hosts, links by capacity.
+
+    Switches that join hosts alone, such as those inside servers, stand below the hosts; one
+    that others of its own layer all hang on stands above them. Without switches the hosts
+    stand in a circle, or where they have more than two neighbours each near its own.
+
+    Parameters
+    ----------
+    graph : networkx.DiGraph
+        As `netsim.Topology.to_networkx` makes it. The links of a pair are drawn as one line.
+    layers : mapping
+        Of each node, 0 for hosts; see `netsim.network.describe.host_layers`.
+    ax : Axes, optional
+        Where to draw; on a new figure if not given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    require_matplotlib()
+    layered = any(layers.values())
+    rows = _rows(graph, layers)
+    places = _in_rows(graph, rows) if layered else _flat(graph)
+    if ax is None:
+        layers_above = len(set(rows.values())) - 1
+        ax = new_axes(1.6 + 1.2 * layers_above, 7.0) if layered else new_axes(4.5, 4.5)
+    widths = _draw_links(ax, graph, places)
+    for row in sorted(set(rows.values())):
+        _draw_nodes(ax, [node for node in graph if rows[node] == row], places, row, layered)
+    _explain(ax, widths)
+    ax.set_title(drawable(graph.name or ""), fontsize=9, color=INK, pad=22 if layered else 12)
+    ax.axis("off")
+    return ax
+
+
+def _rows(graph: nx.DiGraph, layers: Mapping[Any, int]) -> dict[Any, int]:
+    """Return where each node stands: its layer, but for what `topology_picture` says."""
+    beside = {node: [other for other in graph.adj[node] if layers[other] == layers[node]]
+              for node in graph if layers[node]}
+    joined = any(layers[other] for node in beside for other in graph.adj[node])
+    rows = dict(layers)
+    for node, others in beside.items():
+        if joined and not any(layers[other] for other in graph.adj[node]):
+            rows[node] = -1
+        elif others and all(len(beside[other]) < len(others) for other in others):
+            rows[node] += 1
+    return rows
+
+
+def _in_rows(graph: nx.DiGraph, rows: Mapping[Any, int]) -> Places:
+    """Spread each row over the width, in the order of what hangs on its nodes."""
+    places: Places = {}
+    for row in (0, *sorted(set(rows.values()) - {0})):
+        nodes = [node for node in graph if rows[node] == row]
+        if row:
+            nodes.sort(key=lambda node: _mean([places[other][0] for other in graph.adj[node]
+                                               if other in places]))
+        for place, node in enumerate(nodes):
+            places[node] = (place + 0.5) / len(nodes), float(row)
+    return places
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.5
+
+
+def _flat(graph: nx.DiGraph) -> Places:
+    """Return a circle; for denser graphs, unless large, a layout in which neighbours are near."""
+    degree = max(dict(graph.out_degree).values(), default=0)
+    if degree <= 2 or len(graph) >= _LARGE:
+        turns = {node: 2 * math.pi * place / len(graph) for place, node in enumerate(graph)}
+        return {node: (math.sin(turn), math.cos(turn)) for node, turn in turns.items()}
+    around = nx.circular_layout(graph)  # to start from: the same picture each time
+    return {node: (float(x), float(y)) for node, (x, y) in nx.spring_layout(
+        graph.to_undirected(), pos=around, iterations=300, weight=None).items()}
+
+
+def _draw_links(ax: Axes, graph: nx.DiGraph, places: Places) -> dict[float, float]:
+    """Draw a line per pair of neighbours; return the widths, by capacity."""
+    from matplotlib.collections import LineCollection
+
+    pairs: dict[frozenset[Any], float] = {}
+    for start, end, capacity in graph.edges.data("capacity"):
+        pair = frozenset((start, end))
+        pairs[pair] = max(pairs.get(pair, 0.0), capacity)
+    widths = _widths(sorted(set(pairs.values())))
+    ax.add_collection(LineCollection([[places[node] for node in pair] for pair in pairs],
+                                     linewidths=[widths[rate] for rate in pairs.values()],
+                                     colors=_GREY, alpha=0.45 if len(pairs) > 200 else 0.8,
+                                     zorder=1))
+    return widths
+
+
+def _widths(rates: list[float]) -> dict[float, float]:
+    """Return a width per capacity, on a logarithmic scale between the least and the largest."""
+    if len(rates) < 2:
+        return dict.fromkeys(rates, (_THIN + _THICK) / 3)
+    span = math.log(rates[-1] / rates[0])
+    return {rate: _THIN + (_THICK - _THIN) * math.log(rate / rates[0]) / span for rate in rates}
+
+
+def _draw_nodes(ax: Axes, nodes: list[Any], places: Places, row: int, layered: bool) -> None:
+    """Draw the nodes of a row, with their names where there is room."""
+    from matplotlib.patheffects import withStroke
+
+    size = min(60.0, max(4.0, 1800.0 / len(nodes)))
+    ax.scatter([places[node][0] for node in nodes], [places[node][1] for node in nodes], s=size,
+               marker="s" if row else "o", color=COLOURS[row % len(COLOURS)],
+               edgecolors="white", linewidths=0.3, zorder=2)
+    halo = [withStroke(linewidth=1.8, foreground="white")]  # over the links
+    if len(nodes) <= _LABELLED:
+        below = layered and row <= 0
+        for node in nodes:
+            ax.annotate(drawable(node), places[node], (0, -6 if below else 6), fontsize=5.5,
+                        textcoords="offset points", ha="center", va="top" if below else "bottom",
+                        color=INK, path_effects=halo, rotation=0 if len(nodes) <= 8 else 25)
+    elif layered:
+        ax.annotate(f"{len(nodes):,} {'switches' if row else 'hosts'}", (1.01, row), va="center",
+                    fontsize=7, color=INK, annotation_clip=False)
+
+
+def _explain(ax: Axes, widths: dict[float, float]) -> None:
+    """Name the capacities that the widths stand for, the extremes if there are many."""
+    from matplotlib.lines import Line2D
+
+    rates = sorted(widths)
+    shown = rates if len(rates) <= 4 else [rates[0], rates[-1]]
+    lines = [Line2D([], [], color=_GREY, linewidth=widths[rate], label=format_rate(rate))
+             for rate in shown]
+    if lines:
+        ax.legend(handles=lines, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=len(lines),
+                  frameon=False, fontsize=7, labelcolor=INK)

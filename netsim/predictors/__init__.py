@@ -1,0 +1,12 @@
+"""How many iterations a job will run for, by those of earlier jobs of its group and its user."""
+
+from netsim.lazy import loading
+from netsim.predictors.base import Guarded, Predictor
+from netsim.predictors.evaluation import Evaluation, evaluate, evaluation_table
+from netsim.predictors.forecast import Forecast
+from netsim.predictors.registry import PREDICTORS, make_predictor
+
+__all__ = ["PREDICTORS", "Evaluation", "Forecast", "Guarded", "Predictor", "evaluate",
+           "evaluation_table", "make_predictor"]
+
+__getattr__ = loading(__name__)

@@ -1,0 +1,108 @@
+"""The random forest of A-SRPT (Section IV), by scikit-learn; it needs the extra ``predict``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.checks import check_whole
+from netsim.errors import MissingExtraError
+from netsim.plain import plain_numbers
+from netsim.predictors.base import Report
+from netsim.streams import stream
+
+__all__ = ["RandomForest"]
+
+#: scikit-learn takes features as float32, in which larger whole numbers run together.
+_EXACT = 2**24
+
+#: Parts in which a fit that reports is made; more would leave cores idle at their ends.
+_PARTS = 10
+
+
+@plain_numbers
+@dataclass
+class RandomForest:
+    """A random forest on group and user as integers, with squared error.
+
+    Prediction is the mean over trees, added up in their order, so that it does not depend on how
+    many cores there are. Nor does the fit, nor whether that reports.
+
+    Parameters
+    ----------
+    trees : int
+        How many, at least 1.
+    seed : int
+        Of what the trees are drawn from.
+    n_jobs : int, optional
+        How many cores fit them; all by default.
+
+    Raises
+    ------
+    MissingExtraError
+        If scikit-learn is not installed.
+    InputError
+        If an option is out of range.
+    """
+
+    trees: int = 100
+    seed: int = 0
+    n_jobs: int | None = None
+    _forest: Any = field(init=False, repr=False, default=None)
+    _ids: list[NDArray[np.int64] | None] = field(init=False, repr=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        if find_spec("sklearn") is None:
+            raise MissingExtraError("scikit-learn", "predict")
+        check_whole(self.trees, "trees of a random forest", 1)
+        check_whole(self.seed, "seed of a random forest")
+        if self.n_jobs is not None:
+            check_whole(self.n_jobs, "n_jobs of a random forest", 1)
+        import_module("sklearn.ensemble")  # now, so that no fit is timed with it
+
+    def fit(self, X: NDArray[np.int64], y: NDArray[np.float64], report: Report | None = None
+            ) -> RandomForest:
+        """Grow the trees anew; with `report` a few at a time, which are the same trees."""
+        from sklearn.ensemble import RandomForestRegressor
+
+        self._ids = [_large(column) for column in X.T]
+        features = self._features(X)
+        draws = int(stream(self.seed, "random-forest").integers(2**31))
+        forest = RandomForestRegressor(criterion="squared_error", random_state=draws,
+                                       n_jobs=self.n_jobs or -1, warm_start=True)
+        for done in self._steps(report):
+            forest.set_params(n_estimators=done)
+            forest.fit(features, y)
+            if report is not None:
+                report(done, self.trees)
+        # Threads add up the trees in the order in which they end, and sums of floats depend on it.
+        self._forest = forest.set_params(n_jobs=1)
+        return self
+
+    def predict(self, X: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the mean over trees, found once per group and user however many jobs they have."""
+        pairs, place = np.unique(X, axis=0, return_inverse=True)
+        found: NDArray[np.float64] = self._forest.predict(self._features(pairs))
+        return found[place.reshape(-1)]
+
+    def _steps(self, report: Report | None) -> list[int]:
+        if report is None:
+            return [self.trees]
+        part = max(-(-self.trees // _PARTS), self.n_jobs or os.cpu_count() or 1)
+        return [min(done + part, self.trees) for done in range(0, self.trees, part)]
+
+    def _features(self, X: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return ids as they are, or by rank where they are too large; unseen ones by the next."""
+        columns = [column if ids is None else np.searchsorted(ids, column)
+                   for column, ids in zip(X.T, self._ids, strict=True)]
+        return np.column_stack(columns).astype(np.float32)
+
+
+def _large(column: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    return np.unique(column) if np.abs(column).max() > _EXACT else None

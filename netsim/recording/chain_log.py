@@ -1,0 +1,68 @@
+"""Which coflows those were that the fabric has gone through by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.recording.coflow_ids import CoflowNumbers
+from netsim.workload import Stage
+
+__all__ = ["LineNotes"]
+
+
+class LineNotes:
+    """The stages of jobs that are lines, a single coflow included, in the order that they send.
+
+    Parameters
+    ----------
+    numbers : CoflowNumbers
+    """
+
+    def __init__(self, numbers: CoflowNumbers) -> None:
+        self._numbers = numbers
+        self._first = np.cumsum(numbers.stages) - numbers.stages
+        count = int(numbers.stages.sum())
+        self._place = np.zeros(count, np.int64)
+        self._name = np.zeros(count, np.int64)
+        self._own = np.full(count, -1)
+
+    def begin(self, job: int, stages: Sequence[Stage], places: Sequence[int],
+              names: Sequence[int]) -> None:
+        """Take note of a job.
+
+        Parameters
+        ----------
+        job : int
+            Numbered by (arrival, id).
+        stages : sequence of Stage
+            In the order that they send.
+        places : sequence of int
+            The place of each in the job's list.
+        names : sequence of int
+            A number for the name of each.
+        """
+        first = self._first[job]
+        for k, (stage, place, name) in enumerate(zip(stages, places, names, strict=True), first):
+            self._place[k], self._name[k] = place, name
+            if stage.coflow_id is not None:
+                self._own[k] = stage.coflow_id
+
+    def begin_all(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
+                  names: NDArray[np.int64]) -> None:
+        """As `begin`, for jobs of one stage each: the stages' own coflow ids, -1 if none."""
+        first = self._first[jobs]
+        self._name[first], self._own[first] = names, own
+
+    def describe(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
+        """Return the columns that say which coflows some COFLOW rows are of."""
+        job, numbers = rows["job"], self._numbers
+        iteration, position = np.divmod(rows["order"], numbers.stages[job])
+        stage = self._first[job] + position
+        own = self._own[stage]
+        free = numbers.free(job, iteration, self._place[stage])
+        return {"coflow": np.where(own < 0, free, own), "job": numbers.job_ids[job],
+                "iteration": iteration, "stage": self._name[stage]}

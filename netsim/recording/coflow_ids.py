@@ -1,0 +1,111 @@
+"""The ids of coflows in the results: their own, or numbers past those."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.jobs.patterns import model_stages
+from netsim.jobs.plan import drawn_stages
+from netsim.workload import JobSpec, Stage, Workload
+
+__all__ = ["CoflowNumbers"]
+
+Ints = int | NDArray[np.int64]
+
+
+class CoflowNumbers:
+    """Numbers coflows by job, iteration and stage; a stage's own id goes to no other.
+
+    Parameters
+    ----------
+    workload : Workload
+    emitted : bool
+        Whether jobs emit coflows at all; if not, they have no stages here.
+
+    Attributes
+    ----------
+    total : int
+        How many coflows there will be, stages without flows included.
+    job_ids, stages, coflows : ndarray of int, shape (jobs,)
+        The id of each job, how many stages an iteration of it has, and all of them.
+    """
+
+    def __init__(self, workload: Workload, emitted: bool = True) -> None:
+        self._jobs = workload.jobs
+        self.job_ids = np.array([job.id for job in workload], np.int64)
+        self.stages = (np.array(_stage_counts(workload), np.int64) if emitted else
+                       np.zeros(len(workload), np.int64))
+        self.coflows = self.stages * [job.iterations for job in workload]
+        self._first = np.cumsum(self.coflows) - self.coflows
+        self.total = int(self.coflows.sum())
+        taken = sorted(stage.coflow_id for job in workload for stage in job.stages
+                       if stage.coflow_id is not None)
+        # How many free numbers lie below each that is taken.
+        self._free_below = np.array(taken, np.int64) - np.arange(len(taken))
+
+    def number(self, job: int, iteration: int, stages: tuple[Stage, ...], stage: int) -> int:
+        """Return the id of a coflow.
+
+        Parameters
+        ----------
+        job : int
+            The job, numbered by (arrival, id).
+        iteration : int
+            Counted from 0.
+        stages : tuple of Stage
+            All of the iteration.
+        stage : int
+            Which of them.
+
+        Raises
+        ------
+        InputError
+            If the iteration has not as many stages as were counted.
+        """
+        own = stages[stage].coflow_id
+        if own is not None:
+            return own
+        count = len(stages)
+        if count != self.stages[job]:  # stages inside servers, which send nothing, do not count
+            count -= sum(each.intra_server for each in stages)
+        self.check_stages(job, iteration, count)
+        return int(self.free(job, iteration, stage))
+
+    def check_stages(self, job: int, iteration: int, stages: int) -> None:
+        """Refuse an iteration that has not as many stages as were counted.
+
+        Raises
+        ------
+        InputError
+            If it has not.
+        """
+        if stages != (count := int(self.stages[job])):
+            raise InputError(f"job {self._jobs[job].id}: its pattern draws {stages} stages in "
+                             f"iteration {iteration}, where it drew {count} before; their number "
+                             "must depend on the ranks alone")
+
+    def free(self, job: Ints, iteration: Ints, stage: Ints) -> NDArray[np.int64]:
+        """Return the ids of coflows that have none of their own; see `number`."""
+        free = np.asarray(self._first[job] + iteration * self.stages[job] + stage, np.int64)
+        return free + np.searchsorted(self._free_below, free, "right")
+
+
+def _stage_counts(workload: Workload) -> list[int]:
+    """Return the number of stages of each job; drawn once for all of one pattern and ranks."""
+    known: dict[Any, int] = {}
+    return [len(job.stages) or _drawn(job, known) for job in workload]
+
+
+def _drawn(job: JobSpec, known: dict[Any, int]) -> int:
+    if job.model is not None:
+        return len(model_stages(job.model))
+    pattern: Any = job.pattern
+    key = repr(pattern) if isinstance(pattern, str | Mapping) else id(pattern), job.ranks
+    if key not in known:
+        known[key] = len(drawn_stages(job, np.random.default_rng(0)))
+    return known[key]

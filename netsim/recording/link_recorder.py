@@ -1,0 +1,147 @@
+"""Collects what links carry and when policies decide; and how all tables are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.checks import check_sequence
+from netsim.errors import UnknownNameError
+from netsim.fabric.allocation import Allocation
+from netsim.fabric.flow_table import FlowTable
+from netsim.recording.tables import DTYPES, link_rows
+from netsim.results.lazy_table import Recorded
+from netsim.results.spill import Notes, Rows
+
+__all__ = ["MOST_NOTED", "OF_LINKS", "RECORDS", "LinkRecorder", "categories"]
+
+#: What can be recorded; jobs always are.
+RECORDS = ("coflows", "decisions", "flows", "jobs", "links")
+
+#: Those of them that are about links: there are none where rates are constant.
+OF_LINKS = ("links", "decisions")
+
+_SORT_BY = {"coflows": ("coflow", "valid_s"), "flows": ("coflow", "flow")}
+
+#: How much is noted before it is packed, in rows that are kept until then, and how many decisions.
+MOST_NOTED, _MOST_DECISIONS = 1 << 17, 1 << 13
+
+
+class LinkRecorder:
+    """Takes note of links and decisions where asked: an `Observer` of the fabric.
+
+    Parameters
+    ----------
+    record : sequence of str
+        Any of `RECORDS`.
+    capacity : ndarray of float, shape (links,)
+        Bytes per second that each link has at first. What the fabric says of more links is not
+        kept.
+    beside : sequence of str
+        More of `RECORDS`; see `Recorder`.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is nothing of such a name to record.
+    """
+
+    def __init__(self, record: Sequence[str], capacity: NDArray[np.float64],
+                 beside: Sequence[str] = ()) -> None:
+        for name in check_sequence(record, str, "record", "names"):
+            if name not in RECORDS:
+                raise UnknownNameError("record", name, RECORDS)
+        self._rows = {name: Rows(DTYPES[name]) for name in RECORDS
+                      if name in (*record, *beside) and name != "jobs"}
+        self._follows_rates = "links" in record
+        self._follows_standing = not {"decisions", "links"}.isdisjoint(record)
+        self._capacity = capacity.copy()
+        self._decisions: list[tuple[float, int, int, int]] = []
+        self._noted_by_policy: list[dict[str, float]] = []
+        self._notes = Notes()
+        self._moves: list[tuple[float, float, NDArray[np.float64]]] = []
+        self._most_moves = max(MOST_NOTED // max(len(capacity), 1), 1)
+
+    @property
+    def watches_fabric(self) -> bool:
+        """Whether it needs to be told of what happens there."""
+        return not {"decisions", "flows", "links"}.isdisjoint(self._rows)
+
+    @property
+    def follows_decisions(self) -> bool:
+        """Whether every decision is to be one of its own, even where jobs would take turns."""
+        return not {"decisions", "links"}.isdisjoint(self._rows)
+
+    @property
+    def follows_standing(self) -> bool:
+        """Whether it is to be, even where an answer would stand."""
+        return self._follows_standing
+
+    @property
+    def follows_rates(self) -> bool:
+        """Whether it needs intervals of constant rates."""
+        return self._follows_rates
+
+    def flows_finished(self, transfer: Any, flows: NDArray[Any]) -> None:
+        """Take no note of flows."""
+
+    def decided(self, now: float, table: FlowTable, allocation: Allocation) -> None:
+        """Take note of a decision and of what the policy inferred."""
+        if "decisions" in self._rows:
+            self._decisions.append((now, table.active_jobs, len(table.coflows),
+                                    np.add.reduce(table.coflows["open"])))
+            self._noted_by_policy.append(dict(allocation.note or {}))
+            if len(self._decisions) == _MOST_DECISIONS:
+                self._pack_decisions()
+
+    def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
+        """Take note of the bytes that each link carried between two instants; keeps the array."""
+        if "links" in self._rows:
+            self._moves.append((start, now, carried[:len(self._capacity)]))
+            if len(self._moves) == self._most_moves:
+                self._pack_moves()
+
+    def set_capacity(self, link: int, capacity: float) -> None:
+        """Take note of a link's capacity from now on, in bytes per second."""
+        self._pack_moves()
+        self._capacity[link] = capacity
+
+    def pack(self) -> None:
+        """Bring everything up to date."""
+        self._pack_decisions()
+        self._pack_moves()
+
+    def _pack_decisions(self) -> None:
+        if self._decisions:
+            self._rows["decisions"].extend(np.array(self._decisions, DTYPES["decisions"]))
+            self._notes.extend(self._noted_by_policy)
+            self._decisions, self._noted_by_policy = [], []
+
+    def _pack_moves(self) -> None:
+        if self._moves:
+            self._rows["links"].extend(link_rows(self._moves, self._capacity))
+            self._moves = []
+
+    def table(self, name: str, link_names: Sequence[str]) -> Recorded | None:
+        """Return one table, or None if it was not recorded; `pack` comes before."""
+        if name not in self._rows:
+            return None
+        return Recorded(self._rows[name], _SORT_BY.get(name, ()),
+                        self._conversions(name, link_names),
+                        self._notes.columns() if name == "decisions" else {})
+
+    def _conversions(self, name: str, link_names: Sequence[str]
+                     ) -> dict[str, Callable[[NDArray[Any]], Any]]:
+        """Return what makes of the columns of a table what users see."""
+        return {"link": partial(categories, link_names)} if name == "links" else {}
+
+
+def categories(names: Sequence[str], codes: NDArray[Any]) -> Any:
+    """Return names in place of their numbers, as a pandas column."""
+    import pandas as pd
+
+    return pd.Categorical.from_codes(codes.astype(np.int64), pd.Index(names))

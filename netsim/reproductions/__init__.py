@@ -1,0 +1,42 @@
+"""Published figures, reproduced: what each claims, what comes out, and the figure itself."""
+
+from __future__ import annotations
+
+from netsim.errors import UnknownNameError
+from netsim.lazy import loading
+from netsim.reproductions import (
+    a_online,
+    a_online_edge,
+    a_online_links,
+    a_srpt,
+    a_srpt_mapping,
+    joint,
+    parrot,
+    sjf_bco,
+)
+from netsim.reproductions.claims import Claim
+from netsim.reproductions.reproduction import Measurement, Reproduced, Reproduction
+
+__all__ = ["REPRODUCTIONS", "Claim", "Measurement", "Reproduced", "Reproduction",
+           "find_reproduction"]
+
+#: Name to reproduction; each system adds its own.
+REPRODUCTIONS: dict[str, Reproduction | Measurement] = {
+    each.name: each for each in (*parrot.FIGURES, *sjf_bco.FIGURES, *a_srpt.FIGURES,
+                                 *a_srpt_mapping.FIGURES, *a_online.FIGURES,
+                                 *a_online_edge.FIGURES, *a_online_links.FIGURES, *joint.FIGURES)}
+
+
+def find_reproduction(name: str) -> Reproduction | Measurement:
+    """Return a reproduction by its name.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is none of that name.
+    """
+    if name not in REPRODUCTIONS:
+        raise UnknownNameError("reproduction", name, REPRODUCTIONS)
+    return REPRODUCTIONS[name]
+
+__getattr__ = loading(__name__)

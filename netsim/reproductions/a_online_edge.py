@@ -1,0 +1,216 @@
+"""The evaluation of A_online: preemptions, utilisation, makespan and communication.
+
+Preemptions are counted in three ways. By workers, those that a gang gives up count each. By
+decisions, a gang that is suspended counts once, and so does a chunk that is displaced: these are
+the units that the schedulers deal with. By jobs, only those count none of whose chunks trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from netsim.analysis.usage import edge_utilisation, suspended_jobs
+from netsim.reproductions.a_online_setting import (
+    BATCHES,
+    EDGE,
+    NAMES,
+    SCHEDULERS,
+    SETTINGS,
+    bars,
+    by_setting,
+    figure,
+    named,
+    over_srtf,
+    ratio_of,
+    under,
+)
+from netsim.reproductions.claims import (
+    PLAIN,
+    SHARE,
+    Claim,
+    Runs,
+    above_one,
+    below,
+    below_one,
+    near,
+    positive,
+)
+from netsim.reproductions.reproduction import panels
+from netsim.results.result import Result
+from netsim.studies.sweep_result import Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FIGURES"]
+
+_HOUR = 3600.0
+#: Of the figure over time: how many, and the hours of each.
+_BINS, _BIN_H = 96, 25
+
+#: Of the paper, and here: a slot.
+_SLOT = "1h"
+
+#: All workers train, but for rounding.
+_FULL = 1 - 1e-6
+
+_WORKERS, _DECISIONS, _SUSPENDED = "workers", "decisions", "suspended"
+_COUNTED = {_WORKERS: "preemptions of workers", _DECISIONS: "preemptions, a gang's counted once,",
+            _SUSPENDED: "suspensions of whole jobs"}
+
+
+# --- preemptions ---------------------------------------------------------------------------
+
+
+def _preemption_claims() -> Iterator[Claim]:
+    for setting, title in SETTINGS.items():
+        for way, said in _COUNTED.items():
+            yield _more(way, said, "a-online", "srtf", "> 0", setting, title)
+        yield _more(_WORKERS, _COUNTED[_WORKERS], "a-online-e", "a-online", "> 0", setting, title)
+        yield _more(_SUSPENDED, _COUNTED[_SUSPENDED], "a-online-e", "a-online", "> 0", setting,
+                    title)
+        yield _more(_WORKERS, _COUNTED[_WORKERS], "a-online", "tiresias-l", "-", setting, title)
+        yield _more(_WORKERS, _COUNTED[_WORKERS], "a-online-e", "srtf", "-", setting, title)
+        yield Claim(f"A_online's preemptions are few, below a tenth of its chunks: their share, "
+                    f"{title}", "relatively small", partial(_per_chunk, setting), below(0.1),
+                    percent=True, scale=PLAIN)
+
+
+def _more(way: str, said: str, one: str, other: str, paper: str, setting: str, title: str) -> Claim:
+    return Claim(f"{NAMES[one]}'s {said} per job, less those of {NAMES[other]}, {title}", paper,
+                 partial(_preempted_more, way, setting, one, other), positive, scale=PLAIN)
+
+
+def _preempted_more(way: str, setting: str, one: str, other: str, runs: Runs) -> pd.Series:
+    return _preemptions(way, setting, one, runs) - _preemptions(way, setting, other, runs)
+
+
+def _preemptions(way: str, setting: str, name: str, runs: Runs) -> pd.Series:
+    where = under(setting, name)
+    counts = runs.of("suspended_jobs" if way == _SUSPENDED else "preemptions", **where)
+    if way == _WORKERS:  # of gangs, or of chunks
+        counts = runs.of("preempted_workers", **where).fillna(counts)
+    return counts / runs.of("jobs", **where)
+
+
+def _per_chunk(setting: str, runs: Runs) -> pd.Series:
+    where = under(setting, "a-online")
+    return runs.of("preemptions", **where) / runs.of("chunks", **where)
+
+
+def _suspended(result: Result) -> Mapping[str, float]:
+    return {"suspended_jobs": suspended_jobs(result)}
+
+
+def _draw_preemptions(sweep: Sweep) -> Axes:
+    rows = sweep.table
+    workers = rows["preempted_workers"].fillna(rows["preemptions"])  # of gangs, or of chunks
+    every = named(sweep, preemptions_per_job=workers / rows["jobs"],
+                  decisions_per_job=rows["preemptions"] / rows["jobs"])
+    parts = {f"{said}, {title}": (metric, part) for title, part in by_setting(every).items()
+             for metric, said in (("preemptions_per_job", "of workers"),
+                                  ("decisions_per_job", "a gang's counted once"))}
+    return panels(parts, lambda part, ax: bars(part[0], part[1], ax), 1.9)
+
+
+# --- utilisation and makespan --------------------------------------------------------------
+
+
+def _utilisation_claims() -> Iterator[Claim]:
+    for setting, title in SETTINGS.items():
+        for name in ("a-online", "a-online-e"):
+            yield Claim(f"{NAMES[name]} keeps all workers busy in some slot: its highest "
+                        f"utilisation, {title}", "100 %", partial(_peak, setting, name), _full,
+                        percent=True, scale=SHARE)
+        for name in ("srtf", "tiresias-l"):
+            yield Claim(f"{NAMES[name]} never keeps all workers busy: its highest utilisation, "
+                        f"{title}", "< 100 %", partial(_peak, setting, name), below(_FULL),
+                        percent=True, scale=SHARE)
+        for name, paper in (("srtf", 0.76), ("tiresias-l", 0.74)):
+            yield Claim(f"A_online's makespan over that of {NAMES[name]}, within 0.05 of the "
+                        f"paper's, {title}", f"about {paper}",
+                        partial(ratio_of, under(setting, "a-online"), under(setting, name),
+                                metric="makespan_s"), near(paper, 0.05), partly=below_one)
+        for name in ("srtf", "tiresias-l"):
+            yield Claim(f"The edge's utilisation under A_online over that under {NAMES[name]}, "
+                        f"{title}", "-",
+                        partial(ratio_of, under(setting, "a-online"), under(setting, name),
+                                metric="utilisation"), above_one)
+        yield Claim(f"A_online sends less than half of the chunks to the cloud, {title}", "-",
+                    partial(_share_in_cloud, setting), below(0.5), percent=True, scale=SHARE)
+
+
+def _full(utilisation: float) -> bool:
+    return utilisation >= _FULL
+
+
+def _peak(setting: str, name: str, runs: Runs) -> pd.Series:
+    return runs.of("utilisation_peak", **under(setting, name))
+
+
+def _share_in_cloud(setting: str, runs: Runs) -> pd.Series:
+    own = under(setting, "a-online")
+    return runs.of("cloud_chunks", **own) / runs.of("chunks", **own)
+
+
+def _highest(result: Result) -> Mapping[str, float]:
+    return {"utilisation_peak": float(edge_utilisation(result, _SLOT)["utilisation"].max())}
+
+
+def _over_time(result: Result) -> NDArray[np.float64]:
+    """Return the share of workers at the edge that train, in each bin; 0 when all has ended."""
+    share = edge_utilisation(result, _BIN_H * _HOUR)["utilisation"].to_numpy()[:_BINS]
+    return np.pad(share, (0, _BINS - len(share)))
+
+
+def _draw_utilisation(sweep: Sweep) -> Axes:
+    from netsim.plots.style import add_legend, dress, looks, name_axes
+
+    def draw(part: Sweep, ax: Axes) -> None:
+        curves: dict[str, list[NDArray[np.float64]]] = {}
+        for row, result in part.results():
+            curves.setdefault(NAMES[row["scheduler"]], []).append(_over_time(result))
+        for label, look in looks(curves).items():
+            ax.plot((np.arange(_BINS) + 0.5) * _BIN_H, np.mean(curves[label], axis=0), label=label,
+                    **look.line() | {"marker": ""})
+        ax.set_ylim(0, 1)
+        dress(ax, "both")
+        name_axes(ax, "time (h)", "share of workers that train")
+        add_legend(ax)
+
+    return panels(by_setting(sweep), draw)
+
+
+# --- communication -------------------------------------------------------------------------
+
+
+def _communication_claims() -> Iterator[Claim]:
+    for setting, title in SETTINGS.items():
+        for name in ("srtf", "tiresias-l", *BATCHES, "a-online-e", "cloud-only"):
+            yield Claim(f"A_online's communication time over that of {NAMES[name]}, {title}",
+                        "-" if name in ("a-online-e", "cloud-only") else "< 1",
+                        partial(ratio_of, under(setting, "a-online"), under(setting, name),
+                                metric="communication_s"), below_one)
+
+
+def _draw_communication(sweep: Sweep) -> Axes:
+    others = over_srtf(sweep, "communication_s", "communication_rate")
+    return panels(by_setting(others), partial(bars, "communication_rate"))
+
+
+FIGURES = (
+    figure("preemptions", "preemptions per job", _preemption_claims(), _draw_preemptions,
+           {"scheduler": [*EDGE, "cloud-only"]}, _suspended,
+           record=["jobs", "chunks", "training"]),
+    figure("utilisation", "utilisation of the edge over time, and makespan", _utilisation_claims(),
+           _draw_utilisation, {"scheduler": [*EDGE, "cloud-only"]}, _highest,
+           record=["jobs", "training", "workers"]),
+    figure("communication", "communication time over that of SRTF", _communication_claims(),
+           _draw_communication, {"scheduler": SCHEDULERS}),
+)

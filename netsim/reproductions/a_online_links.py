@@ -1,0 +1,90 @@
+"""A_online where its estimates are wrong: uploads and exchanges on links that are shared.
+
+No paper has it: A_online's own evaluation has delays and rates that never change. "-" throughout.
+The way to the cloud is ample, so that nothing but the links of edge servers is shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from netsim.reproductions.claims import Claim, Runs, above_one, below_one
+from netsim.reproductions.reproduction import Reproduction, panels
+from netsim.studies.sweep_result import Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FIGURES"]
+
+#: With the widest all is as with constant delays and rates.
+_LINKS = ["1Gbps", "10Gbps", "100Gbps", "100Tbps"]
+_AMPLE = _LINKS[-1]
+_NAMES = {"a-online": "A_online", "a-online-e": "A_online-E", "cloud-only": "cloud only"}
+_ALLOCATORS = {"maxmin": "max-min", "sebf": "SEBF"}
+
+_KEYS: dict[str, Any] = {
+    "edge_cloud": {"name": "edge-servers-100", "servers": 20, "wan": _AMPLE},
+    "workload": {"name": "edge-jobs-300-short", "jobs": 60, "span": "360h", "chunk": "20GB"},
+    "transport": "fabric", "record": ["jobs"]}
+
+
+def _in(scheduler: str, links: str, allocator: str = "maxmin") -> dict[str, Any]:
+    return {"scheduler": scheduler, "edge_links": links, "allocator": allocator}
+
+
+def _ratio(one: dict[str, Any], other: dict[str, Any], runs: Runs) -> pd.Series:
+    return runs.ratio(one, other)
+
+
+def _metric(metric: str, where: dict[str, Any], runs: Runs) -> pd.Series:
+    return runs.of(metric, **where)
+
+
+def _later(measured: float) -> bool:
+    return measured > 1 + 1e-6  # or it is rounding
+
+
+def _claims() -> Iterator[Claim]:
+    for links in _LINKS:
+        for other in ("a-online-e", "cloud-only"):
+            yield Claim(f"A_online's total JCT over that of {_NAMES[other]}, links of {links}", "-",
+                        partial(_ratio, _in("a-online", links), _in(other, links)), below_one)
+    for links in _LINKS[:-1]:
+        yield Claim(f"A_online's total JCT over that with ample links, links of {links}", "-",
+                    partial(_ratio, _in("a-online", links), _in("a-online", _AMPLE)), above_one)
+        yield Claim(f"Rates over those that A_online expects, links of {links}", "-",
+                    partial(_metric, "rate_ratio_mean", _in("a-online", links)), below_one)
+        yield Claim(f"Delays over those that A_online expects, links of {links}", "-",
+                    partial(_metric, "delay_ratio_mean", _in("a-online", links)), _later)
+        yield Claim(f"A_online's total JCT under SEBF over that under max-min, links of {links}",
+                    "-", partial(_ratio, _in("a-online", links, "sebf"), _in("a-online", links)),
+                    below_one)
+
+
+def _draw(sweep: Sweep) -> Axes:
+    from netsim.plots.sweeps import sweep_lines
+
+    named = replace(sweep, table=sweep.table.assign(
+        scheduler=sweep.table["scheduler"].map(_NAMES)))
+    parts = {called: named.where(allocator=name)
+             for name, called in _ALLOCATORS.items()}
+
+    def draw(part: Sweep, ax: Axes) -> None:
+        means = part.means(["jct_mean_s"]).drop(columns="allocator")
+        sweep_lines(means, "edge_cloud.edge_links", "jct_mean_s", ax=ax, scale="categories")
+        ax.set(yscale="log", xlabel="links of edge servers", ylabel="mean JCT (s)")
+
+    return panels(parts, draw)
+
+
+FIGURES = (
+    Reproduction("a-online-links", "A_online with its exchanges on links that are shared", _KEYS,
+                 {"edge_cloud.edge_links": _LINKS, "allocator": list(_ALLOCATORS),
+                  "scheduler": list(_NAMES)}, tuple(_claims()), _draw),
+)

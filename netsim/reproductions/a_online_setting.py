@@ -1,0 +1,98 @@
+"""What the figures of A_online's evaluation share: their settings, schedulers and axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from netsim.reproductions.claims import Claim, Runs
+from netsim.reproductions.reproduction import Reproduction
+from netsim.results.result import Result
+from netsim.studies.sweep_result import Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["BATCHES", "EDGE", "NAMES", "SCHEDULERS", "SETTINGS", "bars", "by_setting", "figure",
+           "lines", "metric_of", "named", "over_srtf", "ratio_of", "under"]
+
+SETTINGS = {"edge-jobs-300": "the paper's ranges",
+            "edge-jobs-300-short": "a tenth of the computation"}
+
+#: BatchSche has two readings.
+BATCHES = ("batch", "batch (mode=periodic)")
+NAMES = {"a-online": "A_online", "a-online-e": "A_online-E", "srtf": "SRTF",
+         "tiresias-l": "Tiresias-L", BATCHES[0]: "BatchSche, doubling",
+         BATCHES[1]: "BatchSche, periodic", "cloud-only": "cloud only"}
+SCHEDULERS = [name.replace(" (", ":").removesuffix(")") for name in NAMES]
+EDGE = ("a-online", "a-online-e", "srtf", "tiresias-l")
+
+_SECTION_5: dict[str, Any] = {
+    "edge_cloud": {"name": "edge-servers-100"}, "workload": {"name": "edge-jobs-300"},
+    "record": ["jobs"]}
+
+
+def under(setting: str, scheduler: str, where: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the columns and values of the runs of a setting under a scheduler."""
+    return {"workload.name": setting, "scheduler": scheduler, **(where or {})}
+
+
+def ratio_of(one: Mapping[str, Any], other: Mapping[str, Any], runs: Runs,
+             metric: str = "jct_total_s") -> pd.Series:
+    """Return, for each seed, a metric of one run over that of another."""
+    return runs.ratio(dict(one), dict(other), metric)
+
+
+def metric_of(metric: str, where: Mapping[str, Any], runs: Runs) -> pd.Series:
+    """Return a metric of a run for each seed."""
+    return runs.of(metric, **where)
+
+
+def named(sweep: Sweep, **columns: Any) -> Sweep:
+    """Return a sweep with schedulers as they are called in figures, and with more columns."""
+    table = sweep.table.assign(**columns)
+    # A legend has room for short names only.
+    short = {name: called.replace("BatchSche", "Batch") for name, called in NAMES.items()}
+    return replace(sweep, table=table.assign(scheduler=table["scheduler"].map(short)))
+
+
+def over_srtf(sweep: Sweep, metric: str, column: str) -> Sweep:
+    """Return the runs under all other schedulers, with a metric over that under SRTF."""
+    rows = sweep.table
+    same = [*(name for name in sweep.columns if name != "scheduler"), "seed"]
+    srtf = rows[rows["scheduler"] == "srtf"].set_index(same)[metric]
+    rate = rows[metric].to_numpy() / srtf.reindex(pd.MultiIndex.from_frame(rows[same])).to_numpy()
+    every = named(sweep, **{column: rate})
+    return replace(every, table=every.table[every.table["scheduler"] != NAMES["srtf"]])
+
+
+def by_setting(sweep: Sweep) -> dict[str, Sweep]:
+    """Return the runs of each setting, by its title."""
+    return {title: sweep.where(**{"workload.name": name}) for name, title in SETTINGS.items()}
+
+
+def lines(key: str, metric: str, part: Sweep, ax: Axes) -> None:
+    """Draw means of a metric against what was varied."""
+    from netsim.plots.sweeps import sweep_lines
+
+    sweep_lines(part.means([metric]).drop(columns="workload.name"), key, metric, ax=ax)
+
+
+def bars(metric: str, part: Sweep, ax: Axes) -> None:
+    """Draw means of a metric as bars."""
+    from netsim.plots.sweeps import mean_bars
+
+    mean_bars(part.means([metric]).drop(columns="workload.name"), metric, ax)
+
+
+def figure(name: str, title: str, claims: Iterator[Claim], draw: Callable[[Sweep], Axes],
+           vary: Mapping[str, Sequence[Any]],
+           derive: Callable[[Result], Mapping[str, float]] | None = None, **keys: Any
+           ) -> Reproduction:
+    """Return a figure of Section V, in all settings; see `Reproduction`."""
+    return Reproduction(f"a-online-{name}", f"A_online, Section V: {title}",
+                        {**_SECTION_5, **keys}, {"workload.name": list(SETTINGS), **vary},
+                        tuple(claims), draw, derive=derive)

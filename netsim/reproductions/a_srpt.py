@@ -1,0 +1,252 @@
+"""The evaluation of A-SRPT: its testbed, and simulations of a larger cluster.
+
+What the paper claims is that A-SRPT is below every baseline. Each baseline runs with both rules of
+which servers come first, and A-SRPT is held against the best of them, seed by seed. As traces are
+not at hand, jobs recur as those of Alibaba PAI do. The paper's order of total completion times
+is that of mean flow times: both differ by the sum of the arrivals alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from netsim.reproductions.claims import Claim, Runs, below_one, words
+from netsim.reproductions.ratio_plots import ratio_dots
+from netsim.reproductions.reproduction import Reproduction, panels
+from netsim.studies.sweep_result import Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FIGURES"]
+
+_BASELINES = {"spjf": "SPJF", "spwf": "SPWF", "wcs-duration": "WCS-Duration",
+              "wcs-workload": "WCS-Workload", "wcs-subtime": "WCS-SubTime"}
+_RULES = {"index": "servers by number", "most": "most free first"}
+_OWN = {"a-srpt": "A-SRPT", "a-srpt (tau=100)": "A-SRPT, tau = 100",
+        "a-srpt-perfect": "A-SRPT-Perfect"}
+_METRICS = {"jct_mean_s": "mean flow time", "makespan_s": "makespan"}
+
+#: As schedulers are given.
+_EACH_BASELINE = tuple(f"{name}:servers={rule}" for rule, name in product(_RULES, _BASELINES))
+_ALL = ("a-srpt", "a-srpt:tau=100", "a-srpt-perfect", *_EACH_BASELINE)
+
+_LIMITS = (500, 1000, 2000, 4000, 8000)
+_SHARES = (0.0, 0.2, 0.4, 0.6, 0.72, 0.8)
+_NICS = ("1Gbps", "10Gbps", "25Gbps", "50Gbps")
+_PREDICTORS = {"random-forest": "random forest", "mean": "mean of group",
+               "median": "median of group", "mean:scope=user": "mean of user",
+               "median:scope=user": "median of user", "perfect": "perfect"}
+
+_TRAIN = 0.8
+
+_COMMON: dict[str, Any] = {"execution": "asrpt", "record": ["jobs"]}
+
+#: 14 GPUs; 75 jobs to run, after a history of 300. See the page on A-SRPT for the loads.
+_TESTBED: dict[str, Any] = {
+    **_COMMON, "cluster": {"servers": 7, "gpus": 2, "nic": "10Gbps", "intra": "300GB/s"},
+    "workload": {"format": "recurrent", "jobs": 500, "max_gpus": 14, "limit": 375,
+                 "gpus_per_server": 2, "mean_interarrival": "4min", "train": _TRAIN}}
+
+#: 128 GPUs; 400 jobs to run, after a history of 1,600.
+_CLUSTER: dict[str, Any] = {
+    **_COMMON, "cluster": {"servers": 16, "gpus": 8, "nic": "10Gbps", "intra": "300GB/s"},
+    "workload": {"format": "recurrent", "jobs": 2000, "mean_interarrival": "45s",
+                 "train": _TRAIN}}
+
+
+# --- what is claimed -----------------------------------------------------------------------
+
+
+def _baselines(rule: str) -> list[str]:
+    """Return the baselines with a rule, as they are called in tables."""
+    return [f"{name} (servers={rule})" for name in _BASELINES]
+
+
+def _over_best(own: str, rule: str, place: Mapping[str, Any], metric: str, runs: Runs
+               ) -> pd.Series:
+    """Return a metric of A-SRPT over that of the baseline that is best for that seed."""
+    others = pd.DataFrame({name: runs.of(metric, scheduler=name, **place)
+                           for name in _baselines(rule)})
+    return runs.of(metric, scheduler=own, **place) / others.min(axis=1, skipna=False)
+
+
+def _claims_of(own: str, places: Mapping[str, Mapping[str, Any]], metric: str = "jct_mean_s"
+               ) -> Iterator[Claim]:
+    """Yield, for each rule and place, that A-SRPT is below every baseline."""
+    for (rule, said), (where, place) in product(_RULES.items(), places.items()):
+        yield Claim(f"{_OWN[own]}'s {_METRICS[metric]} over the best baseline's, {said}"
+                    + (f", {where}" if where else ""), "< 1",
+                    partial(_over_best, own, rule, place, metric), below_one)
+
+
+def _testbed_claims() -> Iterator[Claim]:
+    for (rule, said), (name, called) in product(_RULES.items(), _BASELINES.items()):
+        other = {"scheduler": f"{name} (servers={rule})"}
+        yield Claim(f"A-SRPT's mean flow time over that of {called}, {said}", "< 1",
+                    partial(_ratio, {"scheduler": "a-srpt"}, other, "jct_mean_s"), below_one)
+    for own, metric in product(("a-srpt", "a-srpt-perfect"), _METRICS):
+        yield from _claims_of(own, {"": {}}, metric)
+    yield Claim("A-SRPT-Perfect's mean flow time over that of A-SRPT", "< 1",
+                partial(_ratio, {"scheduler": "a-srpt-perfect"}, {"scheduler": "a-srpt"},
+                        "jct_mean_s"), below_one)
+
+
+def _ratio(one: dict[str, Any], other: dict[str, Any], metric: str, runs: Runs) -> pd.Series:
+    return runs.ratio(one, other, metric)
+
+
+def _claims_against(key: str, values: Mapping[Any, str]) -> Iterator[Claim]:
+    """Yield the claims of a sweep over something, given its values and what they are called."""
+    places = {said: {key: value} for value, said in values.items()}
+    for own in _OWN:
+        yield from _claims_of(own, places)
+
+
+def _single_claims() -> Iterator[Claim]:
+    places = {f"{words(nic)}, {share:.0%} on one GPU": {"nic": nic, "single_gpu_share": share}
+              for nic, share in product(_NICS[:2] + _NICS[3:], _SHARES)}
+    for own in ("a-srpt", "a-srpt (tau=100)"):
+        yield from _claims_of(own, places)
+
+
+def _predictors_claims() -> Iterator[Claim]:
+    for tau in (0, 100):
+        for name, said in _PREDICTORS.items():
+            if name != "random-forest":
+                yield Claim(f"The mean flow time with a random forest over that with {said}, tau "
+                            f"= {tau}", "-" if name == "perfect" else "< 1",
+                            partial(_ratio, {"predictor": "random-forest", "tau": tau},
+                                    {"predictor": name, "tau": tau}, "jct_mean_s"), below_one)
+
+
+# --- figures -------------------------------------------------------------------------------
+
+
+def _means(table: pd.DataFrame, by: Sequence[str], metric: str,
+           pairs: Mapping[str, tuple[str, Sequence[str]]], column: str = "scheduler"
+           ) -> pd.DataFrame:
+    """Return a metric of one over the best of others as a means table, as claims have it.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row per run.
+    by : sequence of str
+        What else was varied.
+    metric : str
+    pairs : mapping of str to (str, sequence of str)
+        What to call it, to one, and those of which the best counts, seed by seed.
+    column : str
+        The column that has them.
+    """
+    from netsim.analysis.intervals import means_of
+
+    wide = table.pivot(index=[*by, "seed"], columns=column, values=metric)
+    parts = [(wide[one] / wide[list(others)].min(axis=1, skipna=False)).rename("ratio")
+             .reset_index().assign(scheduler=called) for called, (one, others) in pairs.items()]
+    return means_of(pd.concat(parts), ["scheduler", *by], ["ratio"])
+
+
+#: What figures show: A-SRPT with either tau over the best baseline with either rule.
+_LINES = {f"tau {tau}, {said}": (own, _baselines(rule))
+          for (tau, own), (rule, said) in product(
+              {0: "a-srpt", 100: "a-srpt (tau=100)"}.items(),
+              {"index": "by number", "most": "most free"}.items())}
+
+
+def _lines(means: pd.DataFrame, x: str, ax: Axes, called: str, scale: str | None = None) -> None:
+    from netsim.plots.style import INK
+    from netsim.plots.sweeps import sweep_lines
+
+    sweep_lines(means, x, "ratio", ax=ax, scale=scale)
+    ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
+    ax.set_xlabel(called, fontsize=7.5)
+    ax.set_ylabel("A-SRPT over the best baseline", fontsize=7.5, color=INK)
+
+
+def _draw_against(x: str, called: str, sweep: Sweep) -> Axes:
+    def draw(metric: str, ax: Axes) -> None:
+        _lines(_means(sweep.table, [x], metric, _LINES), x, ax, called)
+
+    return panels({said: metric for metric, said in _METRICS.items()}, draw, height_in=2.6)
+
+
+def _draw_single(sweep: Sweep) -> Axes:
+    x = "workload.single_gpu_share"
+
+    def draw(own: pd.DataFrame, ax: Axes) -> None:
+        _lines(_means(own, [x], "jct_mean_s", _LINES), x, ax, "share of jobs on one GPU",
+               "categories")
+
+    return panels({f"mean flow time, {words(str(nic))}": own
+                   for nic, own in sweep.table.groupby("cluster.nic", sort=False)}, draw,
+                  height_in=2.6)
+
+
+def _draw_testbed(sweep: Sweep) -> Axes:
+    rows = {f"over {called}": ("a-srpt", [name]) for name, called in _BASELINES.items()}
+    rows |= {"over the best": ("a-srpt", list(_BASELINES)),
+             "Perfect over the best": ("a-srpt-perfect", list(_BASELINES))}
+
+    def draw(metric: str, ax: Axes) -> None:
+        parts = []
+        for rule, said in _RULES.items():
+            pairs = {row: (own, [f"{name} (servers={rule})" for name in names])
+                     for row, (own, names) in rows.items()}
+            parts.append(_means(sweep.table, [], metric, pairs).assign(servers=said))
+        ratio_dots(pd.concat(parts), "scheduler", "servers", ax, f"A-SRPT's {_METRICS[metric]} "
+                   "over the baseline's")
+
+    return panels({said: metric for metric, said in _METRICS.items()}, draw, height_in=2.6)
+
+
+def _draw_predictors(sweep: Sweep) -> Axes:
+    from netsim.plots.style import new_axes
+
+    pairs = {f"over {said}": ("random-forest", [name]) for name, said in _PREDICTORS.items()
+             if name != "random-forest"}
+    means = _means(sweep.table, ["scheduler.tau"], "jct_mean_s", pairs, "scheduler.predictor")
+    ax = new_axes(height_in=2.4)
+    taus = means["scheduler.tau"].map("tau = {:g}".format)
+    ratio_dots(means.assign(tau=taus), "scheduler", "tau", ax,
+               "mean flow time with a random forest")
+    return ax
+
+
+# --- all of them ---------------------------------------------------------------------------
+
+
+def _figure(name: str, title: str, claims: Iterator[Claim], draw: Callable[[Sweep], Axes],
+            vary: dict[str, Sequence[Any]], keys: Mapping[str, Any]) -> Reproduction:
+    return Reproduction(f"a-srpt-{name}", f"A-SRPT: {title}", keys, vary, tuple(claims), draw)
+
+
+FIGURES = (
+    _figure("testbed", "75 jobs on 14 GPUs, against every baseline", _testbed_claims(),
+            _draw_testbed, {"scheduler": ["a-srpt", "a-srpt-perfect", *_EACH_BASELINE]},
+            _TESTBED),
+    _figure("jobs", "against the number of jobs",
+            _claims_against("limit", {limit: f"{round(limit * (1 - _TRAIN)):,} jobs"
+                                      for limit in _LIMITS}),
+            partial(_draw_against, "workload.limit", "jobs, of which the last fifth runs"),
+            {"workload.limit": _LIMITS, "scheduler": _ALL},
+            {**_CLUSTER, "workload": {**_CLUSTER["workload"], "jobs": max(_LIMITS)}}),
+    _figure("single", "against the share of jobs on one GPU, at 1, 10 and 50 Gbps",
+            _single_claims(), _draw_single,
+            {"cluster.nic": _NICS[:2] + _NICS[3:], "workload.single_gpu_share": _SHARES,
+             "scheduler": [name for name in _ALL if name != "a-srpt-perfect"]}, _CLUSTER),
+    _figure("nic", "against the speed of NICs",
+            _claims_against("nic", {nic: words(nic) for nic in _NICS}),
+            partial(_draw_against, "cluster.nic", "NIC"),
+            {"cluster.nic": _NICS, "scheduler": _ALL}, _CLUSTER),
+    _figure("predictors", "by what predicts how long jobs run", _predictors_claims(),
+            _draw_predictors,
+            {"scheduler.predictor": list(_PREDICTORS), "scheduler.tau": [0, 100]},
+            {**_CLUSTER, "scheduler": {"name": "a-srpt"}}),
+)

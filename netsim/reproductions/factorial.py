@@ -1,0 +1,125 @@
+"""What layers do to a metric where every choice in one meets every choice in the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from netsim.analysis.variance import explained_variance
+from netsim.reproductions.claims import Runs
+
+__all__ = ["Factorial"]
+
+
+@dataclass(frozen=True)
+class Factorial:
+    """Runs of all combinations of choices, under one condition, by the logarithm of a metric.
+
+    Attributes
+    ----------
+    layers : mapping of str to sequence
+        Columns, and what is chosen from in each; the default first.
+    where : mapping of str to object
+        Columns and values: the condition.
+    metric : str
+        A column of times; less is better.
+    """
+
+    layers: Mapping[str, Sequence[str]]
+    where: Mapping[str, Any]
+    metric: str = "jct_mean_s"
+
+    def logs(self, runs: Runs) -> tuple[list[int], NDArray[np.float64]]:
+        """Return the seeds, and logarithms: an axis for seeds, then one for each layer."""
+        seeds, values = runs.cube(self.metric, self.layers, **self.where)
+        return seeds, np.log(values)
+
+    def variance(self, runs: Runs) -> pd.DataFrame:
+        """Return what each layer explains of the variance.
+
+        Returns
+        -------
+        DataFrame
+            A row per seed: a share for each layer; ``"together"``, that of all interactions; and
+            ``"deviation"``, the standard deviation.
+        """
+        seeds, logs = self.logs(runs)
+        rows = []
+        for cube in logs:
+            shares = explained_variance(cube, list(self.layers))
+            together = sum(share for which, share in shares.items() if len(which) > 1)
+            rows.append([*(shares[layer,] for layer in self.layers), together, cube.std()])
+        return pd.DataFrame(rows, seeds, [*self.layers, "together", "deviation"], float)
+
+    def share(self, part: str, runs: Runs) -> pd.Series:
+        """Return a column of `variance`."""
+        return self.variance(runs)[part]
+
+    def spread(self, layer: str, best: bool, runs: Runs) -> pd.Series:
+        """Return the worst of a layer over the best, for each seed.
+
+        Parameters
+        ----------
+        layer : str
+        best : bool
+            Whether in the other layers that is chosen which, with the best of this one, is best
+            over all seeds; or else the default.
+        runs : Runs
+        """
+        seeds, logs = self.logs(runs)
+        chosen: Sequence[Any] = [0] * len(self.layers)
+        if best and seeds:
+            mean = logs.mean(axis=0)
+            chosen = np.unravel_index(mean.argmin(), mean.shape)
+        own = tuple(slice(None) if name == layer else place
+                    for name, place in zip(self.layers, chosen, strict=True))
+        return pd.Series(_widest(logs[:, *own]), seeds)
+
+    def spread_at(self, layer: str, other: str, choice: int, runs: Runs) -> pd.Series:
+        """Return the worst of a layer over the best, with one choice in another layer.
+
+        They are held against each other by their geometric means over all further layers.
+        """
+        seeds, logs = self.logs(runs)
+        names = list(self.layers)
+        at = np.take(logs, choice, 1 + names.index(other))
+        names.remove(other)
+        return pd.Series(_widest(_means(at, names, layer)), seeds)
+
+    def over_default(self, layer: str, choice: int, runs: Runs) -> pd.Series:
+        """Return a choice over the default, by their geometric means over all other layers."""
+        seeds, logs = self.logs(runs)
+        means = _means(logs, list(self.layers), layer)
+        return pd.Series(np.exp(means[:, choice] - means[:, 0]), seeds)
+
+    def over_others(self, layer: str, choice: int, runs: Runs) -> pd.Series:
+        """Return a choice over the best other one, seed by seed.
+
+        In the other layers each has what is best for it over all seeds.
+        """
+        seeds, logs = self.logs(runs)
+        own = np.moveaxis(logs, 1 + list(self.layers).index(layer), 1)
+        own = own.reshape(len(seeds), len(self.layers[layer]), -1 if seeds else 1)
+        if seeds:
+            best = own.mean(axis=0).argmin(axis=1)
+            own = np.take_along_axis(own, best[None, :, None], axis=2)
+        others = np.delete(own[..., 0], choice, axis=1)
+        return pd.Series(np.exp(own[:, choice, 0] - others.min(axis=1)), seeds)
+
+
+def _means(logs: NDArray[np.float64], names: Sequence[str], layer: str) -> NDArray[np.float64]:
+    """Return means over all layers but one, shape (seeds, choices)."""
+    rest = tuple(1 + axis for axis, name in enumerate(names) if name != layer)
+    means: NDArray[np.float64] = logs.mean(axis=rest)
+    return means
+
+
+def _widest(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest over the least of each row of logarithms."""
+    widest: NDArray[np.float64] = np.exp(np.ptp(logs, axis=1))
+    return widest

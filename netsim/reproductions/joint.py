@@ -1,0 +1,184 @@
+"""Schedulers, placements and allocators together: which layer matters, and when?
+
+No paper has it. Schedulers and placements are those of SJF-BCO, A-SRPT and their baselines,
+allocators those of coflow papers. A condition is a load, whether there are GPUs for all jobs at
+once, and a network. Claims say that a layer explains most of what differs, or that it matters;
+"-" throughout.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from netsim.plugins import labelled, parse_named
+from netsim.reproductions.claims import SHARE, Claim, Runs, below_one
+from netsim.reproductions.factorial import Factorial
+from netsim.reproductions.joint_figures import draw_layers, draw_systems
+from netsim.reproductions.reproduction import Reproduction
+from netsim.studies.sweep_result import Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["CONDITIONS", "FIGURES", "LAYERS", "SYSTEMS", "layers_study", "systems_study"]
+
+#: What is chosen from in a layer, as given, and what it is called.
+Layers = Mapping[str, Mapping[str, str]]
+
+_ALLOCATORS = {"maxmin": "max-min", "aalo": "Aalo", "sebf": "Varys", "parrot": "Parrot"}
+
+#: Every scheduler with every placement and allocator. The default comes first in each layer.
+LAYERS: Layers = {
+    "scheduler": {"fifo": "FIFO", "sjf": "SJF", "spjf:predictor=perfect": "SPJF",
+                  "wcs-workload:predictor=perfect": "WCS-Workload"},
+    "placement": {"first-fit": "first fit", "least-busy-servers": "least busy servers",
+                  "mapped:servers=most": "most free first", "random": "random"},
+    "allocator": _ALLOCATORS,
+}
+
+#: Schedulers that choose GPUs themselves, and baselines of A-SRPT with their own placement.
+SYSTEMS: Layers = {
+    "scheduler": {"sjf-bco": "SJF-BCO", "ff": "FF", "ls": "LS", "a-srpt-perfect": "A-SRPT",
+                  "spjf:predictor=perfect:servers=most": "SPJF",
+                  "wcs-workload:predictor=perfect:servers=most": "WCS-Workload"},
+    "allocator": _ALLOCATORS,
+}
+
+#: Jobs by GPUs, as many as SJF-BCO's evaluation has in proportion: of 200 and of 74 GPUs, on 80.
+_CROWDS = {"queue": {"1": 24, "2": 4, "4": 8, "8": 9, "16": 2, "32": 1},
+           "room for all": {"1": 10, "2": 2, "4": 3, "8": 4, "16": 1}}
+_LOADS = {"computation-heavy": "2MB", "communication-heavy": "50MB"}
+_NETWORKS = {"non-blocking": "big-switch-20-10g", "4:1": "leaf-spine-20-4to1-10g"}
+
+#: What conditions are called, to columns and values.
+CONDITIONS: dict[str, dict[str, Any]] = {
+    f"{load}, {crowd}, {network}": {
+        "workload.length": length, "workload.mix": json.dumps(mix), "network.name": name}
+    for (load, length), (crowd, mix), (network, name) in product(
+        _LOADS.items(), _CROWDS.items(), _NETWORKS.items())}
+
+_VARY: dict[str, Sequence[Any]] = {
+    "workload.length": list(_LOADS.values()), "workload.mix": list(_CROWDS.values()),
+    "network.name": list(_NETWORKS.values())}
+
+_KEYS: dict[str, Any] = {
+    "cluster": {"gpus": 4, "intra": "300GB/s"}, "network": {"name": "big-switch-20-10g"},
+    "workload": {"format": "ring-jobs", "iterations": [5, 30]},
+    "execution": {"name": "fabric", "slot": "50ms"}, "record": ["jobs"]}
+
+_METRICS = {"jct_mean_s": "mean JCT", "makespan_s": "makespan"}
+_OTHERS = {"at their best": True, "by default": False}
+
+
+def _factorials(layers: Layers, metric: str = "jct_mean_s") -> dict[str, Factorial]:
+    """Return one for each condition."""
+    axes = {layer: [labelled(parse_named(name)) for name in names]
+            for layer, names in layers.items()}
+    return {condition: Factorial(axes, where, metric) for condition, where in CONDITIONS.items()}
+
+
+def _split(layers: Layers) -> dict[str, dict[str, Factorial]]:
+    """Return what variances are split of, by what it is called."""
+    found = {said: _factorials(layers, metric) for metric, said in _METRICS.items()}
+    if "random" in layers.get("placement", ()):
+        serious = {name: called for name, called in layers["placement"].items()
+                   if name != "random"}
+        found["mean JCT without random placement"] = _factorials({**layers, "placement": serious})
+    return found
+
+
+# --- what is claimed -----------------------------------------------------------------------
+
+
+def _most(share: float) -> bool:
+    return share > 0.5
+
+
+def _a_tenth(share: float) -> bool:
+    return share > 0.1
+
+
+def _matters(ratio: float) -> bool:
+    return ratio > 1.1
+
+
+def _shares(layers: Layers) -> Iterator[Claim]:
+    for said, conditions in _split(layers).items():
+        for condition, found in conditions.items():
+            for layer in layers:
+                yield Claim(f"The {layer} explains most of the variance of the {said}, {condition}",
+                            "-", partial(found.share, layer), _most, percent=True,
+                            scale=SHARE)
+            yield Claim(f"Interactions explain a tenth of the variance of the {said}, {condition}",
+                        "-", partial(found.share, "together"), _a_tenth, percent=True,
+                        scale=SHARE)
+
+
+def _spreads(layers: Layers) -> Iterator[Claim]:
+    for (condition, found), (said, best), layer in product(
+            _factorials(layers).items(), _OTHERS.items(), layers):
+        yield Claim(f"The worst {layer}'s mean JCT over the best's is above 1.1, the rest {said}, "
+                    f"{condition}", "-", partial(found.spread, layer, best), _matters)
+
+
+def _layers_claims(layers: Layers) -> Iterator[Claim]:
+    yield from _shares(layers)
+    yield from _spreads(layers)
+    for condition, found in _factorials(layers).items():
+        for choice, called in enumerate(layers["placement"].values()):
+            yield Claim("The worst allocator's mean JCT over the best's is above 1.1, placement "
+                        f"{called}, {condition}", "-",
+                        partial(found.spread_at, "allocator", "placement", choice), _matters)
+    for (condition, found), (layer, names) in product(_factorials(layers).items(), layers.items()):
+        default, *others = names.values()
+        for choice, called in enumerate(others, 1):
+            yield Claim(f"The mean JCT with {called} over that with {default}, {condition}", "-",
+                        partial(found.over_default, layer, choice), below_one)
+
+
+def _systems_claims(layers: Layers) -> Iterator[Claim]:
+    yield from _shares(layers)
+    yield from _spreads(layers)
+    for condition, found in _factorials(layers).items():
+        for choice, called in enumerate(layers["scheduler"].values()):
+            yield Claim(f"{called}'s mean JCT over the best other's, {condition}", "-",
+                        partial(found.over_others, "scheduler", choice), below_one)
+
+
+# --- both studies --------------------------------------------------------------------------
+
+
+def _study(name: str, title: str, layers: Layers, claims: Callable[[Layers], Iterator[Claim]],
+           draw: Callable[..., Axes]) -> Reproduction:
+    vary = {**_VARY, **{layer: list(names) for layer, names in layers.items()}}
+    return Reproduction(name, f"Joint study: {title}", _KEYS, vary, tuple(claims(layers)),
+                        partial(_drawn, layers, draw))
+
+
+def _drawn(layers: Layers, draw: Callable[..., Axes], sweep: Sweep) -> Axes:
+    return draw(layers, _split(layers), Runs(sweep.table))
+
+
+def layers_study(layers: Layers = LAYERS) -> Reproduction:
+    """Return the study in which every scheduler meets every placement and allocator.
+
+    Parameters
+    ----------
+    layers : mapping of str to mapping
+        What is chosen from in each, as given, and what it is called; the default first.
+    """
+    return _study("joint-study", "scheduler, placement or allocator, which layer matters when",
+                  layers, _layers_claims, draw_layers)
+
+
+def systems_study(layers: Layers = SYSTEMS) -> Reproduction:
+    """Return the study of systems that schedule and place, under every allocator; likewise."""
+    return _study("joint-systems", "SJF-BCO, A-SRPT and baselines of both, under four allocators",
+                  layers, _systems_claims, draw_systems)
+
+
+FIGURES = (layers_study(), systems_study())

@@ -1,0 +1,177 @@
+"""Pictures of the joint study: what layers explain and cost, and systems under allocators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netsim.reproductions.claims import Runs
+from netsim.reproductions.factorial import Factorial
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw_layers", "draw_systems"]
+
+_WIDTH_IN = 7.2
+
+#: A share from which on there is room for its number.
+_LEGIBLE = 0.05
+
+_RATIOS = (1, 1.2, 1.5, 2, 3, 5, 10, 20)
+
+Conditions = Mapping[str, Factorial]
+
+
+def draw_layers(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Conditions],
+                runs: Runs) -> Axes:
+    """Draw what each layer explains of some variances, and what its worst choice costs.
+
+    Parameters
+    ----------
+    layers : mapping of str to mapping
+        What is chosen from in each.
+    found : mapping of str to mapping
+        What variances are of, to factorials by condition.
+    runs : Runs
+
+    Returns
+    -------
+    Axes
+        Those of the first variance, the one that costs are of.
+    """
+    from netsim.plots.style import INK, new_figure
+
+    rows = -(-(len(found) + 1) // 2)
+    figure = new_figure(3.2 * rows, _WIDTH_IN)
+    axes = figure.subplots(rows, 2, sharey=True).flat
+    for ax, (said, conditions) in zip(axes, found.items(), strict=False):
+        _draw_shares(ax, conditions, runs)
+        ax.set_title(said, fontsize=8, loc="left", color=INK)
+    conditions = next(iter(found.values()))
+    _draw_spreads(axes[-1], list(layers), conditions, runs)
+    axes[-1].set_title(next(iter(found)), fontsize=8, loc="left", color=INK)
+    first: Axes = axes[0]
+    first.set_yticks(range(len(conditions)), [_in_two_lines(name) for name in conditions])
+    first.invert_yaxis()
+    figure.legend(handles=first.get_legend_handles_labels()[0], loc="outside upper right",
+                  ncols=len(layers) + 1, frameon=False, fontsize=7.5, labelcolor=INK)
+    return first
+
+
+def _in_two_lines(condition: str) -> str:
+    load, _, rest = condition.partition(", ")
+    return f"{load},\n{rest}"
+
+
+def _colours(layers: Sequence[str]) -> dict[str, str]:
+    """Return a colour for each layer, and grey for what they do together."""
+    from netsim.plots.style import COLOURS, GREY
+
+    return dict(zip(layers, COLOURS, strict=False)) | {"together": GREY}
+
+
+def _draw_shares(ax: Axes, conditions: Conditions, runs: Runs) -> None:
+    """Draw a bar for each condition, of the shares of all layers."""
+    from netsim.plots.style import INK, dress, name_axes
+
+    means = [found.variance(runs).mean() for found in conditions.values()]
+    left = np.zeros(len(means))
+    for part, tone in _colours(list(means[0].index[:-2])).items():
+        shares = np.array([mean[part] for mean in means])
+        ax.barh(range(len(means)), shares, 0.72, left, color=tone, edgecolor="white",
+                linewidth=0.6, label="interactions" if part == "together" else part)
+        for row, (start, share) in enumerate(zip(left, shares, strict=True)):
+            if share >= _LEGIBLE:
+                ax.text(start + share / 2, row, f"{100 * share:.0f}", ha="center", va="center",
+                        fontsize=6.5, color="white" if part == "scheduler" else INK)
+        left += shares
+    for row, mean in enumerate(means):
+        ax.text(1.02, row, f"×{np.exp(mean['deviation']):.2f}", va="center", fontsize=6.5,
+                color=INK)
+    dress(ax, "x")
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlim(0, 1.13)
+    ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
+    name_axes(ax, "share of the variance")
+
+
+def _draw_spreads(ax: Axes, layers: Sequence[str], conditions: Conditions, runs: Runs) -> None:
+    """Draw the worst of each layer over the best, with the rest at its best and by default."""
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import NullLocator
+
+    from netsim.plots.style import INK, dress, name_axes
+
+    most = 1.0
+    for number, layer in enumerate(layers):
+        tone = _colours(layers)[layer]
+        rows = np.arange(len(conditions)) + 0.22 * (number - (len(layers) - 1) / 2)
+        for best, face in ((False, "white"), (True, tone)):
+            ratios = [float(np.exp(np.log(found.spread(layer, best, runs)).mean()))
+                      for found in conditions.values()]
+            ax.plot(ratios, rows, "os^"[number % 3], color=tone, markersize=4.5,
+                    markeredgewidth=0.9, markerfacecolor=face)
+            most = max(most, *ratios)
+    ax.set_xscale("log")
+    ax.xaxis.set_minor_locator(NullLocator())
+    ticks = [tick for tick in _RATIOS if tick <= 1.1 * most]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.axvline(1, color=INK, linewidth=0.8, zorder=1)
+    dress(ax, "x")
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    name_axes(ax, "worst of a layer over its best")
+    ax.legend(handles=[Line2D([], [], color=INK, marker="o", markersize=4.5, linestyle="",
+                              markerfacecolor=face, label=f"the other layers {said}")
+                       for said, face in (("at their best", INK), ("by default", "white"))],
+              loc="upper right", fontsize=7, labelcolor=INK, framealpha=1, edgecolor="none",
+              handletextpad=0.2, borderpad=0.2)
+
+
+def draw_systems(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Conditions],
+                 runs: Runs) -> Axes:
+    """Draw the first metric of systems under allocators over the best, a map for each condition.
+
+    Parameters
+    ----------
+    layers, found, runs
+        As for `draw_layers`; systems and allocators.
+
+    Returns
+    -------
+    Axes
+        Those of the first condition.
+    """
+    from matplotlib.colors import LogNorm
+
+    from netsim.plots.style import INK, new_figure
+
+    conditions = next(iter(found.values()))
+    maps = {name: _over_best(each, runs) for name, each in conditions.items()}
+    norm = LogNorm(1, max(float(each.max()) for each in maps.values()) * 1.001)
+    columns = -(-len(maps) // 2)
+    axes = new_figure(4.2, _WIDTH_IN).subplots(2, columns, sharex=True, sharey=True)
+    systems, allocators = (list(names.values()) for names in layers.values())
+    for ax, (name, ratios) in zip(axes.flat, maps.items(), strict=True):
+        ax.imshow(ratios, aspect="auto", cmap="Blues", norm=norm)
+        for (row, column), ratio in np.ndenumerate(ratios):
+            ax.text(column, row, f"{ratio:.2f}", ha="center", va="center", fontsize=6.5,
+                    color="white" if norm(ratio) > 0.55 else INK)
+        ax.set_title(_in_two_lines(name), fontsize=7, color=INK)
+        ax.set_xticks(range(len(allocators)), allocators, rotation=30, ha="right",
+                      rotation_mode="anchor")
+        ax.set_yticks(range(len(systems)), systems)
+        ax.tick_params(labelsize=7, labelcolor=INK, length=0)
+        ax.spines[:].set_visible(False)
+    first: Axes = axes.flat[0]
+    return first
+
+
+def _over_best(found: Factorial, runs: Runs) -> np.ndarray:
+    """Return geometric means over seeds, over the least of them."""
+    _, logs = found.logs(runs)
+    means = logs.mean(axis=0)
+    return np.exp(means - means.min())

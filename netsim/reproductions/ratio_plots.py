@@ -1,0 +1,59 @@
+"""Pictures of ratios: dots with their intervals on a logarithmic axis, on which 1 is marked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["ratio_dots"]
+
+#: Between two series in a row, of the height of a row.
+_APART = 0.4
+
+
+def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str) -> None:
+    """Draw a dot with its 95 % interval for each ratio, and its value beside it.
+
+    Parameters
+    ----------
+    means : DataFrame
+        With the columns `rows`, `series`, and ``ratio``, ``ratio_low`` and ``ratio_high``.
+    rows, series : str
+        The columns of what there is a row of, and a colour of.
+    ax : Axes
+    name : str
+        What the ratios are.
+    """
+    from netsim.plots.style import INK, add_legend, dress, log_values, looks, name_axes
+
+    order = {row: place for place, row in enumerate(dict.fromkeys(means[rows]))}
+    style = looks(means[series])
+    for index, (label, look) in enumerate(style.items()):
+        own = means[means[series] == label]
+        middle = own["ratio"].to_numpy(float)
+        places = own[rows].map(order).to_numpy(float) + _APART * (index - (len(style) - 1) / 2)
+        ends = own[["ratio_low", "ratio_high"]].to_numpy(float).T
+        ax.errorbar(middle, places, xerr=[middle - ends[0], ends[1] - middle], color=look.colour,
+                    linestyle="", marker=look.marker, markersize=4, elinewidth=0.9, capsize=2,
+                    capthick=0.9, label=label)
+        for place, value, high in zip(places, middle, ends[1], strict=True):
+            ax.annotate(f"{value:.2f}", (high if high > value else value, place), (3, 0),
+                        textcoords="offset points", va="center", fontsize=6.5, color=INK,
+                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4})
+    ax.axvline(1, color=INK, linewidth=0.8, zorder=1)
+    ax.set_xscale("log")
+    low, high = ax.get_xlim()
+    ax.set_xlim(low, high * (high / low) ** 0.12)  # room for the last value
+    log_values(ax.xaxis)
+    dress(ax, "x")
+    ax.set_yticks(list(order.values()), list(order))
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    name_axes(ax, name)
+    if len(style) > 1:
+        add_legend(ax)

@@ -1,0 +1,237 @@
+"""A reproduction: a sweep or a table of something else, what is claimed of it, and a figure."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pandas as pd
+
+from netsim.errors import InputError
+from netsim.experiment_file.load import Draft
+from netsim.experiment_file.values import seeds_of
+from netsim.reproductions.claims import Claim, table_of_claims
+from netsim.results.result import Result
+from netsim.simulation.progress import show_runs
+from netsim.studies.run_store import RunStore
+from netsim.studies.sweep import sweep_experiment
+from netsim.studies.sweep_result import Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Measurement", "Reproduced", "Reproduction", "panels"]
+
+
+#: What there is a picture of.
+Drawn = TypeVar("Drawn")
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What a reproduction gives.
+
+    Attributes
+    ----------
+    table : DataFrame
+        What claims are held against: of a sweep a row per run.
+    claims : DataFrame
+        See `netsim.reproductions.claims.table_of_claims`.
+    draw : callable
+        Draws the figure.
+    sweep : Sweep, optional
+        Its runs; none of a `Measurement`.
+    """
+
+    table: pd.DataFrame
+    claims: pd.DataFrame
+    draw: Callable[[], Axes]
+    sweep: Sweep | None = None
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A figure of a paper.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"parrot-fig5"``.
+    title : str
+        One line: the paper's figure, and what it shows.
+    keys : mapping
+        The experiment, as in a file.
+    vary : mapping of str to sequence
+        As for `netsim.sweep_experiment`.
+    claims : sequence of Claim
+    draw : callable
+        Draws a `Sweep` of it.
+    trace : mapping
+        Keys of the workload besides the file, where a trace is given; none if it takes no trace.
+    derive : callable, optional
+        From a `Result` to figures that its summary lacks, and that claims are of.
+    """
+
+    name: str
+    title: str
+    keys: Mapping[str, Any]
+    vary: Mapping[str, Sequence[Any]]
+    claims: Sequence[Claim]
+    draw: Callable[[Sweep], Axes]
+    trace: Mapping[str, Any] | None = None
+    derive: Callable[[Result], Mapping[str, float]] | None = None
+
+    def run(self, *, seeds: int | Sequence[int] = 10, trace: str | Path | None = None,
+            workers: int = 1, folder: str | Path | None = None, resume: bool = True,
+            progress: bool | Callable[[int, int, int], None] = False) -> Reproduced:
+        """Do its runs, and hold them against what is claimed.
+
+        Parameters
+        ----------
+        seeds, workers, folder, resume, progress
+            As for `netsim.sweep_experiment`.
+        trace : path-like, optional
+            The real trace, where the workload is made from one; else one that is drawn with its
+            characteristics.
+
+        Raises
+        ------
+        InputError
+            If it takes no trace, or that cannot be read.
+        """
+        sweep = sweep_experiment(self.draft(trace), self.vary, seeds=seeds, workers=workers,
+                                 folder=folder, resume=resume, progress=progress)
+        sweep = self.derived(sweep)
+        claims = table_of_claims(self.claims, sweep.table)
+        if folder is not None:
+            _write(folder, claims=claims)
+        return Reproduced(sweep.table, claims, lambda: self.draw(sweep), sweep)
+
+    def derived(self, sweep: Sweep) -> Sweep:
+        """Return its sweep with what is derived from each run as further columns."""
+        if self.derive is None or not len(sweep.table):
+            return sweep
+        rows = [{"key": row["key"], **self.derive(result)} for row, result in sweep.results()]
+        return replace(sweep, table=sweep.table.merge(pd.DataFrame(rows), on="key", how="left"))
+
+    def draft(self, trace: str | Path | None = None) -> Draft:
+        """Return its experiment, on a trace if one is given."""
+        keys = {"name": self.name, **self.keys}
+        if trace is not None:
+            if self.trace is None:
+                raise InputError(f"{self.name} takes no trace")
+            own = {key: value for key, value in keys["workload"].items() if key != "name"}
+            keys["workload"] = {"file": str(Path(trace).absolute()), **self.trace, **own}
+        return Draft(keys).copy()
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A table of a paper that is of no runs of an experiment, such as of mappings.
+
+    Attributes
+    ----------
+    name, title, claims
+        As of `Reproduction`.
+    measure : callable
+        From a seed to rows; what else tells rows apart are columns.
+    draw : callable
+        Draws the table of all seeds.
+    unsteady : sequence of str
+        Columns that differ from one time to the next, such as what it took. No file has them, for
+        the same seeds are to give the same bytes.
+    """
+
+    name: str
+    title: str
+    measure: Callable[[int], pd.DataFrame]
+    claims: Sequence[Claim]
+    draw: Callable[[pd.DataFrame], Axes]
+    unsteady: Sequence[str] = ()
+
+    def run(self, *, seeds: int | Sequence[int] = 10, trace: str | Path | None = None,
+            workers: int = 1, folder: str | Path | None = None, resume: bool = True,
+            progress: bool | Callable[[int, int, int], None] = False) -> Reproduced:
+        """Measure, and hold what comes out against what is claimed.
+
+        Parameters
+        ----------
+        seeds, folder, progress
+            As for `Reproduction.run`.
+        trace : path-like, optional
+            Refused.
+        workers, resume
+            Without effect: it is done in one process, and from the start.
+
+        Raises
+        ------
+        InputError
+            If a trace is given, or the seeds are wrong.
+        OutputError
+            If the folder cannot be written.
+        """
+        if trace is not None:
+            raise InputError(f"{self.name} takes no trace")
+        chosen, parts = seeds_of(seeds), []
+        with show_runs(progress, len(chosen), 0) as report:
+            for seed in chosen:
+                parts.append(self.measure(seed).assign(seed=seed))
+                report(False)
+        table = pd.concat(parts, ignore_index=True)
+        claims = table_of_claims(self.claims, table)
+        if folder is not None:
+            _write(folder, runs=table.drop(columns=list(self.unsteady)), claims=claims)
+        return Reproduced(table, claims, lambda: self.draw(table))
+
+
+def _write(folder: str | Path, **tables: pd.DataFrame) -> None:
+    """Write tables as CSV files, by their names."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        text = io.StringIO()
+        table.to_csv(text, index=False, lineterminator="\n")
+        RunStore(folder).write(f"{name}.csv", text.getvalue())
+
+
+#: Between axes and a title, and what a row of a legend takes, in points.
+_PAD, _ROW = 6.0, 10.0
+
+#: Letters that there is room for above axes; the sample of each entry takes some, too.
+_LETTERS, _SAMPLE = 46, 5
+
+
+def _above_legend(ax: Axes, title: str) -> float:
+    """Return how far above axes a title stands: beside the legend, or above it if need be."""
+    legend = ax.get_legend()
+    if legend is None:
+        return _PAD
+    names = [text.get_text() for text in legend.get_texts()]
+    rows = -(-len(names) // legend._ncols)  # type: ignore[attr-defined]
+    letters = len(title) + sum(len(name) + _SAMPLE for name in names)
+    return _PAD if rows == 1 and letters < _LETTERS else _PAD + _ROW * rows
+
+
+def panels(parts: Mapping[str, Drawn], draw: Callable[[Drawn, Axes], Any],
+           height_in: float = 2.3) -> Axes:
+    """Draw each of several things on axes of its own, one above the other; return the first.
+
+    Parameters
+    ----------
+    parts : mapping of str to anything
+        By its title.
+    draw : callable
+        Draws one on some axes.
+    height_in : float
+        Of each, in inches.
+    """
+    from netsim.plots.style import new_figure
+
+    axes = new_figure(height_in * len(parts)).subplots(len(parts), squeeze=False)[:, 0]
+    for ax, (title, part) in zip(axes, parts.items(), strict=True):
+        draw(part, ax)
+        ax.set_title(title, fontsize=8, loc="left", pad=_above_legend(ax, title))
+    first: Axes = axes[0]
+    return first

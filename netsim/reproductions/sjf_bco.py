@@ -1,0 +1,255 @@
+"""The evaluation of SJF-BCO, its Section 7; and its schedules on a network that is simulated.
+
+How Section 7 is read: contention and overhead take 15 % of the time at most, by
+alpha = 0, k_min = 0, xi1 = xi2 = 7e-5 and gradients m such that 2m over a NIC's rate is a second.
+The paper plots single runs and gives no figures; claims without one, ``"-"``, are what a reader
+might expect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from netsim.reproductions.claims import (
+    LESS,
+    SHARE,
+    Claim,
+    Runs,
+    above_one,
+    below_one,
+    near,
+    positive,
+)
+from netsim.reproductions.reproduction import Reproduction, panels
+from netsim.studies.sweep_result import Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FIGURES"]
+
+_BASELINES = ("ff", "ls", "rand")
+_SMALLEST_FIRST = ("ff", "ls")
+_METRICS = {"makespan_s": "makespan", "jct_mean_s": "average JCT"}
+_KAPPAS = (1, 2, 4, 8, 16, 32)
+_SERVERS = (10, 12, 14, 16, 18, 20)
+_LAMBDAS = (1, 2, 4, 8)
+
+_NETWORKS = {"big-switch-20-10g": "non-blocking switch",
+             "leaf-spine-20-4to1-10g": "leaf-spine, 4:1 oversubscribed"}
+_ALLOCATORS = {"maxmin": "max-min", "parrot": "Parrot", "aalo": "Aalo",
+               "ring-contention": "ring-contention"}
+_JOINT = ("sjf-bco", "ff", "ls", "rand", "ff:order=by_size")
+
+_SECTION_7: dict[str, Any] = {
+    "cluster": {"servers": 20, "draw_gpus": [4, 8, 16, 32], "nic": "10Gbps", "intra": 1e18},
+    "workload": {"name": "sjf-bco-160"}, "record": ["jobs"],
+    "execution": {"name": "rar-contention", "k_min": 0, "xi1": 7e-5, "xi2": 7e-5}}
+
+
+def _within(horizon: int, name: str, order: str = "given") -> str:
+    """Return a scheduler as it is given."""
+    return f"{name}:horizon={horizon}" + ("" if order == "given" else f":order={order}")
+
+
+def _label(horizon: int, name: str, order: str = "given") -> str:
+    """Return the same scheduler as it is called in tables."""
+    return f"{name} (horizon={horizon}" + (")" if order == "given" else f", order={order})")
+
+
+def _words(label: str) -> str:
+    """Return a scheduler as it is called in figures."""
+    name, _, options = label.partition(" (")
+    return name.upper() + (", smallest first" if "by_size" in options else "")
+
+
+# --- policies ------------------------------------------------------------------------------
+
+
+def _policies_claims() -> Iterator[Claim]:
+    own = {"scheduler": _label(1200, "sjf-bco")}
+    for order, said, paper in (("given", "their order as given", "< 1"),
+                               ("by_size", "the smallest first as well", "-")):
+        for name in _BASELINES:
+            other = {"scheduler": _label(1200, name, order)}
+            for metric, what in _METRICS.items():
+                yield Claim(f"SJF-BCO's {what} over that of {name.upper()}, {said}", paper,
+                            partial(_ratio, own, other, metric), below_one)
+    yield Claim("SJF-BCO's makespan is within the ratio of Theorem 5: over that times the least "
+                "possible", "<= 1", partial(_of_theorem_5, own["scheduler"]), below_one)
+
+
+def _ratio(one: dict[str, Any], other: dict[str, Any], metric: str, runs: Runs) -> pd.Series:
+    return runs.ratio(one, other, metric)
+
+
+def _of_theorem_5(scheduler: str, runs: Runs) -> pd.Series:
+    return (runs.of("makespan_s", scheduler=scheduler)
+            / runs.of("makespan_bound_s", scheduler=scheduler)
+            / runs.of("theorem_5", scheduler=scheduler))
+
+
+def _draw_policies(sweep: Sweep) -> Axes:
+    from netsim.plots.sweeps import mean_bars
+
+    means = sweep.means([*_METRICS, "makespan_bound_s"])
+    means = means.assign(scheduler=means["scheduler"].map(_words))
+    return panels({what: metric for metric, what in _METRICS.items()},
+                  lambda metric, ax: mean_bars(means, metric, ax))
+
+
+# --- one parameter each --------------------------------------------------------------------
+
+
+def _kappa_claims() -> Iterator[Claim]:
+    for metric, what in _METRICS.items():
+        yield Claim(f"The {what} with kappa 1 over that with 32, which packs no job", "-",
+                    partial(_ratio, {"kappa": 1}, {"kappa": 32}, metric), above_one)
+    yield Claim("The least makespan over kappa from 2 to 16, over that with 32", "-",
+                _best_between, below_one)
+
+
+def _best_between(runs: Runs) -> pd.Series:
+    between = pd.DataFrame({kappa: runs.of("makespan_s", kappa=kappa) for kappa in _KAPPAS[1:-1]})
+    return between.min(axis=1) / runs.of("makespan_s", kappa=32)
+
+
+def _servers_claims() -> Iterator[Claim]:
+    for name in ("sjf-bco", *_BASELINES):
+        scheduler = {"scheduler": _label(1500, name)}
+        yield Claim(f"{name.upper()}'s makespan on 20 servers over that on 10", "< 1",
+                    partial(_ratio, {**scheduler, "servers": 20}, {**scheduler, "servers": 10},
+                            "makespan_s"), below_one)
+    for servers in (10, 20):
+        own = {"scheduler": _label(1500, "sjf-bco"), "servers": servers}
+        for order, names, said, paper in (("given", _BASELINES, "", "< 1"),
+                                          ("by_size", _SMALLEST_FIRST, ", smallest first", "-")):
+            for name in names:
+                other = {"scheduler": _label(1500, name, order), "servers": servers}
+                yield Claim(f"SJF-BCO's makespan over that of {name.upper()}{said}, {servers} "
+                            "servers", paper, partial(_ratio, own, other, "makespan_s"), below_one)
+
+
+def _lambda_claims() -> Iterator[Claim]:
+    for one, other in ((1, 2), (2, 4), (4, 8)):
+        for metric, what in _METRICS.items():
+            yield Claim(f"The {what} with lambda {other} over that with {one}, kappa 1", "-",
+                        partial(_ratio, {"lam": other}, {"lam": one}, metric), below_one)
+
+
+def _draw_lines(key: str, sweep: Sweep) -> Axes:
+    from netsim.plots.sweeps import sweep_lines
+
+    means = sweep.means(list(_METRICS))
+    if "scheduler" in means:
+        means = means.assign(scheduler=means["scheduler"].map(_words))
+    return panels({what: metric for metric, what in _METRICS.items()},
+                  lambda metric, ax: sweep_lines(means, key, metric, ax=ax))
+
+
+# --- the schedules on a network ------------------------------------------------------------
+
+
+def _joint_claims() -> Iterator[Claim]:
+    for network, where in _NETWORKS.items():
+        for allocator, name in _ALLOCATORS.items():
+            place = {"network.name": network, "allocator": allocator}
+            for scheduler in ("sjf-bco", "ff"):
+                yield Claim(f"The makespan of {scheduler.upper()} over that of its plan, {name}, "
+                            f"{where}", "-",
+                            partial(_over_plan, scheduler, place), near(1, 0.05))
+            yield Claim(f"Pairs of schedulers in the order of their plans, {name}, {where}",
+                        "-", partial(_in_order, place), near(1, 0), partly=_mostly, percent=True,
+                        scale=SHARE)
+            yield Claim(f"SJF-BCO's makespan is below the best other's, {name}, {where}", "-",
+                        partial(_ahead, place), positive, percent=True, scale=LESS)
+
+
+def _mostly(share: float) -> bool:
+    return share > 0.5
+
+
+def _over_plan(scheduler: str, place: dict[str, Any], runs: Runs) -> pd.Series:
+    return (runs.of("makespan_s", scheduler=scheduler, **place)
+            / runs.of("plan_makespan_s", scheduler=scheduler, **place))
+
+
+def _by_scheduler(metric: str, place: dict[str, Any], runs: Runs) -> pd.DataFrame:
+    return pd.DataFrame({name: runs.of(metric, scheduler=_as_labelled(name), **place)
+                         for name in _JOINT})
+
+
+def _as_labelled(name: str) -> str:
+    scheduler, _, option = name.partition(":")
+    return f"{scheduler} ({option})" if option else scheduler
+
+
+def _in_order(place: dict[str, Any], runs: Runs) -> pd.Series:
+    """Return the share of pairs of schedulers of which that with the shorter plan is faster."""
+    plan, run = (_by_scheduler(metric, place, runs) for metric in ("plan_makespan_s",
+                                                                   "makespan_s"))
+    pairs = list(combinations(_JOINT, 2))
+    kept = [(plan[one] - plan[other]) * (run[one] - run[other]) >= 0 for one, other in pairs]
+    return pd.concat(kept, axis=1).mean(axis=1)
+
+
+def _ahead(place: dict[str, Any], runs: Runs) -> pd.Series:
+    run = _by_scheduler("makespan_s", place, runs)
+    return 1 - run["sjf-bco"] / run.drop(columns="sjf-bco").min(axis=1)
+
+
+def _draw_joint(sweep: Sweep) -> Axes:
+    from netsim.plots.sweeps import sweep_lines
+
+    means = sweep.means(["makespan_s", "plan_makespan_s"])
+    # RAND takes so long that nothing else could be told apart.
+    means = means[means["scheduler"] != "rand"]
+    means = means.assign(scheduler=means["scheduler"].map(_words))
+    plan = means[means["allocator"] == means["allocator"].iloc[0]].assign(allocator="its plan")
+    for end in ("", "_low", "_high"):
+        plan[f"makespan_s{end}"] = plan[f"plan_makespan_s{end}"]
+    every = pd.concat([means, plan]).replace({"allocator": _ALLOCATORS})
+    parts = {name: every[every["network.name"] == network].drop(columns="network.name")
+             for network, name in _NETWORKS.items()}
+    return panels(parts, lambda part, ax: sweep_lines(part, "scheduler", "makespan_s", ax=ax))
+
+
+# --- all of them ---------------------------------------------------------------------------
+
+
+def _figure(name: str, title: str, claims: Iterator[Claim], draw: Callable[[Sweep], Axes],
+            vary: dict[str, Sequence[Any]], **keys: Any) -> Reproduction:
+    return Reproduction(f"sjf-bco-{name}", f"SJF-BCO, Section 7: {title}", {**_SECTION_7, **keys},
+                        vary, tuple(claims), draw)
+
+
+FIGURES = (
+    _figure("policies", "makespan and average JCT of all policies, in both orders",
+            _policies_claims(), _draw_policies,
+            {"scheduler": [_within(1200, "sjf-bco"),
+                           *(_within(1200, name, order) for order in ("given", "by_size")
+                             for name in _BASELINES)]}),
+    _figure("kappa", "makespan and average JCT against kappa", _kappa_claims(),
+            partial(_draw_lines, "scheduler.kappa"), {"scheduler.kappa": _KAPPAS},
+            scheduler={"name": "sjf-bco", "horizon": 1200}),
+    _figure("servers", "makespan and average JCT against the number of servers",
+            _servers_claims(), partial(_draw_lines, "cluster.servers"),
+            {"cluster.servers": _SERVERS,
+             "scheduler": [*(_within(1500, name) for name in ("sjf-bco", *_BASELINES)),
+                           *(_within(1500, name, "by_size") for name in _SMALLEST_FIRST)]}),
+    _figure("lambda", "makespan and average JCT against lambda", _lambda_claims(),
+            partial(_draw_lines, "scheduler.lam"), {"scheduler.lam": _LAMBDAS},
+            scheduler={"name": "sjf-bco", "horizon": 1200, "kappa": 1}),
+    _figure("fabric", "its schedules on networks under four allocators", _joint_claims(),
+            _draw_joint, {"network.name": list(_NETWORKS), "allocator": list(_ALLOCATORS),
+                          "scheduler": _JOINT},
+            cluster={"draw_gpus": [4, 8, 16, 32], "nic": "10Gbps", "intra": "300GB/s"},
+            network={"name": "big-switch-20-10g"},
+            workload={"name": "sjf-bco-160", "iterations": [50, 300], "length": "25MB"},
+            execution={"name": "fabric", "time": "continuous"}),
+)

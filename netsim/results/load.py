@@ -1,0 +1,96 @@
+"""Results on disk, read back."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+import tomllib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netsim.errors import InputError
+from netsim.reading import read_text
+from netsim.results.csv import read_csv
+from netsim.results.result import Result
+from netsim.results.store import LARGE, TABLES
+from netsim.results.summary import OF_RUN, summarise
+
+__all__ = ["load_result", "read_spec"]
+
+
+def load_result(folder: str | Path, *, tables: Collection[str] | None = None) -> Result:
+    """Read back what `Result.save` wrote.
+
+    Parameters
+    ----------
+    folder : path-like
+    tables : collection of str, optional
+        Which of ``"flows"``, ``"links"`` and ``"decisions"``, that may be large, to read where
+        they were recorded; all if not given.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    InputError
+        If the folder is not a result, or is damaged.
+    """
+    try:
+        return _load(Path(folder), LARGE if tables is None else tables)
+    except FileNotFoundError as error:
+        raise InputError(f"{folder}: not a result: it has no {Path(error.filename).name}"
+                         ) from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError,
+            ArithmeticError, RecursionError) as error:
+        raise InputError(f"{folder}: not a readable result: {error}") from error
+
+
+def _load(folder: Path, large: Collection[str]) -> Result:
+    stored = json.loads(read_text(folder / "summary.json"))
+    columns = stored.pop("tables")
+    tables = {name: _read_table(folder / f"{name}.csv", columns[name])
+              if name in columns and (name in large or name not in LARGE) else None
+              for name in TABLES}
+    summary = summarise(tables["jobs"], tables["coflows"],  # type: ignore[arg-type]
+                        tables["gpus"], stored)
+    run = {key: value for key, value in stored.items() if key in OF_RUN or key not in summary}
+    return Result(**tables, run=run, spec=read_spec(folder))  # type: ignore[arg-type]
+
+
+def read_spec(folder: Path) -> dict[str, Any] | None:
+    """Return the experiment that the results in a folder are of, if they are of one."""
+    path = folder / "spec.toml"
+    return tomllib.loads(read_text(path)) if path.exists() else None
+
+
+def _read_table(path: Path, columns: Mapping[str, str | list[str]]) -> pd.DataFrame:
+    # As text first: pandas' own reading of floats is not exact in all its versions.
+    text = read_csv(path, dtype=str, keep_default_na=False)
+    if text.columns.tolist() != list(columns):
+        raise ValueError(f"{path.name} has the columns {text.columns.tolist()}, not "
+                         f"{list(columns)}")
+    return pd.DataFrame({name: _column(text[name], kind) for name, kind in columns.items()})
+
+
+def _column(text: pd.Series, kind: str | list[str]) -> Any:
+    if kind == "str":
+        return text
+    if kind == "bool":
+        return _one_of(["True", "False"], text) == "True"
+    if isinstance(kind, list):
+        return pd.Categorical(_one_of(kind, text), categories=kind)
+    return np.array([each or "nan" for each in text], dtype=object).astype(kind)
+
+
+def _one_of(allowed: list[str], text: pd.Series) -> pd.Series:
+    others = text[~text.isin(allowed)]
+    if len(others):
+        raise ValueError(f"column {text.name!r} holds {others.iloc[0]!r}, which is none of "
+                         f"{reprlib.repr(allowed)}")
+    return text

@@ -1,0 +1,281 @@
+"""Results on disk: a folder that is there whole or not at all."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import tomli_w
+
+from netsim._version import __version__
+from netsim.errors import NetsimError, OutputError
+from netsim.results.csv import write_csv
+from netsim.results.lazy_table import Recorded, chunks_of
+from netsim.results.summary import summarise
+
+__all__ = ["LARGE", "MARKS", "TABLES", "TRACE", "Records", "check_writable", "folder_names",
+           "naming", "save_comparison", "save_records", "whole_folder", "write_records"]
+
+TABLES = ("jobs", "coflows", "flows", "links", "decisions", "gpus", "chunks", "training", "workers",
+          "servers", "ps")
+
+#: Those that may be large, and need not be read.
+LARGE = TABLES[2:5]
+
+#: Files that only finished results have, of a run and of a comparison.
+MARKS = ("summary.json", "comparison.csv")
+
+#: The timeline of a run.
+TRACE = "trace.json"
+
+#: Bytes of a folder's name, which no file system takes 256 of.
+_LONGEST_NAME = 200
+
+#: What a folder of results may hold besides results: these and pictures.
+_OURS = re.compile(r"spec\.toml|(summary|trace)\.json|(comparison|improvement)\.csv|"
+                   rf"({'|'.join(TABLES)})\.csv|.*\.(png|pdf|svg)")
+
+
+class Records(NamedTuple):
+    """What is kept of a run.
+
+    Attributes
+    ----------
+    tables : mapping of str to DataFrame, Recorded or None
+        By name; None for one that is not kept.
+    run : mapping
+        What identifies the run; see `netsim.Result`.
+    spec : mapping or None
+        The experiment that it is of.
+    """
+
+    tables: Mapping[str, pd.DataFrame | Recorded | None]
+    run: Mapping[str, Any]
+    spec: Mapping[str, Any] | None
+
+
+def save_records(records: Records, folder: str | Path) -> Path:
+    """Write a run to a folder, in place of the result that is there.
+
+    Parameters
+    ----------
+    records : Records
+    folder : path-like
+        New, empty, or an earlier result.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be written, or holds something else. Nothing is left behind.
+    """
+    with whole_folder(folder) as temporary:
+        write_records(records, temporary)
+    return Path(folder)
+
+
+def save_comparison(tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Records],
+                    spec: Mapping[str, Any] | None, folder: str | Path) -> Path:
+    """Write several runs to one folder; see `netsim.Comparison.save`.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        What is said of all of them, ``comparison`` among it; written to a ``.csv`` each.
+    runs : mapping of str to Records
+        By label; each is written to a folder with a name as near to the label as can be.
+    spec : mapping or None
+        What they came from.
+    folder : path-like
+        As for `save_records`.
+
+    Raises
+    ------
+    OutputError
+        As `save_records` does.
+    """
+    with whole_folder(folder) as temporary:
+        if spec is not None:
+            _write_spec(spec, temporary)
+        for name, records in zip(folder_names(runs), runs.values(), strict=True):
+            path = temporary / name
+            path.mkdir()
+            write_records(records, path)
+        for name, table in tables.items():
+            _write_table(table, temporary / f"{name}.csv")
+    return Path(folder)
+
+
+def folder_names(labels: Iterable[str]) -> list[str]:
+    """Return the names of the folders of a comparison's runs, given their labels in order.
+
+    Examples
+    --------
+    >>> folder_names(["parrot", "lccf (work_conservation=none)", "lccf: work_conservation=none"])
+    ['parrot', 'lccf-work_conservation=none', 'lccf-work_conservation=none-2']
+    """
+    names: list[str] = []
+    # Not twice either where the file system does not tell capitals.
+    taken = {"spec.toml", "comparison.csv", "improvement.csv"}
+    for label in labels:
+        near = re.sub(r"[^\w.=+-]+", "-", label).strip("-.") or "run"
+        near = near.encode("utf-8", "replace")[:_LONGEST_NAME].decode("utf-8", "ignore")
+        free = (near if k == 1 else f"{near}-{k}" for k in itertools.count(1))
+        names.append(next(name for name in free if name.casefold() not in taken))
+        taken.add(names[-1].casefold())
+    return names
+
+
+def write_records(records: Records, folder: Path) -> None:
+    """Write a run to a folder that is there: ``summary.json``, and a ``.csv`` per table.
+
+    The summary has what identifies the run, and the columns of the tables; ``spec.toml`` is there
+    if the run is of an experiment. Floats read back exactly.
+    """
+    tables, run, spec = records
+    if spec is not None:
+        _write_spec(spec, folder)
+    columns = {}
+    for name, table in tables.items():
+        if table is not None:
+            _write_table(table, folder / f"{name}.csv")
+            head = next(table.chunks()) if isinstance(table, Recorded) else table
+            columns[name] = {column: _kind(head[column]) for column in head}
+    figures = summarise(tables["jobs"], tables["coflows"], tables["gpus"],  # type: ignore[arg-type]
+                        run)
+    summary = dict(run) | figures | {"tables": columns}
+    text = json.dumps(_plain(summary), indent=2, allow_nan=False)
+    (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _write_spec(spec: Mapping[str, Any], folder: Path) -> None:
+    text = f"# The experiment of these results, run by netsim {__version__}.\n"
+    (folder / "spec.toml").write_text(text + tomli_w.dumps(spec), encoding="utf-8")
+
+
+def _write_table(table: pd.DataFrame | Recorded, path: Path) -> None:
+    write_csv(table.chunks() if isinstance(table, Recorded) else chunks_of(table), path)
+
+
+def _kind(column: pd.Series) -> str | list[str]:
+    """Return a column's type for `_read_table`: a name, or the categories."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return list(column.cat.categories)
+    return str(column.dtype) if column.dtype.kind in "iufb" else "str"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: NaN and infinities as null, arrays as lists."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def check_writable(folder: str | Path) -> None:
+    """Find out before a long run whether results can be written to a folder.
+
+    Raises
+    ------
+    OutputError
+        If they cannot: there is something else than an empty folder or an earlier result,
+        or a folder cannot be made there.
+    """
+    target = Path(os.path.realpath(folder))
+    with naming(folder):
+        if target.exists() and not target.is_dir():
+            raise OutputError(f"{folder}: is a file, not a folder")
+        if Path.cwd().is_relative_to(target):
+            raise OutputError(f"{folder}: holds the current folder, which cannot be replaced")
+        if target.is_dir() and (other := _something_else(target)):
+            raise OutputError(f"{folder}: holds something else than results of netsim, "
+                              f"{other!r}; give a new folder, or empty this one")
+        parent = target.parent
+        while not parent.exists():
+            parent = parent.parent
+        os.rmdir(tempfile.mkdtemp(prefix=".netsim-", dir=parent))
+
+
+@contextmanager
+def whole_folder(folder: str | Path) -> Iterator[Path]:
+    """Give a temporary folder that takes the place of `folder` at the end, if all goes well.
+
+    An earlier result is moved aside until the new one is in its place.
+
+    Raises
+    ------
+    OutputError
+        As `check_writable` does, or if something cannot be written.
+    """
+    check_writable(folder)
+    target = Path(os.path.realpath(folder))
+    temporary, aside = (target.with_name(f".{target.name}.{secrets.token_hex(4)}.{suffix}")
+                        for suffix in ("new", "old"))
+    parents = [parent for parent in target.parents if not parent.exists()]
+    with naming(folder):
+        try:
+            temporary.mkdir(parents=True)
+            yield temporary
+            _replace(target, temporary, aside)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+            for parent in parents:
+                with suppress(OSError):  # it holds the results, if all went well
+                    parent.rmdir()
+
+
+def _replace(target: Path, new: Path, aside: Path) -> None:
+    if not target.exists():
+        new.rename(target)
+        return
+    target.rename(aside)
+    try:
+        new.rename(target)
+    except BaseException:
+        aside.rename(target)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _something_else(folder: Path) -> str:
+    """Return the name of an entry that would be lost with a folder, and is not a result's."""
+    names = sorted(path.name for path in folder.iterdir())
+    if names and not any(mark in names for mark in MARKS):
+        return names[0]
+    for path in map(folder.joinpath, names):
+        if _something_else(path) if path.is_dir() else not _OURS.fullmatch(path.name):
+            return path.name
+    return ""
+
+
+@contextmanager
+def naming(folder: str | Path) -> Iterator[None]:
+    """Make an `OutputError` that names the folder of whatever cannot be written."""
+    try:
+        yield
+    except NetsimError:
+        raise
+    except (OSError, UnicodeEncodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(f"{folder}: cannot be written: {reason}") from error

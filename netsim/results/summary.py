@@ -1,0 +1,152 @@
+"""Metrics of one run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.results.lazy_table import Recorded, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+
+__all__ = ["OF_RUN", "deadlines", "spread", "summarise", "times"]
+
+PERCENTILES = (50, 95, 99)
+
+#: What jobs lose with hosts, where they may.
+_LOST = ("lost_s", "lost_bytes")
+
+#: What a summary repeats of the run that it is of.
+OF_RUN = ("stopped_at_s", "decisions", "simpy_events", "wall_s")
+
+#: Relative: how late still is in time, since a coflow with just the rate that it needs ends at
+#: its deadline but for a rounding.
+_IN_TIME = 1e-9
+
+
+def times(values: pd.Series, name: str) -> dict[str, float]:
+    """Return total, mean and percentiles of completion times, keys ending in ``_s``.
+
+    Parameters
+    ----------
+    values : Series of float
+        Seconds; NaN (not completed) is left out. All keys are NaN if nothing is left.
+    name : str
+        Prefix of the keys, such as ``"jct"``.
+    """
+    return {f"{name}_total_s": float(values.dropna().to_numpy().sum())} | {
+        f"{name}_{key}_s": value for key, value in spread(values).items()}
+
+
+def spread(values: pd.Series) -> dict[str, float]:
+    """Return the ``mean``, ``p50``, ``p95`` and ``p99`` of what is not NaN; all NaN of nothing."""
+    known = values.dropna().to_numpy()
+    if not len(known):
+        return dict.fromkeys(("mean", *(f"p{percent}" for percent in PERCENTILES)), float("nan"))
+    return {"mean": float(known.mean())} | {
+        f"p{percent}": float(np.percentile(known, percent)) for percent in PERCENTILES}
+
+
+def deadlines(coflows: pd.DataFrame, overdue: int = 0) -> dict[str, float]:
+    """Return how many deadlines there were, and the share of them that was met.
+
+    Parameters
+    ----------
+    coflows : DataFrame
+        With the columns finish_s and deadline_s, NaN for none.
+    overdue : int
+        Coflows that are not among them, for they had not completed when the run was stopped,
+        and whose deadline had passed.
+
+    Returns
+    -------
+    dict
+        Empty where there were none.
+    """
+    given = coflows[coflows["deadline_s"].notna()]
+    count = len(given) + overdue
+    if not count:
+        return {}
+    met = given["finish_s"] <= given["deadline_s"] * (1 + _IN_TIME)
+    return {"deadlines": count, "deadlines_met": float(met.sum() / count)}
+
+
+def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | Recorded | None,
+              gpus: pd.DataFrame | None, run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the summary of a run, given its tables; see `netsim.Result.summary`.
+
+    ``makespan_s`` is from the first arrival to the last completion. CCTs are there if
+    coflows were recorded; so are, if there were any, ``deadlines`` (of coflows that completed,
+    or did not though it was past) and ``deadlines_met`` (the share of these that was in time).
+    ``lower_bound_total_s`` sums the bounds of the jobs completed. ``stopped_at_s`` is None if
+    all jobs were. What the allocator has counted comes last.
+
+    On a cluster, besides: ``makespan_bound_s``, which no schedule goes below, since the longest job
+    takes that long, or all GPUs would be busy all the time; ``queue_mean_s`` and percentiles, from
+    arrival to start; ``gpu_utilisation``, the share of the GPUs' time from the first arrival to the
+    last completion, or to when the run was stopped, in which a job had them;
+    ``idle_while_waiting``, the share in which none had though a job waited, which is what
+    fragmentation and queueing in order cost. GPUs of lost servers count as idle, and
+    waits behind a restart do not count.
+
+    Where hosts may be lost, besides, of all jobs: ``restarts``, ``lost_s`` and ``lost_bytes``.
+    """
+    done = jobs[jobs["finish_s"].notna()]
+    found: dict[str, Any] = {"jobs": len(jobs), "jobs_finished": len(done)}
+    found |= times(jobs["jct_s"], "jct")
+    found["lower_bound_total_s"] = float(done["lower_bound_s"].sum())
+    ends = columns_of(coflows, ("cct_s", "finish_s", "deadline_s"))
+    if ends is not None:
+        found |= times(ends["cct_s"], "cct") | deadlines(ends, run.get("overdue", 0))
+    makespan = done["finish_s"].max() - jobs["arrival_s"].min() if len(done) else float("nan")
+    found["makespan_s"] = float(makespan)
+    if gpus is not None:
+        found["makespan_bound_s"] = _least_makespan(jobs, int(run["gpus"]))
+        end = run["stopped_at_s"]
+        found |= _of_gpus(jobs, gpus, int(run["gpus"]),
+                          float(jobs["finish_s"].max() if end is None else end))
+    if "restarts" in jobs:
+        found["restarts"] = int(jobs["restarts"].sum())
+        found |= {name: float(jobs[name].sum()) for name in _LOST if name in jobs}
+    found["coflows"] = int(jobs["coflows"].sum())
+    found["bytes"] = float(jobs["bytes"].sum())
+    found |= {key: run[key] for key in OF_RUN}
+    return found | run.get("counts", {})
+
+
+def _least_makespan(jobs: pd.DataFrame, total: int) -> float:
+    """Return a bound on the makespan of all jobs: the last to end at best, or all work shared."""
+    first = jobs["arrival_s"].min()
+    alone = (jobs["arrival_s"] + jobs["lower_bound_s"]).max() - first
+    return float(max(alone, (jobs["lower_bound_s"] * jobs["ranks"]).sum() / total))
+
+
+def _of_gpus(jobs: pd.DataFrame, gpus: pd.DataFrame, total: int, end: float
+             ) -> dict[str, float]:
+    """Return how long jobs waited for GPUs, and which share of their time these were used."""
+    found = {f"queue_{key}_s": value for key, value in spread(jobs["queue_s"]).items()}
+    arrival = jobs["arrival_s"].to_numpy()
+    offered = total * (end - arrival.min())
+    if not offered > 0:
+        return found | {"gpu_utilisation": float("nan"), "idle_while_waiting": float("nan")}
+    begun, gone = gpus["start_s"].to_numpy(), gpus["end_s"].fillna(end).to_numpy()
+    started = jobs["start_s"].fillna(end).to_numpy()
+    instants = np.unique(np.concatenate([arrival[arrival < end], started, gone, [end]]))
+    taken = _number_at(instants, begun, gone)
+    waiting = _number_at(instants, arrival, started)
+    idle = (np.diff(instants) * np.where(waiting > 0, total - taken, 0)[:-1]).sum()
+    return found | {"gpu_utilisation": float((gone - begun).sum() / offered),
+                    "idle_while_waiting": float(idle / offered)}
+
+
+def _number_at(instants: NDArray[np.float64], start: NDArray[np.float64],
+               end: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return how many have started and not ended, from each instant on."""
+    begun = np.searchsorted(np.sort(start), instants, "right")
+    gone = np.searchsorted(np.sort(end), instants, "right")
+    return begun - gone

@@ -1,0 +1,203 @@
+"""A-SRPT: jobs queue in the order in which one machine that always serves the least would end them.
+
+Algorithm 1 of the paper, from event to event: GPUs become free only where jobs end, so that ends
+and deadlines replace its slots.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.checks import LARGEST, is_number
+from netsim.cluster.context import RunContext
+from netsim.cluster.ring import model_of
+from netsim.engine.view import ClusterView, Decision, Start
+from netsim.errors import InputError
+from netsim.models import ParallelModel
+from netsim.models.mapping import Mapped
+from netsim.placements.mapped import Shelf, check_rules
+from netsim.plain import plain_numbers
+from netsim.predictors import make_predictor
+from netsim.schedulers.predicted import Predictions
+from netsim.schedulers.virtual_machine import VirtualMachine
+from netsim.units import Quantity, parse_seconds
+
+__all__ = ["ASRPT", "ASRPTPerfect"]
+
+#: Relative: per-iteration times and ratios within it are equal.
+_EQUAL = 1e-9
+
+#: Relative to the instant: what the clock of a run may be off.
+_ROUNDING = 1e-12
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class ASRPT:
+    """Adaptive shortest remaining processing time first, by predictions; Heavy-Edge mapping.
+
+    A job of g GPUs that is expected to make n iterations is w = (g/G) n alpha~_min seconds of work
+    for a virtual machine, which stands for all G GPUs. As that completes it, the job joins a queue
+    in which the first one holds up the others. If its iterations may take more than `comm_heavy`
+    times alpha~_min, it gets the servers with the most free GPUs; and if there they do take so
+    much longer, it waits up to tau w seconds for better ones. Others get what is left of the
+    fullest servers.
+
+    Parameters
+    ----------
+    predictor : str, mapping or object
+        As `netsim.predictors.make_predictor` takes it.
+    retrain : str or number, optional
+        Train it anew every so often, in simulated time: ``"1h"``, ``"1d"``.
+    tau : float
+        How long a job may wait for a better placement, relative to its work; at least 0.
+    comm_heavy : float
+        COMM_HEAVY, at least 1.
+    mapping : str
+        A name of `netsim.models.mapping.MAPPINGS`.
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed.
+    """
+
+    chooses_gpus: ClassVar[bool] = True
+
+    predictor: Any = "random-forest"
+    retrain: Quantity | None = None
+    tau: float = 0.0
+    comm_heavy: float = 1.5
+    mapping: str = "heavy-edge"
+
+    def __post_init__(self) -> None:
+        make_predictor(self.predictor)
+        if self.retrain is not None:
+            parse_seconds(self.retrain, "retrain", strict=True)
+        for name, least in (("tau", 0), ("comm_heavy", 1)):
+            value = getattr(self, name)
+            if not (is_number(value) and least <= value <= LARGEST):
+                raise InputError(f"{name} must be a finite number of at least {least}, "
+                                 f"not {value!r}")
+        check_rules("most", self.mapping)
+
+    @property
+    def clairvoyant(self) -> bool:
+        """Whether it knows how many iterations jobs will make."""
+        return make_predictor(self.predictor).clairvoyant
+
+    def suits(self, context: RunContext) -> None:
+        """Refuse what nothing can be predicted of; see `netsim.engine.view.Scheduler`."""
+        Predictions.check(context, self.predictor, self.retrain)
+
+    def begin(self, context: RunContext) -> _Run:
+        """Return what decides in a run; see `netsim.engine.view.Scheduler`."""
+        return _Run(self, context)
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class ASRPTPerfect(ASRPT):
+    """A-SRPT that knows how many iterations jobs will make."""
+
+    predictor: Any = field(default="perfect", init=False)
+    retrain: Quantity | None = field(default=None, init=False)
+
+
+class _Window(NamedTuple):
+    """What the first of the queue waits for: an iteration of less than kappa; until a deadline."""
+
+    kappa: float
+    deadline: float
+
+
+class _Job(NamedTuple):
+    """What is known of a job since it was submitted.
+
+    Attributes
+    ----------
+    model : ParallelModel
+    work : float
+        Seconds of the virtual machine, w.
+    least : float
+        alpha~_min, in seconds.
+    heavy : bool
+        Whether its communication may make iterations take COMM_HEAVY times as long.
+    """
+
+    model: ParallelModel
+    work: float
+    least: float
+    heavy: bool
+
+
+class _Run:
+    """A-SRPT in one run."""
+
+    def __init__(self, scheduler: ASRPT, context: RunContext) -> None:
+        self._tau, self._comm_heavy = scheduler.tau, scheduler.comm_heavy
+        self._predictions = Predictions(context, scheduler.predictor, scheduler.retrain)
+        self._shelf = Shelf(context.cluster, scheduler.mapping, context.seed)
+        self._machine = VirtualMachine()
+        self._known: dict[int, _Job] = {}
+        self._queue: deque[int] = deque()
+        self._window: _Window | None = None
+
+    def decide(self, view: ClusterView) -> Decision:
+        """Return who starts; see `netsim.engine.view.Scheduler`."""
+        self._predictions.see(view)
+        for job in view.arrived:
+            self._submit(view, job)
+        self._queue.extend(self._machine.completed(view.now))
+        starts = self._starts(view) if self._queue else []
+        wake_at = self._machine.next_completion
+        if self._window is not None:
+            wake_at = min(wake_at, self._window.deadline)
+        return Decision(starts, wake_at)
+
+    def _submit(self, view: ClusterView, job: int) -> None:
+        most, least = self._predictions.extremes(job)
+        model = model_of(view.jobs[job])
+        work = model.gpus / view.cluster.total * self._predictions.iterations(job) * least
+        self._known[job] = _Job(model, work, least,
+                                most >= self._comm_heavy * least * (1 - _EQUAL))
+        self._machine.arrive(view.now, job, work)
+
+    def _starts(self, view: ClusterView) -> list[Start]:
+        free, free_on, idle = view.free, view.free_on, view.idle
+        starts: list[Start] = []
+        while self._queue:
+            job = self._known[self._queue[0]]
+            if job.model.gpus > idle or (gpus := self._place(view.now, job, free, free_on)) is None:
+                break
+            if not starts:
+                free, free_on = free.copy(), free_on.copy()
+            free[gpus] = False
+            np.subtract.at(free_on, view.cluster.server_of[gpus], 1)
+            idle -= len(gpus)
+            starts.append((self._queue.popleft(), gpus))
+            del self._known[starts[-1][0]]
+            self._window = None
+        return starts
+
+    def _place(self, now: float, job: _Job, free: NDArray[np.bool_], free_on: NDArray[np.int64]
+               ) -> NDArray[np.int64] | None:
+        """Return the GPUs that a job is to start on now; None if it is to wait."""
+        found = self._shelf.map(job.model, free_on, "most" if job.heavy else "least")
+        if found is None or (job.heavy and self._waits(now, job, found[1])):
+            return None
+        return self._shelf.gpus(free, found[0], found[1].placement)
+
+    def _waits(self, now: float, job: _Job, mapped: Mapped) -> bool:
+        """Say whether a job would rather wait for a placement better than its first one."""
+        if self._window is None:
+            if mapped.alpha_s <= self._comm_heavy * job.least * (1 + _EQUAL):
+                return False
+            self._window = _Window(mapped.alpha_s, now + self._tau * job.work)
+        kappa, deadline = self._window
+        return now < deadline * (1 - _ROUNDING) and mapped.alpha_s >= kappa * (1 - _EQUAL)

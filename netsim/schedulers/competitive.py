@@ -1,0 +1,62 @@
+"""How far A-SRPT is from the best schedule at most (A-SRPT, Theorem 1)."""
+
+from __future__ import annotations
+
+import math
+
+from netsim.checks import check_whole
+from netsim.errors import InputError
+
+__all__ = ["competitive_ratio"]
+
+
+def competitive_ratio(*, rho: float, tau: float, gpus: int, most_gpus: int, alpha_max: float,
+                      alpha_min: float, error: float) -> float:
+    """Return what A-SRPT's sum of completion times is, over the least possible one, at most.
+
+    With G GPUs, of which a job has at most g, and ``r = G/(G-g)``::
+
+        (2 + tau + rho r) rho + 2 rho g alpha_max/alpha_min (1 + tau + (1 + rho) r) error
+
+    Parameters
+    ----------
+    rho : float
+        The largest alpha_max over alpha_min of a job.
+    tau : float
+        How long a job may wait for a better placement, in units of its work.
+    gpus, most_gpus : int
+        G and g.
+    alpha_max, alpha_min : float
+        The longest and the shortest iteration of all jobs, in seconds.
+    error : float
+        Iterations that predictions are off by, on average: the mean of ``|n - n~|``.
+
+    Raises
+    ------
+    InputError
+        If a job has all GPUs, for which the theorem says nothing, or a number is out of range.
+
+    Notes
+    -----
+    The true least iteration of a job is as hard to find as its best mapping on any counts;
+    `netsim.models.iteration_time.alpha_min_bound` is below it, which leaves the ratio an upper
+    bound.
+
+    Examples
+    --------
+    >>> competitive_ratio(rho=1.5, tau=0, gpus=32, most_gpus=8, alpha_max=0.2, alpha_min=0.1,
+    ...                   error=0)
+    6.0
+    """
+    check_whole(most_gpus, "most_gpus", 1)
+    check_whole(gpus, f"gpus, as a job has {most_gpus},", most_gpus + 1)
+    for name, value, least in (("rho", rho, 1), ("tau", tau, 0), ("alpha_min", alpha_min, 0),
+                               ("alpha_max", alpha_max, alpha_min), ("error", error, 0)):
+        if not (math.isfinite(value) and value >= least):
+            raise InputError(f"{name} must be a finite number of at least {least:g}, not {value!r}")
+    if alpha_min == 0:
+        raise InputError("alpha_min must be more than 0 seconds, not 0")
+    room = gpus / (gpus - most_gpus)
+    exact = (2 + tau + rho * room) * rho
+    return exact + (2 * rho * most_gpus * alpha_max / alpha_min
+                    * (1 + tau + (1 + rho) * room) * error)

@@ -1,0 +1,59 @@
+"""What SJF-BCO guarantees: Theorem 5, and what it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.schedulers.plan import Planner
+
+__all__ = ["Guarantee", "guarantee_of"]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """The ratio to the least possible makespan that Theorem 5 claims.
+
+    It is reported, and not relied upon: there are counterexamples, since the proof takes each
+    GPU's load for how long its jobs keep it, and not how long they wait for other GPUs.
+
+    Attributes
+    ----------
+    low, high : float
+        l and u: estimates are between l and u times what jobs can take, if l <= 1 <= u.
+    largest : int
+        n_g: the GPUs of the largest job.
+    spread : float
+        varphi: the most by which one job can take longer in one schedule than in another.
+    """
+
+    low: float
+    high: float
+    largest: int
+    spread: float
+
+    @property
+    def ratio(self) -> float:
+        """n_g varphi u / l."""
+        return self.largest * self.spread * self.high / self.low
+
+
+def guarantee_of(planner: Planner, scale: float = 1.0) -> Guarantee:
+    """Return what Theorem 5 says of some jobs.
+
+    Parameters
+    ----------
+    planner : Planner
+    scale : float
+        By which its estimates have been divided.
+    """
+    iterations = planner.iterations
+    count = np.array([job.iterations for job in planner.jobs])
+    seconds: NDArray[np.float64] = planner.estimates * scale * iterations.model.slot / count
+    with np.errstate(divide="ignore", invalid="ignore"):  # iterations may take no time
+        low, high = (seconds / iterations.most).min(), (seconds / iterations.least).max()
+        spread = np.nan_to_num(iterations.most / iterations.least, nan=1.0, posinf=np.inf).max()
+    return Guarantee(low=min(1.0, float(low)), high=max(1.0, float(high)),
+                     largest=max(job.ranks for job in planner.jobs), spread=float(spread))

@@ -1,0 +1,244 @@
+"""Plans: who runs where, in which order, and when by the contention model; SJF-BCO, Section 5."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.brief import brief
+from netsim.cluster.cluster import Cluster
+from netsim.cluster.contention import Iterations, RunningJobs
+from netsim.engine.view import ClusterView, Start
+from netsim.placements.placement import Placement
+from netsim.workload import JobSpec
+
+__all__ = ["Plan", "PlanFollower", "Planner"]
+
+#: Of a limit in slots: what rounding may do to sums of estimates.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An assignment of GPUs to jobs, and what comes of it by the contention model.
+
+    Attributes
+    ----------
+    order : tuple of int
+        The jobs, by their places, in the order in which they get their GPUs.
+    gpus : tuple of ndarray of int
+        Those of each job, by its place.
+    start_s, end_s : ndarray of float, shape (jobs,)
+    load : ndarray of float, shape (GPUs,)
+        What each GPU has been promised, in slots.
+    in_line : bool
+        Whether no job starts before all those before it in the order have.
+    limit : float
+        The most that a GPU could be promised, in slots.
+    kappa : int or None
+        Jobs of more GPUs were packed onto few servers, where the policy does so.
+    notes : mapping of str to float
+        What the policy has to say of it besides.
+    """
+
+    order: tuple[int, ...]
+    gpus: tuple[NDArray[np.int64], ...]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    load: NDArray[np.float64]
+    in_line: bool
+    limit: float
+    kappa: int | None = None
+    notes: Mapping[str, float] = field(default_factory=dict)
+
+    __repr__ = brief
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """What results tell of it, for the summary of a run."""
+        kappa = {} if self.kappa is None else {"plan_kappa": self.kappa}
+        return {"plan_makespan_s": self.makespan_s, "plan_limit": self.limit,
+                **kappa, **self.notes}
+
+    @property
+    def makespan_s(self) -> float:
+        """When the last job ends."""
+        return float(self.end_s.max())
+
+
+class Planner:
+    """Makes plans for some jobs, all there at time 0.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    jobs : sequence of JobSpec
+    iterations : Iterations
+    estimates : ndarray of float, shape (jobs,)
+        What each job is expected to take, in slots.
+    """
+
+    def __init__(self, cluster: Cluster, jobs: Sequence[JobSpec], iterations: Iterations,
+                 estimates: NDArray[np.float64]) -> None:
+        self.cluster, self.jobs, self.iterations = cluster, jobs, iterations
+        self.estimates = estimates
+
+    def plan(self, order: Sequence[int], placement_of: Callable[[int], Placement], limit: float,
+             availability: str = "idle", kappa: int | None = None) -> Plan | None:
+        """Give each job its GPUs, in order.
+
+        Parameters
+        ----------
+        order : sequence of int
+            The jobs, by their places.
+        placement_of : callable
+            That of a job, by its place.
+        limit : float
+            The most that a GPU may be promised, in slots.
+        availability : {"idle", "queue"}
+            A job gets GPUs that are idle, and waits until there are enough; or it gets GPUs
+            whether or not these are idle, each of which serves its jobs in order.
+        kappa : int, optional
+            Noted in the plan.
+
+        Returns
+        -------
+        Plan or None
+            None if the limit leaves a job too few GPUs.
+        """
+        make = _Idle if availability == "idle" else _Queue
+        making = make(self)
+        load = np.zeros(self.cluster.total)
+        for job in order:
+            spec, placement = self.jobs[job], placement_of(job)
+            scope = placement.scope(self.cluster, spec, load)
+            allowed = scope[load[scope] + self.estimates[job] <= limit + _ROUNDING]
+            if len(allowed) < spec.ranks:
+                return None
+            idle = making.available(allowed, spec.ranks)
+            gpus = placement.choose(self.cluster, spec, idle, load)
+            if gpus is None:
+                return None
+            load[gpus] += self.estimates[job]
+            making.assign(job, gpus)
+        making.finish()
+        return Plan(tuple(order), tuple(making.gpus[job] for job in range(len(self.jobs))),
+                    making.start_s, making.end_s, load, availability == "idle", limit, kappa)
+
+
+class _Making:
+    """A plan in the making: the jobs that run, the GPUs that are free."""
+
+    def __init__(self, planner: Planner) -> None:
+        self._cluster = planner.cluster
+        self._running = RunningJobs(planner.iterations, planner.cluster, planner.jobs)
+        self._free = np.ones(planner.cluster.total, np.bool_)
+        self.gpus: dict[int, NDArray[np.int64]] = {}
+        self.start_s = np.full(len(planner.jobs), np.nan)
+        self.end_s = np.full(len(planner.jobs), np.nan)
+
+    def _start(self, job: int) -> None:
+        gpus = self.gpus[job]
+        self._free[gpus] = False
+        self.start_s[job] = self._running.now
+        self._running.start(job, np.unique(self._cluster.server_of[gpus]).tolist())
+
+    def _go_on(self) -> list[int]:
+        """Go on to the next exit, and free what those who leave had; return them."""
+        done = self._running.to_next_exit()
+        for job in done:
+            self._free[self.gpus[job]] = True
+            self.end_s[job] = self._running.now
+        return done
+
+
+class _Idle(_Making):
+    """Jobs start as soon as they have their GPUs."""
+
+    def available(self, allowed: NDArray[np.int64], need: int) -> NDArray[np.int64]:
+        """Return those that are idle, when enough are."""
+        while True:
+            idle = allowed[self._free[allowed]]
+            if len(idle) >= need:
+                return idle
+            self._go_on()
+
+    def assign(self, job: int, gpus: NDArray[np.int64]) -> None:
+        self.gpus[job] = gpus
+        self._start(job)
+
+    def finish(self) -> None:
+        while len(self._running):
+            self._go_on()
+
+
+class _Queue(_Making):
+    """Jobs start when it is their turn on all their GPUs."""
+
+    def __init__(self, planner: Planner) -> None:
+        super().__init__(planner)
+        self._queues: list[deque[int]] = [deque() for _ in range(planner.cluster.total)]
+
+    def available(self, allowed: NDArray[np.int64], need: int) -> NDArray[np.int64]:
+        """Return all."""
+        return allowed
+
+    def assign(self, job: int, gpus: NDArray[np.int64]) -> None:
+        self.gpus[job] = gpus
+        for gpu in gpus:
+            self._queues[gpu].append(job)
+
+    def finish(self) -> None:
+        candidates = sorted(self.gpus)
+        while candidates or len(self._running):
+            for job in candidates:
+                if all(self._queues[gpu][0] == job and self._free[gpu]
+                       for gpu in self.gpus[job]):
+                    for gpu in self.gpus[job]:
+                        self._queues[gpu].popleft()
+                    self._start(job)
+            left = self._go_on()
+            freed = {gpu for job in left for gpu in self.gpus[job].tolist()}
+            candidates = sorted({self._queues[gpu][0] for gpu in freed if self._queues[gpu]})
+
+
+class PlanFollower:
+    """Starts jobs as a plan says, as soon as their GPUs are free.
+
+    By the contention model that is when the plan says; where jobs run otherwise, as on a fabric,
+    sooner or later.
+
+    Parameters
+    ----------
+    plan : Plan
+
+    Attributes
+    ----------
+    counts : dict of str to float
+        For the summary of a run.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.counts = plan.counts
+        self._left = deque(plan.order)
+
+    def decide(self, view: ClusterView) -> list[Start]:
+        """Return who is next and has all its GPUs; see `Scheduler.decide`."""
+        free = view.free.copy()
+        starts: list[Start] = []
+        kept: deque[int] = deque()
+        while self._left and not (self._plan.in_line and kept):
+            job = self._left.popleft()
+            gpus = self._plan.gpus[job]
+            if free[gpus].all():
+                starts.append((job, gpus))
+            else:
+                kept.append(job)
+            free[gpus] = False  # those behind do not overtake on a GPU
+        self._left.extendleft(reversed(kept))
+        return starts

@@ -1,0 +1,39 @@
+"""Queues: first come, first served, and the smallest job first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from netsim.engine.view import ClusterView, Start
+
+__all__ = ["FIFO", "SJF"]
+
+
+@dataclass(frozen=True)
+class FIFO:
+    """A queue in order of arrival; who does not fit holds up the others."""
+
+    def order(self, view: ClusterView) -> Sequence[int]:
+        """Return who waits, in order of the queue."""
+        return view.waiting
+
+    def decide(self, view: ClusterView) -> list[Start]:
+        """Return those in front that fit; see `Scheduler.decide`."""
+        room = view.room()
+        starts: list[Start] = []
+        for job in self.order(view):
+            gpus = room.place(job)
+            if gpus is None:
+                break
+            starts.append((job, gpus))
+        return starts
+
+
+@dataclass(frozen=True)
+class SJF(FIFO):
+    """A queue in order of GPUs, the fewest first; who does not fit holds up the others."""
+
+    def order(self, view: ClusterView) -> Sequence[int]:
+        """Return who waits, in order of the queue."""
+        return sorted(view.waiting, key=lambda job: view.jobs[job].ranks)

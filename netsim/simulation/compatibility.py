@@ -1,0 +1,215 @@
+"""What a run on a cluster is given, checked before anything runs: policies, and jobs they suit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from netsim.cluster.cluster import Cluster, check_size
+from netsim.cluster.contention import Contention, check_rates
+from netsim.cluster.context import RunContext
+from netsim.cluster.placed import ring_of
+from netsim.cluster.slices import is_sliced
+from netsim.engine.registry import make_execution
+from netsim.errors import InputError, UnknownNameError
+from netsim.jobs.patterns import model_coflows
+from netsim.models import ParallelModel
+from netsim.models.mapping import can_hold
+from netsim.placements.mapped import check_models
+from netsim.placements.placement import Placement
+from netsim.placements.registry import PLACEMENTS, make_placement
+from netsim.plugins import described
+from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
+from netsim.workload import JobSpec, Workload
+
+__all__ = ["NOTHING_TO_SHARE", "Policies", "as_rings", "check_jobs", "inputs_of", "policies_of",
+           "problems_of_policies"]
+
+#: Why an allocator, and how often it looks, is not for jobs that run by a model.
+NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
+                    'execution = "fabric"')
+
+
+class Policies(NamedTuple):
+    """Who decides in a run on a cluster, and how jobs run.
+
+    Attributes
+    ----------
+    scheduler : Scheduler
+    placement : Placement
+        For schedulers that leave it to that.
+    execution : str
+        A name.
+    model : Contention
+        By which jobs run, or plans go.
+    """
+
+    scheduler: Any
+    placement: Placement
+    execution: str
+    model: Contention
+
+
+def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = None,
+                seed: int = 0) -> Policies:
+    """Return the scheduler, the placement, how jobs run, and the contention model.
+
+    Raises
+    ------
+    InputError
+        If there is no such policy, or a placement for a scheduler that does not ask for it.
+    """
+    decider = make_scheduler("fifo" if scheduler is None else scheduler)
+    if placement is not None and chooses_gpus(decider):
+        raise InputError(
+            f"scheduler {described(decider, SCHEDULERS)['name']!r} chooses GPUs itself; a "
+            "placement is for those that leave it to that, such as 'fifo' and 'sjf'")
+    usual = getattr(decider, "placement", "first-fit")
+    placed = make_placement(usual if placement is None else placement, seed)
+    return Policies(decider, placed,
+                    *make_execution("rar-contention" if execution is None else execution))
+
+
+def check_jobs(workload: Workload, cluster: Cluster) -> None:
+    """Refuse jobs that are too large for a cluster, or cannot be split among its servers.
+
+    Raises
+    ------
+    InputError
+        Naming the first one.
+    """
+    held: set[ParallelModel] = set()
+    for job in workload:
+        check_size(job, cluster)
+        if job.model is None or job.model in held:
+            continue
+        held.add(job.model)
+        if not can_hold(job.model, cluster.gpus.tolist()):
+            raise InputError(f"job {job.id}: slices of a replica of model {job.model.name!r} must "
+                             "be on one server, and the servers of cluster "
+                             f"{cluster.name!r} cannot hold all of them")
+
+
+def as_rings(workload: Workload, cluster: Cluster, scheduler: Any, execution: str) -> Workload:
+    """Return a workload with its jobs as rings, where only rings can run.
+
+    They alone can by the contention model, and under schedulers that plan by it; and they or models
+    by the time of an iteration.
+
+    Parameters
+    ----------
+    workload : Workload
+    cluster : Cluster
+    scheduler : object
+        As `policies_of` returns it.
+    execution : str
+        A name.
+
+    Raises
+    ------
+    InputError
+        Naming the first job that cannot run so, for rings see `netsim.cluster.placed.ring_of`; or
+        if servers are not all alike where they must be; or if GPUs of one server exchange more
+        slowly than those of two, which rings do not allow for.
+    """
+    if execution == "fabric":
+        for model in dict.fromkeys(job.model for job in workload if job.model is not None):
+            model_coflows(model)
+    if execution == "asrpt":
+        try:
+            check_models(cluster, workload)
+        except InputError as error:
+            raise InputError(f"execution {execution!r}: {error}") from None
+    elif any(ring_of(job) is not None for job in workload):
+        check_rates(cluster)
+    if execution == "rar-contention":
+        where = f"execution {execution!r} has"
+    elif hasattr(scheduler, "plan"):
+        where = f"scheduler {described(scheduler, SCHEDULERS)['name']!r} plans for"
+    else:
+        return workload
+    rings = []
+    for job in workload:
+        if (ring := ring_of(job)) is None:
+            raise InputError(
+                f"job {job.id} is no ring: {where} jobs of the pattern 'ring-all-reduce', or of a "
+                f"model of one stage that all-reduces in a ring, not {_kind(job)}; others can run "
+                "with execution 'fabric', under schedulers that do not plan, such as 'fifo'")
+        rings.append(ring)
+    return workload if rings == list(workload) else replace(workload, jobs=rings)
+
+
+def _kind(job: JobSpec) -> str:
+    """Return in words what a job sends."""
+    if job.stages:
+        return "of explicit stages"
+    return f"{job.pattern!r}" if job.model is None else f"the model {job.model.name!r}"
+
+
+def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, placement: Any = None,
+              execution: Any = None, seed: int = 0) -> tuple[Workload, Policies]:
+    """Return what runs on a cluster, with rings where only they can, and who decides.
+
+    Raises
+    ------
+    InputError
+        If there is no such policy, or jobs, policies and cluster do not go together.
+    """
+    policies = policies_of(scheduler, placement, execution, seed)
+    check_jobs(workload, cluster)
+    rings = as_rings(workload, cluster, policies.scheduler, policies.execution)
+    for _, problem in _unsuited(rings, cluster, policies, seed):
+        raise InputError(problem)
+    return rings, policies
+
+
+def problems_of_policies(cluster: Cluster | None, workload: Workload, given: Mapping[str, Any],
+                         seed: int = 0) -> list[tuple[str, str]]:
+    """Return what is wrong with policies in an experiment: the key of each problem, and why.
+
+    Parameters
+    ----------
+    cluster : Cluster or None
+        None if there is none, so that no policy may be given.
+    workload : Workload
+    given : mapping
+        ``scheduler``, ``placement`` and ``execution``, as far as they are.
+    seed : int
+    """
+    try:
+        policies = policies_of(**given, seed=seed)
+    except InputError as error:
+        unknown = isinstance(error, UnknownNameError)
+        return [("scheduler.name" if unknown else "placement", str(error))]
+    if cluster is None:
+        return []
+    try:
+        rings = as_rings(workload, cluster, policies.scheduler, policies.execution)
+    except InputError as error:
+        return [("workload", str(error))]
+    return _unsuited(rings, cluster, policies, seed)
+
+
+def _unsuited(workload: Workload, cluster: Cluster, policies: Policies, seed: int
+              ) -> list[tuple[str, str]]:
+    """Return which policies are not for such jobs or such a cluster: what they are, and why."""
+    context = RunContext(cluster, workload.jobs, policies.model, workload.history, seed)
+    asked: list[tuple[str, Any, Mapping[str, str]]] = [
+        ("scheduler", policies.scheduler, SCHEDULERS)]
+    if not chooses_gpus(policies.scheduler):
+        asked.append(("placement", policies.placement, PLACEMENTS))
+    sliced = next((job for job in workload if is_sliced(job.model)), None)
+    problems = []
+    for what, policy, registry in asked:
+        owner = f"{what} {described(policy, registry)['name']!r}"
+        if sliced is not None and not getattr(policy, "keeps_slices", True):
+            problems.append((what, f"{owner} does not keep the slices of a replica on one server; "
+                                   f"job {sliced.id} has some"))
+        try:
+            if hasattr(policy, "suits"):
+                policy.suits(context)
+        except InputError as error:
+            hint = "; another one, such as 'first-fit', may do" if what == "placement" else ""
+            problems.append((what, f"{owner}: {error}{hint}"))
+    return problems

@@ -1,0 +1,400 @@
+"""Run one workload under several allocators, or schedulers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from netsim.allocators import (
+    PRESETS,
+    allocator_options,
+    describe,
+    make_allocator,
+    parse_allocator,
+)
+from netsim.analysis.comparison import check_baseline, improvement_on, note_of, table_of
+from netsim.cluster import Cluster
+from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.errors import InputError, Interrupted, NetsimError, SpecError
+from netsim.experiment_file.edge_tables import bound_of
+from netsim.experiment_file.experiment import Experiment
+from netsim.experiment_file.load import load_experiment
+from netsim.experiment_file.tables import PolicyTable
+from netsim.fabric.allocator import Allocator
+from netsim.network import Topology
+from netsim.network.files import as_network
+from netsim.plain import plain_numbers
+from netsim.plugins import described, labelled, named, parse_named
+from netsim.results.drawing import draw
+from netsim.results.result import Result, records_of
+from netsim.results.store import save_comparison
+from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
+from netsim.schedulers.registry import SCHEDULERS
+from netsim.simulation.compatibility import NOTHING_TO_SHARE, inputs_of, policies_of
+from netsim.simulation.progress import show_progress
+from netsim.simulation.simulate import simulate
+from netsim.text import visible
+from netsim.traces.formats import as_workload
+from netsim.units import Quantity, format_seconds
+from netsim.workload import JobSpec, Workload
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from netsim.analysis.comparison_text import Part
+
+__all__ = ["Comparison", "Policy", "compare", "compare_experiment", "label_of"]
+
+#: How many labels a comparison shows of itself.
+_SHOWN = 12
+
+#: What `netsim.make_allocator` takes.
+Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The results of one workload under several allocators, or schedulers.
+
+    Printed, it is the table of ``netsim compare``.
+
+    Attributes
+    ----------
+    results : mapping of str to Result
+        By label, in the order in which they were asked for.
+    spec : mapping or None
+        The experiment that it came from, resolved.
+    baseline : str or None
+        The label that the others are held against; the first if None.
+    """
+
+    results: Mapping[str, Result]
+    spec: Mapping[str, Any] | None = None
+    baseline: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.baseline is not None:
+            object.__setattr__(self, "baseline", _label_in(self.baseline, self.results))
+
+    @property
+    def what(self) -> str:
+        """What is compared: ``"scheduler"`` or ``"allocator"``."""
+        schedulers = {str(result.run.get("scheduler")) for result in self.results.values()}
+        return "scheduler" if len(schedulers) > 1 else "allocator"
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row per allocator and one for the lower bound; see `netsim.analysis.comparison`."""
+        return table_of(self.results, self.baseline)
+
+    @property
+    def note(self) -> str:
+        """What the table compares that is not alike: who gets bandwidth left over, and when.
+
+        Empty if there is nothing to say.
+        """
+        return note_of(self.table)
+
+    def against(self, baseline: str | None = None, *, short: Quantity = "5MB", narrow: int = 50
+                ) -> pd.DataFrame:
+        """Return how many times better each run is than the baseline, by class of coflow.
+
+        Parameters
+        ----------
+        baseline : str, optional
+            A label, or the allocator as it was given; that of the comparison if not given.
+        short, narrow
+            As for `netsim.classify_coflows`.
+
+        Returns
+        -------
+        DataFrame
+            See `netsim.analysis.comparison.improvement_on`.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such label.
+        InputError
+            If a threshold is not allowed.
+
+        Examples
+        --------
+        >>> import netsim
+        >>> compared = netsim.compare("parrot-fig2", "parrot-fig2", ["sebf", "aalo", "maxmin"])
+        >>> factors = compared.against("maxmin").query("`class` == 'all'")
+        >>> factors[["label", "cct_mean", "cct_each", "jct_total"]].round(2)
+                  label  cct_mean  cct_each  jct_total
+        4          sebf      1.09      1.29       1.09
+        9          aalo      0.92      0.87       0.92
+        14  lower bound      1.71      1.81       1.71
+        """
+        chosen = baseline or self.baseline or next(iter(self.results))
+        return improvement_on(_label_in(chosen, self.results), self.results, short=short,
+                              narrow=narrow)
+
+    def plot(self, kind: str = "bars", of: str | None = None) -> Axes:
+        """Draw the comparison; see `netsim.plots.pictures.PICTURES`.
+
+        Parameters
+        ----------
+        kind : {"bars", "cdf", "classes", "slowdown", "timeline", "utilisation"}
+            Total JCTs over the lower bound; distributions of JCTs or CCTs; how many times
+            shorter mean CCTs are than the baseline's, by class; slowdowns by class; jobs and
+            coflows that are active over time; the utilisation of links over time.
+        of : {"jct", "cct"}, optional
+            What ``"cdf"`` is of; JCTs if not given.
+
+        Returns
+        -------
+        Axes
+            The first where there are several; its ``figure`` has all.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such picture.
+        MissingExtraError
+            If matplotlib is not installed.
+        InputError
+            If it is a picture of something else, or there is nothing to draw.
+        """
+        return draw(self, kind, "comparison", of)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``comparison.csv`` and a folder per run, all of it or nothing.
+
+        And `against` the baseline, if one is named, as ``improvement.csv``.
+
+        Raises
+        ------
+        OutputError
+            If the folder cannot be written, or holds something else than results.
+        """
+        # Without wall-clock times: the same experiment gives the same bytes.
+        tables = {"comparison": self.table.drop(columns="wall_s")}
+        if self.baseline is not None:
+            tables["improvement"] = self.against()
+        return save_comparison(tables, {label: records_of(result) for label, result
+                                        in self.results.items()}, self.spec, folder)
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the tables that are printed, and lines of text between them."""
+        from netsim.analysis.comparison_text import parts_of
+
+        factors = None if self.baseline is None else self.against()
+        return parts_of(self.table, self.what, bool(self.note), self.baseline, factors)
+
+    def __str__(self) -> str:
+        from netsim.analysis.comparison_text import text_of
+
+        return text_of(self.parts())
+
+    def __repr__(self) -> str:
+        labels = list(self.results)
+        more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
+        return f"<Comparison of {visible(', '.join(labels[:_SHOWN]))}{more}>"
+
+
+@plain_numbers
+def compare(network: Topology | Cluster | EdgeCloud | str | Path,
+            workload: Workload | Sequence[JobSpec] | EdgeWorkload | str | Path,
+            allocators: Sequence[Policy] | Mapping[str, Policy] | None = None, *,
+            schedulers: Sequence[Any] | Mapping[str, Any] | None = None,
+            baseline: str | None = None, seed: int = 0,
+            progress: bool | Callable[[int, int], None] = False, **settings: Any) -> Comparison:
+    """Simulate a workload under several allocators, or schedulers.
+
+    Parameters
+    ----------
+    network, workload, seed, progress
+        As for `netsim.simulate`.
+    allocators : sequence or mapping
+        Names, tables, classes or instances; ``"parrot:theta_max=0.6"`` is a name with an
+        option. A mapping gives the labels.
+    schedulers : sequence or mapping
+        Likewise, instead of allocators, on a cluster or an edge-cloud.
+    baseline : str, optional
+        The label of the one that the others are held against, or its name with options, such as
+        ``"dclas:weights=strict"``; the first if not given.
+    **settings
+        The other keywords of `netsim.simulate`.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InputError
+        If there is nothing to compare, two policies have one label, the baseline has none of
+        the labels, or an argument is wrong.
+    NetsimError
+        As `netsim.simulate` does.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> net = netsim.read_network("parrot-fig2")
+    >>> jobs = netsim.read_workload("parrot-fig2")
+    >>> netsim.compare(net, jobs, ["parrot", "lccf"]).table[["label", "jct_total_s"]].round(4)
+             label  jct_total_s
+    0       parrot      40.8889
+    1         lccf      44.0000
+    2  lower bound      28.0000
+    """
+    if (allocators is None) == (schedulers is None):
+        raise InputError("give either allocators or schedulers to compare; netsim.sweep varies "
+                         "both")
+    what = "allocator" if schedulers is None else "scheduler"
+    policies = _labelled(allocators if schedulers is None else schedulers, what)
+    if baseline is not None:
+        baseline = _label_in(baseline, policies)
+    place = network if isinstance(network, Cluster | EdgeCloud) else as_network(network)
+    if what == "allocator" and isinstance(place, Cluster) and (
+            policies_of(execution=settings.get("execution"))[2] != "fabric"):
+        raise InputError(NOTHING_TO_SHARE)
+    if not isinstance(workload, EdgeWorkload):
+        workload = as_workload(workload, seed)
+        if isinstance(place, Cluster) and what == "scheduler":
+            for policy in policies.values():  # refused before any other one has run
+                inputs_of(place, workload, policy, settings.get("placement"),
+                          settings.get("execution"), seed)
+    results = {}
+    with show_progress(progress, 1) as report:
+        for index, (label, policy) in enumerate(policies.items()):
+            try:
+                results[label] = simulate(place, workload, seed=seed, **settings, **{what: policy},
+                                          progress=_share(report, index, len(policies)))
+            except KeyboardInterrupt as stop:
+                raise Interrupted(_until_then(label, stop, results)) from stop
+    return Comparison(results, baseline=baseline)
+
+
+def _until_then(label: str, stop: KeyboardInterrupt, results: Mapping[str, Result]) -> str:
+    """Return in words how far a comparison is that is interrupted."""
+    ended = (f"\n  {name} had ended: JCT {format_seconds(result.summary()['jct_total_s'])} in total"
+             for name, result in results.items())
+    return f"{label}: {stop}".rstrip(": ") + "".join(ended)
+
+
+def compare_experiment(experiment: Experiment | str | Path, *,
+                       progress: bool | Callable[[int, int], None] = False) -> Comparison:
+    """Run an experiment under each allocator, or scheduler, of its table ``compare``.
+
+    Parameters
+    ----------
+    experiment, progress
+        As for `netsim.run`.
+
+    Returns
+    -------
+    Comparison
+        With the resolved experiment as its `spec`, and that of each run as the result's.
+
+    Raises
+    ------
+    SpecError
+        If it names nothing to compare.
+    NetsimError
+        As `compare` does.
+    """
+    if not isinstance(experiment, Experiment):
+        experiment = load_experiment(experiment)
+    table = experiment.compare
+    what = "scheduler" if table.schedulers else "allocator"
+    tables: Sequence[PolicyTable] = table.schedulers or table.allocators
+    if not tables:
+        raise SpecError(["compare.allocators: is empty; list what to compare, or give --allocator "
+                         "(or on a cluster compare.schedulers, --scheduler)"])
+    settings = experiment.sharing | experiment.settings
+    settings.pop(what, None)
+    settings[f"{what}s"] = [each.given for each in tables]
+    target, jobs = experiment.target, experiment.jobs
+    compared = compare(target, jobs, progress=progress, baseline=table.baseline, **settings)
+    if isinstance(target, EdgeCloud) and isinstance(jobs, EdgeWorkload):
+        add = bound_of(target, jobs, experiment.lp_bound)
+        results = {label: add(result) for label, result in compared.results.items()}
+        compared = Comparison(results, compared.spec, compared.baseline)
+    specs = [experiment.single(**{what: each}).resolved() for each in tables]
+    results = {label: result.replace(spec=spec) for (label, result), spec
+               in zip(compared.results.items(), specs, strict=True)}
+    return Comparison(results, experiment.resolved(), compared.baseline)
+
+
+def _label_in(baseline: str, labels: Collection[str]) -> str:
+    """Return the label that is meant: as it stands, or that of a name with options, or an alias."""
+    if baseline not in labels:
+        for name in (label_of, _scheduler_label):
+            with suppress(NetsimError):
+                if (label := name(parse_named(baseline))) in labels:
+                    return label
+    check_baseline(baseline, labels)
+    return baseline
+
+
+def label_of(policy: Policy) -> str:
+    """Return the name of an allocator or preset, with the options that are not as it has them.
+
+    Examples
+    --------
+    >>> label_of({"name": "parrot", "theta_max": 0.9, "work_conservation": "none"})
+    'parrot (work_conservation=none)'
+    """
+    allocator = make_allocator(policy)
+    described = describe(allocator)
+    name = described.pop("name")
+    given = policy.get("name") if isinstance(policy, Mapping) else policy
+    if isinstance(given, str) and given in PRESETS:
+        name, usual = given, allocator_options(given)
+    else:
+        parameters = inspect.signature(type(allocator)).parameters
+        usual = {option: parameter.default for option, parameter in parameters.items()}
+    changed = [f"{option}={value}" for option, value in described.items()
+               if option in usual and repr(value) != repr(usual[option])]
+    # What an allocator that is no dataclass was given, it does not tell.
+    table = parse_allocator(policy) if isinstance(policy, str) else policy
+    if isinstance(table, Mapping):
+        changed += [f"{option}={value}" for option, value in table.items()
+                    if option != "name" and option not in described]
+    return f"{name} ({', '.join(changed)})" if changed else str(name)
+
+
+def _scheduler_label(given: Any) -> str:
+    """Return the name of a scheduler with the options that it was given, as a label."""
+    if isinstance(given, str | Mapping):
+        name, options = named(given, "scheduler")
+        return labelled({"name": name} | options)
+    return str(described(given, SCHEDULERS | EDGE_SCHEDULERS)["name"])
+
+
+def _labelled(policies: Any, what: str) -> dict[str, Any]:
+    if isinstance(policies, str) or not isinstance(policies, Sequence | Mapping):
+        raise InputError(f"{what}s must be a list or a mapping, not {policies!r}")
+    if isinstance(policies, Mapping):
+        pairs = [(str(label), policy) for label, policy in policies.items()]
+    else:
+        name = label_of if what == "allocator" else _scheduler_label
+        pairs = [(name(policy), policy) for policy in policies]
+    if not pairs:
+        raise InputError(f"there are no {what}s to compare")
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        labels = [label for label, _ in pairs]
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise InputError(f"two {what}s to compare are the same: {twice!r}; leave one out, or "
+                         "give a mapping with a label for each")
+    return found
+
+
+def _share(report: Callable[[int, int], None], index: int, runs: int
+           ) -> Callable[[int, int], None]:
+    """Return a report on one of several runs that take turns."""
+    return lambda done, total: report(index * total + done, runs * total)

@@ -1,0 +1,102 @@
+"""Workloads to files as a run would have them: patterns drawn, ranks placed on hosts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from netsim import traces
+from netsim.errors import InputError
+from netsim.jobs.plan import check_fits, draw_stages, place_randomly
+from netsim.network import BigSwitch, Topology, read_network
+from netsim.workload import JobSpec, Workload
+
+__all__ = ["convert", "explicit"]
+
+
+def explicit(workload: Workload, network: Topology | None = None, seed: int = 0) -> Workload:
+    """Return the workload flow by flow: with explicit stages, and a host for each rank.
+
+    On the same network it runs as `netsim.simulate` would run `workload` under `seed`.
+
+    Parameters
+    ----------
+    workload : Workload
+        Its seed draws the patterns' sizes, as in a run.
+    network : Topology, optional
+        Where jobs without hosts are placed; they are left without if it is not given.
+    seed : int
+        Of the placement.
+
+    Raises
+    ------
+    InputError
+        If a job does not fit the network, or draws anew in each of several iterations.
+    """
+    jobs = [_placed(_drawn(job, workload.seed), network, seed) for job in workload]
+    return Workload(jobs, workload.name, seed=workload.seed)
+
+
+def _drawn(job: JobSpec, seed: int) -> JobSpec:
+    if job.stages:
+        return job
+    if job.redraw and job.iterations > 1:
+        raise InputError(f"job {job.id} draws its flows anew in each of {job.iterations} "
+                         "iterations, and explicit stages repeat")
+    stages = draw_stages(job, seed, *([0] if job.redraw else []))
+    return replace(job, stages=stages, pattern=None, model=None, nbytes=0.0, redraw=False)
+
+
+def _placed(job: JobSpec, network: Topology | None, seed: int) -> JobSpec:
+    if network is None:
+        return job
+    check_fits(job, network)
+    return replace(job, hosts=place_randomly(job, network, seed).tolist())
+
+
+def convert(
+    source: str | Path,
+    target: str | Path,
+    *,
+    format: str | None = None,
+    to: str | None = None,
+    seed: int | None = None,
+    network: Topology | str | Path | None = None,
+    **options: Any,
+) -> Workload:
+    """Read a workload and write it in another format, as `netsim.traces.convert`; or draw it.
+
+    Parameters
+    ----------
+    source, target, format, to, **options
+        As for `netsim.traces.convert`.
+    seed : int, optional
+        Of everything random in the workload, and of the placement.
+    network : Topology, str or path, optional
+        Where `explicit` places jobs; needed for those that do not say their hosts. A big switch
+        is described in a JSON file too, for `netsim.read_network`.
+
+    Raises
+    ------
+    InputError
+        If the source or the network cannot be read, or the target's format cannot say it;
+        nothing is written.
+    OutputError
+        If the file cannot be written.
+    """
+    built = read_network(network) if isinstance(network, str | Path) else network
+    return traces.convert(source, target, format=format, to=to, seed=seed,
+                          prepare=lambda workload: explicit(workload, built, seed or 0),
+                          network=None if built is None else _description(built), **options)
+
+
+def _description(network: Topology) -> dict[str, Any]:
+    """Return the keys of an instance that describe a network, as far as they can."""
+    keys: dict[str, Any] = {"hosts": network.hosts}
+    if isinstance(network, BigSwitch):
+        capacity = network.capacity.tolist()
+        keys |= {"egress_capacity_bytes_per_s": capacity[:network.hosts],
+                 "ingress_capacity_bytes_per_s": capacity[network.hosts:],
+                 "loopback_uses_ports": network.loopback_uses_ports}
+    return keys

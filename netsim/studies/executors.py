@@ -1,0 +1,370 @@
+"""Who does the runs of a sweep: this process, a pool of processes, or a Dask cluster."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import pickle
+import signal
+import tempfile
+import threading
+import time
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    wait,
+)
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+import loky
+
+from netsim.compiling import tell_once_by
+from netsim.errors import DaskError, InputError, MissingExtraError, NetsimError, NetsimWarning
+from netsim.results.result import Result
+from netsim.studies.run_store import Files, packed
+from netsim.studies.sending import as_bytes
+
+__all__ = ["Failure", "Task", "on_dask", "one_by_one", "pooled"]
+
+#: Runs that together take so long are worth a message of their own; and at most so many.
+_CHUNK_S, _MOST_IN_CHUNK = 0.5, 16
+
+#: How many chunks wait for each worker, so that none waits for the next.
+_AHEAD = 2
+
+#: How often to look after a Dask cluster, and to say that it still has no workers.
+_LOOK_S, _REMIND_S = 2.0, 60.0
+
+
+class Task(Protocol):
+    """What a worker is sent."""
+
+    def run(self) -> Result:
+        """Run it."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run has no result.
+
+    Attributes
+    ----------
+    error : str
+        What was raised.
+    details : str
+        Where it was raised, if that was not by netsim on purpose.
+    """
+
+    error: str
+    details: str = ""
+
+
+Outcome = Files | Failure
+
+
+def _compute(sent: Sequence[bytes | Failure]) -> tuple[list[Outcome], float]:
+    """Do the runs that were sent; return the outcome of each, and the seconds that all took."""
+    started = time.perf_counter()
+    return [_outcome_of(task) for task in sent], time.perf_counter() - started
+
+
+def _outcome_of(sent: bytes | Failure) -> Outcome:
+    if isinstance(sent, Failure):
+        return sent
+    try:
+        task = pickle.loads(sent)
+    except Exception as error:  # whatever the import of a module of the user's own raises
+        return Failure(f"it cannot be read by the process that is to do it: {_said(error)}",
+                       traceback.format_exc())
+    return _outcome(task)
+
+
+def _sent(task: Task) -> bytes | Failure:
+    try:
+        return as_bytes(task)
+    except Exception as error:  # whatever it raises that is asked to pickle itself
+        return Failure(f"it cannot be sent to another process: {_said(error)}",
+                       traceback.format_exc())
+
+
+def _outcome(task: Task) -> Outcome:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NetsimWarning)  # said when the sweep was prepared
+            return packed(task.run())
+    except NetsimError as error:
+        return Failure(_said(error))
+    except (Exception, SystemExit) as error:  # whatever a policy of the user's own raises
+        return Failure(_said(error), traceback.format_exc())
+
+
+def _said(error: BaseException) -> str:
+    """Return what an error says, also if it cannot."""
+    return "".join(traceback.format_exception_only(error)).strip().removeprefix("netsim.errors.")
+
+
+def one_by_one(tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
+    """Do all runs in this process; yield the place of each and what came of it."""
+    for place, task in enumerate(tasks):
+        yield place, _outcome(task)
+
+
+# --- processes of this machine ---------------------------------------------------------
+
+
+def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]:
+    """Do all runs in so many new processes; as `one_by_one`, in the order in which they end.
+
+    Where a process is killed, what it was doing is done again, one run at a time, to see which
+    of them it was.
+    """
+    waiting = deque(enumerate(tasks))
+    suspects: deque[tuple[int, Task]] = deque()
+    startable = False
+    while waiting or suspects:
+        alone = bool(suspects)
+        if alone and not startable:
+            _check_startable()
+            startable = True
+        with _processes(1 if alone else workers) as executor:
+            window = 1 if alone else _AHEAD * workers
+            lost = yield from _drain(suspects if alone else waiting, executor,
+                                     partial(int, window), 1 if alone else None)
+        if alone and lost:
+            place, _ = lost.pop(0)
+            yield place, Failure("its process was killed, perhaps for want of memory")
+        suspects.extend(lost)
+
+
+def _check_startable() -> None:
+    """Find out whether a process can be started at all.
+
+    Raises
+    ------
+    InputError
+        If not.
+    """
+    with _processes(1) as executor:
+        try:
+            executor.submit(int).result()
+        except BrokenExecutor as error:
+            raise InputError("processes that do runs cannot be started here; what they print says "
+                             "why. Use workers=1") from error
+
+
+@contextmanager
+def _processes(workers: int) -> Iterator[Executor]:
+    """Give a pool that does not outlive an interruption, nor do its temporary files.
+
+    Its processes do not import the script that asks for them, which would do all its work again.
+    """
+    # A process that holds much more memory than at first ends by itself; another takes its place.
+    warnings.filterwarnings("ignore", "A worker was restarted while", UserWarning)
+    context = loky.backend.get_context("loky")
+    end, held = context.Pipe(duplex=False)
+    with (end, held,
+          tempfile.TemporaryDirectory(prefix="netsim-", ignore_cleanup_errors=True) as scratch):
+        executor = loky.ProcessPoolExecutor(workers, context=context, initializer=_begin_worker,
+                                            initargs=(scratch, end))
+        try:
+            yield executor
+        except BaseException:
+            executor.shutdown(kill_workers=True)
+            raise
+        executor.shutdown()
+
+
+def _begin_worker(scratch: str, end: Connection) -> None:
+    tempfile.tempdir = scratch  # what is killed cleans nothing up
+    tell_once_by(Path(scratch) / "told")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears of that, too, and ends it
+    threading.Thread(target=_end_with_parent, args=(end,), daemon=True).start()
+
+
+def _end_with_parent(end: Connection) -> None:
+    """Wait for the parent's end, for if it is killed nobody else ends its processes."""
+    with suppress(EOFError, OSError):
+        end.recv()  # nothing is ever sent: the other side is closed when the parent has gone
+    os._exit(1)
+
+
+# --- other machines --------------------------------------------------------------------
+
+
+def on_dask(tasks: Sequence[Task], scheduler: str) -> Iterator[tuple[int, Outcome]]:
+    """Do all runs on a Dask cluster; as `pooled`. Dask itself does again what a worker loses.
+
+    Parameters
+    ----------
+    scheduler : str
+        The address of its scheduler, such as ``"tcp://10.0.0.1:8786"``.
+
+    Raises
+    ------
+    MissingExtraError
+        If Dask is not installed.
+    InputError
+        If there is no scheduler at the address.
+    DaskError
+        If it goes away.
+    """
+    if find_spec("distributed") is None:
+        raise MissingExtraError("dask.distributed", "dist")
+    from distributed import Client
+
+    try:
+        client = Client(scheduler, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"scheduler: there is no Dask scheduler at {scheduler!r}: {error}"
+                         ) from error
+    with client:
+        executor = client.get_executor(pure=False)
+        try:
+            yield from _drain(deque(enumerate(tasks)), executor, _Cores(client, scheduler).window,
+                              None, _LOOK_S)
+        except (CancelledError, OSError) as error:
+            _close_quietly(client)
+            raise DaskError(f"the Dask scheduler at {scheduler!r} has gone") from error
+
+
+def _close_quietly(client: Any) -> None:
+    """Close a client whose scheduler has gone, without what Dask logs of that."""
+    log = logging.getLogger("distributed.client")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        client.close()
+    finally:
+        log.setLevel(before)
+
+
+class _Cores:
+    """Looks after a Dask cluster: whether it is there, and whether it has workers.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    address : str
+        Of its scheduler.
+    """
+
+    def __init__(self, client: Any, address: str) -> None:
+        self._client, self._address = client, address
+        self._cores = 0
+        self._looked_s = self._reminded_s = -math.inf
+        self._alone_s = time.monotonic()
+
+    def window(self) -> int:
+        """Return how many chunks may be at the workers, or wait for one; warn if there is none.
+
+        Raises
+        ------
+        OSError
+            If the scheduler has gone.
+        """
+        if self._client.status != "running":
+            raise ConnectionError(f"its client is {self._client.status}")
+        now = time.monotonic()
+        if now >= self._looked_s + _LOOK_S:
+            self._looked_s = now
+            self._cores = sum(self._client.ncores().values())
+            if self._cores:
+                self._alone_s, self._reminded_s = now, -math.inf
+            elif now >= self._reminded_s + _REMIND_S:
+                self._reminded_s = now
+                self._warn(round(now - self._alone_s))
+        return _AHEAD * max(self._cores, 1)
+
+    def _warn(self, seconds: int) -> None:
+        since = f", for {seconds} s now" if seconds >= _REMIND_S else ""
+        warnings.warn(NetsimWarning(
+            f"the Dask scheduler at {self._address!r} has no workers{since}; the sweep waits for "
+            f"one (`dask worker {self._address}` starts one; Ctrl-C ends the sweep)"), stacklevel=2)
+
+
+# --- what both share -------------------------------------------------------------------
+
+
+def _drain(waiting: deque[tuple[int, Task]], executor: Executor, window: Callable[[], int],
+           size: int | None, look_s: float | None = None
+           ) -> Generator[tuple[int, Outcome], None, list[tuple[int, Task]]]:
+    """Have everything done that waits, in chunks.
+
+    Parameters
+    ----------
+    window : callable
+        Returns how many chunks are sent at a time. Called before any is sent, and every `look_s`.
+    size : int or None
+        Runs in a chunk; as many as take half a second if None.
+    look_s : float, optional
+        Only when a chunk is done, if None.
+
+    Returns
+    -------
+    list
+        What was being done when the executor broke.
+
+    Raises
+    ------
+    CancelledError, OSError
+        If the connection to the executor is lost.
+    """
+    pending: dict[Future[Any], list[tuple[int, Task]]] = {}
+    alone: deque[tuple[int, Task]] = deque()
+    taken = runs = 0.0
+    while waiting or alone or pending:
+        most = window()
+        try:
+            while (waiting or alone) and len(pending) < most:
+                count = size or (1 if not runs else int(
+                    min(max(_CHUNK_S * runs / max(taken, 1e-9), 1), _MOST_IN_CHUNK)))
+                chunk = ([alone.popleft()] if alone else
+                         [waiting.popleft() for _ in range(min(count, len(waiting)))])
+                pending[executor.submit(_compute, [_sent(task) for _, task in chunk])] = chunk
+        except BrokenExecutor:
+            waiting.extendleft(reversed(chunk))
+            if not pending:
+                return []
+        done, _ = wait(pending, look_s, FIRST_COMPLETED)
+        for future in sorted(done, key=lambda future: _error_of(future) is not None):
+            error = _error_of(future)
+            if isinstance(error, BrokenExecutor):
+                return [each for chunk in pending.values() for each in chunk] + list(alone)
+            if isinstance(error, CancelledError | OSError):
+                raise error
+            chunk = pending.pop(future)
+            if error is not None and len(chunk) > 1:  # one of them took its worker down
+                alone.extend(chunk)
+                continue
+            outcomes, seconds = _result_of(future, len(chunk))
+            taken, runs = taken + seconds, runs + len(chunk)
+            yield from zip((place for place, _ in chunk), outcomes, strict=True)
+    return []
+
+
+def _error_of(future: Future[Any]) -> BaseException | None:
+    try:
+        return future.exception()
+    except CancelledError as error:  # the cluster has gone
+        return error
+
+
+def _result_of(future: Future[Any], count: int) -> tuple[list[Outcome], float]:
+    if (error := _error_of(future)) is not None:
+        return [Failure(_said(error))] * count, 0.0
+    result: tuple[list[Outcome], float] = future.result()
+    return result

@@ -1,0 +1,246 @@
+"""The finished runs of a sweep, each in a folder of its own that is whole or not there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from netsim.atomic import whole_file
+from netsim.errors import InputError, OutputError
+from netsim.reading import read_bytes, read_text
+from netsim.results.load import load_result
+from netsim.results.result import Result
+from netsim.results.store import naming
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Files", "RunStore", "Scratch", "packed"]
+
+#: The files of a run: name to contents.
+Files = dict[str, bytes]
+
+_INDEX, _SUMS = "sweep.json", "SHA256SUMS"
+
+#: What is said of all runs; of those of another grid it would be wrong.
+_TABLES = ("runs.csv", "means.csv", "ratios.csv", "failures.csv", "claims.csv", "report.html")
+
+#: The folder of a run, and of one that is being written.
+_RUN = re.compile(r"[0-9a-f]{16}")
+_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.[0-9a-f]{8}")
+
+
+def packed(result: Result) -> Files:
+    """Return the files that `Result.save` writes."""
+    with tempfile.TemporaryDirectory(prefix="netsim-") as folder:
+        result.save(Path(folder) / "run")
+        return {path.name: read_bytes(path) for path in sorted((Path(folder) / "run").iterdir())}
+
+
+def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return where two experiments differ."""
+    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    return "; ".join(f"{name} was {one.get(name)!r}, and is {other.get(name)!r}" for name in names)
+
+
+class Scratch:
+    """A folder that is gone when nobody holds this any more.
+
+    Attributes
+    ----------
+    path : Path
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="netsim-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+class RunStore:
+    """A folder with what a sweep has computed so far.
+
+    In it, ``sweep.json`` says of which sweep, and ``runs/<key>`` are the runs, with the digests of
+    their files in ``SHA256SUMS``.
+
+    Parameters
+    ----------
+    folder : path-like
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._runs = self.folder / "runs"
+
+    @contextmanager
+    def begun(self, index: Mapping[str, Any], resume: bool) -> Iterator[None]:
+        """Make the folder, or go on with what is there; nobody else works on it meanwhile.
+
+        Parameters
+        ----------
+        index : mapping
+            What `read_index` is to return from now on; ``experiment`` and ``code`` in it must be
+            those of what is there.
+        resume : bool
+            Whether to keep the runs that are there.
+
+        Raises
+        ------
+        InputError
+            If there are runs of another experiment, or of another version of the code, or another
+            process works on the folder.
+        OutputError
+            If it cannot be written, or holds something else.
+        """
+        made = [path for path in (self._runs, *self._runs.parents) if not path.exists()]
+        try:
+            with naming(self.folder):
+                self._check_same(index, resume)
+                self._runs.mkdir(parents=True, exist_ok=True)
+                with self._alone():
+                    self._check_same(index, resume)
+                    self._clear(resume)
+                    self.write(_INDEX, json.dumps(index, indent=1) + "\n")
+                    yield
+        finally:
+            for path in made:
+                with suppress(OSError):  # it holds something, if all went well
+                    path.rmdir()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the folder of runs; the system lets go of it when the process ends, however."""
+        if fcntl is None:  # on Windows
+            yield
+            return
+        held = os.open(self._runs, os.O_RDONLY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(held)
+            raise InputError(f"{self.folder}: another sweep is working on it; wait for its end, or "
+                             "give another folder") from None
+        try:
+            yield
+        finally:
+            os.close(held)
+
+    def _clear(self, resume: bool) -> None:
+        """Remove what is unfinished, what is said of all runs, and the runs unless they count."""
+        for path in [path for path in self._runs.iterdir() if path.is_dir()]:
+            if _UNFINISHED.fullmatch(path.name) or (not resume and _RUN.fullmatch(path.name)):
+                shutil.rmtree(path)
+        for name in _TABLES:
+            (self.folder / name).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / "failed", ignore_errors=True)
+
+    def _check_same(self, index: Mapping[str, Any], resume: bool) -> None:
+        if not (self.folder / _INDEX).is_file():
+            there = self.folder.iterdir() if self.folder.exists() else ()
+            if others := {path.name for path in there} - {self._runs.name}:
+                raise OutputError(f"{self.folder}: holds something else than a sweep, "
+                                  f"{min(others)!r}; give a new folder, or empty this one")
+            return
+        if not resume:
+            return
+        held = self.read_index()
+        afresh = "give another folder, or start afresh (--no-resume), which removes its runs"
+        if held["experiment"] != index["experiment"]:
+            raise InputError(f"{self.folder}: holds a sweep of another experiment: "
+                             f"{_difference(held['experiment'], index['experiment'])}; {afresh}")
+        if held["code"] != index["code"]:
+            raise InputError(f"{self.folder}: holds a sweep by another version of netsim's code, "
+                             f"{held['code']}, and this is {index['code']}; {afresh}")
+
+    def read_index(self) -> dict[str, Any]:
+        """Return what `begin` was given last.
+
+        Raises
+        ------
+        InputError
+            If there is no sweep in the folder, or it is damaged.
+        """
+        try:
+            index: dict[str, Any] = json.loads(read_text(self.folder / _INDEX))
+            if not isinstance(index["experiment"], dict) or not isinstance(index["code"], str):
+                raise ValueError("experiment must be a table, and code a string")
+            for run in index["runs"]:
+                for name in ("key", "seed", *index["columns"]):
+                    run[name]
+                if not _RUN.fullmatch(run["key"]):  # it names a folder
+                    raise ValueError(f"{run['key']!r} is no key of a run")
+        except FileNotFoundError:
+            raise InputError(f"{self.folder}: not a sweep: it has no {_INDEX}") from None
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            raise InputError(f"{self.folder}: not a readable sweep: {_INDEX}: "
+                             f"{type(error).__name__}: {error}") from error
+        return index
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file, whole or not at all.
+
+        Raises
+        ------
+        OutputError
+            If it cannot be written.
+        """
+        with whole_file(self.folder / name, folders=True, named=self.folder) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+    def put(self, key: str, files: Files) -> None:
+        """Keep a run.
+
+        Raises
+        ------
+        OutputError
+            If it cannot be written.
+        """
+        temporary = self._runs / f".{key}.{secrets.token_hex(4)}"
+        with naming(self.folder):
+            try:
+                temporary.mkdir()
+                for name, contents in files.items():
+                    (temporary / name).write_bytes(contents)
+                sums = [f"{hashlib.sha256(contents).hexdigest()}  {name}\n"
+                        for name, contents in files.items()]
+                (temporary / _SUMS).write_text("".join(sums), encoding="utf-8")
+                shutil.rmtree(self._runs / key, ignore_errors=True)  # it is damaged, or not there
+                temporary.rename(self._runs / key)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+
+    def summary(self, key: str) -> dict[str, Any] | None:
+        """Return the summary of a run; None if it is not there, or not as it was written."""
+        folder = self._runs / key
+        try:
+            lines = read_text(folder / _SUMS).splitlines()
+            files = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+            if any(Path(name).name != name
+                   or hashlib.sha256(read_bytes(folder / name)).hexdigest() != digest
+                   for name, digest in files.items()):
+                return None
+            stored: dict[str, Any] = json.loads(read_text(folder / "summary.json"))
+        except (OSError, ValueError):
+            return None
+        return stored if "summary.json" in files else None
+
+    def result(self, key: str) -> Result:
+        """Return a run.
+
+        Raises
+        ------
+        InputError
+            If it is not there, or cannot be read.
+        """
+        return load_result(self._runs / key)

@@ -1,0 +1,344 @@
+"""Sweeps: many runs of one experiment, over what is varied and over seeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from netsim.checks import check_whole
+from netsim.cluster import Cluster
+from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
+from netsim.errors import DaskError, InputError, SpecError
+from netsim.experiment_file.experiment import POLICIES, Experiment
+from netsim.experiment_file.identity import spec_hash
+from netsim.experiment_file.load import Draft
+from netsim.experiment_file.tables import SweepTable
+from netsim.experiment_file.values import seeds_of
+from netsim.network import Topology
+from netsim.plain import plain, plain_numbers
+from netsim.plugins import labelled, named
+from netsim.simulation.interrupt import telling
+from netsim.simulation.progress import show_runs
+from netsim.studies.compare import Policy, label_of
+from netsim.studies.executors import Failure, Outcome, Task, on_dask, one_by_one, pooled
+from netsim.studies.grid import (
+    Cell,
+    cells_of_calls,
+    cells_of_draft,
+    code_version,
+    identity_of,
+)
+from netsim.studies.run_store import RunStore, Scratch
+from netsim.studies.sweep_result import Sweep, save_failures
+from netsim.workload import JobSpec, Workload
+
+__all__ = ["default_sweep_folder", "prepare", "run_cells", "sweep", "sweep_experiment"]
+
+#: Those that may be a table with a name.
+_TABLES = ("allocator", "transport", *POLICIES)
+
+#: What is one value though it may be iterable.
+_WHOLE = (str, Workload, EdgeWorkload, Topology, Cluster, EdgeCloud)
+
+#: Keywords of `netsim.simulate` that are lists by nature: they are not varied.
+_LISTS = ("record", "events")
+
+
+@plain_numbers
+def sweep(network: Any, workload: Any, *,
+          allocator: Policy | Sequence[Policy] | Mapping[str, Policy] = "maxmin",
+          seed: int | Iterable[int] = 0, workers: int = 1, folder: str | Path | None = None,
+          resume: bool = True, dask: str | None = None,
+          progress: bool | Callable[[int, int, int], None] = True, **settings: Any) -> Sweep:
+    """Simulate every combination of what is given as a list, for every seed.
+
+    Parameters
+    ----------
+    network, workload : as for `netsim.simulate`, or a mapping of label to these
+        A workload given by name or path is drawn anew for each seed, the same for every policy;
+        of one that is given as it is, the seed changes the placement only.
+    allocator : as for `netsim.simulate`, or a list or mapping of these
+    seed : int or iterable of int
+    workers : int
+        How many processes do the runs. Policies of a script or a notebook are sent to them.
+    folder : path-like, optional
+        Where finished runs are kept, and found again; in memory only if not given.
+    resume : bool
+        Whether runs that are there count. If not, they are removed.
+    dask : str, optional
+        Address of a Dask scheduler whose workers do the runs, instead of `workers` processes.
+        While it has no workers the sweep warns of that, and waits.
+    progress : bool or callable
+        Show progress where a person is watching, on a terminal or in a notebook; or call with the
+        runs done, failed, and in total.
+    **settings
+        The other keywords of `netsim.simulate`. Lists of values are varied, but for `record` and
+        `events`, which are lists by themselves: these by a mapping of label to list. A mapping of
+        hosts to factors is one value of `stragglers`.
+
+    Returns
+    -------
+    Sweep
+        Runs that fail are told of in `Sweep.failures`, and do not stop the others.
+
+    Raises
+    ------
+    InputError
+        If an argument is wrong, or the folder is of another sweep.
+    OutputError
+        If the folder cannot be written.
+    DaskError
+        If the Dask scheduler goes away. The same call, with a scheduler that is there, goes on.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> found = netsim.sweep("parrot-fig2", "parrot-fig2", allocator=["parrot", "lccf"],
+    ...                      observe_interval=[0, "1s"])
+    >>> found.table[["allocator", "observe_interval", "jct_total_s"]].round(3)
+      allocator observe_interval  jct_total_s
+    0    parrot                0       40.889
+    1    parrot               1s       41.889
+    2      lccf                0       44.000
+    3      lccf               1s       44.000
+    """
+    given = {"network": network, "workload": workload, "allocator": allocator} | settings
+    vary, fixed = {}, {}
+    for name, value in given.items():
+        values = _varied(name, value)
+        if values is None:
+            fixed[name] = value
+        else:
+            vary[name] = values
+    seeds = seeds_of(seed if isinstance(seed, Iterable) else [seed])
+    cells = cells_of_calls(fixed, vary, seeds)
+    return run_cells(cells, tuple(vary), identity_of(fixed), folder=folder, workers=workers,
+                     resume=resume, dask=dask, progress=progress)
+
+
+def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
+    """Return the values that a keyword is to have, by label; None if it has one."""
+    if isinstance(value, _WHOLE) or not isinstance(value, Iterable):
+        return None
+    if isinstance(value, Mapping):
+        one = (name in _TABLES and "name" in value) or (name == "stragglers" and not any(
+            isinstance(each, Mapping) for each in value.values()))
+    else:
+        one = name in _LISTS
+    if one:
+        return None
+    if isinstance(value, Mapping):
+        values = dict(value)
+    else:
+        listed = plain(list(value))
+        if name == "workload" and all(isinstance(each, JobSpec | EdgeJob) for each in listed):
+            return None
+        labels = [_label(name, each) for each in listed]
+        values = dict(zip(labels, listed, strict=True))
+        if len(values) < len(listed):
+            raise InputError(f"{name}: two of the values have one label in {labels}; leave one "
+                             "out, or give a mapping with a label for each")
+    if not values:
+        raise InputError(f"{name}: there are no values to vary it over")
+    return values
+
+
+def _label(name: str, value: Any) -> Any:
+    if name == "allocator":
+        return label_of(value)
+    if isinstance(value, _WHOLE):
+        return value if isinstance(value, str) else value.name
+    if name in _TABLES and isinstance(value, str | Mapping):
+        policy, options = named(value, name)
+        return labelled({"name": policy} | options)
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+@plain_numbers
+def sweep_experiment(experiment: Experiment | str | Path | Draft,
+                     vary: Mapping[str, Sequence[Any]] | None = None, *,
+                     seeds: int | Sequence[int] | None = None, workers: int = 1,
+                     folder: str | Path | None = None, resume: bool = True,
+                     dask: str | None = None,
+                     progress: bool | Callable[[int, int, int], None] = True) -> Sweep:
+    """Run an experiment for every combination of some settings, and for every seed.
+
+    Parameters
+    ----------
+    experiment : Experiment, str or path
+        An experiment, or what `load_experiment` reads.
+    vary : mapping of str to sequence, optional
+        Keys of the file to the values that each is to have: ``{"network.capacity": ["10Gbps",
+        "40Gbps"], "allocator": ["parrot", "aalo-lbsf"]}``; the file's ``[sweep.vary]`` if not
+        given.
+    seeds : int or sequence of int, optional
+        How many, from the experiment's own on; or which. The file's if not given. The same seed
+        gives the same workload to every combination, unless the workload has a seed of its own.
+    workers, folder, resume, dask, progress
+        As for `sweep`.
+
+    Returns
+    -------
+    Sweep
+
+    Raises
+    ------
+    SpecError
+        If there is nothing to vary, or a combination is not an experiment: says which.
+    InputError, OutputError, DaskError
+        As `sweep` does.
+
+    Examples
+    --------
+    >>> from netsim.studies.sweep import sweep_experiment
+    >>> found = sweep_experiment("demo", {"allocator": ["parrot", "lccf"]}, seeds=2)
+    >>> found.means(["over_lower_bound"])[["allocator", "runs", "over_lower_bound"]].round(2)
+      allocator  runs  over_lower_bound
+    0    parrot     2              2.95
+    1      lccf     2              4.35
+    """
+    draft, grid = prepare(experiment, vary, seeds)
+    cells = cells_of_draft(draft, grid)
+    return run_cells(cells, tuple(cells[0].varied), _identity(draft), folder=folder,
+                     workers=workers, resume=resume, dask=dask, progress=progress)
+
+
+def prepare(experiment: Experiment | str | Path | Draft,
+            vary: Mapping[str, Sequence[Any]] | None, seeds: int | Sequence[int] | None
+            ) -> tuple[Draft, SweepTable]:
+    """Return the keys of an experiment, and what of them is to be varied.
+
+    Raises
+    ------
+    SpecError
+        If there is nothing to vary.
+    """
+    draft = experiment if isinstance(experiment, Draft) else (
+        Draft.of(experiment) if isinstance(experiment, Experiment) else Draft.read(experiment))
+    draft = draft.copy()
+    table = draft.keys.get("sweep", {})
+    if not isinstance(table, Mapping):
+        draft.build()  # which says where that is written
+    table = dict(table)
+    if vary is not None:
+        table = table | {"vary": {_spelled(key): plain(list(values))
+                                  for key, values in vary.items()}}
+    if seeds is not None:
+        table = table | {"seeds": seeds if isinstance(seeds, int) else plain(list(seeds))}
+        seeds_of(table["seeds"])
+    draft.keys["sweep"] = table
+    grid = draft.build().sweep
+    del draft.keys["sweep"]
+    if not grid.vary and grid.seeds == 1:
+        raise SpecError(["sweep: there is nothing to vary: give values for a key (--vary "
+                         "network.capacity=10Gbps,40Gbps) or more than one seed (--seeds 10)"])
+    return draft, grid
+
+
+def _spelled(key: str) -> str:
+    return ".".join(part.strip() for part in key.split("."))
+
+
+def _identity(draft: Draft) -> dict[str, Any]:
+    """Return what has to be the same in all runs that one folder holds."""
+    return {key: value for key, value in draft.keys.items()
+            if key not in ("sweep", "compare", "seed", "description")}
+
+
+def default_sweep_folder(draft: Draft) -> Path:
+    """Return where a sweep is kept unless told: ``sweeps/<name>-<hash8>``.
+
+    Raises
+    ------
+    SpecError
+        If it is none of an experiment.
+    """
+    draft.build()
+    return Path("sweeps") / f"{draft.keys.get('name', 'experiment')}-{spec_hash(_identity(draft))}"
+
+
+# --- the runs ------------------------------------------------------------------------------
+
+
+def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[str, Any], *,
+              folder: str | Path | None, workers: int, resume: bool, dask: str | None,
+              progress: bool | Callable[[int, int, int], None]) -> Sweep:
+    """Do the runs that are not there yet; return all.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+    columns : sequence of str
+        What is varied.
+    identity : mapping
+        What they have in common, see `RunStore.begun`.
+    folder, workers, resume, dask, progress
+        As for `sweep`.
+
+    Raises
+    ------
+    InputError, OutputError, DaskError
+        As `sweep` does.
+    """
+    check_whole(workers, "workers", 1)
+    scratch = Scratch() if folder is None else None
+    store = RunStore(scratch.path if scratch is not None else Path(folder or ""))
+    index = {"experiment": json.loads(json.dumps(identity, sort_keys=True, default=str)),
+             "code": code_version(), "columns": list(columns),
+             "runs": [{"key": cell.key, "seed": cell.seed, **cell.varied} for cell in cells]}
+    with store.begun(index, resume):
+        kept = ("; none is kept, as there is no folder" if scratch is not None else
+                f" and are kept in {store.folder}; the same command goes on")
+        failures = _do_missing(cells, store, workers, dask, progress, kept)
+        save_failures(store, failures)
+        found = Sweep.load(store.folder, scratch)
+        found.save_tables()
+    return found
+
+
+def _do_missing(cells: Sequence[Cell], store: RunStore, workers: int, dask: str | None,
+                progress: bool | Callable[[int, int, int], None], kept: str
+                ) -> list[tuple[Cell, Failure]]:
+    """Do the runs that are not there; return those that have failed, in order.
+
+    An interruption says how many there are then, and `kept`; so does the end of a Dask cluster.
+    """
+    missing = [cell for cell in cells if store.summary(cell.key) is None]
+    failures: dict[str, tuple[Cell, Failure]] = {}
+    ended = len(cells) - len(missing)
+
+    def so_far() -> str:
+        return f"{ended:,} of {len(cells):,} runs had ended{kept}"
+
+    with telling(so_far), _saying(so_far), show_runs(progress, len(cells), ended) as report:
+        for place, outcome in _outcomes(missing, workers, dask):
+            cell = missing[place]
+            if isinstance(outcome, Failure):
+                failures[cell.key] = (cell, outcome)
+            else:
+                store.put(cell.key, outcome)
+                ended += 1
+            report(isinstance(outcome, Failure))
+    return [failures[cell.key] for cell in missing if cell.key in failures]
+
+
+@contextmanager
+def _saying(what: Callable[[], str]) -> Iterator[None]:
+    """Have a Dask cluster that goes away in here say how far the sweep was."""
+    try:
+        yield
+    except DaskError as error:
+        raise DaskError(f"{error}; {what()}") from error
+
+
+def _outcomes(cells: Sequence[Cell], workers: int, dask: str | None
+              ) -> Iterator[tuple[int, Outcome]]:
+    tasks: list[Task] = [cell.task for cell in cells]
+    if not tasks:
+        return iter(())
+    if dask is not None:
+        return on_dask(tasks, dask)
+    return one_by_one(tasks) if workers == 1 else pooled(tasks, min(workers, len(tasks)))

@@ -1,0 +1,355 @@
+"""What a sweep gives back: a table with a row per run, means, and ratios pair by pair."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import tomli_w
+from numpy.typing import NDArray
+
+from netsim.analysis.intervals import means_of, of_whole_runs, policies_in, ratios_of
+from netsim.errors import InputError, UnknownNameError
+from netsim.results.csv import read_csv
+from netsim.results.drawing import draw
+from netsim.studies.run_store import RunStore, Scratch
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from netsim.results.result import Result
+    from netsim.studies.executors import Failure
+    from netsim.studies.grid import Cell
+
+__all__ = ["Sweep", "load_sweep", "save_failures"]
+
+#: What means are taken of unless told.
+_MEANS_OF = ("jct_total_s", "over_lower_bound", "jct_mean_s", "jct_p95_s", "cct_mean_s",
+             "makespan_s")
+
+#: What a stored summary has besides metrics.
+_OF_RUN = ("allocator", "cluster", "counts", "execution", "gpus", "network", "observe_interval",
+           "overdue", "placement", "platform", "python", "scheduler", "seed", "tables", "version",
+           "workload", "workload_seed")
+
+#: Not written to tables, for the same sweep is to give the same bytes.
+_UNSTEADY = ("wall_s",)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The runs of a sweep that are there.
+
+    Attributes
+    ----------
+    folder : Path
+        Where they are kept: each as a folder that `netsim.load_result` reads, ``runs/<key>``.
+    columns : tuple of str
+        What was varied, besides the seed.
+    table : DataFrame
+        A row per run, in order of the grid: `columns`, seed, the numbers of `Result.summary`,
+        over_lower_bound (total JCT over the lower bound), key.
+    failures : DataFrame
+        A row per run that failed: `columns`, seed, error, key, details. The experiment of each, if
+        there is a file that says it, is in ``failed/<key>.toml``.
+    missing : int
+        How many runs are not there, failed ones included.
+    experiment : mapping
+        What all runs have in common, as in a file.
+    grid : mapping of str to list
+        The values of each of `columns`, and the seeds.
+    code : str
+        What stands for the version of netsim that did them.
+    """
+
+    folder: Path
+    columns: tuple[str, ...]
+    table: pd.DataFrame
+    failures: pd.DataFrame
+    missing: int
+    experiment: Mapping[str, Any]
+    grid: Mapping[str, list[Any]]
+    code: str
+    _scratch: Scratch | None = field(default=None, repr=False)
+
+    @classmethod
+    def load(cls, folder: str | Path, scratch: Scratch | None = None) -> Sweep:
+        """Return what is kept in a folder; runs that are damaged count as missing.
+
+        Parameters
+        ----------
+        folder : path-like
+        scratch : Scratch, optional
+            Kept as long as the sweep is.
+
+        Raises
+        ------
+        InputError
+            If there is no sweep in the folder.
+        """
+        store = RunStore(folder)
+        index = store.read_index()
+        columns = tuple(index["columns"])
+        found = [(run, summary) for run in index["runs"]
+                 if (summary := store.summary(run["key"])) is not None]
+        table = pd.DataFrame([_row(columns, run, summary) for run, summary in found])
+        grid = {name: list(dict.fromkeys(run[name] for run in index["runs"]))
+                for name in (*columns, "seed")}
+        return cls(Path(folder), columns, table, _failures(store, index),
+                   len(index["runs"]) - len(found), index["experiment"], grid, index["code"],
+                   scratch)
+
+    # --- numbers ---------------------------------------------------------------------------
+
+    def means(self, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return means over seeds with 95 % intervals; see `netsim.analysis.intervals.means_of`.
+
+        Those of times are NaN where a run was stopped before all its jobs had finished.
+
+        Parameters
+        ----------
+        metrics : sequence of str, optional
+            Columns of the table; jct_total_s, over_lower_bound, jct_mean_s, jct_p95_s,
+            cct_mean_s and makespan_s if not given.
+
+        Raises
+        ------
+        InputError
+            If there are no runs, or no such columns.
+        """
+        self._check()
+        known = [name for name in _MEANS_OF if name in self.table]
+        chosen = known if metrics is None else list(metrics)
+        whole = {name: of_whole_runs(self.table, name) for name in chosen if name in self.table}
+        return means_of(self.table.assign(**whole), self.columns, chosen)
+
+    def ratios(self, of: str | None = None, baseline: Any = None,
+               metric: str = "jct_total_s") -> pd.DataFrame:
+        """Return ratios to a baseline, pair by pair; see `netsim.analysis.intervals.ratios_of`.
+
+        Parameters
+        ----------
+        of : str, optional
+            What was varied and is to be compared; the allocator or scheduler if that was, else
+            the first.
+        baseline : optional
+            A value of it; the first of the grid if not given.
+        metric : str
+            A column of the table.
+
+        Raises
+        ------
+        InputError
+            If there are no runs, nothing or nothing of that name was varied, or there is no such
+            value or column.
+        """
+        self._check()
+        of = of or self.compared
+        if of not in self.columns:
+            raise UnknownNameError("varied key", of, self.columns)
+        by = [name for name in self.columns if name != of]
+        chosen = self._first(of) if baseline is None else baseline
+        ratios = ratios_of(self.table, of, chosen, by, metric)
+        ratios.insert(len(by) + 1, "baseline", chosen)
+        return ratios
+
+    def ratios_if_any(self) -> pd.DataFrame | None:
+        """Return `ratios` as they are if nothing is said; None if there is nothing to compare."""
+        try:
+            return self.ratios()
+        except InputError:
+            return None
+
+    def _first(self, of: str) -> Any:
+        """Return the first value of the grid, of which some run must be there."""
+        first = self.grid[of][0]
+        if first not in set(self.table[of]):
+            raise InputError(f"no run of {first} is there to compare with; name another baseline")
+        return first
+
+    @cached_property
+    def compared(self) -> str:
+        """What is compared unless told: the policy if one was varied, else what was first.
+
+        Raises
+        ------
+        InputError
+            If nothing was varied but the seed.
+        """
+        if not self.columns:
+            raise InputError("nothing was varied but the seed: there is nothing to compare")
+        return next(iter(policies_in(self.columns)), self.columns[0])
+
+    def _check(self) -> None:
+        if not len(self.table):
+            failed = (f"; {len(self.failures)} failed, the first with: "
+                      f"{self.failures['error'].iloc[0]}" if len(self.failures) else "")
+            raise InputError(f"{self.folder}: no run of the sweep is there{failed}")
+
+    # --- runs ------------------------------------------------------------------------------
+
+    def where(self, **values: Any) -> Sweep:
+        """Return the runs with some values.
+
+        Parameters
+        ----------
+        **values
+            Of columns, such as ``seed=3``; of keys with a dot,
+            ``**{"network.capacity": "10Gbps"}``.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such column.
+        """
+        rows = self.table
+        for name, value in values.items():
+            if name not in rows:
+                raise UnknownNameError("column", name, map(str, rows.columns))
+            rows = rows[rows[name] == value]
+        return replace(self, table=rows)
+
+    def results(self, **values: Any) -> Iterator[tuple[Mapping[str, Any], Result]]:
+        """Go through the runs, or those with some values as for `where`: row and result."""
+        store = RunStore(self.folder)
+        for row in self.where(**values).table.to_dict("records"):
+            yield {str(name): value for name, value in row.items()}, store.result(row["key"])
+
+    def pooled(self, column: str = "jct_s", by: Sequence[str] | None = None
+               ) -> dict[str, NDArray[np.float64]]:
+        """Return the times of all jobs or coflows, those of all seeds together.
+
+        Parameters
+        ----------
+        column : str
+            Of ``result.jobs``, or ``"cct_s"`` of ``result.coflows``.
+        by : sequence of str, optional
+            What is told apart; all that was varied if not given.
+
+        Returns
+        -------
+        dict
+            Values of `by`, as in ``"10Gbps, parrot"``, to the times of what has completed, in no
+            order.
+
+        Raises
+        ------
+        InputError
+            If the coflows were not recorded.
+        """
+        columns = self.columns if by is None else by
+        pools: dict[str, list[NDArray[np.float64]]] = {}
+        for row, result in self.results():
+            frame = result.coflows if column == "cct_s" else result.jobs
+            label = ", ".join(str(row[name]) for name in columns) or "all"
+            pools.setdefault(label, []).append(frame[column].dropna().to_numpy())
+        return {value: np.concatenate(parts) for value, parts in pools.items()}
+
+    def plot(self, kind: str = "bars", of: str | None = None) -> Axes:
+        """Draw the sweep; see `netsim.plots.pictures.PICTURES`.
+
+        Parameters
+        ----------
+        kind : {"bars", "sweep", "cdf"}
+            A metric as bars, or as lines against what was varied besides the allocator, with
+            95 % intervals; or distributions of all seeds together.
+        of : str, optional
+            The metric, or ``"jct"`` or ``"cct"``.
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such picture or metric.
+        MissingExtraError
+            If matplotlib is not installed.
+        InputError
+            If there is nothing to draw.
+        """
+        return draw(self, kind, "sweep", of)
+
+    # --- files -----------------------------------------------------------------------------
+
+    def save_tables(self) -> None:
+        """Write ``runs.csv``, ``means.csv`` and ``ratios.csv`` to the folder.
+
+        The same sweep gives the same bytes.
+        """
+        tables: dict[str, pd.DataFrame | None] = dict.fromkeys(("runs", "means", "ratios"))
+        if len(self.table):
+            tables["runs"] = self.table.drop(columns=[name for name in _UNSTEADY
+                                                      if name in self.table])
+            tables["means"] = self.means()
+            tables["ratios"] = self.ratios_if_any()
+        store = RunStore(self.folder)
+        for name, table in tables.items():
+            if table is not None:
+                store.write(f"{name}.csv", _csv(table))
+
+    def __repr__(self) -> str:
+        varied = " x ".join(self.columns) or "seeds"
+        counts = {"failed": len(self.failures), "missing": self.missing - len(self.failures)}
+        lacking = "".join(f", {count} {what}" for what, count in counts.items() if count > 0)
+        return f"<Sweep over {varied}: {len(self.table)} runs{lacking}>"
+
+
+def _row(columns: Sequence[str], run: Mapping[str, Any], summary: Mapping[str, Any]
+         ) -> dict[str, Any]:
+    metrics = {name: np.nan if value is None else value for name, value in summary.items()
+               if name not in _OF_RUN}
+    bound = metrics["lower_bound_total_s"]
+    return ({name: run[name] for name in columns} | {"seed": run["seed"]} | metrics
+            | {"over_lower_bound": metrics["jct_total_s"] / bound if bound else np.nan}
+            | {"key": run["key"]})
+
+
+def _csv(table: pd.DataFrame) -> str:
+    text = io.StringIO()
+    table.to_csv(text, index=False, lineterminator="\n")
+    return text.getvalue()
+
+
+def save_failures(store: RunStore, failed: Sequence[tuple[Cell, Failure]]) -> None:
+    """Write ``failures.csv``, if there is anything to write, and experiments to ``failed``.
+
+    Raises
+    ------
+    OutputError
+        If they cannot be written.
+    """
+    if not failed:
+        return
+    rows = [{**cell.varied, "seed": cell.seed, "error": failure.error, "key": cell.key,
+             "details": failure.details} for cell, failure in failed]
+    store.write("failures.csv", _csv(pd.DataFrame(rows)))
+    for cell, failure in failed:
+        if cell.task.spec is not None:
+            text = "".join(f"# {line}\n" for line in failure.error.splitlines())
+            store.write(f"failed/{cell.key}.toml", text + tomli_w.dumps(cell.task.spec))
+
+
+def _failures(store: RunStore, index: Mapping[str, Any]) -> pd.DataFrame:
+    """Read back what `save_failures` wrote, of runs of the index."""
+    columns = [*index["columns"], "seed", "error", "key", "details"]
+    path = store.folder / "failures.csv"
+    if not path.is_file():
+        return pd.DataFrame(columns=columns)
+    said = read_csv(path, dtype=str, keep_default_na=False).set_index("key")
+    rows = [{**run, "error": said.loc[run["key"], "error"],
+             "details": said.loc[run["key"], "details"]}
+            for run in index["runs"] if run["key"] in said.index]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def load_sweep(folder: str | Path) -> Sweep:
+    """Read back what a sweep has computed so far; see `Sweep.load`."""
+    return Sweep.load(folder)

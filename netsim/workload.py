@@ -1,0 +1,491 @@
+"""What a simulation is given: flows, stages, jobs and workloads, as frozen data.
+
+A job is a DAG of *stages* that repeats for a number of iterations. A stage computes for a while and
+then emits one *coflow*: a set of flows that the job needs finished together. Flows are written
+between *ranks*, the processes of the job; a placement says on which host each rank runs.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.brief import brief
+from netsim.checks import (
+    MOST_ID,
+    check_name,
+    check_sequence,
+    check_whole,
+    parents_first,
+    refuse_twice,
+)
+from netsim.errors import InputError
+from netsim.models import ParallelModel
+from netsim.plain import plain, plain_numbers
+from netsim.units import Quantity, parse_bytes, parse_seconds
+
+__all__ = ["UNKNOWN", "Flow", "Flows", "History", "JobSpec", "Stage", "Workload", "history_of",
+           "split_history"]
+
+#: Larger sizes are mistakes, and their sums would leave the range of floats.
+_MOST_BYTES = 1e100
+
+#: The group or the user of a job that says none; no id is negative.
+UNKNOWN = -1
+
+#: Of a share times a number of jobs: 0.29 * 100 is a little less than 29.
+_ROUNDING = 1e-9
+
+
+class Flow(NamedTuple):
+    """One flow, for writing coflows by hand.
+
+    Attributes
+    ----------
+    src, dst : int
+        Ranks, or hosts where the job is not placed.
+    nbytes : quantity
+        Size in bytes, or as in ``"1GB"``.
+    """
+
+    src: int
+    dst: int
+    nbytes: Quantity
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flows:
+    """The flows of one coflow, as arrays.
+
+    Attributes
+    ----------
+    src, dst : ndarray of int, shape (flows,)
+        Ranks.
+    nbytes : ndarray of float, shape (flows,)
+        Sizes in bytes: finite and not negative; also given as a list of quantities.
+    ranks : int
+        How many ranks the flows need: the largest one, plus 1.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, a rank is negative or a size is not allowed.
+    """
+
+    src: NDArray[np.int64]
+    dst: NDArray[np.int64]
+    nbytes: NDArray[np.float64]
+    ranks: int = field(init=False)
+    __repr__ = brief
+
+    def __post_init__(self) -> None:
+        if isinstance(self.nbytes, list | tuple) and any(isinstance(n, str) for n in self.nbytes):
+            object.__setattr__(self, "nbytes", [parse_bytes(n, f"size of flow {k}")
+                                                for k, n in enumerate(self.nbytes)])
+        for name, dtype in (("src", np.int64), ("dst", np.int64), ("nbytes", np.float64)):
+            object.__setattr__(self, name, _frozen(getattr(self, name), dtype, name))
+        if not self.src.shape == self.dst.shape == self.nbytes.shape:
+            raise InputError("src, dst and nbytes of a coflow must have one length, not "
+                             f"{len(self.src)}, {len(self.dst)} and {len(self.nbytes)}")
+        bad = np.flatnonzero(~((self.nbytes >= 0) & (self.nbytes <= _MOST_BYTES)))
+        if len(bad):
+            raise InputError(f"flow {bad[0]} has {float(self.nbytes[bad[0]])!r} bytes; "
+                             f"a size must be from 0 to {_MOST_BYTES:g}")
+        ends = np.concatenate((self.src, self.dst))
+        if ends.min(initial=0) < 0:
+            raise InputError("a flow's source and destination must not be negative")
+        object.__setattr__(self, "ranks", int(ends.max(initial=-1)) + 1)
+
+    @classmethod
+    def of(cls, flows: Iterable[tuple[int, int, Quantity]]) -> Flows:
+        """Build from `Flow` tuples ``(src, dst, nbytes)``, as in ``(0, 1, "1GB")``.
+
+        Raises
+        ------
+        InputError
+            If they are something else.
+        """
+        try:
+            rows = list(flows)
+            src, dst, nbytes = zip(*rows, strict=True) if rows else ((), (), ())
+        except (TypeError, ValueError):
+            raise InputError("flows must be a list of tuples (src, dst, nbytes), not "
+                             f"{reprlib.repr(flows)}") from None
+        return cls(src, dst, nbytes)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def __iter__(self) -> Iterator[Flow]:
+        for src, dst, nbytes in zip(self.src, self.dst, self.nbytes, strict=True):
+            yield Flow(int(src), int(dst), float(nbytes))
+
+
+def _frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
+    try:
+        given = np.asarray(values)
+    except ValueError:  # lists of several lengths
+        raise InputError(f"{name} must be a list of numbers, not {values!r}") from None
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iuf"):
+        raise InputError(f"{name} must be a list of numbers, not {values!r}")
+    array: NDArray[Any] = given.astype(dtype)
+    if dtype is np.int64 and given.dtype.kind != "i" and not np.array_equal(array, given):
+        raise InputError(f"{name} must be whole numbers, not {values!r}")
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class Stage:
+    """A node of a job's per-iteration DAG: compute, then one coflow.
+
+    Attributes
+    ----------
+    name : str
+        Unique within the job.
+    flows : Flows or None
+        The stage's coflow, in rank space, also given as tuples (src, dst, nbytes), as in
+        ``(0, 1, "1GB")``; None
+        where the stage only computes. A coflow without bytes completes as soon as it is
+        valid, and counts as completed.
+    compute_s : float
+        Seconds of computation before the coflow becomes valid.
+    after : tuple of str
+        Stages of the same iteration that must have completed first.
+    finishes_before : tuple of str
+        Stages of the same iteration that must finish before this one does: the coflow
+        runs beside them and completes when its bytes are sent and they have finished.
+    release_s : float
+        Seconds after the job's arrival before which the stage cannot start.
+    weight : float
+        The coflow's weight, for policies that use one.
+    coflow_id : int or None
+        The coflow's id in the results, unique in the workload and so only for a job of one
+        iteration; if None, coflows are numbered by job, iteration and stage, past those ids.
+    deadline_s : float or None
+        Seconds after the coflow has become valid by which it is to finish; None if at no time.
+    intra_server : bool
+        Whether the stage stands for what happens inside servers beside a job's coflows: it sends
+        nothing over the network, and is not counted where coflows are numbered.
+    """
+
+    name: str
+    flows: Flows | None
+    compute_s: float
+    after: tuple[str, ...]
+    finishes_before: tuple[str, ...]
+    release_s: float
+    weight: float
+    coflow_id: int | None
+    deadline_s: float | None
+    intra_server: bool
+    __repr__ = brief
+
+    def __init__(self, name: str, flows: Flows | Iterable[tuple[int, int, Quantity]] | None = None,
+                 compute_s: Quantity = 0.0, after: Iterable[str] = (),
+                 finishes_before: Iterable[str] = (), release_s: Quantity = 0.0,
+                 weight: float = 1.0, coflow_id: int | None = None,
+                 deadline_s: Quantity | None = None, *, intra_server: bool = False) -> None:
+        owner = f"stage {name!r}"
+        if flows is not None and not isinstance(flows, Flows):
+            flows = Flows.of(flows)
+        weight, coflow_id = plain(weight), plain(coflow_id)
+        if isinstance(weight, bool) or not (isinstance(weight, int | float)
+                                            and np.isfinite(weight) and weight > 0):
+            raise InputError(f"{owner}: weight must be finite and positive, not {weight!r}")
+        if not isinstance(name, str):
+            raise InputError(f"{owner}: name must be a string, not {name!r}")
+        if coflow_id is not None:
+            check_whole(coflow_id, f"{owner}: coflow_id", most=MOST_ID)
+        values = {"name": name, "flows": flows,
+                  "after": check_sequence(after, str, f"{owner}: after", "names"),
+                  "compute_s": parse_seconds(compute_s, f"{owner}: compute_s"),
+                  "finishes_before": check_sequence(finishes_before, str,
+                                               f"{owner}: finishes_before", "names"),
+                  "release_s": parse_seconds(release_s, f"{owner}: release_s"),
+                  "weight": weight, "coflow_id": coflow_id,
+                  "deadline_s": None if deadline_s is None else parse_seconds(
+                      deadline_s, f"{owner}: deadline_s", strict=True),
+                  "intra_server": intra_server}
+        if intra_server and flows is not None:
+            raise InputError(f"{owner}: sends flows, which stages inside servers cannot")
+        for field_name, value in values.items():
+            object.__setattr__(self, field_name, value)
+
+
+@plain_numbers
+@dataclass(frozen=True, slots=True, eq=False)
+class JobSpec:
+    """A training job: what it sends, how often, and from when on.
+
+    One of `stages`, `pattern` and `model` says what an iteration sends.
+
+    Attributes
+    ----------
+    id : int
+        Unique in the workload; ties between jobs break by arrival, then id.
+    arrival_s : float
+        When the job arrives, in seconds; also given as ``"5s"``, as other quantities are.
+    iterations : int
+        How often the stages repeat; an iteration starts when the one before has ended.
+    stages : tuple of Stage
+        One iteration, in rank space.
+    pattern : str, mapping or object, optional
+        A communication pattern by name (``"ring-all-reduce"``), by name and options
+        (``{"name": "parameter-server", "servers": 2}``), or an instance.
+    ranks : int, optional
+        The number of processes; with explicit stages, found from them.
+    nbytes : float
+        Bytes handed to the pattern (what they mean is the pattern's to say).
+    compute_s : float
+        Seconds of computation handed to the pattern, before each iteration's first coflow.
+    redraw : bool
+        Draw the pattern's random sizes anew in each iteration.
+    hosts : tuple of int, optional
+        Where each rank runs; placed by the simulation if None.
+    name : str
+        A label, such as the model's name.
+    estimate_s : float, optional
+        What it is expected to take, in seconds, as far as a scheduler knows.
+    group, user : int, optional
+        Who submits it, and what jobs it is one of: what predictors go by.
+    model : ParallelModel, optional
+        What is trained, where that has stages and replicas of its own; a rank per replica, stage
+        by stage.
+    """
+
+    id: int
+    arrival_s: float = 0.0
+    iterations: int = 1
+    stages: Sequence[Stage] = ()
+    pattern: str | Mapping[str, Any] | Any | None = None
+    ranks: int = 0
+    nbytes: float = 0.0
+    compute_s: float = 0.0
+    redraw: bool = False
+    hosts: Sequence[int] | None = None
+    name: str = ""
+    estimate_s: float | None = None
+    group: int | None = None
+    user: int | None = None
+    model: ParallelModel | None = None
+    __repr__ = brief
+
+    def __post_init__(self) -> None:
+        owner = f"job {self.id}"
+        object.__setattr__(self, "stages", check_sequence(self.stages, Stage, f"{owner}: stages",
+                                                     "Stage"))
+        said = bool(self.stages) + (self.pattern is not None) + (self.model is not None)
+        if said != 1:
+            raise InputError(f"{owner}: give either stages, a pattern or a model")
+        check_whole(self.id, f"{owner}: id", most=MOST_ID)
+        check_name(self.name, f"{owner}: name")
+        check_whole(self.iterations, f"{owner}: iterations", 1)
+        for name, parse in (("arrival_s", parse_seconds), ("nbytes", parse_bytes),
+                            ("compute_s", parse_seconds)):
+            object.__setattr__(self, name, parse(getattr(self, name), f"{owner}: {name}"))
+        if self.estimate_s is not None:
+            object.__setattr__(self, "estimate_s", parse_seconds(
+                self.estimate_s, f"{owner}: estimate_s", strict=True))
+        for name in ("group", "user"):
+            if getattr(self, name) is not None:
+                check_whole(getattr(self, name), f"{owner}: {name}", most=MOST_ID)
+        self._check_stages(owner)
+        self._check_ranks(owner)
+        if self.hosts is not None:
+            self._check_hosts(owner)
+
+    def _check_ranks(self, owner: str) -> None:
+        check_whole(self.ranks, f"{owner}: ranks", 0 if self.pattern is None else 1)
+        needed = max((s.flows.ranks for s in self.stages if s.flows is not None), default=0)
+        if self.model is not None:
+            if not isinstance(self.model, ParallelModel):
+                raise InputError(f"{owner}: model must be a ParallelModel, such as "
+                                 f"netsim.make_model gives, not {self.model!r}")
+            needed = self.model.gpus
+            if self.ranks not in (0, needed):
+                raise InputError(f"{owner}: its model has {needed} replicas, and so as many ranks, "
+                                 f"not {self.ranks}")
+        object.__setattr__(self, "ranks", max(self.ranks, needed))
+
+    def _check_stages(self, owner: str) -> None:
+        parents_first([stage.name for stage in self.stages],
+                      [(*stage.after, *stage.finishes_before) for stage in self.stages], owner)
+        own = next((stage for stage in self.stages if stage.coflow_id is not None), None)
+        if own is not None and self.iterations > 1:
+            raise InputError(f"{owner}: stage {own.name!r} has the coflow_id {own.coflow_id}, "
+                             f"which {self.iterations} iterations would repeat; leave it out")
+
+    def _check_hosts(self, owner: str) -> None:
+        what = f"{owner}: hosts"
+        hosts = check_sequence(self.hosts, int | np.integer, what, "whole numbers")
+        if len(hosts) < self.ranks:
+            raise InputError(f"{owner}: {self.ranks} ranks need as many hosts, not {len(hosts)}")
+        kinds = set(map(type, hosts))
+        if min(hosts, default=0) < 0 or bool in kinds:
+            wrong = next(host for host in hosts if host < 0 or isinstance(host, bool))
+            raise InputError(f"{what} must be whole numbers of at least 0, not {wrong!r}")
+        same = _shared(hosts if kinds == {int} else tuple(map(int, hosts)))
+        object.__setattr__(self, "hosts", same)
+
+
+@lru_cache(maxsize=256)
+def _shared(hosts: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the tuple that all jobs on these hosts have in common: they may be many."""
+    return hosts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """What is known of jobs that have ended before a workload begins.
+
+    Attributes
+    ----------
+    group, user : ndarray of int, shape (jobs,)
+    iterations : ndarray of float, shape (jobs,)
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, or values are no numbers, or iterations negative.
+    """
+
+    group: NDArray[np.int64]
+    user: NDArray[np.int64]
+    iterations: NDArray[np.float64]
+    __repr__ = brief
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("group", np.int64), ("user", np.int64), ("iterations", np.float64)):
+            object.__setattr__(self, name, _frozen(getattr(self, name), dtype, name))
+        bad = np.flatnonzero(~((self.iterations >= 0) & np.isfinite(self.iterations)))
+        if len(bad):
+            raise InputError(f"iterations of past job {bad[0]} must be finite and at least 0, not "
+                             f"{self.iterations[bad[0]]!r}")
+        if not self.group.shape == self.user.shape == self.iterations.shape:
+            raise InputError("group, user and iterations of past jobs must have one length, not "
+                             f"{len(self.group)}, {len(self.user)} and {len(self.iterations)}")
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+@plain_numbers
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """A set of jobs, ordered by arrival, then id.
+
+    Attributes
+    ----------
+    jobs : tuple of JobSpec
+        In order of (arrival, id), whatever order they were given in.
+    name : str
+        A label for results.
+    seed : int
+        Seed of the sizes that patterns draw; a job's draws depend on it and the job's id.
+    history : History, optional
+        Jobs of before, for schedulers that predict.
+    """
+
+    jobs: Sequence[JobSpec]
+    name: str = "workload"
+    seed: int = field(default=0, kw_only=True)
+    history: History | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "workload: name")
+        owner = f"workload {self.name!r}"
+        jobs = check_sequence(self.jobs, JobSpec, f"{owner}: jobs", "JobSpec")
+        if not jobs:
+            raise InputError(f"{owner} has no jobs")
+        jobs = tuple(sorted(jobs, key=lambda job: (job.arrival_s, job.id)))
+        object.__setattr__(self, "jobs", jobs)
+        check_whole(self.seed, f"{owner}: seed")
+        refuse_twice([job.id for job in jobs], f"{owner}: two jobs have the id")
+        refuse_twice([stage.coflow_id for job in jobs for stage in job.stages
+                       if stage.coflow_id is not None], f"{owner}: two coflows have the id")
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def __iter__(self) -> Iterator[JobSpec]:
+        return iter(self.jobs)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {len(self):,} jobs>"
+
+
+def history_of(jobs: Collection[JobSpec]) -> History:
+    """Return what jobs were of, by their groups and users, and how long they ran.
+
+    Parameters
+    ----------
+    jobs : collection of JobSpec
+        In any order, which is kept. What says no group, or no user, gets `UNKNOWN`.
+
+    Returns
+    -------
+    History
+    """
+    count = len(jobs)
+    return History(
+        np.fromiter((UNKNOWN if job.group is None else job.group for job in jobs), np.int64, count),
+        np.fromiter((UNKNOWN if job.user is None else job.user for job in jobs), np.int64, count),
+        np.fromiter((job.iterations for job in jobs), np.float64, count))
+
+
+@plain_numbers
+def split_history(workload: Workload, share: float = 0.8) -> Workload:
+    """Return the later jobs of a workload, with the earlier ones as their history.
+
+    Jobs keep their ids and their arrivals. The history counts as known from the start, as if
+    all its jobs had ended before the first that is left arrives.
+
+    Parameters
+    ----------
+    workload : Workload
+        Its jobs are taken by arrival, then id. A history that it has already stays in front.
+    share : float
+        Of its jobs, those that become history, rounded down; between 0 and 1.
+
+    Returns
+    -------
+    Workload
+        Of the same name and seed.
+
+    Raises
+    ------
+    InputError
+        If the share is out of range, or so few jobs leave one of the parts empty.
+
+    Examples
+    --------
+    >>> jobs = [JobSpec(id, id, iterations=5, pattern="ring-all-reduce", ranks=1, group=id % 2)
+    ...         for id in range(10)]
+    >>> later = split_history(Workload(jobs))
+    >>> [job.id for job in later], later.history.group.tolist()
+    ([8, 9], [0, 1, 0, 1, 0, 1, 0, 1])
+    """
+    if not (isinstance(share, float | np.floating) and 0 < share < 1):
+        raise InputError(f"the share of jobs that become history must be a number between 0 and "
+                         f"1, such as 0.8, not {share!r}")
+    count = math.floor(share * len(workload) + _ROUNDING)
+    if not 0 < count < len(workload):
+        raise InputError(f"workload {workload.name!r} has {len(workload):,} jobs, of which the "
+                         f"share {share:g} leaves none as history, or none to run")
+    known = history_of(workload.jobs[:count])
+    if workload.history is not None:
+        known = _joined(workload.history, known)
+    return replace(workload, jobs=workload.jobs[count:], history=known)
+
+
+def _joined(earlier: History, later: History) -> History:
+    return History(*(np.concatenate((getattr(earlier, name), getattr(later, name)))
+                     for name in ("group", "user", "iterations")))
