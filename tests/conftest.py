@@ -1,10 +1,32 @@
 """What all tests share."""
 
 import os
+from typing import Any
 
+import pytest
 from hypothesis import settings
+
+import netsim
+from netsim.results.result import Result
 
 # How long an example takes says nothing: the first one may compile a kernel. In CI always the same
 # examples: who changes one thing is not told of another.
 settings.register_profile("netsim", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("netsim")
+
+
+@pytest.fixture
+def tables() -> dict[str, Any]:
+    """Return the keys of the smallest experiment: the example of the Parrot paper."""
+    return {"network": {"name": "parrot-fig2"}, "workload": {"name": "parrot-fig2"}}
+
+
+@pytest.fixture(scope="session")
+def everything() -> Result:
+    """Return a result with all tables."""
+    experiment = netsim.Experiment(
+        name="all", network={"kind": "big-switch", "hosts": 40}, allocator="parrot",
+        workload={"format": "synthetic", "jobs": 6, "iterations": 2, "arrival_scale": 0.01},
+        record=["jobs", "coflows", "flows", "links", "decisions"], seed=5,
+        events=[{"at": "1s", "link": "egress-3", "capacity": "1Gbps"}])
+    return netsim.run(experiment)

@@ -3,9 +3,7 @@
 Policies are written here again, from the paper's text and on the reference blocks.
 """
 
-import importlib.util
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,12 +13,8 @@ from hypothesis import strategies as st
 import netsim
 from netsim.jobs.plan import ecmp_key
 from netsim.reference import kernels as reference
+from netsim.reference.fabric import ChainJob, finish_times
 from netsim.testing import networks, workloads
-
-_spec = importlib.util.spec_from_file_location(
-    "reference_fabric", Path(__file__).with_name("reference_fabric.py"))
-reference_fabric = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(reference_fabric)
 
 HOSTS = 4
 
@@ -78,8 +72,7 @@ def chains(workload, network):
             # A job's own compute_s comes before each iteration's first coflow.
             compute.append(stage.compute_s + (0.0 if stage.after else job.compute_s))
             coflows.append([(network.route(src, dst), nbytes) for src, dst, nbytes in stage.flows])
-        yield reference_fabric.Job(job.arrival_s, coflows * job.iterations,
-                                   compute * job.iterations)
+        yield ChainJob(job.arrival_s, coflows * job.iterations, compute * job.iterations)
 
 
 POLICIES = {
@@ -104,8 +97,8 @@ POLICIES = {
 def test_finish_times(name, network, workload, interval):
     allocator, policy, wakes_on_flows = POLICIES[name]
     found = netsim.simulate(network, workload, allocator=allocator, observe_interval=interval)
-    expected = reference_fabric.simulate(list(chains(workload, network)), network.capacity,
-                                         policy, interval, wakes_on_flows)
+    expected = finish_times(list(chains(workload, network)), network.capacity, policy, interval,
+                            wakes_on_flows)
     np.testing.assert_allclose(found.jobs["finish_s"], expected, rtol=1e-9, atol=1e-12)
 
 
@@ -129,9 +122,9 @@ def test_few_flows_that_come_and_go(network, load, ties):
         jobs.append(netsim.JobSpec(k, at[k], hosts=range(network.hosts), stages=[
             netsim.Stage("flow", [(src, dst, size[k])])]))
         _, path = network.routes(*np.array([[src], [dst], [ecmp_key(k, "flow")]]))
-        expected.append(reference_fabric.Job(at[k], [[(path, size[k])]], [0.0]))
+        expected.append(ChainJob(at[k], [[(path, size[k])]], [0.0]))
     found = netsim.simulate(network, jobs)
     assert found.run["decisions"] > 100
     np.testing.assert_allclose(
         found.jobs["finish_s"],
-        reference_fabric.simulate(expected, network.capacity, fair, 0.0, True), rtol=1e-9)
+        finish_times(expected, network.capacity, fair, 0.0, True), rtol=1e-9)
