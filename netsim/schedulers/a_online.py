@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -16,7 +16,7 @@ from netsim.edge.storage import Storage
 from netsim.edge.transport import Transport
 from netsim.errors import InputError
 
-__all__ = ["AOnline", "AOnlineEdge", "CloudOnly", "Dispatcher", "run_dispatcher"]
+__all__ = ["AOnline", "AOnlineEdge", "CloudOnly", "Dispatcher", "dispatch_jobs"]
 
 
 class Dispatcher(Protocol):
@@ -122,9 +122,9 @@ class _Greedy:
         return given
 
 
-def run_dispatcher(scheduler: AOnline | CloudOnly, setting: EdgeSetting, transport: Transport,
-                   report: Callable[[int, int], None] = lambda done, total: None) -> Schedule:
-    """Run jobs under a scheduler of chunks.
+def dispatch_jobs(scheduler: AOnline | CloudOnly, setting: EdgeSetting, transport: Transport
+                  ) -> Iterator[Schedule | None]:
+    """Run jobs under a scheduler of chunks: yield None for each but the last, then the schedule.
 
     Parameters
     ----------
@@ -133,8 +133,6 @@ def run_dispatcher(scheduler: AOnline | CloudOnly, setting: EdgeSetting, transpo
     setting : EdgeSetting
     transport : Transport
         Made for the setting, not used before.
-    report : callable
-        Called with how many jobs have been dispatched, and how many there are.
 
     Raises
     ------
@@ -158,8 +156,9 @@ def run_dispatcher(scheduler: AOnline | CloudOnly, setting: EdgeSetting, transpo
         rows = slice(setting.first[job], setting.first[job + 1])
         for whole, part in zip(given, placed, strict=True):
             whole[rows] = part
-        report(job + 1, len(setting.jobs))
-    return of_chunks(setting, given, transport.finish())
+        if job + 1 < len(setting.jobs):
+            yield None
+    yield of_chunks(setting, given, transport.finish())
 
 
 def _two(length: int) -> tuple[Floats, Floats]:

@@ -1,8 +1,8 @@
-"""What a run on a cluster is given, checked before anything runs: policies, and jobs they suit."""
+"""What goes with what: arguments and targets, policies, jobs and clusters; checked before a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,12 +23,62 @@ from netsim.plugins import described
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["NOTHING_TO_SHARE", "Policies", "as_rings", "check_jobs", "inputs_of", "policies_of",
-           "problems_of_policies"]
+__all__ = ["NOTHING_TO_SHARE", "NOT_FOR", "Policies", "as_rings", "check_jobs", "inputs_of",
+           "policies_of", "problems_of_policies", "refuse_arguments"]
 
 #: Why an allocator, and how often it looks, is not for jobs that run by a model.
 NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
                     'execution = "fabric"')
+
+
+#: What runs, and the arguments of `netsim.simulate` that are not for it, with the reason.
+NOT_FOR: Mapping[str, Sequence[tuple[tuple[str, ...], str]]] = {
+    "network": (
+        (("epsilon", "transport"), "epsilon and transport are for jobs on a netsim.EdgeCloud"),
+        (("scheduler", "placement", "execution"),
+         "scheduler, placement and execution are for jobs on a netsim.Cluster; on a network all "
+         "jobs run when they arrive, as coflows")),
+    "cluster": (
+        (("epsilon", "transport"), "epsilon and transport are for jobs on a netsim.EdgeCloud"),
+        (("timeline",), "there is no timeline of a run on a cluster; its `gpus` say who had what, "
+                        "from when to when")),
+    "cluster by a model": (
+        (("allocator",), f"allocator: {NOTHING_TO_SHARE}"),
+        (("observe_interval",), f"observe_interval: {NOTHING_TO_SHARE}")),
+    "edge-cloud": (
+        (("until", "timeline", "stragglers", "placement", "execution"),
+         "{given}: not for a netsim.EdgeCloud, where schedulers place chunks, and jobs run to "
+         "their ends"),),
+    "edge-cloud without links": (
+        (("record of links", "record of decisions", "record of links, decisions"),
+         "{given}: not for transport {transport!r}, where delays and rates are constant; for "
+         "transport 'fabric'"),
+        (("allocator", "observe_interval", "events"),
+         "{given}: not for transport {transport!r}, where delays and rates are constant; for "
+         "transport 'fabric'")),
+}
+
+
+def refuse_arguments(target: str, given: Mapping[str, bool], **said: str) -> None:
+    """Refuse arguments that are not for what runs.
+
+    Parameters
+    ----------
+    target : str
+        A key of `NOT_FOR`.
+    given : mapping of str to bool
+        Argument -> whether it is given, in the order in which to name them.
+    **said
+        What the reason names besides.
+
+    Raises
+    ------
+    InputError
+        Naming them, and the reason.
+    """
+    for names, reason in NOT_FOR[target]:
+        if wrong := [name for name, is_given in given.items() if is_given and name in names]:
+            raise InputError(reason.format(given=", ".join(wrong), **said))
 
 
 class Policies(NamedTuple):

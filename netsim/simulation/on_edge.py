@@ -1,125 +1,165 @@
-"""Run jobs on an edge-cloud."""
+"""Jobs on an edge-cloud: where and when chunks, or whole jobs, train."""
 
 from __future__ import annotations
 
-import platform
-import time
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from netsim._version import __version__
 from netsim.allocators import describe, make_allocator
 from netsim.checks import check_sequence
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.jobs import EdgeJob
-from netsim.edge.registry import TRANSPORTS, make_transport
+from netsim.edge.registry import TRANSPORTS
 from netsim.edge.schedule import Held, Schedule
 from netsim.edge.servers import hold_servers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.storage import peaks
-from netsim.edge.transport import Sharing
-from netsim.errors import InputError
+from netsim.edge.transport import Sharing, TransportKind
+from netsim.errors import InputError, StalledError
 from netsim.plugins import described
-from netsim.recording.link_recorder import OF_LINKS, LinkRecorder
-from netsim.results.result import Result
-from netsim.schedulers.a_online import run_dispatcher
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, make_edge_scheduler, problem_between
-from netsim.simulation.events import FaultEvent, capacities_of
+from netsim.recording.link_recorder import LinkRecorder
+from netsim.schedulers.a_online import dispatch_jobs
+from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, problem_between
+from netsim.simulation.interrupt import so_far
 from netsim.simulation.leftover import leftover_of
-from netsim.simulation.progress import show_progress
-from netsim.units import Quantity, parse_seconds
+from netsim.simulation.simulation import jobs_table
 
-__all__ = ["as_edge_workload", "simulate_edge"]
+__all__ = ["OnEdge", "as_edge_workload"]
 
 
-def simulate_edge(system: EdgeCloud, workload: EdgeWorkload | Sequence[EdgeJob], *,
-                  scheduler: Any = None, epsilon: float = 0.0,
-                  transport: Any = "constant", seed: int = 0,
-                  allocator: Any = "maxmin", observe_interval: Quantity = 0,
-                  events: Sequence[FaultEvent | Mapping[str, Any]] = (),
-                  record: Sequence[str] = (), check: bool = True,
-                  progress: bool | Callable[[int, int], None] = False) -> Result:
-    """Simulate jobs on an edge-cloud; what `netsim.simulate` does with one.
+class OnEdge:
+    """Jobs on an edge-cloud; a `Target`. A step dispatches a job, or runs whole jobs to their ends.
 
     Parameters
     ----------
     system : EdgeCloud
-    workload : EdgeWorkload or sequence of EdgeJob
-    scheduler : str, mapping or object, optional
-        ``"a-online"`` if not given; see `netsim.schedulers.edge_registry.make_edge_scheduler`.
-    epsilon : float
-        Speed augmentation: training takes 1 / (1 + epsilon) of its time, uploads what they do.
-    transport : str, mapping or object
-        See `netsim.edge.registry.make_transport`.
+    workload : EdgeWorkload
+    scheduler : object
+        See `netsim.schedulers.edge_registry.make_edge_scheduler`.
+    kind : TransportKind
+    sharing : Sharing
+        Of a transport with links.
+    recorder : LinkRecorder
+        What links carry, where it is recorded.
     seed : int
         Of the draws of parameter servers.
-    allocator, observe_interval, events, check
-        As for `netsim.simulate`; for a transport with links.
-    record : sequence of str
-        Of a transport with links, ``"links"`` and ``"decisions"``, which are refused of another; no
-        other name changes anything.
-    progress
-        As for `netsim.simulate`; in jobs.
-
-    Returns
-    -------
-    Result
+    epsilon : float
+        Speed augmentation: training takes 1 / (1 + epsilon) of its time, uploads what they do.
 
     Raises
     ------
     InputError
-        If the edge-cloud, the workload or an argument cannot be simulated.
+        If the scheduler does not go with the transport, or jobs do not with the system.
     """
-    workload = as_edge_workload(workload)
-    decider = make_edge_scheduler("a-online" if scheduler is None else scheduler)
-    kind = make_transport(transport)
-    moves_by = described(kind, TRANSPORTS)
-    setting = EdgeSetting(system, workload.jobs, seed, epsilon)
-    if (problem := problem_between(decider, kind)) is not None:
-        raise InputError(problem)
-    recorder = LinkRecorder(record, system.network.capacity)
-    if not kind.shares_links:
-        if on_links := ", ".join(name for name in OF_LINKS if name in record):
-            _refuse(moves_by["name"], **{f"record of {on_links}": True})
-        _refuse(moves_by["name"], allocator=allocator != "maxmin",
-                observe_interval=observe_interval != 0, events=len(events) > 0)
-    sharing = Sharing(allocator, parse_seconds(observe_interval, "observe_interval"),
-                      capacities_of(events, system.network) if events else (), check,
-                      recorder if recorder.watches_fabric else None)
-    started = time.perf_counter()
-    with show_progress(progress, len(workload), "jobs") as report:
-        if hasattr(decider, "begin"):
-            moved: Any = kind.begin(setting, sharing)
-            schedule = run_dispatcher(decider, setting, moved, report)
+
+    counts = "jobs"
+
+    def __init__(self, system: EdgeCloud, workload: EdgeWorkload, scheduler: Any,
+                 kind: TransportKind, sharing: Sharing, recorder: LinkRecorder, seed: int,
+                 epsilon: float) -> None:
+        self._system, self._workload, self._scheduler = system, workload, scheduler
+        self._kind, self._sharing, self._recorder = kind, sharing, recorder
+        self.seed, self._epsilon = seed, epsilon
+        self._setting = EdgeSetting(system, workload.jobs, seed, epsilon)
+        if (problem := problem_between(scheduler, kind)) is not None:
+            raise InputError(problem)
+        self.done = 0
+        self._schedule: Schedule | None = None
+        self._tables: _Tables | None = None
+        self._moved: Any = None
+        self._steps: Iterator[Schedule | None] = iter(())
+
+    @property
+    def total(self) -> int:
+        """See `Target`."""
+        return len(self._workload)
+
+    @property
+    def ended(self) -> bool:
+        """See `Target`."""
+        return self._schedule is not None
+
+    @property
+    def workload_seed(self) -> int:
+        """See `Target`."""
+        return self._workload.seed
+
+    def begin(self, limit: float) -> None:
+        """See `Target.begin`."""
+        if hasattr(self._scheduler, "begin"):
+            self._moved = self._kind.begin(self._setting, self._sharing)
+            self._steps = dispatch_jobs(self._scheduler, self._setting, self._moved)
         else:
-            schedule = decider.run(setting)
-            report(len(workload), len(workload))
-    recorder.pack()
-    tables = _Tables(setting, schedule, schedule.held or hold_servers(setting, schedule))
-    run = {
-        "workload": workload.name, "network": system.name,
-        "allocator": (describe(make_allocator(allocator)) if kind.shares_links
-                      else {"name": moves_by["name"]}),
-        "sharing": leftover_of(moved.fabric) if kind.shares_links else {},
-        "scheduler": described(decider, EDGE_SCHEDULERS), "placement": None,
-        "execution": {**moves_by, "name": "edge", "transport": moves_by["name"],
-                      "epsilon": float(epsilon)},
-        "observe_interval": sharing.observe_interval, "seed": int(seed),
-        "workload_seed": workload.seed,
-        "version": __version__, "platform": platform.platform(),
-        "python": platform.python_version(), "stopped_at_s": None,
-        "decisions": moved.fabric.decisions if kind.shares_links else len(workload),
-        "simpy_events": moved.steps if kind.shares_links else 0,
-        "wall_s": time.perf_counter() - started, "overdue": 0, "counts": tables.counts()}
-    links: dict[str, Any] = {name: recorder.table(name, system.network.link_names)
-                             for name in ("links", "decisions")}
-    links |= dict.fromkeys(("coflows", "flows"))
-    return Result(jobs=tables.jobs(), run=run, **links, chunks=tables.chunks(),  # type: ignore[arg-type]
-                  training=tables.training(), workers=tables.workers(),
-                  servers=tables.servers(), ps=tables.ps())
+            self._steps = iter([self._scheduler.run(self._setting)])
+
+    def next_at(self) -> float:
+        """See `Target.next_at`."""
+        return float(self._setting.arrival[self.done]) if self.done < self.total else -math.inf
+
+    def step(self) -> None:
+        """See `Target.step`."""
+        self._schedule = next(self._steps)
+        self.done = self.total if self._schedule is not None else self.done + 1
+
+    def stalled(self) -> StalledError:
+        """See `Target.stalled`; transports say so themselves."""
+        return StalledError("stalled: nothing will happen any more")
+
+    def stop(self) -> None:
+        """See `Target.stop`."""
+        raise NotImplementedError("jobs on an edge-cloud run to their ends")
+
+    def so_far(self) -> str:
+        """See `Target.so_far`."""
+        arrival = self._setting.arrival
+        now = float(arrival[min(self.done, self.total - 1)])
+        ends = np.full(self.total, np.nan)
+        if self._moved is not None:
+            ends[:self.done] = [self._moved.ended(job) for job in range(self.done)]
+        return so_far(now, arrival, np.where(ends <= now, ends, np.nan))
+
+    # --- records ---------------------------------------------------------------------------
+
+    def _finished(self) -> _Tables:
+        if self._tables is None:
+            schedule = self._schedule
+            assert schedule is not None
+            held = schedule.held or hold_servers(self._setting, schedule)
+            self._tables = _Tables(self._setting, schedule, held)
+        return self._tables
+
+    def identity(self) -> dict[str, Any]:
+        """See `Target.identity`."""
+        moves_by, shares = described(self._kind, TRANSPORTS), self._kind.shares_links
+        return {
+            "workload": self._workload.name, "network": self._system.name,
+            "allocator": (describe(make_allocator(self._sharing.allocator)) if shares
+                          else {"name": moves_by["name"]}),
+            "sharing": leftover_of(self._moved.fabric) if shares else {},
+            "scheduler": described(self._scheduler, EDGE_SCHEDULERS), "placement": None,
+            "execution": {**moves_by, "name": "edge", "transport": moves_by["name"],
+                          "epsilon": float(self._epsilon)},
+            "observe_interval": self._sharing.observe_interval}
+
+    def cost(self) -> dict[str, Any]:
+        """See `Target.cost`."""
+        shares = self._kind.shares_links
+        return {"decisions": self._moved.fabric.decisions if shares else self.total,
+                "simpy_events": self._moved.steps if shares else 0,
+                "counts": self._finished().counts()}
+
+    def tables(self) -> dict[str, Any]:
+        """See `Target.tables`."""
+        self._recorder.pack()
+        found = self._finished()
+        names = self._system.network.link_names
+        return {name: self._recorder.table(name, names) for name in ("links", "decisions")} | {
+            "jobs": found.jobs(), "chunks": found.chunks(), "training": found.training(),
+            "workers": found.workers(), "servers": found.servers(), "ps": found.ps()}
 
 
 def as_edge_workload(given: EdgeWorkload | Sequence[EdgeJob]) -> EdgeWorkload:
@@ -135,15 +175,8 @@ def as_edge_workload(given: EdgeWorkload | Sequence[EdgeJob]) -> EdgeWorkload:
     return EdgeWorkload(check_sequence(given, EdgeJob, "the workload of an edge-cloud", "EdgeJob"))
 
 
-def _refuse(transport: str, **given: bool) -> None:
-    """Refuse arguments for which a transport has no use."""
-    if said := [name for name, is_given in given.items() if is_given]:
-        raise InputError(f"{', '.join(said)}: not for transport {transport!r}, where delays and "
-                         "rates are constant; for transport 'fabric'")
-
-
 class _Tables:
-    """The tables of a run."""
+    """Tables and figures of a run on an edge-cloud."""
 
     def __init__(self, setting: EdgeSetting, schedule: Schedule, held: Held) -> None:
         self._setting, self._schedule, self._held = setting, schedule, held
@@ -178,18 +211,16 @@ class _Tables:
         at_edge = schedule.cloud_chunks < setting.chunks
         exchanged = np.array([2.0 * job.gradient_bytes * job.batches for job in specs])
         uploaded = np.array([job.chunk_bytes for job in specs])
-        return pd.DataFrame({
-            "job": self._ids, "name": [job.name for job in specs], "arrival_s": setting.arrival,
-            "start_s": schedule.start, "finish_s": schedule.finish,
-            "jct_s": schedule.finish - setting.arrival,
-            "iterations": [job.batches for job in specs],
-            "ranks": [job.workers for job in specs], "coflows": np.zeros(len(specs), np.int64),
-            "bytes": setting.chunks * (uploaded + np.where(at_edge, exchanged, 0.0)),
-            "lower_bound_s": self._lower_bounds(), "queue_s": schedule.start - setting.arrival,
-            "type": [str(job.worker_type) for job in specs], "chunks": setting.chunks,
-            "cloud_chunks": schedule.cloud_chunks, "zeta": (~at_edge).astype(np.int64),
-            "uploaded_s": self._uploaded(), "preemptions": schedule.preemptions,
-            "communication_s": schedule.communication})
+        return jobs_table(
+            specs, arrival_s=setting.arrival, start_s=schedule.start, finish_s=schedule.finish,
+            iterations=[job.batches for job in specs], ranks=[job.workers for job in specs],
+            coflows=np.zeros(len(specs), np.int64),
+            nbytes=setting.chunks * (uploaded + np.where(at_edge, exchanged, 0.0)),
+            lower_bound_s=self._lower_bounds(), queue_s=schedule.start - setting.arrival,
+            type=[str(job.worker_type) for job in specs], chunks=setting.chunks,
+            cloud_chunks=schedule.cloud_chunks, zeta=(~at_edge).astype(np.int64),
+            uploaded_s=self._uploaded(), preemptions=schedule.preemptions,
+            communication_s=schedule.communication)
 
     def _uploaded(self) -> Floats:
         """Return how long the data of each job took to be there, in seconds; NaN of whole jobs."""

@@ -8,7 +8,8 @@ import pytest
 import netsim
 from netsim import Allocation, Allocator, Event, JobSpec, Stage, Workload
 from netsim.errors import AllocationError, InputError, StalledError
-from netsim.simulation.simulate import _Run
+from netsim.simulation.on_network import OnNetwork
+from netsim.simulation.simulation import Simulation
 
 MB = 1e6
 NET = netsim.big_switch(4, MB)
@@ -475,9 +476,8 @@ class TestFaultsThatWere:
                 most.append(len(run.fabric._alarm._set))
                 return Allocation(view.maxmin())
 
-        run = _Run(NET, netsim.Workload(jobs), Count(), 0, 0, ("jobs",), (),
-                   True)
-        run.go(math.inf, lambda *_: None)
+        run = OnNetwork(NET, netsim.Workload(jobs), Count(), record=("jobs",))
+        Simulation(run).run()
         assert max(most) <= 4
 
     def test_asking_in_vain_is_an_error(self):

@@ -1,0 +1,233 @@
+"""One run: its clock, its progress and interruptions, and what becomes its result."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import simpy
+from numpy.typing import ArrayLike, NDArray
+
+from netsim._version import __version__
+from netsim.checks import check_whole
+from netsim.errors import StalledError
+from netsim.results.result import Result
+from netsim.simulation.events import end_at
+from netsim.simulation.interrupt import so_far, telling
+from netsim.simulation.progress import show_progress
+from netsim.units import Quantity, parse_seconds
+
+__all__ = ["Clocked", "Simulation", "Target", "jobs_table"]
+
+#: Steps, or coflows, between two reports of progress.
+_REPORT_EVERY = 4096
+
+Floats = NDArray[np.float64]
+
+
+class Target(Protocol):
+    """What a simulation runs: jobs on a network, on a cluster or on an edge-cloud.
+
+    Attributes
+    ----------
+    counts : str
+        What progress counts: ``"coflows"`` or ``"jobs"``.
+    total, done : int
+        How many of them there are, and how many are done.
+    ended : bool
+        Whether all jobs are.
+    seed, workload_seed : int
+    """
+
+    counts: str
+    seed: int
+
+    @property
+    def total(self) -> int: ...
+
+    @property
+    def done(self) -> int: ...
+
+    @property
+    def ended(self) -> bool: ...
+
+    @property
+    def workload_seed(self) -> int: ...
+
+    def begin(self, limit: float) -> None:
+        """Prepare to run until `limit`, in seconds; inf to the end."""
+
+    def next_at(self) -> float:
+        """Return when something happens next, in seconds."""
+
+    def step(self) -> None:
+        """Let it happen.
+
+        Raises
+        ------
+        EmptySchedule
+            If nothing will happen any more.
+        """
+
+    def stalled(self) -> StalledError:
+        """Return why nothing will happen any more."""
+
+    def stop(self) -> None:
+        """Bring everything up to date, as the run ends before its jobs do."""
+
+    def so_far(self) -> str:
+        """Return in words how far the run is."""
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return what was run: workload, network, policies; see `Result.run`."""
+
+    def cost(self) -> Mapping[str, Any]:
+        """Return what Result.run has of the run itself: decisions, overdue and counts."""
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the tables of the result, by name; None for one that was not recorded."""
+
+
+class Simulation:
+    """A run of jobs, from its beginning to a result.
+
+    Parameters
+    ----------
+    target : Target
+
+    Attributes
+    ----------
+    stopped_at_s : float or None
+        When `until` stopped it; None if all jobs finished.
+
+    Raises
+    ------
+    InputError
+        If the seed is no whole number of at least 0.
+    """
+
+    def __init__(self, target: Target) -> None:
+        check_whole(target.seed, "seed")
+        self.target = target
+        self.steps = 0
+        self.stopped_at_s: float | None = None
+        self._wall_s = 0.0
+
+    def run(self, until: Quantity | None = None,
+            progress: bool | Callable[[int, int], None] = False) -> None:
+        """Run until every job is done, or until an instant.
+
+        Parameters
+        ----------
+        until : quantity, optional
+        progress : bool or callable
+            See `netsim.simulate`.
+
+        Raises
+        ------
+        InputError
+            If `until` is no time, or not later than 0.
+        StalledError
+            If jobs wait, and nothing will happen any more.
+        Interrupted
+            On Ctrl-C, with how far the run was.
+        """
+        limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
+        target, started = self.target, time.perf_counter()
+        with (telling(target.so_far),
+              show_progress(progress, target.total, target.counts) as report):
+            self._go(limit, report)
+        self._wall_s += time.perf_counter() - started
+
+    def _go(self, limit: float, report: Callable[[int, int], None]) -> None:
+        target, told = self.target, 0
+        target.begin(limit)
+        while not target.ended and target.next_at() <= limit:
+            try:
+                target.step()
+            except simpy.core.EmptySchedule:
+                raise target.stalled() from None
+            self.steps += 1
+            if self.steps % _REPORT_EVERY == 0 or target.done > told + _REPORT_EVERY:
+                told = target.done
+                report(told, target.total)
+        if not target.ended:
+            target.stop()
+            self.stopped_at_s = limit
+        report(target.done, target.total)
+
+    def result(self) -> Result:
+        """Return the records."""
+        target = self.target
+        tables = target.tables()
+        run = {
+            **target.identity(), "seed": int(target.seed), "workload_seed": target.workload_seed,
+            "version": __version__, "platform": platform.platform(),
+            "python": platform.python_version(), "stopped_at_s": self.stopped_at_s,
+            "simpy_events": self.steps, "wall_s": self._wall_s, "overdue": 0, **target.cost()}
+        always = dict.fromkeys(("coflows", "flows", "links", "decisions"))
+        return Result(**{**always, **tables}, run=run)
+
+
+class Clocked:
+    """The part of a `Target` that a SimPy environment drives.
+
+    Attributes
+    ----------
+    env : simpy.Environment
+    arrival_s : ndarray of float, shape (jobs,)
+    """
+
+    env: simpy.Environment
+    arrival_s: Floats
+
+    def begin(self, limit: float) -> None:
+        """See `Target.begin`."""
+        if limit < math.inf:
+            end_at(self.env, limit)
+        # The loop asks for these at each step: they are the environment's own.
+        self.next_at, self.step = self.env.peek, self.env.step  # type: ignore[method-assign]
+
+    def next_at(self) -> float:
+        """See `Target.next_at`."""
+        return self.env.peek()
+
+    def step(self) -> None:
+        """See `Target.step`."""
+        self.env.step()
+
+    def so_far(self) -> str:
+        """See `Target.so_far`."""
+        return so_far(self.env.now, self.arrival_s, self.finish_s())
+
+    def finish_s(self) -> Floats:
+        """Return when each job finished, in seconds; NaN if it has not. Shape (jobs,)."""
+        raise NotImplementedError
+
+
+def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finish_s: Floats,
+               iterations: Sequence[int], ranks: Sequence[int], coflows: ArrayLike,
+               nbytes: ArrayLike, lower_bound_s: Floats, **more: Any) -> pd.DataFrame:
+    """Return the table of jobs; see `netsim.Result`.
+
+    Parameters
+    ----------
+    jobs : sequence of JobSpec or EdgeJob
+    arrival_s, start_s, finish_s, lower_bound_s : ndarray of float, shape (jobs,)
+        In seconds; NaN for what has not happened.
+    iterations, ranks, coflows : array_like of int, shape (jobs,)
+    nbytes : array_like of float, shape (jobs,)
+    **more
+        Further columns, by name.
+    """
+    return pd.DataFrame({
+        "job": np.array([job.id for job in jobs], np.int64), "name": [job.name for job in jobs],
+        "arrival_s": arrival_s, "start_s": start_s, "finish_s": finish_s,
+        "jct_s": finish_s - arrival_s, "iterations": np.array(iterations, np.int64),
+        "ranks": np.array(ranks, np.int64), "coflows": coflows, "bytes": nbytes,
+        "lower_bound_s": lower_bound_s, **more})
