@@ -21,6 +21,7 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers
+from netsim.ties import merge_equal
 
 __all__ = ["Parrot"]
 
@@ -106,4 +107,5 @@ def average_coflow(view: FabricView) -> NDArray[np.float64]:
 
 
 def _overlap_order(view: FabricView) -> NDArray[np.int64]:
-    return np.lexsort((-view.gamma, -view.valid_s, view.job, view.job_longest_gamma))
+    longest = merge_equal(view.job_longest_gamma)
+    return np.lexsort((-view.gamma, -view.valid_s, view.job, longest))

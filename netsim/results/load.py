@@ -46,8 +46,10 @@ def load_result(folder: str | Path, *, tables: Collection[str] | None = None) ->
     except FileNotFoundError as error:
         raise InputError(f"{folder}: not a result: it has no {Path(error.filename).name}"
                          ) from error
-    except (OSError, ValueError, LookupError, TypeError, AttributeError,
-            ArithmeticError, RecursionError) as error:
+    except OSError as error:
+        raise InputError(f"{folder}: not a readable result: {error.strerror}") from error
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
+            RecursionError) as error:
         raise InputError(f"{folder}: not a readable result: {error}") from error
 
 

@@ -182,7 +182,10 @@ class RunStore:
                     raise ValueError(f"{run['key']!r} is no key of a run")
         except FileNotFoundError:
             raise InputError(f"{self.folder}: not a sweep: it has no {_INDEX}") from None
-        except (OSError, ValueError, TypeError, LookupError) as error:
+        except OSError as error:
+            raise InputError(f"{self.folder}: not a readable sweep: {_INDEX}: {error.strerror}"
+                             ) from error
+        except (ValueError, TypeError, LookupError) as error:
             raise InputError(f"{self.folder}: not a readable sweep: {_INDEX}: "
                              f"{type(error).__name__}: {error}") from error
         return index
