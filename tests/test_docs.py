@@ -19,6 +19,7 @@ from netsim import testing
 from netsim.cli.main import main as cli
 from netsim.experiment_file.load import load_experiment
 from netsim.reproductions import REPRODUCTIONS
+from tests.test_imports import ROOMS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -162,15 +163,22 @@ def test_figures_say_what_their_whiskers_are(page):
             assert "whiskers" in below.lower(), name[1]
 
 
-def test_every_part_stands_in_the_tree():
-    """Each folder of the package, and of the tests, is on the page that says where things are."""
+def test_the_tree_lists_the_rooms_in_order():
+    """The page that says where things are lists every room, and each folder of tests besides."""
     page = (ROOT / "docs" / "where.md").read_text()
     tree = page.partition("```text\n")[2].partition("```")[0]
-    folders = {path.parent.name for path in (ROOT / "netsim").glob("*/__init__.py")}
-    assert folders == set(re.findall(r"^  (\w+)/", tree, re.MULTILINE))
-    of_parts = folders | {"__pycache__"}
-    others = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()} - of_parts
-    assert others == set(re.findall(r"`tests/(\w+)/`", page))
+    assert tuple(re.findall(r"^  (\w+)(?:/|\.py) ", tree, re.MULTILINE)) == ROOMS
+    others = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()} - {*ROOMS}
+    table = page.partition("## The tests\n")[2].partition("\n|")[2]
+    assert others - {"__pycache__"} == set(re.findall(r"^\| `tests/(\w+)/`", table, re.MULTILINE))
+
+
+def test_the_picture_shows_the_rooms():
+    """Every room is a box of the picture; the small modules at the bottom are one."""
+    picture = (ROOT / "docs" / "img" / "rooms.svg").read_text()
+    shown = set(re.findall(r">(\w+)(?:   [\d,]+)?</text>", picture))
+    folders = {room for room in ROOMS if (ROOT / "netsim" / room).is_dir()}
+    assert folders <= shown, "run: python docs/rooms.py"
 
 
 MODULES = [module.name for module in pkgutil.walk_packages(netsim.__path__, "netsim.")]
