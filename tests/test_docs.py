@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,41 @@ def test_the_picture_shows_the_rooms():
     shown = set(re.findall(r">(\w+)(?:   [\d,]+)?</text>", picture))
     folders = {room for room in ROOMS if (ROOT / "netsim" / room).is_dir()}
     assert folders <= shown, "run: python docs/rooms.py"
+
+
+FABRIC = (ROOT / "docs" / "fabric.md").read_text()
+KINDS_OF_ROWS = {
+    (path.relative_to(ROOT).as_posix(), name)
+    for path in (ROOT / "netsim" / "fabric").rglob("*.py")
+    for name in re.findall(r"^(\w+) = np\.dtype\(", path.read_text(), re.MULTILINE)}
+
+
+def columns_on_the_page():
+    """Return the columns of each kind of row that the page of the fabric describes, in order."""
+    parts = re.split(r"^### `(\w+)` \(`([\w/.]+)`\)$", FABRIC, flags=re.MULTILINE)[1:]
+    return {(path, name): re.findall(r"^\| `(\w+)` \|", text.partition("\n## ")[0], re.MULTILINE)
+            for name, path, text in zip(*[iter(parts)] * 3, strict=True)}
+
+
+def test_the_page_of_the_fabric_describes_all_rows():
+    """Every kind of row, each with all its columns and no others."""
+    described = columns_on_the_page()
+    assert described.keys() == KINDS_OF_ROWS
+    for (path, name), columns in described.items():
+        module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+        assert sorted(columns) == sorted(getattr(module, name).names), (path, name)
+
+
+def test_the_page_of_the_fabric_names_all_kernels():
+    """In the table of kernels; those of an engine as `engine_*.py`."""
+    table = FABRIC.partition("## Which kernel")[2].partition("\n## ")[0]
+    named = re.findall(r"`([\w*]+\.py)`", table)
+    kernels = [path.name for path in (ROOT / "netsim" / "fabric" / "kernels").glob("*.py")
+               if path.name != "__init__.py"]
+    for kernel in kernels:
+        assert any(fnmatch(kernel, pattern) for pattern in named), kernel
+    for pattern in named:
+        assert any(fnmatch(kernel, pattern) for kernel in kernels), pattern
 
 
 MODULES = [module.name for module in pkgutil.walk_packages(netsim.__path__, "netsim.")]
