@@ -3,6 +3,7 @@
 import ast
 import doctest
 import importlib
+import inspect
 import json
 import os
 import pkgutil
@@ -17,9 +18,16 @@ import pytest
 
 import netsim
 from netsim import testing
+from netsim.allocators.registry import ALLOCATORS
 from netsim.cli.main import main as cli
+from netsim.edge.registry import TRANSPORTS
+from netsim.engine.registry import EXECUTIONS
 from netsim.experiment_file.load import load_experiment
+from netsim.jobs.patterns import PATTERNS
+from netsim.placements.registry import PLACEMENTS
 from netsim.reproductions import REPRODUCTIONS
+from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
+from netsim.schedulers.registry import SCHEDULERS
 from tests.test_imports import ROOMS
 
 ROOT = Path(__file__).parent.parent
@@ -215,6 +223,67 @@ def test_the_page_of_the_fabric_names_all_kernels():
         assert any(fnmatch(kernel, pattern) for pattern in named), kernel
     for pattern in named:
         assert any(fnmatch(kernel, pattern) for kernel in kernels), pattern
+
+
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
+NAMED = sorted({name for line in re.findall(r"^- In netsim: (.*)$", GLOSSARY, re.MULTILINE)
+                for name in re.findall(r"`([^`]+)`", line)})
+BY_NAME = {"allocator": [ALLOCATORS], "scheduler": [SCHEDULERS, EDGE_SCHEDULERS],
+           "placement": [PLACEMENTS], "execution": [EXECUTIONS], "pattern": [PATTERNS],
+           "transport": [TRANSPORTS]}
+
+
+def resolved(name):
+    """Return what a dotted name stands for, from `netsim` on or from a class of the reference."""
+    first, *others = name.removeprefix("netsim.").split(".")
+    if hasattr(netsim, first):
+        found = getattr(netsim, first)
+    else:
+        (place,) = [each for each in REFERENCE if each.endswith(f".{first}")]
+        found = getattr(importlib.import_module(f"netsim.{place.rpartition('.')[0]}"), first)
+    for part in others:
+        if inspect.ismodule(found) and not hasattr(found, part):
+            found = importlib.import_module(f"{found.__name__}.{part}")
+        elif inspect.isclass(found) and not hasattr(found, part):
+            assert part in inspect.signature(found).parameters, name
+        else:
+            found = getattr(found, part)
+    return found
+
+
+@pytest.fixture(scope="session")
+def columns():
+    """The columns of all tables of results, and the keys of summaries."""
+    ring = netsim.JobSpec(0, pattern="ring-all-reduce", ranks=2, nbytes=1e6)
+    system = netsim.draw_edge_cloud(servers=2, seed=0)
+    runs = [netsim.simulate("parrot-fig2", "parrot-fig2", record=("coflows", "flows", "links",
+                                                                  "decisions")),
+            netsim.simulate(netsim.Cluster(servers=2, gpus=1), [ring]),
+            netsim.simulate(system, netsim.draw_edge_jobs(2, servers=2, seed=0))]
+    found = {"summary()": set()}
+    for run in runs:
+        found["summary()"] |= run.summary().keys()
+        for name in run.recorded:
+            found.setdefault(name, set()).update(getattr(run, name).columns)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_names_of_the_glossary_exist(name, columns):
+    if column := re.fullmatch(r"([\w()]+)\[\"(\w+)\"\]", name):
+        assert column[2] in columns[column[1]]
+    elif policy := re.fullmatch(r"(\w+)=\"([\w-]+)\"", name):
+        assert any(policy[2] in registry for registry in BY_NAME[policy[1]])
+    elif option := re.fullmatch(r"([\w.]+)\((\w+)=\)", name):
+        assert option[2] in inspect.signature(resolved(option[1])).parameters
+    else:
+        resolved(name)
+
+
+def test_the_glossary_is_in_order():
+    terms = re.findall(r"^## (.*)$", GLOSSARY, re.MULTILINE)
+    assert terms == sorted(terms, key=str.casefold)
+    assert len(terms) == len(re.findall(r"^- In netsim: ", GLOSSARY, re.MULTILINE))
 
 
 MODULES = [module.name for module in pkgutil.walk_packages(netsim.__path__, "netsim.")]
