@@ -104,6 +104,18 @@ def test_the_reference_has_all_of_it():
         assert part in importlib.import_module(f"netsim.{module}").__all__, name
 
 
+def test_the_reference_goes_room_by_room():
+    """Its sections are in the order of the tree, and each name is in the section of its room."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    parts = re.split(r"^In `netsim/(\w+)(?:/|\.py)`", page, flags=re.MULTILINE)[1:]
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    assert list(sections) == [room for room in ROOMS if room in sections]
+    for room, text in sections.items():
+        for name in re.findall(r":: netsim\.([\w.]+)\n", text):
+            inside = getattr(getattr(netsim, name, None), "__module__", f"netsim.{name}")
+            assert inside.split(".")[1] == room, name
+
+
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=ids(WITH_PYTHON))
 def test_the_reference_has_what_pages_import(page):
     """Functions and classes; constants and modules are for their page to explain."""
