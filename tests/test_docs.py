@@ -292,6 +292,13 @@ def test_names_of_the_glossary_exist(name, columns):
         resolved(name)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
+def test_dotted_names_exist(page):
+    """What a page calls by its whole name is there: `netsim.ties.rank`."""
+    for name in re.findall(r"`(netsim(?:\.\w+)+)", page.read_text()):
+        resolved(name)
+
+
 def test_the_glossary_is_in_order():
     terms = re.findall(r"^## (.*)$", GLOSSARY, re.MULTILINE)
     assert terms == sorted(terms, key=str.casefold)
