@@ -124,25 +124,33 @@ class _Greedy:
 
 def dispatch_jobs(scheduler: AOnline | CloudOnly, setting: EdgeSetting, transport: Transport
                   ) -> Iterator[Schedule | None]:
-    """Run jobs under a scheduler of chunks: yield None for each but the last, then the schedule.
+    """Begin to run jobs under a scheduler of chunks, a step for each as it arrives.
 
     Parameters
     ----------
     scheduler : object
         See `Dispatcher`.
     setting : EdgeSetting
+        Checked; see `netsim.schedulers.edge_registry.check_setting`.
     transport : Transport
         Made for the setting, not used before.
+
+    Returns
+    -------
+    iterator
+        Of None for each job but the last, and of the schedule for that.
 
     Raises
     ------
     InputError
-        If a job can go nowhere.
+        If the edge-cloud lacks what the scheduler uses; in a step, if a job can go nowhere.
     """
-    if scheduler.edge:
-        setting.check_workers(scheduler.cloud)
-        setting.check_storage(scheduler.cloud)
-    decider, storage = scheduler.begin(setting), Storage(setting)
+    return _dispatched(scheduler.begin(setting), setting, transport)
+
+
+def _dispatched(decider: Dispatcher, setting: EdgeSetting, transport: Transport
+                ) -> Iterator[Schedule | None]:
+    storage = Storage(setting)
     everyone = np.arange(setting.system.total)
     given = Dispatch(np.empty(setting.total, np.int64), *_two(setting.total))
     for job in range(len(setting.jobs)):

@@ -13,7 +13,8 @@ from netsim.edge.transport import ConstantTransport, TransportKind
 from netsim.errors import InputError
 from netsim.plugins import build, copied, described, find, named
 
-__all__ = ["EDGE_SCHEDULERS", "check_run", "make_edge_scheduler", "problem_between"]
+__all__ = ["EDGE_SCHEDULERS", "check_run", "check_setting", "make_edge_scheduler",
+           "problem_between"]
 
 #: Name -> where the class is: with ``begin``, of those that dispatch chunks, or ``run``.
 EDGE_SCHEDULERS: dict[str, str] = {
@@ -78,10 +79,21 @@ def check_run(system: EdgeCloud, jobs: EdgeWorkload, schedulers: Iterable[Any],
         Naming the first job with a type of workers, a size or a site that does not fit.
     """
     setting = EdgeSetting(system, jobs.jobs)
+    for made in schedulers:
+        check_setting(setting, made, transport)
+
+
+def check_setting(setting: EdgeSetting, scheduler: Any, transport: TransportKind) -> None:
+    """Refuse jobs that a scheduler cannot run on an edge-cloud.
+
+    Raises
+    ------
+    InputError
+        As `check_run` does.
+    """
     if transport.shares_links:
         setting.check_sites()
-    for made in schedulers:
-        if getattr(made, "edge", False):
-            setting.check_workers(cloud := bool(getattr(made, "cloud", False)))
-            if hasattr(made, "begin"):
-                setting.check_storage(cloud)
+    if getattr(scheduler, "edge", False):
+        setting.check_workers(cloud := bool(getattr(scheduler, "cloud", False)))
+        if hasattr(scheduler, "begin"):
+            setting.check_storage(cloud)

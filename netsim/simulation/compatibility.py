@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.cluster.cluster import Cluster, check_size
 from netsim.cluster.contention import Contention, check_rates
@@ -23,8 +23,12 @@ from netsim.plugins import described
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["NOTHING_TO_SHARE", "NOT_FOR", "Policies", "as_rings", "check_jobs", "inputs_of",
-           "policies_of", "problems_of_policies", "refuse_arguments"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CASES", "NEEDS", "NOTHING_TO_SHARE", "NOT_FOR", "REASONS", "Policies", "as_rings",
+           "check_jobs", "goes_with", "inputs_of", "needs_of", "policies_of",
+           "problems_of_policies", "refuse_arguments"]
 
 #: Why an allocator, and how often it looks, is not for jobs that run by a model.
 NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
@@ -79,6 +83,88 @@ def refuse_arguments(target: str, given: Mapping[str, bool], **said: str) -> Non
     for names, reason in NOT_FOR[target]:
         if wrong := [name for name, is_given in given.items() if is_given and name in names]:
             raise InputError(reason.format(given=", ".join(wrong), **said))
+
+
+#: Cases of runs on clusters, and on edge-clouds, that some policies refuse: what each goes against.
+CASES: Mapping[str, Mapping[str, str]] = {
+    "cluster": {
+        "models of several stages, slices, experts, trees": "rings",
+        "other patterns, stages written out": "rings known",
+        "`allreduce_factor` other than 1": "rings whole",
+        "servers with different numbers of GPUs": "alike",
+        "jobs that come later": "at-0",
+        "no history": "history",
+        "a `placement`": "own",
+        "servers that fail, with `restart`": "lasting",
+        "`events` of links": "no-links"},
+    "edge-cloud": {
+        "no cloud": "cloud",
+        "a type of workers that no server has": "workers",
+        "servers that are full": "room",
+        "a `transport` other than `constant`": "constant"},
+}
+
+#: What a policy may need of a run, and words of the error where that is not so.
+REASONS: Mapping[str, str] = {
+    "rings": "is no ring: ",
+    "known": "what an iteration takes is known of models, and of the pattern 'ring-all-reduce'",
+    "whole": "as coflows all of it is sent, and the factor must be 1",
+    "alike": "servers must have equally many GPUs each",
+    "at-0": "this scheduler plans jobs that are all there at 0",
+    "history": "has nothing to learn from",
+    "own": "chooses GPUs itself",
+    "lasting": "has no plan for jobs that lose a server",
+    "no-links": "an event changes links, which jobs use where execution = \"fabric\"",
+    "cloud": "needs a cloud",
+    "workers": "the scheduler uses the edge alone",
+    "room": "storage is too small",
+    "constant": "is for schedulers of chunks",
+}
+
+_PREDICTS, _PLANS = "known alike history", "rings at-0 own lasting"
+
+#: What policies need that do not take every run, by kind and name.
+NEEDS: Mapping[str, Mapping[str, str]] = {
+    "scheduler": {
+        "a-srpt": f"{_PREDICTS} own", "a-srpt-perfect": "known alike own",
+        "ff": _PLANS, "ls": _PLANS, "rand": _PLANS, "sjf-bco": _PLANS,
+        "spjf": _PREDICTS, "spwf": _PREDICTS, "wcs-duration": _PREDICTS,
+        "wcs-workload": _PREDICTS},
+    "placement": {"mapped": "known alike"},
+    "execution": {"asrpt": "known alike no-links", "fabric": "whole",
+                  "rar-contention": "rings no-links"},
+    "edge scheduler": {"a-online-e": "workers room", "batch": "constant", "cloud-only": "cloud",
+                       "srtf": "workers constant", "tiresias-l": "workers constant"},
+}
+
+
+def needs_of(kind: str, name: str) -> frozenset[str]:
+    """Return what a policy needs of a run, as keys of `REASONS`; see `NEEDS`."""
+    return frozenset(NEEDS[kind].get(name, "").split())
+
+
+def goes_with(kind: str, names: Iterable[str], target: str) -> pd.DataFrame:
+    """Return which policies take which cases.
+
+    Parameters
+    ----------
+    kind : str
+        A key of `NEEDS`.
+    names : iterable of str
+        Policies of that kind.
+    target : {"cluster", "edge-cloud"}
+
+    Returns
+    -------
+    DataFrame of bool
+        A row per policy, a column per case that one of them refuses.
+    """
+    import pandas as pd
+
+    rows = {name: {case: needs_of(kind, name).isdisjoint(against.split())
+                   for case, against in CASES[target].items()} for name in names}
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    return table.loc[:, ~table.all()]
 
 
 class Policies(NamedTuple):

@@ -23,7 +23,7 @@ from netsim.errors import InputError, StalledError
 from netsim.plugins import described
 from netsim.recording.link_recorder import LinkRecorder
 from netsim.schedulers.a_online import dispatch_jobs
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, problem_between
+from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, check_setting, problem_between
 from netsim.simulation.interrupt import so_far
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.simulation import jobs_table
@@ -67,6 +67,7 @@ class OnEdge:
         self._setting = EdgeSetting(system, workload.jobs, seed, epsilon)
         if (problem := problem_between(scheduler, kind)) is not None:
             raise InputError(problem)
+        check_setting(self._setting, scheduler, kind)
         self.done = 0
         self._schedule: Schedule | None = None
         self._tables: _Tables | None = None
@@ -94,7 +95,7 @@ class OnEdge:
             self._moved = self._kind.begin(self._setting, self._sharing)
             self._steps = dispatch_jobs(self._scheduler, self._setting, self._moved)
         else:
-            self._steps = iter([self._scheduler.run(self._setting)])
+            self._steps = (self._scheduler.run(self._setting) for _ in range(1))
 
     def next_at(self) -> float:
         """See `Target.next_at`."""

@@ -139,6 +139,7 @@ class Simulation:
         """
         limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
         target, started = self.target, time.perf_counter()
+        target.begin(limit)
         with (telling(target.so_far),
               show_progress(progress, target.total, target.counts) as report):
             self._go(limit, report)
@@ -146,7 +147,6 @@ class Simulation:
 
     def _go(self, limit: float, report: Callable[[int, int], None]) -> None:
         target, told = self.target, 0
-        target.begin(limit)
         while not target.ended and target.next_at() <= limit:
             try:
                 target.step()
