@@ -1,7 +1,7 @@
 """What the public simulator CoflowSim does where it differs from the papers.
 
 It is the simulator of Varys and Aalo, and most published averages on the Facebook trace are
-its own. `netsim.allocators.registry.PRESETS` has its schemes by name.
+its own. Presets of `netsim.allocators.ALLOCATORS` have its schemes by name.
 """
 
 from __future__ import annotations

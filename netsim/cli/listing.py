@@ -8,8 +8,8 @@ from netsim.cli.echo import echo
 
 __all__ = ["listing"]
 
-KINDS = ("allocators", "schedulers", "placements", "executions", "predictors", "patterns",
-         "formats", "models", "topologies", "workloads")
+KINDS = ("allocators", "schedulers", "placements", "executions", "transports",
+         "predictors", "patterns", "formats", "models", "topologies", "workloads")
 
 
 @click.command("list")

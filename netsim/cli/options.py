@@ -100,13 +100,18 @@ def seeds_of(given: str) -> int | list[int]:
     return int(given) if len(parts) == 1 else [int(part) for part in parts]
 
 
-def format_options(settings: tuple[str, ...]) -> dict[str, Any]:
-    """Return the options of ``--set``, all of them names that some format has."""
+def format_options(settings: tuple[str, ...], format: str | None) -> dict[str, Any]:
+    """Return the options of ``--set``, all of them names that some format has.
+
+    A format of the user's own is looked for in the current folder, too.
+    """
     from netsim.errors import InputError, UnknownNameError
-    from netsim.traces import FORMATS
+    from netsim.traces import FORMATS, format_of
     from netsim.units import parse_value
 
-    known = {name for form in FORMATS.values() for name in form.options}
+    find_own_modules()
+    formats = {*FORMATS, *([] if format is None else [format])}
+    known = {option for name in formats for option in format_of(name).options}
     options = {}
     for setting in settings:
         name, equals, value = (part.strip() for part in setting.partition("="))

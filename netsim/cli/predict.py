@@ -38,7 +38,7 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
     from netsim.plots.bars import check_plottable, save_plot
     from netsim.predictors import evaluate, make_predictor
     from netsim.simulation.progress import show_progress
-    from netsim.traces import FORMATS, read_workload
+    from netsim.traces import format_of, read_workload
 
     find_own_modules()
     if path is not None:
@@ -46,8 +46,8 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
     made = [make_predictor(name.strip()) for each in predictors for name in each.split(",")]
     if not 0 < train < 1:
         raise InputError(f"--train must be between 0 and 1, not {train:g}")
-    options = format_options(settings)
-    if format is not None and "train" in FORMATS.get(format, FORMATS["json"]).options:
+    options = format_options(settings, format)
+    if format is not None and "train" in format_of(format).options:
         options = {"train": train} | options
     jobs = read_workload(workload, format=format, seed=seed, **options)
     evaluations = []

@@ -27,7 +27,7 @@ def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str
     """
     from netsim.traces import check_trace
 
-    report = check_trace(file, format, **format_options(settings))
+    report = check_trace(file, format, **format_options(settings, format))
     for line, message in report.problems:
         echo(f"{report.path}:{line}: {message}" if line else f"{report.path}: {message}")
     if report.problems:
@@ -59,5 +59,5 @@ def convert(source: str, target: str, format: str | None, to: str | None, networ
     from netsim.studies.convert import convert as converted
 
     workload = converted(source, target, format=format, to=to, network=network, seed=seed,
-                         **format_options(settings))
+                         **format_options(settings, format))
     echo(f"wrote {target}: {len(workload):,} jobs")

@@ -32,7 +32,7 @@ _ROUNDING = 1e-9
 @plain_numbers
 @dataclass(frozen=True)
 class Contention:
-    """The contention model of SJF-BCO: ``"rar-contention"``.
+    """Rings that contend for NICs, as the model of SJF-BCO says.
 
     Parameters
     ----------

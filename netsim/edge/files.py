@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from netsim.checks import check_options, check_path
-from netsim.edge.drawn import draw_edge_cloud, draw_edge_jobs
 from netsim.edge.jobs import EdgeJob, EdgeWorkload
 from netsim.edge.system import EdgeCloud, Kind
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.plain import plain_numbers
+from netsim.plugins import Registry
 from netsim.reading import read_text
 from netsim.units import Quantity
 
@@ -38,7 +38,7 @@ __all__ = [
 Table = dict[str, Any]
 
 
-def _listed_cloud(workers: Sequence[Sequence[Kind]],
+def listed_cloud(workers: Sequence[Sequence[Kind]],
                   ps: int | Sequence[int | Sequence[Kind | None]] = 1, storage: Any = math.inf,
                   cloud: bool = True, edge_links: Any = "10Gbps", wan: Quantity = "10Gbps",
                   name: str = "edge-cloud", seed: int = 0) -> EdgeCloud:
@@ -47,7 +47,7 @@ def _listed_cloud(workers: Sequence[Sequence[Kind]],
                      name=name)
 
 
-def _listed_jobs(jobs: Sequence[Mapping[str, Any]], name: str = "edge-jobs",
+def listed_jobs(jobs: Sequence[Mapping[str, Any]], name: str = "edge-jobs",
                  seed: int = 0) -> EdgeWorkload:
     """Jobs of an edge-cloud that are listed, each a table; see `EdgeJob`."""
     if isinstance(jobs, str) or not isinstance(jobs, Sequence):
@@ -62,13 +62,21 @@ def _listed_jobs(jobs: Sequence[Mapping[str, Any]], name: str = "edge-jobs",
     return EdgeWorkload(made, name, seed=seed)
 
 
-#: Kind of an edge-cloud -> what makes it of its options.
-EDGE_KINDS: Mapping[str, Callable[..., EdgeCloud]] = {
-    "edge-servers": draw_edge_cloud, "edge-listed": _listed_cloud}
+EDGE_KINDS = Registry(
+    "kind of an edge-cloud", {
+        "edge-servers": "netsim.edge.drawn:draw_edge_cloud",
+        "edge-listed": "netsim.edge.files:listed_cloud",
+    },
+    noun="edge-cloud", accepts=lambda made: isinstance(made, EdgeCloud),
+    refusal="is no edge-cloud: it must make a netsim.EdgeCloud")
 
-#: Format of its jobs -> likewise.
-EDGE_FORMATS: Mapping[str, Callable[..., EdgeWorkload]] = {
-    "edge-jobs": draw_edge_jobs, "edge-listed": _listed_jobs}
+EDGE_FORMATS = Registry(
+    "format of an edge-cloud's jobs", {
+        "edge-jobs": "netsim.edge.drawn:draw_edge_jobs",
+        "edge-listed": "netsim.edge.files:listed_jobs",
+    },
+    noun="format", accepts=lambda made: isinstance(made, EdgeWorkload),
+    refusal="makes no jobs of an edge-cloud: it must return a netsim.EdgeWorkload")
 
 
 @plain_numbers
@@ -107,8 +115,8 @@ def make_edge_cloud(*, name: str | None = None, file: str | Path | None = None,
         table = full_edge_cloud(given)
         kind = table.pop("kind")
         _refuse_seed(table, file, "netsim.read_edge_cloud", "[edge_cloud]")
-        check_options(EDGE_KINDS[kind], table, f"edge-cloud {kind!r}")
-        return EDGE_KINDS[kind](**table, seed=seed)
+        made: EdgeCloud = EDGE_KINDS.make(kind, table, seed=seed)
+        return made
 
 
 def full_edge_cloud(table: Mapping[str, Any], defaults: bool = False) -> Table:
@@ -122,7 +130,7 @@ def full_edge_cloud(table: Mapping[str, Any], defaults: bool = False) -> Table:
         As `make_edge_cloud` does.
     """
     full = _full(table, "kind", "edge-cloud", EDGE_KINDS, "topologies")
-    return full if not defaults else _defaults(EDGE_KINDS[full["kind"]]) | full
+    return full if not defaults else _defaults(EDGE_KINDS, full["kind"]) | full
 
 
 def read_edge_cloud(source: str | Path, *, seed: int = 0, **options: Any) -> EdgeCloud:
@@ -203,8 +211,7 @@ def edge_jobs_of(given: Mapping[str, Any], system: EdgeCloud | None = None,
         _refuse_seed(table, given.get("file"), "netsim.read_edge_jobs", "[workload]")
         if format == "edge-jobs" and system is not None:
             table = {"servers": system.servers, "types": _kinds_of(system)} | table
-        check_options(EDGE_FORMATS[format], table, f"format {format!r}")
-        jobs = EDGE_FORMATS[format](**table, seed=seed)
+        jobs: EdgeWorkload = EDGE_FORMATS.make(format, table, seed=seed)
         if system is not None:
             jobs.check_on(system)
         check(jobs)
@@ -222,7 +229,7 @@ def full_edge_jobs(table: Mapping[str, Any], defaults: bool = False) -> Table:
         As `make_edge_jobs` does.
     """
     full = _full(table, "format", "workload", EDGE_FORMATS, "workloads")
-    return full if not defaults else _defaults(EDGE_FORMATS[full["format"]]) | full
+    return full if not defaults else _defaults(EDGE_FORMATS, full["format"]) | full
 
 
 def read_edge_jobs(source: str | Path, system: EdgeCloud | None = None, *, seed: int = 0,
@@ -267,7 +274,7 @@ def _kinds_of(system: EdgeCloud) -> Sequence[Kind]:
 # --- tables --------------------------------------------------------------------------------
 
 
-def _full(given: Mapping[str, Any], key: str, what: str, known: Mapping[str, Any],
+def _full(given: Mapping[str, Any], key: str, what: str, known: Registry,
           folder: str) -> Table:
     """Return a table that says by itself what it describes."""
     table = {name: value for name, value in given.items() if value is not None}
@@ -286,12 +293,10 @@ def _full(given: Mapping[str, Any], key: str, what: str, known: Mapping[str, Any
         read = _read(Path(file))
         table = {"name": Path(file).stem} | read | table
         table.pop("description", None)
-    if not isinstance(table.get(key), str) or table[key] not in known:
-        with _naming_file({"file": file}):
-            if key not in table:
-                raise InputError(f"names no {key}; choose from: {', '.join(known)}")
-            raise UnknownNameError(f"{key} of an edge-cloud" if key == "kind" else
-                                   "format of an edge-cloud's jobs", table.get(key), known)
+    with _naming_file({"file": file}):
+        if key not in table:
+            raise InputError(f"names no {key}; choose from: {', '.join(known)}")
+        known.resolve(table[key])
     return table
 
 
@@ -344,8 +349,8 @@ def _read(path: Path) -> Table:
         raise TraceError(f"is not TOML: {error}", path) from error
 
 
-def _defaults(make: Callable[..., object]) -> Table:
-    """Return the options of something that makes, as they are where they are not given."""
-    return {name: each.default for name, each in inspect.signature(make).parameters.items()
-            if each.default is not each.empty and each.default is not None
-            and (make, name) not in ((draw_edge_jobs, "servers"), (draw_edge_jobs, "types"))}
+def _defaults(known: Registry, name: str) -> Table:
+    """Return the options with their defaults, but for those that the system decides."""
+    decided = ("servers", "types") if name == "edge-jobs" else ()
+    return {option: default for option, default in known.options(name).items()
+            if default not in (None, inspect.Parameter.empty) and option not in decided}

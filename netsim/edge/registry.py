@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from netsim.edge.transport import TransportKind
-from netsim.errors import InputError
-from netsim.plugins import build, find, named
+from netsim.plugins import Registry
 
 __all__ = ["TRANSPORTS", "make_transport"]
 
-#: Name -> where the class is; see `netsim.edge.transport.TransportKind`.
-TRANSPORTS: dict[str, str] = {
-    "constant": "netsim.edge.transport:ConstantTransport",
-    "fabric": "netsim.edge.on_fabric.transport:FabricTransport",
-}
+#: See `netsim.edge.transport.TransportKind`.
+TRANSPORTS = Registry(
+    "transport", {
+        "constant": "netsim.edge.transport:ConstantTransport",
+        "fabric": "netsim.edge.on_fabric.transport:FabricTransport",
+    },
+    accepts=lambda made: hasattr(made, "begin") and hasattr(made, "shares_links"),
+    refusal="is no transport: it needs a method begin, and shares_links")
 
 
 def make_transport(given: Any) -> TransportKind:
-    """Return what makes transports.
+    """Make the maker of a run's transport.
 
     Parameters
     ----------
@@ -34,10 +35,5 @@ def make_transport(given: Any) -> TransportKind:
     InputError
         If it is no transport, or an option has a value that is not allowed.
     """
-    made = given
-    if isinstance(given, str | Mapping):
-        name, options = named(given, "transport")
-        made = build(find("transport", name, TRANSPORTS), options, f"transport {name!r}")
-    if isinstance(made, type) or not (hasattr(made, "begin") and hasattr(made, "shares_links")):
-        raise InputError(f"{given!r} is no transport: it needs a method begin, and shares_links")
-    return cast(TransportKind, made)
+    made: TransportKind = TRANSPORTS.instantiate(given)
+    return made

@@ -3,30 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from netsim.cluster.contention import Contention
-from netsim.errors import UnknownNameError
-from netsim.plugins import build, named
+from netsim.plain import plain_numbers
+from netsim.plugins import Registry, parse_policy
 
-__all__ = ["EXECUTIONS", "make_execution"]
+__all__ = ["EXECUTIONS", "CoflowContention", "iteration_time", "make_execution"]
 
-#: How placed jobs run: name -> one line.
-EXECUTIONS: dict[str, str] = {
-    "asrpt": "models by the time of an iteration on their GPUs, as A-SRPT has it",
-    "fabric": "as coflows on the network, under an allocator",
-    "rar-contention": "rings that contend for NICs, as the model of SJF-BCO says",
-}
+
+@plain_numbers
+@dataclass(frozen=True)
+class CoflowContention(Contention):
+    """As coflows on the network, under an allocator.
+
+    Parameters
+    ----------
+    alpha, xi1, xi2, k_min, reduce, slot, time
+        As for `Contention`, by which schedulers plan; there are no slots unless `time` says so.
+    """
+
+    time: str = "continuous"
+
+
+def iteration_time() -> Contention:
+    """Models by the time of an iteration on their GPUs, as A-SRPT has it."""
+    return Contention(time="continuous")
+
+
+#: What makes the contention model of each: the one that runs jobs, or that schedulers plan by.
+EXECUTIONS = Registry(
+    "execution", {
+        "asrpt": "netsim.engine.registry:iteration_time",
+        "fabric": "netsim.engine.registry:CoflowContention",
+        "rar-contention": "netsim.cluster.contention:Contention",
+    },
+    accepts=lambda made: isinstance(made, Contention),
+    refusal="is no execution: it must derive from netsim.cluster.Contention")
 
 
 def make_execution(given: str | Mapping[str, Any]) -> tuple[str, Contention]:
-    """Return how placed jobs run, and the contention model: that runs them, or plans go by it.
+    """Make the contention model by which placed jobs run, or schedulers plan.
 
     Parameters
     ----------
     given : str or mapping
-        A name of `EXECUTIONS`, with options of `Contention` as in
-        ``"rar-contention:time=continuous"``; or ``{"name": ..., option: ...}``.
+        A name of `EXECUTIONS`, or ``"module:Class"`` of a class that derives from `Contention`,
+        with options as in ``"rar-contention:time=continuous"``; or
+        ``{"name": ..., option: ...}``.
+
+    Returns
+    -------
+    name : str
+    model : Contention
 
     Raises
     ------
@@ -35,13 +65,5 @@ def make_execution(given: str | Mapping[str, Any]) -> tuple[str, Contention]:
     InputError
         If an option has a value that is not allowed.
     """
-    name, options = named(given, "execution")
-    if name not in EXECUTIONS:
-        raise UnknownNameError("execution", name, EXECUTIONS)
-    if name == "asrpt":
-        if options:
-            raise UnknownNameError(f"option of execution {name!r}", next(iter(options)), ())
-        return name, Contention(time="continuous")
-    if name == "fabric":  # which has no slots
-        options = {"time": "continuous"} | options
-    return name, build(Contention, options, f"execution {name!r}")
+    name, options = parse_policy(given, "execution")
+    return name, EXECUTIONS.make(name, options)

@@ -23,7 +23,6 @@ from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.experiment_file.problems import Problems, build
 from netsim.experiment_file.tables import OpenTable, PolicyTable
 from netsim.network import Topology
-from netsim.plugins import described
 from netsim.recording.link_recorder import OF_LINKS
 from netsim.results.result import Result
 from netsim.schedulers.edge_registry import check_run, make_edge_scheduler, problem_between
@@ -76,7 +75,7 @@ class TransportTable(PolicyTable):
 
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
-        return described(make_transport(table), TRANSPORTS)
+        return TRANSPORTS.to_dict(make_transport(table))
 
     @property
     def shares_links(self) -> bool:
@@ -174,7 +173,7 @@ def problems_on_edge(of_edge: bool, given: Mapping[str, Any]) -> list[tuple[str,
     problems = [(name, why) for name, why in _NOT_ON_EDGE.items() if name in given]
     transport = make_transport(given.get("transport", "constant"))
     if not transport.shares_links:
-        called = described(transport, TRANSPORTS)["name"]
+        called = TRANSPORTS.to_dict(transport)["name"]
         problems += [(name, f"is for transport 'fabric'; with {called!r} delays and rates "
                             "are constant") for name in _ON_LINKS if name in given]
     for key in ("scheduler", *(key for key in given if key.startswith("compare.schedulers."))):

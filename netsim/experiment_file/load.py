@@ -17,7 +17,7 @@ from netsim.experiment_file.experiment import POLICIES, Experiment
 from netsim.experiment_file.untrusted import code_named, files_named, read_with
 from netsim.network.files import changed_name
 from netsim.plain import plain
-from netsim.plugins import parse_named
+from netsim.plugins import parse_named, without_code
 from netsim.reading import confined, read_text, refusal
 from netsim.units import parse_value, question_rates
 
@@ -160,6 +160,7 @@ class Draft:
         try:
             # In Python, numbers are in base units.
             with (nullcontext() if self.plugins else self._confined(),
+                  nullcontext() if self.plugins else without_code(),
                   question_rates(self.path is not None)):
                 return Experiment(**self.keys)
         except SpecError as error:

@@ -6,8 +6,9 @@ import hashlib
 import inspect
 import os
 import tomllib
-from collections.abc import Callable, Collection
-from dataclasses import fields, replace
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +25,7 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.experiment_file.edge_tables import edge_jobs, is_of_edge, resolved_edge_jobs
 from netsim.experiment_file.problems import build
 from netsim.experiment_file.tables import OpenTable, Table
+from netsim.jobs.patterns import make_pattern
 from netsim.network.files import ready_made_folder
 from netsim.reading import read_bytes, read_text
 from netsim.traces.formats import Request, resolve
@@ -64,7 +66,7 @@ class NetworkTable(_SourceTable):
 
     @model_validator(mode="after")
     def _build(self) -> NetworkTable:
-        needed = _required(networks.TOPOLOGIES.get(str(self.kind)))
+        needed = [] if self.kind is None else _required(self.kind)
         self._built = build(_network, self.given, (*needed, "file", "kind", "name"))
         return self
 
@@ -85,7 +87,8 @@ class NetworkTable(_SourceTable):
             if "file" in description:  # a graph's, beside the description
                 description |= _pinned(path.parent / description["file"])
             table = {"name": path.stem} | description | table | {"name": self._built.name}
-        full = {"kind": table["kind"]} | _defaults(networks.TOPOLOGIES[table["kind"]]) | table
+        options = networks.TOPOLOGIES.options(table["kind"])
+        full = {"kind": table["kind"]} | _defaults(options) | table
         return {key: value for key, value in full.items()
                 if value is not None and key != "description"}
 
@@ -169,7 +172,7 @@ class WorkloadTable(_SourceTable):
             return resolved_edge_jobs(self.given)
         request = self._request
         table = {"name": self._built.name, "format": request.format, "seed": request.seed}
-        table |= _format_defaults(request.format) | dict(request.options)
+        table |= _defaults(traces.format_of(request.format).defaults) | dict(request.options)
         if request.path is not None:
             table |= _pinned(request.path)
         if request.path is not None and self.file is None:
@@ -188,6 +191,8 @@ def _workload(*, name: str | None = None, file: str | None = None, format: str |
     request = resolve(source, format, seed, options)
     _check_digest(request.path, sha256)
     workload = request.workload()
+    if request.options.get("pattern") is not None:
+        make_pattern(request.options["pattern"])  # else it fails only when jobs begin to run
     return request, workload if name is None else replace(workload, name=name)
 
 
@@ -259,22 +264,18 @@ def _ready_made(kind: str, name: str | None, known: Collection[str]) -> str:
     return name
 
 
-def _required(make: Callable[..., Any] | None) -> list[str]:
-    parameters = inspect.signature(make).parameters if make is not None else {}
-    return [name for name, each in parameters.items() if each.default is each.empty]
+def _required(kind: str) -> list[str]:
+    """List the options that a network of a kind needs, if there is such a kind."""
+    with suppress(InputError):
+        return [name for name, default in networks.TOPOLOGIES.options(kind).items()
+                if default is inspect.Parameter.empty]
+    return []
 
 
-def _defaults(make: Callable[..., Any]) -> dict[str, Any]:
-    parameters = inspect.signature(make).parameters
-    return {name: each.default for name, each in parameters.items()
-            if each.default is not each.empty}
-
-
-def _format_defaults(name: str) -> dict[str, Any]:
-    form = traces.FORMATS[name]
-    defaults = {each.name: each.default for each in fields(form.construction)}
-    defaults |= _defaults(form.read)
-    return {key: defaults[key] for key in form.options if defaults.get(key) is not None}
+def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the options that have no default, or none but None."""
+    return {name: default for name, default in options.items()
+            if default not in (None, inspect.Parameter.empty)}
 
 
 def _pinned(path: str | Path) -> dict[str, str]:

@@ -17,13 +17,13 @@ from pydantic import (
     model_validator,
 )
 
-from netsim.allocators import describe, make_allocator
+from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.engine.registry import make_execution
 from netsim.errors import InputError, UnknownNameError
 from netsim.experiment_file.problems import Problems, build
 from netsim.experiment_file.values import LinkName, Rate, Seconds
 from netsim.placements.registry import PLACEMENTS, make_placement
-from netsim.plugins import described, parse_named
+from netsim.plugins import parse_named
 from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, make_edge_scheduler
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
 from netsim.simulation.events import FaultEvent
@@ -92,7 +92,7 @@ class AllocatorTable(PolicyTable):
 
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
-        return describe(make_allocator(table))
+        return ALLOCATORS.to_dict(make_allocator(table))
 
 
 class SchedulerTable(PolicyTable):
@@ -102,15 +102,15 @@ class SchedulerTable(PolicyTable):
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
         name = str(table.get("name"))
         if name in EDGE_SCHEDULERS:
-            return described(make_edge_scheduler(table), EDGE_SCHEDULERS)
+            return EDGE_SCHEDULERS.to_dict(make_edge_scheduler(table))
         if ":" not in name and name not in SCHEDULERS:
             raise UnknownNameError("scheduler", name, (*SCHEDULERS, *EDGE_SCHEDULERS))
         try:
-            return described(make_scheduler(table), SCHEDULERS)
+            return SCHEDULERS.to_dict(make_scheduler(table))
         except InputError:
             # A class of the user's own may be for an edge-cloud; else the first error tells.
             with suppress(InputError):
-                return described(make_edge_scheduler(table), EDGE_SCHEDULERS)
+                return EDGE_SCHEDULERS.to_dict(make_edge_scheduler(table))
             raise
 
 
@@ -120,7 +120,7 @@ class PlacementTable(PolicyTable):
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
         # A random one takes the experiment's seed, unless it has one of its own.
-        full = described(make_placement(table), PLACEMENTS)
+        full = PLACEMENTS.to_dict(make_placement(table))
         return {key: value for key, value in full.items() if key != "seed"}
 
 

@@ -21,9 +21,13 @@ _FILE = re.compile(rf"(sweep\.vary\.)?({'|'.join(_SOURCES)})(\.\d+)?\.file(\.\d+
 _OF_POLICIES = ("allocator", "scheduler", "placement", "execution", "transport", "compare")
 _VARIED = re.compile(rf"sweep\.vary\.({'|'.join(_OF_POLICIES)})\b.*")
 
+#: Keys of other tables whose values are names, too: those tables also hold paths, and labels.
+_NAMES = re.compile(r"(sweep\.vary\.)?(network(\.\d+)?\.kind|edge_cloud(\.\d+)?\.kind"
+                    r"|workload(\.\d+)?\.(format|pattern(\.\d+)?(\.name)?))(\.\d+)?")
+
 
 def code_named(keys: Mapping[str, Any]) -> list[str]:
-    """Return where the keys of an experiment name code: ``"module:Class"``, and its key.
+    """List where the keys of an experiment name code: ``"module:Class"``, and its key.
 
     Examples
     --------
@@ -32,7 +36,8 @@ def code_named(keys: Mapping[str, Any]) -> list[str]:
     """
     return [f"{path}: {value!r}" for _, _, path, value in _values(keys, "")
             if isinstance(value, str)
-            and (path.partition(".")[0] in _OF_POLICIES or _VARIED.fullmatch(path))
+            and (path.partition(".")[0] in _OF_POLICIES or _VARIED.fullmatch(path)
+                 or _NAMES.fullmatch(path))
             and _is_code(value)]
 
 

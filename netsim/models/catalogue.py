@@ -7,19 +7,21 @@ activations are derived of it.
 from __future__ import annotations
 
 import math
+import reprlib
 import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from netsim.checks import check_whole
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError
 from netsim.models import ModelStage, ParallelModel
 from netsim.plain import plain_numbers
+from netsim.plugins import Registry
 from netsim.reading import read_text
 from netsim.units import parse_bytes
 
-__all__ = ["describe_models", "make_model", "models_for", "parallel_models"]
+__all__ = ["MODELS", "make_model", "models_for", "parallel_models"]
 
 #: Of a network's operations: backward, for each forward.
 _BACKWARD = 2.0
@@ -36,25 +38,7 @@ def parallel_models() -> dict[str, int]:
     >>> parallel_models()["vgg19"], parallel_models()["gpt-6.7b"]
     (1, 2)
     """
-    return {name: _least_stages(facts) for name, facts in _read()["models"].items()}
-
-
-def describe_models() -> dict[str, str]:
-    """Return a line on each model.
-
-    Examples
-    --------
-    >>> describe_models()["gpt-6.7b"]
-    '6.7 billion parameters, 32 layers; on 2 GPUs or more'
-    """
-    least = parallel_models()
-    return {name: f"{_in_words(facts['parameters'])} parameters, {facts['layers']} layers; "
-                  f"on {least[name]} GPU{'s' if least[name] > 1 else ''} or more"
-            for name, facts in _read()["models"].items()}
-
-
-def _in_words(number: float) -> str:
-    return f"{number / 1e9:g} billion" if number >= 1e9 else f"{number / 1e6:g} million"
+    return {name: MODELS.resolve(name).least for name in MODELS}
 
 
 @cache
@@ -80,7 +64,7 @@ def models_for(gpus: int) -> tuple[ParallelModel, ...]:
 @plain_numbers
 def make_model(name: str, gpus: int, *, stages: int | None = None, **options: Any
                ) -> ParallelModel:
-    """Return a model of the catalogue, trained on so many GPUs.
+    """Make a model, trained on a number of GPUs.
 
     Layers and GPUs are split into stages as evenly as they can be: two stages differ by at most
     one layer, and by at most one replica. Each iteration trains the model's batch per replica that
@@ -89,7 +73,8 @@ def make_model(name: str, gpus: int, *, stages: int | None = None, **options: An
     Parameters
     ----------
     name : str
-        One of `parallel_models`.
+        A name of `MODELS`, or ``"module:function"`` of one's own: called with the GPUs and the
+        options, it returns a `ParallelModel`.
     gpus : int
     stages : int, optional
         Of the pipeline; as few as a GPU's memory allows if not given, which is plain data
@@ -110,21 +95,41 @@ def make_model(name: str, gpus: int, *, stages: int | None = None, **options: An
     >>> [stage.replicas for stage in make_model("gpt-6.7b", gpus=5).stages]
     [2, 3]
     """
-    facts = _read()["models"].get(name)
-    if facts is None:
-        raise UnknownNameError("model", name, _read()["models"])
-    check_whole(gpus, "gpus", 1)
-    least = _least_stages(facts)
-    if stages is None:
-        if gpus < least:
-            raise InputError(f"model {name!r} needs at least {least} GPUs to fit into their "
-                             f"memory, not {gpus}")
-        stages = least
-    check_whole(stages, f"stages of model {name!r} on {gpus} GPUs", least,
-                max(min(gpus, facts["layers"]), least))
-    if gpus < stages:
-        raise InputError(f"model {name!r} of {stages} stages needs as many GPUs, not {gpus}")
-    return ParallelModel(_stages(facts, gpus, stages), name=name, **options)
+    if stages is not None:
+        options["stages"] = stages
+    made = MODELS.resolve(name)(gpus, **options)
+    if not isinstance(made, ParallelModel):
+        raise InputError(f"{name!r} is no model: it must return a netsim.ParallelModel, not "
+                         f"{reprlib.repr(made)}")
+    return made
+
+
+class _Published:
+    """A model of the catalogue: makes a `ParallelModel` for a number of GPUs."""
+
+    def __init__(self, name: str, facts: dict[str, Any]) -> None:
+        self.name, self.facts = name, facts
+        self.least = _least_stages(facts)
+        self.__doc__ = (f"{_in_words(facts['parameters'])} parameters, {facts['layers']} layers; "
+                        f"on {self.least} GPU{'s' if self.least > 1 else ''} or more")
+
+    def __call__(self, gpus: int, *, stages: int | None = None, **options: Any) -> ParallelModel:
+        check_whole(gpus, "gpus", 1)
+        least, name = self.least, self.name
+        if stages is None:
+            if gpus < least:
+                raise InputError(f"model {name!r} needs at least {least} GPUs to fit into their "
+                                 f"memory, not {gpus}")
+            stages = least
+        check_whole(stages, f"stages of model {name!r} on {gpus} GPUs", least,
+                    max(min(gpus, self.facts["layers"]), least))
+        if gpus < stages:
+            raise InputError(f"model {name!r} of {stages} stages needs as many GPUs, not {gpus}")
+        return ParallelModel(_stages(self.facts, gpus, stages), name=name, **options)
+
+
+def _in_words(number: float) -> str:
+    return f"{number / 1e9:g} billion" if number >= 1e9 else f"{number / 1e6:g} million"
 
 
 def _stages(facts: dict[str, Any], gpus: int, count: int) -> list[ModelStage]:
@@ -161,3 +166,8 @@ def _least_stages(facts: dict[str, Any]) -> int:
 def _read() -> dict[str, Any]:
     path = Path(__file__).with_name("catalogue.toml")
     return tomllib.loads(read_text(path))
+
+
+#: The catalogue's networks; each is called with a number of GPUs.
+MODELS = Registry("model", {name: _Published(name, facts)
+                            for name, facts in _read()["models"].items()})

@@ -5,27 +5,35 @@ from __future__ import annotations
 import re
 import reprlib
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from netsim.checks import check_options, check_path
+from netsim.checks import check_path
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.network import builders
-from netsim.network.graph_files import GRAPH_SUFFIXES, graph, parse_json, read_text
-from netsim.network.topology import Topology, big_switch
+from netsim.network.graph_files import GRAPH_SUFFIXES, parse_json, read_text
+from netsim.network.topology import Topology
 from netsim.plain import plain_numbers
+from netsim.plugins import Registry
 from netsim.units import question_rates
 
 __all__ = ["TOPOLOGIES", "changed_name", "make_network", "read_network", "ready_made"]
 
 #: Builders by the ``kind`` that network tables and files name.
-TOPOLOGIES: dict[str, Callable[..., Topology]] = {
-    "big-switch": big_switch, "leaf-spine": builders.leaf_spine, "fat-tree": builders.fat_tree,
-    "rail-pod": builders.rail_pod, "ring": builders.ring, "torus": builders.torus,
-    "edge-cloud": builders.edge_cloud, "graph": graph,
-}
+TOPOLOGIES = Registry(
+    "topology", {
+        "big-switch": "netsim.network.topology:big_switch",
+        "leaf-spine": "netsim.network.builders:leaf_spine",
+        "fat-tree": "netsim.network.builders:fat_tree",
+        "rail-pod": "netsim.network.builders:rail_pod",
+        "ring": "netsim.network.builders:ring",
+        "torus": "netsim.network.builders:torus",
+        "edge-cloud": "netsim.network.builders:edge_cloud",
+        "graph": "netsim.network.graph_files:graph",
+    },
+    accepts=lambda made: isinstance(made, Topology),
+    refusal="is no network: it must make a netsim.Topology")
 
 #: Options of a big switch that are rates.
 _RATES = {"capacity", "egress", "ingress"}
@@ -42,17 +50,24 @@ _EDGE = ("edge-servers", "edge-listed")
 
 
 def make_network(kind: str, **options: Any) -> Topology:
-    """Build a network of a registered kind.
+    """Build a network.
+
+    Parameters
+    ----------
+    kind : str
+        A name of `TOPOLOGIES`, or ``"module:function"`` or ``"module:Class"`` of one's own.
+    **options
+        Of its builder.
 
     Raises
     ------
     UnknownNameError
         If the kind, or an option of it, does not exist; the message lists the choices.
+    InputError
+        If an option has a value that is not allowed.
     """
-    if not isinstance(kind, str) or kind not in TOPOLOGIES:
-        raise UnknownNameError("topology", kind, TOPOLOGIES)
-    check_options(TOPOLOGIES[kind], options, f"topology {kind!r}")
-    return TOPOLOGIES[kind](**options)
+    made: Topology = TOPOLOGIES.make(kind, options)
+    return made
 
 
 @plain_numbers

@@ -1,4 +1,4 @@
-"""Which predictors there are, and how a name, a mapping or an instance becomes one."""
+"""Predictors by name."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from netsim.errors import InputError
-from netsim.plugins import build, copied, find, labelled, named
+from netsim.plugins import Registry, copied, labelled, parse_policy
 from netsim.predictors.base import Guarded, Predictor
 
 __all__ = ["PREDICTORS", "make_predictor"]
 
-#: Name -> where the class is. The first line of its docstring is its one-line summary.
-PREDICTORS: dict[str, str] = {
+PREDICTORS = Registry("predictor", {
     "mean": "netsim.predictors.simple:Mean",
     "median": "netsim.predictors.simple:Median",
     "perfect": "netsim.predictors.simple:Perfect",
     "random-forest": "netsim.predictors.forest:RandomForest",
-}
+})
 
 
 def make_predictor(given: Any) -> Guarded:
-    """Return a fresh predictor, under the rules of all.
+    """Make a fresh predictor, which checks what it is given and what it answers.
 
     Parameters
     ----------
@@ -54,21 +53,15 @@ def make_predictor(given: Any) -> Guarded:
     """
     if isinstance(given, Guarded):
         return copied(given, "predictor")
+    options: dict[str, Any] = {}
     if isinstance(given, str | Mapping):
-        name, options = named(given, "predictor")
-        return _guarded(_make(find("predictor", name, PREDICTORS), name, options), name, options)
-    if isinstance(given, type):
-        return _guarded(_make(given, given.__name__, {}), given.__name__, {})
-    return _guarded(copied(given, "predictor"), type(given).__name__, {})
-
-
-def _make(kind: Any, name: str, options: dict[str, Any]) -> Any:
-    if not inspect.isclass(kind):
-        raise InputError(f"{name!r} is not a predictor: it must be a class with fit and predict")
-    return build(kind, options, f"predictor {name!r}")
-
-
-def _guarded(predictor: Any, name: str, options: dict[str, Any]) -> Guarded:
+        name, options = parse_policy(given, "predictor")
+        if not inspect.isclass(PREDICTORS.resolve(name)):
+            raise InputError(f"{name!r} is not a predictor: it must be a class with fit and "
+                             "predict")
+    else:
+        name = (given if isinstance(given, type) else type(given)).__name__
+    predictor = PREDICTORS.instantiate(given)
     if not isinstance(predictor, Predictor):
         raise InputError(f"{name!r} is not a predictor: it must have the methods fit(X, y) and "
                          f"predict(X)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from netsim.edge.jobs import EdgeWorkload
@@ -10,25 +10,27 @@ from netsim.edge.registry import TRANSPORTS
 from netsim.edge.setting import EdgeSetting
 from netsim.edge.system import EdgeCloud
 from netsim.edge.transport import ConstantTransport, TransportKind
-from netsim.errors import InputError
-from netsim.plugins import build, copied, described, find, named
+from netsim.plugins import Registry
 
 __all__ = ["EDGE_SCHEDULERS", "check_run", "check_setting", "make_edge_scheduler",
            "problem_between"]
 
-#: Name -> where the class is: with ``begin``, of those that dispatch chunks, or ``run``.
-EDGE_SCHEDULERS: dict[str, str] = {
-    "a-online": "netsim.schedulers.a_online:AOnline",
-    "a-online-e": "netsim.schedulers.a_online:AOnlineEdge",
-    "batch": "netsim.schedulers.batch:BatchSche",
-    "cloud-only": "netsim.schedulers.a_online:CloudOnly",
-    "srtf": "netsim.schedulers.gang:SRTF",
-    "tiresias-l": "netsim.schedulers.gang:TiresiasL",
-}
+#: Classes with ``begin``, which dispatch chunks, or with ``run``.
+EDGE_SCHEDULERS = Registry(
+    "scheduler of an edge-cloud", {
+        "a-online": "netsim.schedulers.a_online:AOnline",
+        "a-online-e": "netsim.schedulers.a_online:AOnlineEdge",
+        "batch": "netsim.schedulers.batch:BatchSche",
+        "cloud-only": "netsim.schedulers.a_online:CloudOnly",
+        "srtf": "netsim.schedulers.gang:SRTF",
+        "tiresias-l": "netsim.schedulers.gang:TiresiasL",
+    },
+    noun="scheduler", accepts=lambda made: hasattr(made, "begin") or hasattr(made, "run"),
+    refusal="is no scheduler of an edge-cloud: it needs a method begin, or run")
 
 
 def make_edge_scheduler(given: Any) -> Any:
-    """Return a scheduler.
+    """Make a scheduler.
 
     Parameters
     ----------
@@ -45,26 +47,15 @@ def make_edge_scheduler(given: Any) -> Any:
     InputError
         If it is no scheduler, or an option has a value that is not allowed.
     """
-    if isinstance(given, type) or not isinstance(given, str | Mapping):
-        return copied(_checked(given() if isinstance(given, type) else given, given), "scheduler")
-    name, options = named(given, "scheduler")
-    kind = find("scheduler of an edge-cloud", name, EDGE_SCHEDULERS)
-    return _checked(build(kind, options, f"scheduler {name!r}"), name)
-
-
-def _checked(made: Any, said: object) -> Any:
-    if not (hasattr(made, "begin") or hasattr(made, "run")):
-        raise InputError(f"{said!r} is no scheduler of an edge-cloud: it needs a method begin, "
-                         "or run")
-    return made
+    return EDGE_SCHEDULERS.instantiate(given)
 
 
 def problem_between(scheduler: Any, transport: TransportKind) -> str | None:
     """Return why a scheduler does not go with a transport; None if it does."""
     if hasattr(scheduler, "begin") or isinstance(transport, ConstantTransport):
         return None
-    name, other = (described(each, known)["name"] for each, known in (
-        (scheduler, EDGE_SCHEDULERS), (transport, TRANSPORTS)))
+    name = EDGE_SCHEDULERS.to_dict(scheduler)["name"]
+    other = TRANSPORTS.to_dict(transport)["name"]
     return (f"transport {other!r} is for schedulers of chunks; scheduler {name!r} has constant "
             "delays")
 

@@ -19,7 +19,7 @@ from netsim.models.mapping import can_hold
 from netsim.placements.mapped import check_models
 from netsim.placements.placement import Placement
 from netsim.placements.registry import PLACEMENTS, make_placement
-from netsim.plugins import described
+from netsim.plugins import Registry
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
 from netsim.workload import JobSpec, Workload
 
@@ -199,7 +199,7 @@ def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = N
     decider = make_scheduler("fifo" if scheduler is None else scheduler)
     if placement is not None and chooses_gpus(decider):
         raise InputError(
-            f"scheduler {described(decider, SCHEDULERS)['name']!r} chooses GPUs itself; a "
+            f"scheduler {SCHEDULERS.to_dict(decider)['name']!r} chooses GPUs itself; a "
             "placement is for those that leave it to that, such as 'fifo' and 'sjf'")
     usual = getattr(decider, "placement", "first-fit")
     placed = make_placement(usual if placement is None else placement, seed)
@@ -259,10 +259,10 @@ def as_rings(workload: Workload, cluster: Cluster, scheduler: Any, execution: st
             raise InputError(f"execution {execution!r}: {error}") from None
     elif any(ring_of(job) is not None for job in workload):
         check_rates(cluster)
-    if execution == "rar-contention":
+    if execution not in ("asrpt", "fabric"):
         where = f"execution {execution!r} has"
     elif hasattr(scheduler, "plan"):
-        where = f"scheduler {described(scheduler, SCHEDULERS)['name']!r} plans for"
+        where = f"scheduler {SCHEDULERS.to_dict(scheduler)['name']!r} plans for"
     else:
         return workload
     rings = []
@@ -331,14 +331,14 @@ def _unsuited(workload: Workload, cluster: Cluster, policies: Policies, seed: in
               ) -> list[tuple[str, str]]:
     """Return which policies are not for such jobs or such a cluster: what they are, and why."""
     context = RunContext(cluster, workload.jobs, policies.model, workload.history, seed)
-    asked: list[tuple[str, Any, Mapping[str, str]]] = [
+    asked: list[tuple[str, Any, Registry]] = [
         ("scheduler", policies.scheduler, SCHEDULERS)]
     if not chooses_gpus(policies.scheduler):
         asked.append(("placement", policies.placement, PLACEMENTS))
     sliced = next((job for job in workload if is_sliced(job.model)), None)
     problems = []
     for what, policy, registry in asked:
-        owner = f"{what} {described(policy, registry)['name']!r}"
+        owner = f"{what} {registry.to_dict(policy)['name']!r}"
         if sliced is not None and not getattr(policy, "keeps_slices", True):
             problems.append((what, f"{owner} does not keep the slices of a replica on one server; "
                                    f"job {sliced.id} has some"))

@@ -21,7 +21,6 @@ from netsim.jobs.process import JobProcess
 from netsim.jobs.stragglers import factors_of
 from netsim.network import GraphTopology, Topology
 from netsim.network.live import LiveNetwork
-from netsim.plugins import described
 from netsim.recording.recorder import Recorder
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.simulation.compatibility import policies_of
@@ -105,7 +104,7 @@ class Faults:
             by a model, which knows no links, and an event is of those.
         """
         if self.restarts and hasattr(scheduler, "plan"):
-            raise InputError(f"scheduler {described(scheduler, SCHEDULERS)['name']!r} has planned "
+            raise InputError(f"scheduler {SCHEDULERS.to_dict(scheduler)['name']!r} has planned "
                              "all before the run, and has no plan for jobs that lose a server; "
                              "restart = true is for others, such as 'fifo'")
         if execution == "fabric":

@@ -13,7 +13,7 @@ import pandas as pd
 import simpy
 from numpy.typing import NDArray
 
-from netsim.allocators import describe
+from netsim.allocators import ALLOCATORS
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.context import RunContext
 from netsim.cluster.placed import ring_of
@@ -26,7 +26,6 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.fabric import Fabric
 from netsim.jobs.stragglers import factors_of
 from netsim.placements.registry import PLACEMENTS
-from netsim.plugins import described
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.recorder import Recorder
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus
@@ -114,7 +113,7 @@ class OnCluster(Clocked):
         context = RunContext(self.cluster, jobs, self.model, self.workload.history, self.seed)
         self.decider = decider_of(self.scheduler, context)
         self.engine = Engine(self.env, self.cluster, jobs, self.decider, execution, self.placement,
-                             described(self.scheduler, SCHEDULERS)["name"])
+                             SCHEDULERS.to_dict(self.scheduler)["name"])
         self.faults.begin(self.env, JobsOnServers(self.engine, self._on_fabric), self.fabric,
                           self.recorder, seen)
 
@@ -166,11 +165,11 @@ class OnCluster(Clocked):
             "workload": self.workload.name, "network": self.cluster.network.name,
             "cluster": self.cluster.name,
             "allocator": {"name": self.execution} if fabric is None else
-            describe(fabric.allocator),
+            ALLOCATORS.to_dict(fabric.allocator),
             "sharing": {} if fabric is None else leftover_of(fabric),
-            "scheduler": described(self.scheduler, SCHEDULERS),
+            "scheduler": SCHEDULERS.to_dict(self.scheduler),
             "placement": None if chooses_gpus(self.scheduler) else
-            described(self.placement, PLACEMENTS),
+            PLACEMENTS.to_dict(self.placement),
             "execution": {"name": self.execution} | (
                 {} if self.execution == "asrpt" else asdict(self.model)),
             "gpus": self.cluster.total, "observe_interval": self.interval}

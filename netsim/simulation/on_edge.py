@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from netsim.allocators import describe, make_allocator
+from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.checks import check_sequence
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.jobs import EdgeJob
@@ -20,7 +20,6 @@ from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.storage import peaks
 from netsim.edge.transport import Sharing, TransportKind
 from netsim.errors import InputError, StalledError
-from netsim.plugins import described
 from netsim.recording.link_recorder import LinkRecorder
 from netsim.schedulers.a_online import dispatch_jobs
 from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, check_setting, problem_between
@@ -135,13 +134,13 @@ class OnEdge:
 
     def identity(self) -> dict[str, Any]:
         """See `Target.identity`."""
-        moves_by, shares = described(self._kind, TRANSPORTS), self._kind.shares_links
+        moves_by, shares = TRANSPORTS.to_dict(self._kind), self._kind.shares_links
         return {
             "workload": self._workload.name, "network": self._system.name,
-            "allocator": (describe(make_allocator(self._sharing.allocator)) if shares
+            "allocator": (ALLOCATORS.to_dict(make_allocator(self._sharing.allocator)) if shares
                           else {"name": moves_by["name"]}),
             "sharing": leftover_of(self._moved.fabric) if shares else {},
-            "scheduler": described(self._scheduler, EDGE_SCHEDULERS), "placement": None,
+            "scheduler": EDGE_SCHEDULERS.to_dict(self._scheduler), "placement": None,
             "execution": {**moves_by, "name": "edge", "transport": moves_by["name"],
                           "epsilon": float(self._epsilon)},
             "observe_interval": self._sharing.observe_interval}

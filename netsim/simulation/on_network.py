@@ -10,7 +10,7 @@ import pandas as pd
 import simpy
 from numpy.typing import NDArray
 
-from netsim.allocators import describe
+from netsim.allocators import ALLOCATORS
 from netsim.checks import check_whole
 from netsim.errors import StalledError
 from netsim.fabric.allocator import Allocator
@@ -156,7 +156,7 @@ class OnNetwork(Clocked):
     def identity(self) -> dict[str, Any]:
         """See `Target.identity`."""
         return {"workload": self.workload.name, "network": self.network.name,
-                "allocator": describe(self.allocator), "sharing": leftover_of(self.fabric),
+                "allocator": ALLOCATORS.to_dict(self.allocator), "sharing": leftover_of(self.fabric),
                 "observe_interval": self.interval}
 
     def cost(self) -> dict[str, Any]:

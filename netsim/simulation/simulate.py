@@ -17,7 +17,6 @@ from netsim.fabric.allocator import Allocator
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.plain import plain_numbers
-from netsim.plugins import described
 from netsim.recording.link_recorder import OF_LINKS, RECORDS, LinkRecorder
 from netsim.results.result import Result
 from netsim.schedulers.edge_registry import make_edge_scheduler
@@ -221,7 +220,7 @@ def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEd
         on_links = ", ".join(name for name in OF_LINKS if name in args.record)
         refuse_arguments("edge-cloud without links", {
             **args.given, f"record of {on_links}": bool(on_links)},
-            transport=described(kind, TRANSPORTS)["name"])
+            transport=TRANSPORTS.to_dict(kind)["name"])
     sharing = Sharing(args.allocator, args.interval,
                       capacities_of(args.events, system.network) if args.events else (),
                       args.check, recorder if recorder.watches_fabric else None)

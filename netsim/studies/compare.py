@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from netsim.allocators import (
-    PRESETS,
-    allocator_options,
-    describe,
-    make_allocator,
-    parse_allocator,
-)
+from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.analysis.comparison import check_baseline, improvement_on, note_of, table_of
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
@@ -31,7 +25,7 @@ from netsim.fabric.allocator import Allocator
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.plain import plain_numbers
-from netsim.plugins import described, labelled, named, parse_named
+from netsim.plugins import labelled, parse_named, parse_policy
 from netsim.results.drawing import draw
 from netsim.results.result import Result, records_of
 from netsim.results.store import save_comparison
@@ -349,30 +343,31 @@ def label_of(policy: Policy) -> str:
     'parrot (work_conservation=none)'
     """
     allocator = make_allocator(policy)
-    described = describe(allocator)
-    name = described.pop("name")
+    options = ALLOCATORS.to_dict(allocator)
+    name = options.pop("name")
     given = policy.get("name") if isinstance(policy, Mapping) else policy
-    if isinstance(given, str) and given in PRESETS:
-        name, usual = given, allocator_options(given)
+    if isinstance(given, str) and given in ALLOCATORS.presets:
+        name, usual = given, ALLOCATORS.options(given)
     else:
         parameters = inspect.signature(type(allocator)).parameters
         usual = {option: parameter.default for option, parameter in parameters.items()}
-    changed = [f"{option}={value}" for option, value in described.items()
+    changed = [f"{option}={value}" for option, value in options.items()
                if option in usual and repr(value) != repr(usual[option])]
     # What an allocator that is no dataclass was given, it does not tell.
-    table = parse_allocator(policy) if isinstance(policy, str) else policy
+    table = parse_named(policy) if isinstance(policy, str) else policy
     if isinstance(table, Mapping):
         changed += [f"{option}={value}" for option, value in table.items()
-                    if option != "name" and option not in described]
+                    if option != "name" and option not in options]
     return f"{name} ({', '.join(changed)})" if changed else str(name)
 
 
 def _scheduler_label(given: Any) -> str:
     """Return the name of a scheduler with the options that it was given, as a label."""
     if isinstance(given, str | Mapping):
-        name, options = named(given, "scheduler")
+        name, options = parse_policy(given, "scheduler")
         return labelled({"name": name} | options)
-    return str(described(given, SCHEDULERS | EDGE_SCHEDULERS)["name"])
+    names = [str(known.to_dict(given)["name"]) for known in (SCHEDULERS, EDGE_SCHEDULERS)]
+    return min(names, key=lambda name: ":" in name)  # the registered one, if one is
 
 
 def _labelled(policies: Any, what: str) -> dict[str, Any]:

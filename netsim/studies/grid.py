@@ -28,7 +28,7 @@ from netsim.experiment_file.values import seeds_of
 from netsim.network.files import as_network
 from netsim.placements.registry import PLACEMENTS
 from netsim.plain import plain_numbers
-from netsim.plugins import described, labelled, parse_named
+from netsim.plugins import Registry, labelled, parse_named, parse_policy
 from netsim.reading import read_bytes
 from netsim.results.result import Result
 from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, make_edge_scheduler
@@ -202,8 +202,11 @@ def _seeded(variant: Draft, grid: SweepTable, values: Sequence[Any]) -> Iterator
 
 
 def _names_in(spec: Mapping[str, Any]) -> list[str]:
-    """Return the names of the policies of a resolved experiment."""
-    return [spec[name]["name"] for name in _POLICIES if name in spec]
+    """List the names of the policies of a resolved experiment, and where its data come from."""
+    pattern = spec.get("workload", {}).get("pattern")
+    others = (spec.get("workload", {}).get("format"), spec.get("network", {}).get("kind"),
+              None if pattern is None else parse_policy(pattern, "pattern")[0])
+    return [*(spec[name]["name"] for name in _POLICIES if name in spec), *filter(None, others)]
 
 
 def _column(key: str) -> str:
@@ -292,7 +295,7 @@ def _check_call(settings: Mapping[str, Any], seed: int) -> None:
 
 def _policies_of(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return what stands for the policies of a call in its key, and where their classes are."""
-    made: dict[str, tuple[Any, Mapping[str, str]]] = {
+    made: dict[str, tuple[Any, Registry]] = {
         "allocator": (make_allocator(settings["allocator"]), ALLOCATORS)}
     if isinstance(settings["network"], Cluster):
         given: dict[str, Any] = {name: settings.get(name) for name in POLICIES}
@@ -303,7 +306,7 @@ def _policies_of(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]
         made["scheduler"] = (scheduler, EDGE_SCHEDULERS)
     identity: dict[str, Any] = {}
     for name, (policy, registry) in made.items():
-        identity[name] = described(policy, registry)
+        identity[name] = registry.to_dict(policy)
         if not dataclasses.is_dataclass(policy):
             identity[name]["given"] = settings.get(name)  # nobody knows its options
         if is_sent_whole(type(policy)):

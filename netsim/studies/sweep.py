@@ -19,7 +19,7 @@ from netsim.experiment_file.tables import SweepTable
 from netsim.experiment_file.values import seeds_of
 from netsim.network import Topology
 from netsim.plain import plain, plain_numbers
-from netsim.plugins import labelled, named
+from netsim.plugins import labelled, parse_policy
 from netsim.simulation.interrupt import telling
 from netsim.simulation.progress import show_runs
 from netsim.studies.compare import Policy, label_of
@@ -152,7 +152,7 @@ def _label(name: str, value: Any) -> Any:
     if isinstance(value, _WHOLE):
         return value if isinstance(value, str) else value.name
     if name in _TABLES and isinstance(value, str | Mapping):
-        policy, options = named(value, name)
+        policy, options = parse_policy(value, name)
         return labelled({"name": policy} | options)
     return value if isinstance(value, str | int | float | bool) else str(value)
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from netsim.checks import parents_first
 from netsim.errors import InputError
-from netsim.jobs.patterns import PATTERNS, Pattern, make_pattern
-from netsim.plugins import build, described, labelled
+from netsim.jobs.patterns import PATTERNS, make_pattern
+from netsim.plugins import labelled
 from netsim.testing.hunt import BrokenPromise, hunt, noted
 from netsim.workload import Flow, Stage
 
@@ -81,17 +81,8 @@ def check_pattern(pattern: Any, *, ranks: Iterable[int] = range(1, 10), nbytes: 
         raise AssertionError(f"{_who(pattern)} refuses all of {tried} ranks{last}")
 
 
-def _made(pattern: Any) -> Pattern:
-    """Return a pattern; a fresh one, unless it is given as an instance."""
-    if isinstance(pattern, type):
-        return make_pattern(build(pattern, {}, f"pattern {pattern.__name__!r}"))
-    return make_pattern(pattern)
-
-
 def _who(pattern: Any) -> str:
-    made = _made(pattern)
-    places = {name: f"{kind.__module__}:{kind.__qualname__}" for name, kind in PATTERNS.items()}
-    return f"pattern {labelled(described(made, places))}"
+    return f"pattern {labelled(PATTERNS.to_dict(make_pattern(pattern)))}"
 
 
 @dataclass(frozen=True)
@@ -119,7 +110,8 @@ class _Trial:
     def ask(self, nbytes: float, seed: int) -> Any:
         """Return what the pattern does."""
         with noted(f"{self.where}; a pattern refuses a number of ranks with an InputError"):
-            stages = _made(self.pattern).stages(self.ranks, nbytes, np.random.default_rng(seed))
+            made, rng = make_pattern(self.pattern), np.random.default_rng(seed)
+            stages = made.stages(self.ranks, nbytes, rng)
             return tuple(stages) if isinstance(stages, Iterator) else stages
 
     @cached_property
@@ -219,7 +211,7 @@ def _other_stages(trial: _Trial) -> str | None:
 
 
 def _minds_bytes(trial: _Trial) -> str | None:
-    if not getattr(_made(trial.pattern), "scale_free", True):
+    if not getattr(make_pattern(trial.pattern), "scale_free", True):
         return None
     other = trial.drawn(_BYTES * trial.nbytes, trial.seed)
     for one, stage in zip(trial.stages, other, strict=True):

@@ -14,7 +14,7 @@ from netsim.cluster.cluster import Cluster
 from netsim.errors import AllocationError, InputError
 from netsim.placements.placement import Placement, Room
 from netsim.placements.registry import PLACEMENTS, make_placement
-from netsim.plugins import described, labelled
+from netsim.plugins import labelled
 from netsim.testing.cluster_cases import Taken, draw_taken
 from netsim.testing.hunt import BrokenPromise, hunt, noted
 from netsim.workload import JobSpec
@@ -80,7 +80,7 @@ def check_placement(placement: Any, *, examples: int = 100, seed: int = 0) -> No
 
 
 def _who(placement: Any) -> str:
-    return f"placement {labelled(described(make_placement(placement), PLACEMENTS))}"
+    return f"placement {labelled(PLACEMENTS.to_dict(make_placement(placement)))}"
 
 
 class _Watched:

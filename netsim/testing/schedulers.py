@@ -14,7 +14,7 @@ from netsim.engine.timed import run_timed
 from netsim.engine.view import ClusterView, Decision, Scheduler, decider_of
 from netsim.errors import AllocationError, InputError, StalledError
 from netsim.placements.registry import make_placement
-from netsim.plugins import described, labelled
+from netsim.plugins import labelled
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
 from netsim.testing.cluster_cases import ClusterCase, draw_jobs
 from netsim.testing.hunt import BrokenPromise, hunt, noted
@@ -96,7 +96,7 @@ def check_scheduler(scheduler: Any, *, placement: Any = None, examples: int = 60
 
 
 def _who(scheduler: Any) -> str:
-    return f"scheduler {labelled(described(make_scheduler(scheduler), SCHEDULERS))}"
+    return f"scheduler {labelled(SCHEDULERS.to_dict(make_scheduler(scheduler)))}"
 
 
 class _Asked(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators import describe, make_allocator
+from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.fabric.allocation import Allocation
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
@@ -44,7 +44,7 @@ class Trial:
     @property
     def who(self) -> str:
         """The allocator, with its options."""
-        options = describe(self.allocator)
+        options = ALLOCATORS.to_dict(self.allocator)
         name = options.pop("name")
         given = ", ".join(f"{option}={value!r}" for option, value in options.items())
         return f"allocator {name}{f' ({given})' if given else ''}"

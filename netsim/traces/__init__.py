@@ -7,7 +7,7 @@ from netsim.traces.check import TraceReport, check_trace
 from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload
 from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
 from netsim.traces.conversion import WRITERS, convert
-from netsim.traces.formats import FORMATS, Format, read_workload
+from netsim.traces.formats import FORMATS, Format, format_of, read_workload
 from netsim.traces.instances import read_instances
 from netsim.traces.library import ready_made
 from netsim.traces.poisson import poisson_resample
@@ -36,6 +36,7 @@ __all__ = [
     "check_trace",
     "convert",
     "fetch",
+    "format_of",
     "history_of",
     "poisson_resample",
     "read_coflow_benchmark",

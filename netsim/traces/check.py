@@ -13,7 +13,7 @@ import numpy as np
 
 from netsim.brief import brief
 from netsim.errors import NetsimWarning
-from netsim.traces.formats import FORMATS, resolve
+from netsim.traces.formats import format_of, resolve
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.workload import JobSpec, Workload
 
@@ -73,7 +73,7 @@ def check_trace(path: str | Path, format: str | None = None, **options: Any) -> 
             workload = request.workload()
     except TraceProblemsError as error:
         return TraceReport(error.path or path, name, (), error.problems)
-    facts = FORMATS[name].facts or _facts
+    facts = format_of(name).facts or _facts
     return TraceReport(request.path or path, name, tuple(facts(workload)), (), _notices(caught))
 
 
@@ -116,7 +116,9 @@ def _spread(label: str, values: Sequence[int]) -> list[tuple[str, float]]:
 
 def _is_known(job: JobSpec) -> bool:
     """Whether it is known here what a job sends: rings and models are drawn when they run."""
-    return bool(job.stages) or (isinstance(job.pattern, Mapping) and "servers" in job.pattern)
+    return bool(job.stages) or (isinstance(job.pattern, Mapping)
+                                 and job.pattern.get("name") == "parameter-server"
+                                 and "servers" in job.pattern)
 
 
 def _sent(job: JobSpec) -> tuple[int, int, float]:

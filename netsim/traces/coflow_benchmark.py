@@ -67,7 +67,7 @@ def read_coflow_benchmark(
     deadline_factor: float | None = None,
     deadline_rate: Quantity = "1Gbps",
 ) -> Workload:
-    """Read a trace in the form of the coflow benchmark, such as ``FB2010-1Hr-150-0.txt``.
+    """Read the Facebook trace of the coflow papers (a line per coflow).
 
     The first line is ``ports coflows``; each other is a coflow, ``id arrival_ms m mapper_1 ..
     mapper_m r reducer_1:MB_1 .. reducer_r:MB_r``. A reducer's MB come from all mappers in equal

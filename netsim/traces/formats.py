@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -11,94 +12,130 @@ from typing import Any
 
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.plain import plain_numbers
-from netsim.traces.cluster import (
-    ClusterConstruction,
-    cluster_facts,
-    read_gpu_v2023,
-    read_helios,
-    read_pai,
-    read_pai_sample,
-    read_philly,
-    read_tiresias_cluster,
-    recurrent,
-)
-from netsim.traces.coflow_benchmark import coflow_benchmark_facts, read_coflow_benchmark
-from netsim.traces.instances import read_instances
+from netsim.plugins import Registry
+from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
+from netsim.traces.coflow_benchmark import coflow_benchmark_facts
 from netsim.traces.library import load_workload_file, locate
 from netsim.traces.poisson import poisson_resample
 from netsim.traces.problems import Problem, TraceProblemsError, whole_option
-from netsim.traces.ring_jobs import ring_jobs
-from netsim.traces.synthetic import synthetic
-from netsim.traces.tiresias import Construction, read_tiresias
+from netsim.traces.tiresias import Construction
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["FORMATS", "SUFFIXES", "Format", "read_workload", "resolve"]
+__all__ = ["FORMATS", "SUFFIXES", "Format", "Request", "as_workload", "format_of",
+           "read_workload", "resolve"]
 
 _POISSON = {"poisson_jobs": "jobs", "poisson_mean": "mean_interarrival"}
 SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark"}
 _OWN_KEYS = ("name", "description", "format", "file", "seed")
 
 
+#: Formats of the traces of GPU clusters, whose jobs train models.
+_OF_CLUSTERS = {
+    "pai": "netsim.traces.cluster.pai:read_pai",
+    "pai-100k": "netsim.traces.cluster.pai_sample:read_pai_sample",
+    "philly": "netsim.traces.cluster.philly:read_philly",
+    "helios": "netsim.traces.cluster.helios:read_helios",
+    "gpu-v2023": "netsim.traces.cluster.gpu2023:read_gpu_v2023",
+    "tiresias-cluster": "netsim.traces.cluster.tiresias_jobs:read_tiresias_cluster",
+    "recurrent": "netsim.traces.cluster.recurrent:recurrent",
+}
+
+#: Functions ``read(path, *, seed, **options)``, or without `path` where no file is needed.
+FORMATS = Registry(
+    "workload format", {
+        "json": "netsim.traces.instances:read_instances",
+        "coflow-benchmark": "netsim.traces.coflow_benchmark:read_coflow_benchmark",
+        "tiresias": "netsim.traces.tiresias:read_tiresias",
+        "synthetic": "netsim.traces.synthetic:synthetic",
+        "ring-jobs": "netsim.traces.ring_jobs:ring_jobs",
+        **_OF_CLUSTERS,
+    }, noun="format")
+
+_FACTS = {"coflow-benchmark": coflow_benchmark_facts,
+          **dict.fromkeys(_OF_CLUSTERS, cluster_facts)}
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format that workloads are read from.
+    """A format that workloads are read from; see `format_of`.
 
     Attributes
     ----------
-    summary : str
-        One line.
+    name : str
+        As in `FORMATS`, or ``"module:function"``.
     read : callable
-        ``read(path, *, seed, **options)``, or without `path` where no file is needed.
-    needs_file : bool
-        Whether it reads a file; otherwise it generates.
-    facts : callable, optional
-        What `check_trace` says of a workload of this format, instead of what it says of any.
-    construction : type
-        A dataclass: its fields are the options that `read` takes as ``**construction``.
+        What reads or generates; see `FORMATS`.
     """
 
-    summary: str
+    name: str
     read: Callable[..., Workload]
-    needs_file: bool = True
-    facts: Callable[[Workload], list[tuple[str, float]]] | None = None
-    construction: type = Construction
+
+    @property
+    def needs_file(self) -> bool:
+        """Whether it reads a file; otherwise it generates."""
+        return "path" in inspect.signature(self.read).parameters
+
+    @property
+    def facts(self) -> Callable[[Workload], list[tuple[str, float]]] | None:
+        """What `check_trace` says of such a workload, where it is not what it says of any."""
+        return _FACTS.get(self.name)
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The reader's options with their defaults; ``**construction`` has fields of its own."""
+        found: dict[str, Any] = {}
+        for name, each in inspect.signature(self.read).parameters.items():
+            if each.kind is each.VAR_KEYWORD and self.name in FORMATS:
+                kind = ClusterConstruction if self.name in _OF_CLUSTERS else Construction
+                found |= {field.name: field.default for field in fields(kind)}
+            elif each.kind is not each.VAR_KEYWORD and name not in ("path", "seed"):
+                found[name] = each.default
+        return found
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The names of the reader's options."""
-        names: list[str] = []
-        for name, parameter in inspect.signature(self.read).parameters.items():
-            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-                names += [field.name for field in fields(self.construction)]
-            elif name not in ("path", "seed"):
-                names.append(name)
-        return (*names, *_POISSON)
+        """The names of all options: those of the reader, and those that every format has."""
+        return (*self.defaults, *_POISSON)
+
+    def workload(self, path: Path | None, seed: int, options: Mapping[str, Any]) -> Workload:
+        """Read or generate a workload.
+
+        Raises
+        ------
+        InputError
+            If that is none; and as the reader does.
+        """
+        given = {name: value for name, value in (("path", path), ("seed", seed))
+                 if name in inspect.signature(self.read).parameters}
+        made = self.read(**given, **options)
+        if not isinstance(made, Workload):
+            raise InputError(f"{self.name!r} is no format: it must return a netsim.Workload, not "
+                             f"{reprlib.repr(made)}")
+        return made
 
 
-def _of_cluster(summary: str, read: Callable[..., Workload], *, needs_file: bool = True) -> Format:
-    return Format(summary, read, needs_file, cluster_facts, ClusterConstruction)
+def format_of(name: str) -> Format:
+    """Look up a format.
 
+    Parameters
+    ----------
+    name : str
+        A name of `FORMATS`, or ``"module:function"`` of one's own: ``read(path, *, seed,
+        **options)``, which reads a file and returns a `Workload`, or without `path` one that
+        generates. The options that it declares can be given wherever those of any format can.
 
-FORMATS: Mapping[str, Format] = {
-    "json": Format("explicit jobs or coflows, flow by flow (JSON)", read_instances),
-    "coflow-benchmark": Format("the Facebook trace of the coflow papers (a line per coflow)",
-                               read_coflow_benchmark, facts=coflow_benchmark_facts),
-    "tiresias": Format("the 60-job Tiresias trace of the Parrot paper (CSV)", read_tiresias),
-    "synthetic": Format("a random trace like the Tiresias one", synthetic, needs_file=False),
-    "ring-jobs": Format("random ring-all-reduce jobs, as in the evaluation of SJF-BCO", ring_jobs,
-                        needs_file=False),
-    "pai": _of_cluster("Alibaba PAI's GPU cluster of 2020: its tables (CSV)", read_pai),
-    "pai-100k": _of_cluster("samples of Alibaba PAI's jobs, as for its simulator (CSV)",
-                            read_pai_sample),
-    "philly": _of_cluster("Microsoft's Philly clusters: cluster_job_log (JSON)", read_philly),
-    "helios": _of_cluster("SenseTime's Helios clusters: cluster_log.csv", read_helios),
-    "gpu-v2023": _of_cluster("Alibaba's GPU cluster of 2023: openb_pod_list_*.csv",
-                             read_gpu_v2023),
-    "tiresias-cluster": _of_cluster("the Tiresias trace as jobs that train models (CSV)",
-                                    read_tiresias_cluster),
-    "recurrent": _of_cluster("random jobs that recur, as those of Alibaba PAI do", recurrent,
-                             needs_file=False),
-}
+    Raises
+    ------
+    UnknownNameError
+        If there is no such format.
+    InputError
+        If it cannot be loaded, or is no function.
+    """
+    read = FORMATS.resolve(name)
+    if not callable(read):
+        raise InputError(f"{name!r} is no format: it must be a function that returns a "
+                         "netsim.Workload")
+    return Format(name, read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,15 +151,14 @@ class Request:
 
     def workload(self) -> Workload:
         """Read or generate it."""
-        form = FORMATS[self.format]
+        form = format_of(self.format)
         options = {name: value for name, value in self.options.items() if name not in _POISSON}
         poisson = {_POISSON[name]: value for name, value in self.options.items()
                    if name in _POISSON}
         with _blaming(self.blame):
             if len(poisson) == 1:
                 raise InputError(f"give both or neither of {' and '.join(_POISSON)}")
-            arguments = (self.path,) if form.needs_file else ()
-            workload = form.read(*arguments, seed=self.seed, **options)
+            workload = form.workload(self.path, self.seed, options)
             if poisson:
                 workload = poisson_resample(workload, seed=self.seed, **poisson)
         return workload if self.name is None else replace(workload, name=self.name)
@@ -225,9 +261,7 @@ def _request(
     path: Path | None, format: str | None, seed: int | None, options: Mapping[str, Any]
 ) -> Request:
     name = _inferred(path) if format is None else format
-    if not isinstance(name, str) or name not in FORMATS:
-        raise UnknownNameError("workload format", name, FORMATS)
-    form = FORMATS[name]
+    form = format_of(name)
     if form.needs_file and path is None:
         raise InputError(f"the format {name!r} needs a file")
     if path is not None and not form.needs_file:

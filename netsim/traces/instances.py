@@ -18,7 +18,7 @@ _STAGE = ("flows", "after", "compute_s", "finishes_before", "deadline_s")
 
 
 def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
-    """Read an explicit instance, in either of two forms.
+    """Read explicit jobs or coflows, flow by flow (JSON), in either of two forms.
 
     ``jobs: [{arrival_s, coflows: [[{src, dst, bytes}, ...], ...]}]``
         A chain of coflows per job, named ``"c0"``, ``"c1"``, ...; optionally ``iterations``,

@@ -26,7 +26,7 @@ SECTION_7: Mapping[str, int] = {"1": 80, "2": 14, "4": 26, "8": 30, "16": 8, "32
 def ring_jobs(*, mix: Mapping[str, int] = SECTION_7, iterations: Sequence[int] = (1000, 6000),
               compute: Sequence[Quantity] = ("10ms", "42.5ms"), length: Quantity = "625MB",
               estimate: Quantity = "50ms", seed: int = 0) -> Workload:
-    """Draw jobs that are all there at time 0, in random order.
+    """Draw random ring-all-reduce jobs, all there at time 0, as in the evaluation of SJF-BCO.
 
     The defaults are those of the evaluation of SJF-BCO: 160 jobs, whose gradients take a second
     to be exchanged by two GPUs at 10 Gbps.

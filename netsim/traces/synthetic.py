@@ -90,7 +90,7 @@ def _draw(seed: int, job: int) -> tuple[int, int]:
 def synthetic(
     jobs: int = 60, *, seed: int = 0, trace_seed: int | None = None, **construction: Any
 ) -> Workload:
-    """Draw a trace by `synthetic_rows` and make jobs of it as `read_tiresias` does.
+    """Draw a random trace like the Tiresias one; see `synthetic_rows` and `read_tiresias`.
 
     Parameters
     ----------

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.errors import InputError
 from netsim.plain import plain_numbers
+from netsim.plugins import parse_policy, refuse_code
 from netsim.streams import stream
 from netsim.traces.files import read_text, split_lines, write_text
 from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
@@ -86,11 +87,14 @@ class Construction:
         Draw the flow sizes anew in each iteration.
     ranks_per_gpu : int
         Workers per GPU.
+    pattern : str or mapping, optional
+        What the workers send in an iteration, instead of pushes to servers and pulls: what
+        `netsim.JobSpec` takes, ``"module:Class"`` of one's own too. Its bytes are L_j.
 
     Raises
     ------
     InputError
-        If an option is out of range, or both `servers` and `servers_max` are given.
+        If an option is out of range, or two of `servers`, `servers_max` and `pattern` are given.
     """
 
     iterations: int | None = None
@@ -100,6 +104,7 @@ class Construction:
     servers_max: int | None = None
     redraw: bool = False
     ranks_per_gpu: int = 2
+    pattern: str | Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for name in ("iterations", "servers", "servers_max", "ranks_per_gpu"):
@@ -111,7 +116,15 @@ class Construction:
             raise InputError(f"redraw must be true or false, not {self.redraw!r}")
         if self.servers is not None and self.servers_max is not None:
             raise InputError("give either servers or servers_max, not both")
+        if self.pattern is not None:
+            self._check_pattern(self.pattern)
         parse_bytes(self.length, "length", strict=True)
+
+    def _check_pattern(self, pattern: str | Mapping[str, Any]) -> None:
+        if self.servers is not None or self.servers_max is not None:
+            raise InputError("servers and servers_max are for parameter servers; with a pattern "
+                             "they are options of it, if it has any")
+        refuse_code("pattern", parse_policy(pattern, "pattern")[0])  # jobs make it when they run
 
     def workload(self, rows: Sequence[TiresiasRow], name: str, seed: int = 0) -> Workload:
         """Return the jobs of `rows`, which must not be empty.
@@ -130,13 +143,14 @@ class Construction:
 
     def _job(self, row: TiresiasRow, longest: float, seed: int) -> JobSpec:
         workers = self.ranks_per_gpu * row.num_gpu
-        servers = self._servers(row, workers, seed)
+        servers = 0 if self.pattern is not None else self._servers(row, workers, seed)
         share = row.duration / row.iterations / longest
         return JobSpec(
             id=row.job_id,
             arrival_s=row.submit_time * self.arrival_scale,
             iterations=row.iterations if self.iterations is None else self.iterations,
-            pattern={"name": "parameter-server", "servers": servers, "sizes": "uniform"},
+            pattern=self.pattern or {"name": "parameter-server", "servers": servers,
+                                     "sizes": "uniform"},
             ranks=workers + servers,
             nbytes=parse_bytes(self.length) * share,
             redraw=self.redraw,
@@ -151,7 +165,7 @@ class Construction:
 
 @plain_numbers
 def read_tiresias(path: str | Path, *, seed: int = 0, **construction: Any) -> Workload:
-    """Read a trace in the form of Tiresias' ``60_job.csv`` (Section 6.1).
+    """Read the 60-job Tiresias trace of the Parrot paper (CSV), Section 6.1.
 
     The header names the columns of `TiresiasRow`, in any order; others are ignored.
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import netsim
-from netsim.allocators import PRESETS, allocator_options, describe, make_allocator
+from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.errors import UnknownNameError
 from netsim.testing import check_allocator, make_view
 
@@ -61,14 +61,14 @@ def test_queues_may_give_equal_parts(sharing, expected):
     assert rates(policy, FAN, [(1, 2, 9.0)]) == expected
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", ALLOCATORS.presets)
 def test_presets(name):
     """A preset is its table; options go over it; the result says what it stands for."""
     made = make_allocator(name)
-    assert made == make_allocator(PRESETS[name])
-    assert PRESETS[name].items() <= describe(made).items()
-    assert PRESETS[name].items() <= ({"name": PRESETS[name]["name"]}
-                                     | allocator_options(name)).items()
+    assert made == make_allocator(ALLOCATORS.presets[name])
+    assert ALLOCATORS.presets[name].items() <= ALLOCATORS.to_dict(made).items()
+    assert ALLOCATORS.presets[name].items() <= ({"name": ALLOCATORS.presets[name]["name"]}
+                                     | ALLOCATORS.options(name)).items()
     check_allocator(name, examples=20)
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import netsim
-from netsim.allocators import ALLOCATORS, allocator_options, describe, make_allocator
+from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.allocators.parrot import Parrot
 from netsim.errors import InputError, UnitError, UnknownNameError
 
@@ -18,8 +18,9 @@ def test_four_ways_to_say_the_same():
 def test_options():
     made = make_allocator({"name": "parrot", "theta_max": 0.6, "work_conservation": "none"})
     assert made == Parrot(theta_max=0.6, work_conservation="none")
-    assert allocator_options("parrot") == {"theta_max": 0.9, "work_conservation": "backfill"}
-    assert describe(made) == {"name": "parrot", "theta_max": 0.6, "work_conservation": "none"}
+    assert ALLOCATORS.options("parrot") == {"theta_max": 0.9, "work_conservation": "backfill"}
+    assert ALLOCATORS.to_dict(made) == {
+        "name": "parrot", "theta_max": 0.6, "work_conservation": "none"}
 
 
 def test_options_on_one_line():
@@ -69,14 +70,14 @@ def test_an_instance_is_copied():
 
     mine = Mine()
     assert make_allocator(mine).seen is not mine.seen
-    assert describe(mine)["name"].endswith("Mine")
+    assert ALLOCATORS.to_dict(mine)["name"].endswith("Mine")
 
 
 @pytest.mark.parametrize("name", ALLOCATORS)
 def test_registered_names_have_a_summary(name):
     summary = type(make_allocator(name)).__doc__.splitlines()[0]
     assert 20 < len(summary) < 100
-    assert describe(make_allocator(name))["name"] == name
+    assert ALLOCATORS.to_dict(make_allocator(name))["name"] == name
 
 
 @pytest.mark.parametrize(("policy", "error", "message"), [
@@ -87,7 +88,7 @@ def test_registered_names_have_a_summary(name):
     ("parrot:", UnknownNameError, "unknown allocator 'parrot:'"),
     (":Class", UnknownNameError, "unknown allocator ':Class'"),
     ("", UnknownNameError, "unknown allocator ''"),
-    ({"theta_max": 0.9}, InputError, "needs a 'name'"),
+    ({"theta_max": 0.9}, InputError, "must be a name, or a mapping with a 'name'"),
     ("no.such.module:Class", InputError, "cannot be loaded: No module named 'no'"),
     ("netsim.allocators.parrot:Parot", InputError, "cannot be loaded: .* no attribute 'Parot'"),
     ("netsim.workload:Workload", InputError, "is not an allocator: it must derive from netsim.All"),

@@ -8,7 +8,7 @@ import pytest
 
 import netsim
 from netsim import Allocation, Allocator
-from netsim.allocators import allocator_options, make_allocator
+from netsim.allocators import make_allocator
 from netsim.network import Topology
 from netsim.testing import check_allocator, make_view
 
@@ -22,7 +22,7 @@ def choices(name, option):
 
 def variants(name):
     """An allocator with every value of every option that is a choice: its default is a word."""
-    options = [option for option, default in allocator_options(name).items()
+    options = [option for option, default in netsim.ALLOCATORS.options(name).items()
                if isinstance(default, str)]
     values = [(option, value) for option in options for value in choices(name, option)]
     yield from ({"name": name, option: value} for option, value in values)

@@ -25,7 +25,7 @@ from netsim import (
     Stage,
     Workload,
 )
-from netsim.allocators import ALLOCATORS, PRESETS, make_allocator
+from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.edge.registry import TRANSPORTS
 from netsim.engine.registry import EXECUTIONS
 from netsim.errors import InputError, NetsimError
@@ -215,7 +215,8 @@ def test_allocators_x_schedulers_and_placements(allocator):
 def test_topologies_x_schedulers(kind):
     """The whole product, on the fabric; allocators take turns."""
     cluster = Cluster(gpus=2, topology=NETWORKS[kind], nic="1MB/s", intra="8MB/s")
-    for scheduler, allocator in zip(SCHEDULERS, cycle([*PRESETS, *ALLOCATORS]), strict=False):
+    for scheduler, allocator in zip(
+            SCHEDULERS, cycle([*ALLOCATORS.presets, *ALLOCATORS]), strict=False):
         try_jobs(cluster, ["ring", "data parallel"], scheduler, None, "fabric",
                  comes_late(scheduler), allocator=allocator)
 
@@ -235,10 +236,10 @@ def test_allocators_x_patterns_x_topologies(allocator):
         assert (jct_s >= bound_s * (1 - 1e-9)).all(), (kind, network)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", ALLOCATORS.presets)
 def test_presets(preset):
     """They are of allocators that are there, and run."""
-    assert type(make_allocator(preset)) is type(make_allocator(PRESETS[preset]["name"]))
+    assert type(make_allocator(preset)) is type(make_allocator(ALLOCATORS.presets[preset]["name"]))
     jobs = netsim.simulate(FEW[0], jobs_of(["ring", "all-to-all", "pipeline"]), allocator=preset)
     assert jobs.jobs["finish_s"].notna().all()
 

@@ -17,10 +17,9 @@ from netsim.errors import InputError
 from netsim.jobs.patterns import PATTERNS
 from netsim.network.files import TOPOLOGIES
 from netsim.placements.registry import PLACEMENTS
-from netsim.plugins import find
 from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.traces.formats import FORMATS
+from netsim.traces.formats import FORMATS, format_of
 
 #: What builders of networks need besides.
 NETWORKS = {
@@ -37,14 +36,14 @@ def named():
                            ("placement", PLACEMENTS), ("edge scheduler", EDGE_SCHEDULERS),
                            ("transport", TRANSPORTS)):
         for name in registry:
-            yield f"{what} {name}", find(what, name, registry), {}
-    for name, kind in PATTERNS.items():
-        yield f"pattern {name}", kind, {}
+            yield f"{what} {name}", registry.resolve(name), {}
+    for name in PATTERNS:
+        yield f"pattern {name}", PATTERNS.resolve(name), {}
     for name, needed in NETWORKS.items():
-        yield f"network {name}", TOPOLOGIES[name], needed
-    for name, form in FORMATS.items():
+        yield f"network {name}", TOPOLOGIES.resolve(name), needed
+    for form in map(format_of, FORMATS):
         if not form.needs_file:
-            yield f"format {name}", form.read, {"seed": 0}
+            yield f"format {form.name}", form.read, {"seed": 0}
     for kind, needed in ((Cluster, {"servers": 2, "gpus": 2}), (Contention, {}), (ModelStage, {}),
                          (ParallelModel, {"stages": [ModelStage()]})):
         yield kind.__name__, kind, needed

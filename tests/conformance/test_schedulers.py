@@ -12,7 +12,6 @@ import netsim
 from netsim.engine.view import Decision
 from netsim.errors import InputError
 from netsim.placements.registry import PLACEMENTS
-from netsim.plugins import find
 from netsim.schedulers.queues import FIFO, SJF
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
 from netsim.testing import check_scheduler, schedulers
@@ -23,7 +22,7 @@ QUICK = {"predictor": "median"}
 
 def quick(name):
     """A scheduler by name, with a predictor that is quick if it asks one."""
-    asks = "predictor" in inspect.signature(find("scheduler", name, SCHEDULERS)).parameters
+    asks = "predictor" in inspect.signature(SCHEDULERS.resolve(name)).parameters
     return {"name": name} | (QUICK if asks else {})
 
 

@@ -152,7 +152,8 @@ class LateTransport:
         return Late(setting)
 
 
-@pytest.mark.parametrize("transport", [f"{__name__}:LateTransport", LateTransport()])
+@pytest.mark.parametrize("transport", [f"{__name__}:LateTransport", LateTransport,
+                                       LateTransport()])
 def test_a_transport_may_differ_from_what_schedulers_expect(transport):
     result = netsim.simulate(ONE, [job(worker_type="a")], transport=transport)
     assert result.jobs["finish_s"].tolist() == [6]
@@ -205,7 +206,7 @@ def test_systems_that_cannot_be(given, message):
     (ONE, {"worker_type": "a"}, {"placement": "ff", "until": 3}, "until, placement: not for a net"),
     (ONE, {"worker_type": "a"}, {"scheduler": "tiresias-l", "transport": "x:y"},
      "transport 'x:y' cannot be loaded"),
-    (ONE, {"worker_type": "a"}, {"transport": LateTransport}, "is no transport: it needs a meth"),
+    (ONE, {"worker_type": "a"}, {"transport": object}, "'object' is no transport: it needs a meth"),
     (ONE, {"worker_type": "a"}, {"transport": 7}, "7 is no transport"),
     (ONE, {"worker_type": "a"}, {"transport": LateTransport(), "observe_interval": 1},
      "observe_interval: not for transport '.*LateTransport', where delays"),

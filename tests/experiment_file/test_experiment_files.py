@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import netsim
-from netsim.allocators import ALLOCATORS, PRESETS, allocator_options, make_allocator
+from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.cluster import Contention
 from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiment_file import sources as sources_module
@@ -28,9 +28,8 @@ from netsim.experiment_file.load import (
 from netsim.jobs.patterns import PATTERNS
 from netsim.network import TOPOLOGIES
 from netsim.placements.registry import PLACEMENTS
-from netsim.plugins import find
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.traces import FORMATS, Construction, ready_made
+from netsim.traces import FORMATS, Construction, format_of, ready_made
 
 FIG2 = '[network]\nname = "parrot-fig2"\n[workload]\nname = "parrot-fig2"\n'
 
@@ -279,7 +278,7 @@ def test_catalogues_have_a_line_on_everything() -> None:
         entries = catalogue(kind)
         assert entries
         assert all(line and "\n" not in line for line in entries.values()), kind
-    assert set(catalogue("allocators")) == {*ALLOCATORS, *PRESETS}
+    assert set(catalogue("allocators")) == {*ALLOCATORS, *ALLOCATORS.presets}
     assert catalogue("allocators")["coflowsim-ncf"].startswith("preset: ncf, key = original, ")
     assert {"big-switch", "parrot-fig2"} <= set(catalogue("topologies"))
     assert catalogue("workloads")["demo"].startswith("experiment: Parrot")
@@ -297,17 +296,13 @@ def _options() -> set[str]:
              for name in kind.model_fields}
     names |= set(Experiment.model_fields)
     for allocator in ALLOCATORS:
-        names |= set(allocator_options(allocator))
-    for registry in (SCHEDULERS, PLACEMENTS):
+        names |= set(ALLOCATORS.options(allocator))
+    for registry in (SCHEDULERS, PLACEMENTS, PATTERNS, TOPOLOGIES):
         for name in registry:
-            names |= set(inspect.signature(find("policy", name, registry)).parameters)
+            names |= set(registry.options(name))
     names |= {field.name for field in fields(Contention)}
-    for pattern in PATTERNS.values():
-        names |= {field.name for field in fields(pattern)}
-    for form in FORMATS.values():
-        names |= set(form.options)
-    for build in TOPOLOGIES.values():
-        names |= set(inspect.signature(build).parameters)
+    for name in FORMATS:
+        names |= set(format_of(name).options)
     return names
 
 
@@ -335,7 +330,7 @@ def _commented_policies() -> list[dict[str, Any]]:
         elif re.match(r"#[a-z_0-9]+ = ", line):
             option, value = tomllib.loads(line[1:]).popitem()
             for policy in found[len(found) - len(names):]:
-                if option in allocator_options(policy["name"]):
+                if option in ALLOCATORS.options(policy["name"]):
                     policy[option] = value
     return found
 
@@ -373,7 +368,7 @@ def test_what_the_template_comments_out_is_accepted() -> None:
 
 def test_what_the_template_shows_is_the_default_unless_it_says_example() -> None:
     defaults: dict[str, set[str]] = {}
-    for make in (*TOPOLOGIES.values(), Construction, *(form.read for form in FORMATS.values()),
+    for make in (*map(TOPOLOGIES.resolve, TOPOLOGIES), Construction, *map(FORMATS.resolve, FORMATS),
                  *(type(make_allocator(name)) for name in ALLOCATORS)):
         for name, parameter in inspect.signature(make).parameters.items():
             defaults.setdefault(name, set()).add(repr(parameter.default))
@@ -397,8 +392,8 @@ def test_what_the_template_of_a_cluster_comments_out_is_accepted_and_the_default
     """Every line that is off can be switched on, but for those that exclude another."""
     lines = template("cluster").splitlines()
     defaults: dict[str, set[str]] = {"u": {"1.0"}}
-    makers = [find("scheduler", name, SCHEDULERS) for name in SCHEDULERS]
-    for make in (Contention, FORMATS["ring-jobs"].read, netsim.simulate, *makers):
+    makers = [SCHEDULERS.resolve(name) for name in SCHEDULERS]
+    for make in (Contention, FORMATS.resolve("ring-jobs"), netsim.simulate, *makers):
         for name, parameter in inspect.signature(make).parameters.items():
             defaults.setdefault(name, set()).add(repr(parameter.default))
     off = {}

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netsim.allocators import describe, make_allocator
+from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.errors import InputError
 from netsim.reproductions import find_reproduction
 from netsim.reproductions.claims import Runs, table_of_claims
@@ -106,5 +106,5 @@ def test_all_choices_are_there_and_go_together(layers):
     for name in layers["scheduler"]:
         for placement in layers.get("placement", [None]):
             policies_of(name, placement, "fabric")
-    assert [describe(make_allocator(name))["name"] for name in layers["allocator"]] == [
+    assert [ALLOCATORS.to_dict(make_allocator(name))["name"] for name in layers["allocator"]] == [
         *layers["allocator"]]

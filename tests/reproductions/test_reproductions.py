@@ -188,7 +188,7 @@ def only(layers, *kept):
                                   if isinstance(each, Reproduction)])
 def test_each_can_be_measured_and_drawn(name, tmp_path, monkeypatch):
     """On a few jobs, so that nothing is said of what comes out, nor does it take a forest."""
-    monkeypatch.setitem(PREDICTORS, "random-forest", PREDICTORS["mean"])
+    monkeypatch.setitem(PREDICTORS.places, "random-forest", PREDICTORS.places["mean"])
     whole = PARTS.get(name, lambda: find_reproduction(name))()
     small = next(options for start, options in FEW.items() if name.startswith(start))
     few = replace(whole, keys={**whole.keys, "workload": {**whole.keys["workload"], **small}})

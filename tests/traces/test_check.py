@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.traces import FORMATS, TraceProblemsError, check_trace, read_workload, ready_made
+from netsim.traces import (
+    FORMATS,
+    TraceProblemsError,
+    check_trace,
+    format_of,
+    read_workload,
+    ready_made,
+)
 from netsim.traces import library as library_module
 from netsim.workload import Workload
 
@@ -114,13 +121,13 @@ def test_formats() -> None:
     assert sorted(FORMATS) == ["coflow-benchmark", "gpu-v2023", "helios", "json", "pai",
                                "pai-100k", "philly", "recurrent", "ring-jobs", "synthetic",
                                "tiresias", "tiresias-cluster"]
-    assert [name for name, form in FORMATS.items() if not form.needs_file] == [
+    assert [name for name in FORMATS if not format_of(name).needs_file] == [
         "synthetic", "ring-jobs", "recurrent"]
-    assert FORMATS["json"].options == ("poisson_jobs", "poisson_mean")
-    assert "redraw" in FORMATS["tiresias"].options
-    assert set(FORMATS["synthetic"].options) - set(FORMATS["tiresias"].options) == {
+    assert format_of("json").options == ("poisson_jobs", "poisson_mean")
+    assert "redraw" in format_of("tiresias").options
+    assert set(format_of("synthetic").options) - set(format_of("tiresias").options) == {
         "jobs", "trace_seed"}
-    assert all(form.summary and "\n" not in form.summary for form in FORMATS.values())
+    assert all(map(FORMATS.help, FORMATS))
 
 
 def test_the_format_must_be_known(write, sample, facts) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.errors import InputError, NetsimWarning, TraceError
-from netsim.traces import check_trace, read_coflow_benchmark, read_workload
-from netsim.traces import formats as formats_module
+from netsim.traces import FORMATS, check_trace, read_coflow_benchmark, read_workload
 from netsim.workload import Workload
 
 CHECKOUT = Path(__file__).parents[2]
@@ -205,13 +204,12 @@ def test_unsorted_arrivals_are_sorted_with_a_notice(read, tmp_path) -> None:
 def test_the_checker_passes_other_warnings_on(monkeypatch) -> None:
     real = read_coflow_benchmark
 
+    @functools.wraps(real)
     def noisy(*arguments: object, **options: object) -> Workload:
         warnings.warn("something else", RuntimeWarning, stacklevel=1)
         return real(*arguments, **options)
 
-    name = "coflow-benchmark"
-    monkeypatch.setitem(formats_module.FORMATS, name,
-                        replace(formats_module.FORMATS[name], read=noisy))
+    monkeypatch.setitem(FORMATS.places, "coflow-benchmark", noisy)
     with pytest.warns(RuntimeWarning, match="something else"):
         check_trace(SAMPLE)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from netsim.checks import check_options
-from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.patterns.all_to_all import AllToAll
 from netsim.jobs.patterns.base import Pattern
 from netsim.jobs.patterns.mixed import (
@@ -18,20 +16,30 @@ from netsim.jobs.patterns.mixed import (
 from netsim.jobs.patterns.parameter_server import ParameterServer
 from netsim.jobs.patterns.ring import RingAllReduce
 from netsim.lazy import loading
+from netsim.plugins import Registry
 
 __all__ = ["PATTERNS", "AllToAll", "ModelCoflow", "ParameterServer", "Pattern", "RingAllReduce",
            "exchanging_in_turn", "make_pattern", "model_coflows", "model_stages"]
 
-#: The patterns that jobs can name.
-PATTERNS: dict[str, type] = {
-    "all-to-all": AllToAll,
-    "parameter-server": ParameterServer,
-    "ring-all-reduce": RingAllReduce,
-}
+PATTERNS = Registry(
+    "pattern", {
+        "all-to-all": "netsim.jobs.patterns.all_to_all:AllToAll",
+        "parameter-server": "netsim.jobs.patterns.parameter_server:ParameterServer",
+        "ring-all-reduce": "netsim.jobs.patterns.ring:RingAllReduce",
+    },
+    accepts=lambda made: isinstance(made, Pattern),
+    refusal="is not a pattern: it has no method stages")
 
 
-def make_pattern(pattern: str | Mapping[str, Any] | Pattern) -> Pattern:
-    """Return a pattern given by name, by ``{"name": ..., option: ...}``, or as it is.
+def make_pattern(pattern: str | Mapping[str, Any] | Pattern | type) -> Pattern:
+    """Make the pattern that a job names.
+
+    Parameters
+    ----------
+    pattern : str, mapping, class or Pattern
+        A name of `PATTERNS`, or ``"module:Class"``, with options as in
+        ``"parameter-server:servers=2"``; ``{"name": ..., option: ...}``; a class; or an instance,
+        which is returned as it is, for patterns have no state.
 
     Raises
     ------
@@ -40,17 +48,10 @@ def make_pattern(pattern: str | Mapping[str, Any] | Pattern) -> Pattern:
     InputError
         If it is none of these.
     """
-    options = {"name": pattern} if isinstance(pattern, str) else pattern
-    if not isinstance(options, Mapping):
-        if isinstance(options, Pattern):
-            return options
-        raise InputError(f"{pattern!r} is not a pattern: it has no method stages")
-    options = dict(options)
-    name = options.pop("name", None)
-    if name not in PATTERNS:
-        raise UnknownNameError("pattern", name, PATTERNS)
-    check_options(PATTERNS[name], options, f"pattern {name!r}")
-    made: Pattern = PATTERNS[name](**options)
+    if isinstance(pattern, Pattern) and not isinstance(pattern, type):
+        return pattern
+    made: Pattern = PATTERNS.instantiate(pattern)
     return made
+
 
 __getattr__ = loading(__name__)

@@ -36,7 +36,7 @@ _COLUMNS = (*_ASKED, "pod_phase", "creation_time", "deletion_time", "scheduled_t
 
 def read_gpu_v2023(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
                    ) -> TraceWorkload:
-    """Read an ``openb_pod_list_*.csv`` as jobs that train models.
+    """Read an ``openb_pod_list_*.csv`` of Alibaba's GPU cluster of 2023 as jobs that train models.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ _COLUMNS = ("user", "vc", "gpu_num", "cpu_num", "node_num", "state", "submit_tim
 
 def read_helios(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
                 ) -> TraceWorkload:
-    """Read a ``cluster_log.csv`` of the Helios traces as jobs that train models.
+    """Read a ``cluster_log.csv`` of SenseTime's Helios clusters as jobs that train models.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def read_pai(
     instances: bool = False,
     **construction: Any,
 ) -> TraceWorkload:
-    """Read the tables of Alibaba PAI's GPU cluster of 2020 as jobs that train models.
+    """Read the tables of Alibaba PAI's GPU cluster of 2020 (CSV) as jobs that train models.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ _COLUMNS = ("num_inst", "submit_time", "num_gpu", "gpu_type", "duration", "user"
 
 
 def read_pai_sample(path: str | Path, *, seed: int = 0, **construction: Any) -> TraceWorkload:
-    """Read a sample of Alibaba PAI's jobs as jobs that train models.
+    """Read samples of Alibaba PAI's jobs, as for its simulator (CSV), as jobs that train models.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class _Row(NamedTuple):
 
 def read_philly(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
                 ) -> TraceWorkload:
-    """Read a ``cluster_job_log`` of the Philly traces as jobs that train models.
+    """Read a ``cluster_job_log`` (JSON) of Microsoft's Philly clusters as jobs that train models.
 
     Parameters
     ----------

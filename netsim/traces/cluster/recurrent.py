@@ -42,7 +42,7 @@ def recurrent(
     arrivals: str = "poisson",
     **construction: Any,
 ) -> TraceWorkload:
-    """Draw a recurrent workload of jobs that train models; see `recurrent_jobs`.
+    """Draw random jobs that recur, as those of Alibaba PAI do; see `recurrent_jobs`.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ __all__ = ["read_tiresias_cluster", "tiresias_jobs"]
 
 def read_tiresias_cluster(path: str | Path, *, seed: int = 0, **construction: Any
                           ) -> TraceWorkload:
-    """Read a trace in the form of Tiresias' ``60_job.csv`` as jobs that train models.
+    """Read the Tiresias trace (CSV) as jobs that train models.
 
     Parameters
     ----------

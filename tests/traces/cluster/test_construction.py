@@ -12,7 +12,7 @@ from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.models.catalogue import models_for
 from netsim.models.mapping import Mapper
 from netsim.models.servers import ServerKind
-from netsim.traces import FORMATS, check_trace, read_workload
+from netsim.traces import check_trace, format_of, read_workload
 from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload, recurrent_jobs
 
 
@@ -119,8 +119,8 @@ def test_options_go_by_format(trace) -> None:
     for name in ("pai", "pai-100k", "philly", "helios", "gpu-v2023", "tiresias-cluster",
                  "recurrent"):
         assert {"limit", "train", "max_gpus", "arrival_scale", "base_nic", "intra",
-                "gpus_per_server"} <= set(FORMATS[name].options)
-        assert "length" not in FORMATS[name].options
+                "gpus_per_server"} <= set(format_of(name).options)
+        assert "length" not in format_of(name).options
 
 
 def test_a_workload_keeps_its_account(trace) -> None:
