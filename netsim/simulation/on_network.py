@@ -156,8 +156,8 @@ class OnNetwork(Clocked):
     def identity(self) -> dict[str, Any]:
         """See `Target.identity`."""
         return {"workload": self.workload.name, "network": self.network.name,
-                "allocator": ALLOCATORS.to_dict(self.allocator), "sharing": leftover_of(self.fabric),
-                "observe_interval": self.interval}
+                "allocator": ALLOCATORS.to_dict(self.allocator),
+                "sharing": leftover_of(self.fabric), "observe_interval": self.interval}
 
     def cost(self) -> dict[str, Any]:
         """See `Target.cost`."""

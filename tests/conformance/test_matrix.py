@@ -365,7 +365,7 @@ def test_every_policy_is_described(heading, registry):
     rows = rows_of(heading)
     assert set(rows) == set(registry)
     assert all(cells[0] for cells in rows.values())
-    modules = {name: where.partition(":")[0].rpartition(".")[2] for name, where in registry.items()}
+    modules = {name: registry.resolve(name).__module__.rpartition(".")[2] for name in registry}
     assert {name: cells[-1] for name, cells in rows.items()} == {
         name: f"`{module}.py`" for name, module in modules.items()}
 

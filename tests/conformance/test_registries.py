@@ -1,0 +1,86 @@
+"""What has a name can be found by it, says what it is, and stands in the tables of the docs.
+
+The tables of policies are compared in `test_matrix.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from netsim.experiment_file.catalogue import REGISTRIES
+from netsim.plugins import Registry
+from netsim.predictors import PREDICTORS
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+NAMED = [(registry, name) for registries in REGISTRIES.values()
+         for registry in registries.values() for name in registry.names]
+
+
+def only(kind: str) -> Registry:
+    """The registry of a kind; the first one, if edge-clouds have another."""
+    return next(iter(REGISTRIES[kind].values()))
+
+
+@pytest.mark.parametrize(("registry", "name"), NAMED,
+                         ids=[f"{registry.kind} {name}" for registry, name in NAMED])
+def test_each_name_is_found_and_explained(registry: Registry, name: str) -> None:
+    found = registry.resolve(name)
+    assert callable(found)
+    line = registry.help(name)
+    assert 10 < len(line) < 120
+    assert line.endswith((".", "none")) or name in registry.presets or registry.kind == "model"
+    options = registry.options(name)
+    own = {option for option, each in inspect.signature(found).parameters.items()
+           if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+    assert set(options) == own
+    assert set(registry.presets.get(name, {})) - {"name"} <= own
+
+
+@pytest.mark.parametrize("registry", [registry for registries in REGISTRIES.values()
+                                      for registry in registries.values()], ids=repr)
+def test_no_name_has_two_meanings(registry: Registry) -> None:
+    assert len(set(registry.names)) == len(registry.names)
+    assert set(registry.aliases.values()) <= set(registry)
+    assert {table["name"] for table in registry.presets.values()} <= set(registry)
+
+
+def rows_of(page: str, heading: str) -> list[tuple[list[str], list[str]]]:
+    """The rows of the first table below a heading: the names in the first cell, and all cells."""
+    section = (DOCS / page).read_text(encoding="utf-8").partition(f"\n{heading}\n")[2]
+    table = re.search(r"^\|.*?(?=\n\n)", section, re.MULTILINE | re.DOTALL)
+    assert table is not None, (page, heading)
+    cells = [[cell.strip() for cell in line.strip("|").split("|")]
+             for line in table[0].splitlines()[2:]]
+    return [(re.findall(r"`([\w-]+)`", row[0]), row) for row in cells]
+
+
+@pytest.mark.parametrize(("page", "heading", "registry"), [
+    ("workloads.md", "## Patterns", only("patterns")),
+    ("clusters.md", "## Schedulers", only("schedulers")),
+    ("clusters.md", "## Placements", only("placements")),
+    ("clusters.md", "## Executions", only("executions")),
+    ("predictors.md", "## Which predictors there are", only("predictors")),
+])
+def test_other_tables_have_each_name(page: str, heading: str, registry: Registry) -> None:
+    rows = rows_of(page, heading)
+    assert sorted(name for names, _ in rows for name in names) == sorted(registry)
+
+
+def test_the_table_of_kinds_of_networks_has_each() -> None:
+    page = (DOCS / "topologies.md").read_text(encoding="utf-8")
+    first = page[page.index("| kind |"):].partition("\n\n")[0]
+    kinds = [name for line in first.splitlines()[2:]
+             for name in re.findall(r"`([\w-]+)`", line.split("|")[1])]
+    assert sorted(kinds) == sorted(only("topologies"))
+
+
+def test_the_table_of_predictors_has_their_options() -> None:
+    for names, cells in rows_of("predictors.md", "## Which predictors there are"):
+        for name in names:
+            shown = set(re.findall(r"`(\w+)`(?=:| \((?!default))", cells[-1]))
+            assert shown == set(PREDICTORS.options(name)), name
