@@ -17,8 +17,9 @@ import networkx as nx
 import pytest
 
 import netsim
+from netsim.studies.code_version import code_version
 from netsim.studies.executors import one_by_one, pooled
-from netsim.studies.grid import OfSpec, code_version
+from netsim.studies.grid import OfSpec
 from netsim.studies.run_store import Files, packed
 
 ALL = ["jobs", "coflows", "flows", "decisions"]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import itertools
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from netsim._version import __version__
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.checks import check_options
 from netsim.cluster import Cluster
@@ -36,13 +33,14 @@ from netsim.schedulers.registry import SCHEDULERS
 from netsim.simulation.compatibility import NOTHING_TO_SHARE, as_rings, check_jobs, policies_of
 from netsim.simulation.on_edge import as_edge_workload
 from netsim.simulation.simulate import simulate
+from netsim.studies.code_version import code_version
 from netsim.studies.compare import label_of
 from netsim.studies.run import run_experiment
 from netsim.studies.sending import digest_of, is_sent_whole, main_classes, put_in_main
 from netsim.traces.formats import as_workload
 from netsim.units import parse_seconds
 
-__all__ = ["Cell", "cells_of_calls", "cells_of_draft", "code_version", "identity_of"]
+__all__ = ["Cell", "cells_of_calls", "cells_of_draft", "identity_of"]
 
 _POLICIES = ("allocator", *POLICIES)
 
@@ -369,30 +367,5 @@ def _said(cell: Cell) -> str:
     return ", ".join(f"{name} {value}" for name, value in said.items())
 
 
-def code_version(*names: str) -> str:
-    """Return what stands for netsim's code, and policies' where they are the user's own.
-
-    Parameters
-    ----------
-    *names : str
-        Of policies; ``"module:Class"`` of those that are the user's own, and loaded. Those that
-        are sent whole do not count, for they are the same everywhere.
-    """
-    modules = dict.fromkeys(name.partition(":")[0] for name in names if ":" in name
-                            and "<locals>" not in name and not name.startswith("__main__:"))
-    files = [getattr(sys.modules.get(module), "__file__", None) for module in modules
-             if not module.startswith("netsim.")]
-    own = [_digest(Path(file)) for file in files if file is not None]
-    return " ".join([__version__, _digest_of_netsim(), *own])
-
-
-@functools.cache
-def _digest_of_netsim() -> str:
-    return _digest(*sorted(Path(__file__).parents[1].rglob("*.py")))
-
-
-def _digest(*paths: Path) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(read_bytes(path))
-    return digest.hexdigest()[:16]
+def _digest(path: Path) -> str:
+    return hashlib.sha256(read_bytes(path)).hexdigest()[:16]

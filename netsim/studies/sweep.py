@@ -22,13 +22,13 @@ from netsim.plain import plain, plain_numbers
 from netsim.plugins import labelled, parse_policy
 from netsim.simulation.interrupt import telling
 from netsim.simulation.progress import show_runs
+from netsim.studies.code_version import code_version
 from netsim.studies.compare import Policy, label_of
 from netsim.studies.executors import Failure, Outcome, Task, on_dask, one_by_one, pooled
 from netsim.studies.grid import (
     Cell,
     cells_of_calls,
     cells_of_draft,
-    code_version,
     identity_of,
 )
 from netsim.studies.run_store import RunStore, Scratch

@@ -199,7 +199,7 @@ def test_any_option_changes_the_key_and_a_description_does_not(small):
 
 def test_another_version_of_the_code_changes_the_key(small, monkeypatch):
     before = keys(small, GRID)
-    monkeypatch.setattr("netsim.studies.grid._digest_of_netsim", lambda: "another")
+    monkeypatch.setattr("netsim.studies.code_version._digest_of_netsim", lambda: "another")
     assert not set(keys(small, GRID)) & set(before)
 
 
@@ -211,7 +211,9 @@ def test_the_code_of_a_policy_of_one_s_own_counts(small, tmp_path, monkeypatch):
     module.write_text(body)
     grid = {"allocator": ["my_policy_of_sweeps:Mine"]}
     before = keys(small, grid)
-    module.write_text(body + "# changed\n")
+    module.write_text(f'"""What it is for."""\n{body}# a comment\n')
+    assert keys(small, grid) == before
+    module.write_text(body.replace("1.0", "2.0"))
     assert keys(small, grid) != before
 
 

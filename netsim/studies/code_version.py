@@ -1,0 +1,143 @@
+"""The version of the code that results depend on: a part of the key of a stored run.
+
+Syntax trees count, without docstrings: an edit of a comment, of a docstring or of the layout leaves
+stored runs valid, and so does any edit of a part that no result depends on, such as the plots.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from netsim._version import __version__
+from netsim.reading import read_bytes
+
+__all__ = ["RESULT_DATA", "RESULT_PARTS", "code_version", "digest_of_package", "digest_of_source",
+           "result_modules"]
+
+#: The parts of netsim that results depend on: folders and modules, by path within the package.
+#: `tests/studies/test_code_version.py` holds this list against what a run imports.
+RESULT_PARTS = (
+    "_version.py", "text.py", "errors.py", "plain.py", "reading.py", "units.py", "checks.py",
+    "streams.py", "ties.py", "brief.py", "lazy.py", "watching.py", "plugins.py", "compiling.py",
+    "atomic.py", "models", "workload.py", "network", "results", "fabric", "allocators", "traces",
+    "jobs", "predictors", "cluster", "placements", "engine", "edge", "schedulers", "recording",
+    "simulation", "experiment_file", "studies/run.py")
+
+#: TOML files with numbers that results depend on.
+RESULT_DATA = ("models/catalogue.toml",)
+
+
+def code_version(*names: str) -> str:
+    """Return what stands for netsim's code, and policies' where they are the user's own.
+
+    Parameters
+    ----------
+    *names : str
+        Of policies; ``"module:Class"`` of those that are the user's own, and loaded. Those that
+        are sent whole do not count, for they are the same everywhere.
+    """
+    modules = dict.fromkeys(name.partition(":")[0] for name in names if ":" in name
+                            and "<locals>" not in name and not name.startswith("__main__:"))
+    files = [getattr(sys.modules.get(module), "__file__", None) for module in modules
+             if not module.startswith("netsim.")]
+    own = [digest_of_source(read_bytes(Path(file))) for file in files if file is not None]
+    return " ".join([__version__, _digest_of_netsim(), *own])
+
+
+@functools.cache
+def _digest_of_netsim() -> str:
+    return digest_of_package(Path(__file__).parents[1])
+
+
+def digest_of_package(folder: Path) -> str:
+    """Hash the parts of a copy of netsim that results depend on.
+
+    Parameters
+    ----------
+    folder : Path
+        The package's own, with ``fabric`` and the other parts in it.
+
+    Returns
+    -------
+    str
+        16 hexadecimal digits.
+    """
+    digest = hashlib.sha256()
+    for path in result_modules(folder):
+        name = path.relative_to(folder).as_posix()
+        digest.update(f"{name} {digest_of_source(read_bytes(path))}\n".encode())
+    for name in RESULT_DATA:
+        if (folder / name).is_file():
+            values = tomllib.loads(read_bytes(folder / name).decode())
+            digest.update(f"{name} {values!r}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def result_modules(folder: Path) -> Iterator[Path]:
+    """Yield the modules that results depend on, in a fixed order.
+
+    Parameters
+    ----------
+    folder : Path
+        As for `digest_of_package`.
+    """
+    for part in RESULT_PARTS:
+        path = folder / part
+        if path.is_dir():
+            yield from sorted(path.rglob("*.py"))
+        elif path.is_file():
+            yield path
+
+
+def digest_of_source(source: bytes) -> str:
+    """Hash the syntax tree of a module, without docstrings and line numbers.
+
+    What cannot be parsed, such as a compiled extension, counts byte by byte.
+
+    Parameters
+    ----------
+    source : bytes
+        The contents of the file.
+
+    Returns
+    -------
+    str
+        16 hexadecimal digits.
+
+    Examples
+    --------
+    >>> plain = digest_of_source(b"LIMIT = 3\\n")
+    >>> digest_of_source(b'"A docstring."\\nLIMIT = 3  # a comment\\n') == plain
+    True
+    >>> digest_of_source(b"LIMIT = 4\\n") == plain
+    False
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # ValueError: it has null bytes
+        return hashlib.sha256(source).hexdigest()[:16]
+    _drop_docstrings(tree)
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+
+
+def _drop_docstrings(block: ast.AST) -> None:
+    """Remove bare strings from all blocks of statements within a statement or a module."""
+    # Statements only, for `ast.walk` goes through every expression and takes four times as long.
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inner = getattr(block, name, None)
+        if isinstance(inner, list):  # the body of a lambda is an expression
+            setattr(block, name, [each for each in inner if not _is_text(each)])
+            for each in inner:
+                _drop_docstrings(each)
+
+
+def _is_text(statement: ast.AST) -> bool:
+    """Say whether a statement is a bare string, such as a docstring, which does nothing."""
+    return (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+            and isinstance(statement.value.value, str))

@@ -1,0 +1,190 @@
+"""The version of the code in a run's key: what throws stored runs away, and what does not."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import netsim
+from netsim.studies.code_version import (
+    RESULT_DATA,
+    RESULT_PARTS,
+    code_version,
+    digest_of_package,
+    digest_of_source,
+    result_modules,
+)
+
+PACKAGE = Path(netsim.__file__).parent
+
+#: The parts that no result depends on; of the studies, all but what turns a file into a run.
+OTHER_PARTS = {"__init__.py", "__main__.py", "analysis", "plots", "reproductions", "reference",
+               "testing", "cli", "studies"}
+
+SOURCE = '''
+"""What the module is for."""
+LIMIT = 3
+
+class Filler:
+    """Shares capacity."""
+
+    rate: float = 1.0
+    """In bytes/s."""
+
+    def fill(self, links):
+        """Fill the links."""
+        for link in links:  # in order
+            if link > LIMIT:
+                return link * 2
+        return None
+'''
+
+
+# --- one module ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("# in order", "# by number"), ("  # in order", ""), ("What the module", "All that it"),
+    ('"""Shares capacity."""', '"""Shares."""'), ('        """Fill the links."""\n', ""),
+    ('"""In bytes/s."""', "'In bits/s.'"), ("link * 2", "(link\n                        * 2)"),
+    ("\nclass", "\n\n\nclass"), ("1.0", "1.00")])
+def test_comments_docstrings_and_layout_do_not_count(old: str, new: str) -> None:
+    assert old in SOURCE
+    assert digest_of_source(SOURCE.replace(old, new).encode()) == digest_of_source(SOURCE.encode())
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("LIMIT = 3", "LIMIT = 4"), ("LIMIT = 3", "LIMIT = 3.0"), ("rate: float = 1.0", "rate = 2.0"),
+    ("link > LIMIT", "link >= LIMIT"), ("return None", "return 0"), ("for link in", "for one in"),
+    ("class Filler", "class Filling"), ("LIMIT = 3", "LIMIT = 3\nLIMIT = 3")])
+def test_constants_and_statements_count(old: str, new: str) -> None:
+    assert old in SOURCE
+    assert digest_of_source(SOURCE.replace(old, new).encode()) != digest_of_source(SOURCE.encode())
+
+
+def test_a_string_that_is_a_value_counts() -> None:
+    assert digest_of_source(b"def f():\n    return 'a'") != digest_of_source(
+        b"def f():\n    return 'b'")
+
+
+def test_what_is_no_source_counts_byte_by_byte() -> None:
+    assert digest_of_source(b"\x7fELF\0one") != digest_of_source(b"\x7fELF\0two")
+
+
+# --- the package -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """Make a package with the parts of netsim, of one small module each."""
+    for part in (*RESULT_PARTS, *OTHER_PARTS - {"studies"}):
+        path = tmp_path / (part if part.endswith(".py") else f"{part}/inner/module.py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(SOURCE)
+    (tmp_path / "studies" / "grid.py").write_text(SOURCE)
+    (tmp_path / "models" / "catalogue.toml").write_text("# of papers\n[alexnet]\nbytes = 2.4e8\n")
+    return tmp_path
+
+
+def _edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def _module_of(package: Path, part: str) -> Path:
+    return package / (part if part.endswith(".py") else f"{part}/inner/module.py")
+
+
+@pytest.mark.parametrize("part", RESULT_PARTS)
+def test_of_a_part_that_results_depend_on_statements_count(package: Path, part: str) -> None:
+    before = digest_of_package(package)
+    _edit(_module_of(package, part), "# in order", "# by number")
+    assert digest_of_package(package) == before
+    _edit(_module_of(package, part), "LIMIT = 3", "LIMIT = 4")
+    assert digest_of_package(package) != before
+
+
+@pytest.mark.parametrize("part", sorted(OTHER_PARTS))
+def test_of_the_other_parts_nothing_counts(package: Path, part: str) -> None:
+    before = digest_of_package(package)
+    _edit(package / "studies" / "grid.py" if part == "studies" else _module_of(package, part),
+          "LIMIT = 3", "LIMIT = 4")
+    assert digest_of_package(package) == before
+
+
+def test_numbers_of_the_catalogue_count_and_its_comments_do_not(package: Path) -> None:
+    before = digest_of_package(package)
+    _edit(package / RESULT_DATA[0], "# of papers", "# of three papers")
+    assert digest_of_package(package) == before
+    _edit(package / RESULT_DATA[0], "2.4e8", "2.5e8")
+    assert digest_of_package(package) != before
+
+
+def test_a_module_that_is_added_or_renamed_counts(package: Path) -> None:
+    before = digest_of_package(package)
+    (package / "fabric" / "inner" / "module.py").rename(package / "fabric" / "inner" / "other.py")
+    assert digest_of_package(package) != before
+
+
+# --- netsim itself ---------------------------------------------------------------------
+
+_PLACE = re.compile(r"netsim(?:\.\w+)*:\w+")
+
+
+def _imports(path: Path) -> set[str]:
+    """Return the names that a file imports, or gives as a place, ``"module:Class"``."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            found.update(f"{node.module}{end}" for end in (
+                "", *(f".{alias.name}" for alias in node.names)))
+        elif (isinstance(node, ast.Constant) and isinstance(node.value, str)
+              and _PLACE.fullmatch(node.value)):
+            found.add(node.value.partition(":")[0])
+    return found
+
+
+def _path_of(module: str) -> Path | None:
+    path = PACKAGE.parent / module.replace(".", "/")
+    return next((each for each in (path.with_suffix(".py"), path / "__init__.py")
+                 if each.is_file()), None)
+
+
+@pytest.mark.parametrize("root", ["netsim.simulation.simulate", "netsim.studies.run"])
+def test_all_that_a_run_imports_counts(root: str) -> None:
+    """From a call and from an experiment, lazy imports and policies by name included."""
+    seen: set[Path] = set()
+    waiting = [root]
+    while waiting:
+        path = _path_of(waiting.pop())
+        if path is not None and path not in seen and path != PACKAGE / "__init__.py":
+            seen.add(path)
+            waiting += _imports(path)
+    # A package that only says what a folder is for has no part in any result.
+    seen -= {path for path in seen if path.parent.name == "studies" and path.stem == "__init__"}
+    assert len(seen) > 200
+    assert seen <= set(result_modules(PACKAGE))
+
+
+def test_every_part_is_on_one_of_the_lists() -> None:
+    parts = {path.name for path in PACKAGE.iterdir()
+             if path.suffix == ".py" or (path.is_dir() and any(path.rglob("*.py")))}
+    assert parts == OTHER_PARTS | {part for part in RESULT_PARTS if "/" not in part}
+    assert all((PACKAGE / name).exists() for name in (*RESULT_PARTS, *RESULT_DATA))
+
+
+def test_the_version_names_netsim_s_code_and_that_of_own_modules(tmp_path, monkeypatch) -> None:
+    version, digest = code_version().split()
+    assert (version, digest) == (netsim.__version__, digest_of_package(PACKAGE))
+    assert code_version("netsim.allocators.first:LCCF", "__main__:Mine") == code_version()
+    (tmp_path / "own_module_of_versions.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    __import__("own_module_of_versions")
+    assert code_version("own_module_of_versions:Filler") == (
+        f"{version} {digest} {digest_of_source(SOURCE.encode())}")
