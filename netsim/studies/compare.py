@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
     from netsim.analysis.comparison_text import Part
 
-__all__ = ["Comparison", "Policy", "compare", "compare_experiment", "label_of"]
+__all__ = ["Comparison", "Policy", "compare", "compare_experiment", "label_in",
+           "label_of"]
 
 #: How many labels a comparison shows of itself.
 _SHOWN = 12
@@ -75,7 +76,7 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if self.baseline is not None:
-            object.__setattr__(self, "baseline", _label_in(self.baseline, self.results))
+            object.__setattr__(self, "baseline", label_in(self.baseline, self.results))
 
     @property
     def what(self) -> str:
@@ -131,7 +132,7 @@ class Comparison:
         14  lower bound      1.71      1.81       1.71
         """
         chosen = baseline or self.baseline or next(iter(self.results))
-        return improvement_on(_label_in(chosen, self.results), self.results, short=short,
+        return improvement_on(label_in(chosen, self.results), self.results, short=short,
                               narrow=narrow)
 
     def plot(self, kind: str = "bars", of: str | None = None) -> Axes:
@@ -250,7 +251,7 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
     what = "allocator" if schedulers is None else "scheduler"
     policies = _labelled(allocators if schedulers is None else schedulers, what)
     if baseline is not None:
-        baseline = _label_in(baseline, policies)
+        baseline = label_in(baseline, policies)
     place = network if isinstance(network, Cluster | EdgeCloud) else as_network(network)
     if what == "allocator" and isinstance(place, Cluster) and (
             policies_of(execution=settings.get("execution"))[2] != "fabric"):
@@ -323,7 +324,7 @@ def compare_experiment(experiment: Experiment | str | Path, *,
     return Comparison(results, experiment.resolved(), compared.baseline)
 
 
-def _label_in(baseline: str, labels: Collection[str]) -> str:
+def label_in(baseline: str, labels: Collection[str]) -> str:
     """Return the label that is meant: as it stands, or that of a name with options, or an alias."""
     if baseline not in labels:
         for name in (label_of, _scheduler_label):

@@ -175,6 +175,8 @@ class RunStore:
             index: dict[str, Any] = json.loads(read_text(self.folder / _INDEX))
             if not isinstance(index["experiment"], dict) or not isinstance(index["code"], str):
                 raise ValueError("experiment must be a table, and code a string")
+            if not isinstance(index.get("baseline"), str | None):
+                raise ValueError("baseline must be a string")
             for run in index["runs"]:
                 for name in ("key", "seed", *index["columns"]):
                     run[name]

@@ -23,7 +23,7 @@ from netsim.plugins import labelled, parse_policy
 from netsim.simulation.interrupt import telling
 from netsim.simulation.progress import show_runs
 from netsim.studies.code_version import code_version
-from netsim.studies.compare import Policy, label_of
+from netsim.studies.compare import Policy, label_in, label_of
 from netsim.studies.executors import Failure, Outcome, Task, on_dask, one_by_one, pooled
 from netsim.studies.grid import (
     Cell,
@@ -203,7 +203,28 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     draft, grid = prepare(experiment, vary, seeds)
     cells = cells_of_draft(draft, grid)
     return run_cells(cells, tuple(cells[0].varied), _identity(draft), folder=folder,
-                     workers=workers, resume=resume, dask=dask, progress=progress)
+                     workers=workers, resume=resume, dask=dask, progress=progress,
+                     baseline=_baseline(draft, cells))
+
+
+def _baseline(draft: Draft, cells: Sequence[Cell]) -> str | None:
+    """Return the label of ``compare.baseline`` among the policies of a sweep.
+
+    None if there is none, or if the policies that it is one of are not varied.
+
+    Raises
+    ------
+    UnknownNameError
+        If it is none of those that are varied.
+    """
+    compared = draft.keys.get("compare", {})
+    if (given := compared.get("baseline")) is None:
+        return None
+    # A file that lists neither leaves open which of both it names.
+    listed = [what for what in ("allocator", "scheduler") if compared.get(f"{what}s")]
+    varied = [name for name in listed or ("allocator", "scheduler") if name in cells[0].varied]
+    labels = dict.fromkeys(cell.varied[name] for name in varied for cell in cells)
+    return label_in(given, labels) if varied else None
 
 
 def prepare(experiment: Experiment | str | Path | Draft,
@@ -265,7 +286,8 @@ def default_sweep_folder(draft: Draft) -> Path:
 
 def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[str, Any], *,
               folder: str | Path | None, workers: int, resume: bool, dask: str | None,
-              progress: bool | Callable[[int, int, int], None]) -> Sweep:
+              progress: bool | Callable[[int, int, int], None],
+              baseline: str | None = None) -> Sweep:
     """Do the runs that are not there yet; return all.
 
     Parameters
@@ -277,6 +299,8 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
         What they have in common, see `RunStore.begun`.
     folder, workers, resume, dask, progress
         As for `sweep`.
+    baseline : str, optional
+        The label of the policy that ratios are to; the first if not given.
 
     Raises
     ------
@@ -289,6 +313,8 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
     index = {"experiment": json.loads(json.dumps(identity, sort_keys=True, default=str)),
              "code": code_version(), "columns": list(columns),
              "runs": [{"key": cell.key, "seed": cell.seed, **cell.varied} for cell in cells]}
+    if baseline is not None:
+        index["baseline"] = baseline
     with store.begun(index, resume):
         kept = ("; none is kept, as there is no folder" if scratch is not None else
                 f" and are kept in {store.folder}; the same command goes on")

@@ -66,6 +66,9 @@ class Sweep:
         The values of each of `columns`, and the seeds.
     code : str
         What stands for the version of netsim that did them.
+    baseline : str or None
+        The policy that ratios are to, where the experiment names one; the first of the grid
+        if None.
     """
 
     folder: Path
@@ -76,6 +79,7 @@ class Sweep:
     experiment: Mapping[str, Any]
     grid: Mapping[str, list[Any]]
     code: str
+    baseline: str | None = None
     _scratch: Scratch | None = field(default=None, repr=False)
 
     @classmethod
@@ -103,7 +107,7 @@ class Sweep:
                 for name in (*columns, "seed")}
         return cls(Path(folder), columns, table, _failures(store, index),
                    len(index["runs"]) - len(found), index["experiment"], grid, index["code"],
-                   scratch)
+                   index.get("baseline"), scratch)
 
     # --- numbers ---------------------------------------------------------------------------
 
@@ -139,7 +143,8 @@ class Sweep:
             What was varied and is to be compared; the allocator or scheduler if that was, else
             the first.
         baseline : optional
-            A value of it; the first of the grid if not given.
+            A value of it. If not given, that of the sweep where `of` has it among its values,
+            else the first of the grid.
         metric : str
             A column of the table.
 
@@ -154,7 +159,7 @@ class Sweep:
         if of not in self.columns:
             raise UnknownNameError("varied key", of, self.columns)
         by = [name for name in self.columns if name != of]
-        chosen = self._first(of) if baseline is None else baseline
+        chosen = self._reference(of) if baseline is None else baseline
         ratios = ratios_of(self.table, of, chosen, by, metric)
         ratios.insert(len(by) + 1, "baseline", chosen)
         return ratios
@@ -166,16 +171,19 @@ class Sweep:
         except InputError:
             return None
 
-    def _first(self, of: str) -> Any:
-        """Return the first value of the grid, of which some run must be there."""
-        first = self.grid[of][0]
-        if first not in set(self.table[of]):
-            raise InputError(f"no run of {first} is there to compare with; name another baseline")
-        return first
+    def _reference(self, of: str) -> Any:
+        """Return the baseline, or the first value of the grid; some run of it must be there."""
+        values = self.grid[of]
+        chosen = self.baseline if self.baseline in values else values[0]
+        if chosen not in set(self.table[of]):
+            raise InputError(f"no run of {chosen} is there to compare with; name another baseline")
+        return chosen
 
     @cached_property
     def compared(self) -> str:
         """What is compared unless told: the policy if one was varied, else what was first.
+
+        Of several policies, that of the baseline.
 
         Raises
         ------
@@ -184,7 +192,9 @@ class Sweep:
         """
         if not self.columns:
             raise InputError("nothing was varied but the seed: there is nothing to compare")
-        return next(iter(policies_in(self.columns)), self.columns[0])
+        policies = policies_in(self.columns)
+        named = [name for name in policies if self.baseline in self.grid[name]]
+        return next(iter(named + policies), self.columns[0])
 
     def _check(self) -> None:
         if not len(self.table):

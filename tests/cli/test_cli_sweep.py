@@ -104,3 +104,18 @@ def test_runs_that_were_stopped_are_told_of(netsim, here):
 ])
 def test_bad_input(refused, arguments, message):
     assert message in refused("sweep", "fig2.toml", *arguments)
+
+
+def test_the_baseline_of_the_file_heads_the_column_of_ratios(netsim, here):
+    (here / "fig2.toml").write_text((here / "fig2.toml").read_text().replace(
+        "[compare]", '[compare]\nbaseline = "lccf (work_conservation=none)"'))
+    done = netsim("sweep", "fig2.toml", "--vary", "allocator=parrot,lccf:work_conservation=none",
+                  "--seeds", "2", "--out", "s")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert any("lccf (work_conservation=none)" in line for line in done.stdout.splitlines()[:2])
+    assert set(pd.read_csv(here / "s" / "ratios.csv")["baseline"]) == {
+        "lccf (work_conservation=none)"}
+    again = netsim("sweep", "fig2.toml", "--set", "compare.baseline=parrot", "--vary",
+                   "allocator=parrot,lccf:work_conservation=none", "--seeds", "2", "--out", "s")
+    assert (again.exit_code, again.stderr) == (0, "")
+    assert set(pd.read_csv(here / "s" / "ratios.csv")["baseline"]) == {"parrot"}

@@ -582,3 +582,85 @@ def test_numbers_are_written_exactly(small, tmp_path):
 def test_a_draft_of_an_experiment_is_the_experiment(small):
     experiment = netsim.load_experiment(small)
     assert Draft.of(experiment).build().resolved() == experiment.resolved()
+
+
+# --- the baseline --------------------------------------------------------------------------
+
+#: Three allocators, the second and the third compared in the file.
+THREE = {"allocator": ["parrot", "lccf", "sebf"]}
+
+
+def named(path, compare):
+    """The experiment with a table [compare] of its own."""
+    path.write_text(SMALL + f"[compare]\n{compare}\n")
+    return path
+
+
+def test_ratios_are_to_the_baseline_that_the_experiment_names(small, tmp_path):
+    """Those of `ratios` with the baseline given, in the tables on disk, too."""
+    plain = netsim.sweep_experiment(small, THREE, seeds=2, folder=tmp_path / "plain")
+    found = netsim.sweep_experiment(named(small, 'baseline = "lccf"'), THREE, seeds=2,
+                                    folder=tmp_path / "s")
+    assert (plain.baseline, found.baseline) == (None, "lccf")
+    assert found.ratios().equals(plain.ratios(baseline="lccf"))
+    assert found.ratios(baseline="parrot").equals(plain.ratios())
+    with open(tmp_path / "s" / "ratios.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["allocator"], row["baseline"]) for row in rows] == [
+        (policy, "lccf") for policy in ("parrot", "lccf", "sebf")]
+    assert netsim.load_sweep(tmp_path / "s").baseline == "lccf"
+    same = {"runs.csv", "means.csv"}
+    assert {name: text for name, text in files(tmp_path / "s").items() if name in same} == {
+        name: text for name, text in files(tmp_path / "plain").items() if name in same}
+    assert "baseline" not in json.loads((tmp_path / "plain" / "sweep.json").read_text())
+
+
+def test_another_baseline_has_no_run_done_again(small, tmp_path):
+    folder, told = tmp_path / "s", []
+    netsim.sweep_experiment(small, THREE, folder=folder)
+    found = netsim.sweep_experiment(named(small, 'baseline = "sebf"'), THREE, folder=folder,
+                                    progress=lambda *counts: told.append(counts))
+    assert (told, found.ratios()["baseline"].unique().tolist()) == ([], ["sebf"])
+
+
+@pytest.mark.parametrize(("baseline", "label"), [
+    ("varys", "sebf"), ("aalo:weights=strict", "aalo (weights=strict)")])
+def test_a_baseline_is_named_as_the_allocator_was(small, baseline, label):
+    grid = {"network.capacity": ["1Gbps", "4Gbps"], "allocator": [
+        "lccf", "varys", "dclas:weights=strict"]}
+    found = netsim.sweep_experiment(named(small, f'baseline = "{baseline}"'), grid)
+    assert found.compared == "allocator"
+    assert set(found.ratios()["baseline"]) == {label}
+    by_capacity = found.ratios(of="network.capacity")
+    assert set(by_capacity["baseline"]) == {"1Gbps"}
+
+
+def test_a_baseline_that_is_not_varied_is_refused(small, tmp_path):
+    with pytest.raises(UnknownNameError, match=r"unknown baseline 'fifo'; choose from: lccf, par"):
+        netsim.sweep_experiment(named(small, 'baseline = "fifo"'), THREE, folder=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_baseline_says_nothing_where_its_policies_are_not_varied(small):
+    compare = 'allocators = ["parrot", "lccf"]\nbaseline = "lccf"'
+    found = netsim.sweep_experiment(named(small, compare), {"observe_interval": ["1ms", "1s"]})
+    assert (found.baseline, set(found.ratios()["baseline"])) == (None, {"1ms"})
+
+
+def test_a_baseline_whose_runs_have_failed_is_none(small, policies):
+    experiment = named(small, f'baseline = "{policies}:Raises"')
+    found = netsim.sweep_experiment(experiment, {"allocator": ["lccf", f"{policies}:Raises"]})
+    with pytest.raises(InputError, match=f"no run of {policies}:Raises is there to compare with"):
+        found.ratios()
+    assert found.ratios_if_any() is None
+
+
+@pytest.mark.parametrize(("baseline", "compared"), [("sjf", "scheduler"), ("lccf", "allocator")])
+def test_of_two_policies_the_baseline_says_which_is_compared(baseline, compared):
+    experiment = netsim.Experiment(
+        cluster={"servers": 3, "gpus": 2}, execution="fabric", compare={"baseline": baseline},
+        workload={"format": "ring-jobs", "mix": {"2": 3}, "length": "25MB", "iterations": [2, 4]})
+    found = netsim.sweep_experiment(experiment, {"allocator": ["maxmin", "lccf"],
+                                                 "scheduler": ["fifo", "sjf"]})
+    assert (found.compared, found.missing) == (compared, 0)
+    assert set(found.ratios()["baseline"]) == {baseline}
