@@ -19,8 +19,8 @@ import pytest
 import netsim
 from netsim.studies.code_version import code_version
 from netsim.studies.executors import one_by_one, pooled
-from netsim.studies.grid import OfSpec
 from netsim.studies.run_store import Files, packed
+from netsim.studies.tasks import ExperimentTask
 
 ALL = ["jobs", "coflows", "flows", "decisions"]
 TRACE = {"format": "synthetic", "jobs": 12, "iterations": 2, "arrival_scale": 0.02,
@@ -61,14 +61,14 @@ DIGESTS = {
 
 
 @pytest.fixture(scope="module")
-def tasks() -> list[OfSpec]:
+def tasks() -> list[ExperimentTask]:
     """Return all experiments, as a sweep sends them to its workers."""
-    return [OfSpec(netsim.Experiment(name=name, **keys).resolved(), code_version())
+    return [ExperimentTask(netsim.Experiment(name=name, **keys).resolved(), code_version())
             for name, keys in EXPERIMENTS.items()]
 
 
 @pytest.fixture(scope="module")
-def here(tasks: list[OfSpec]) -> dict[str, Files]:
+def here(tasks: list[ExperimentTask]) -> dict[str, Files]:
     """Return the files of all experiments, run one after the other in this process."""
     outcomes = dict(one_by_one(tasks))
     return {name: tables(outcomes[k]) for k, name in enumerate(EXPERIMENTS)}
@@ -103,7 +103,8 @@ def test_results_are_those_that_are_stored(here: dict[str, Files], name: str) ->
     assert digest(here[name]) == DIGESTS[name]
 
 
-def test_two_processes_give_the_same_bytes(tasks: list[OfSpec], here: dict[str, Files]) -> None:
+def test_two_processes_give_the_same_bytes(tasks: list[ExperimentTask],
+                                           here: dict[str, Files]) -> None:
     outcomes = dict(pooled(tasks, 2))
     assert {name: tables(outcomes[k]) for k, name in enumerate(EXPERIMENTS)} == here
 

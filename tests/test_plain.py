@@ -16,7 +16,7 @@ from netsim.models.servers import ServerKind
 from netsim.plain import plain
 from netsim.schedulers.gang import TiresiasL
 from netsim.schedulers.sjf_bco import SjfBco
-from netsim.studies.grid import cells_of_calls
+from netsim.studies.grid import runs_of_calls
 from netsim.traces.cluster import ClusterConstruction, recurrent
 from netsim.traces.ring_jobs import ring_jobs
 from netsim.traces.synthetic import synthetic
@@ -132,7 +132,7 @@ ENTRIES = {
     "simulate": lambda n: netsim.simulate(
         "parrot-fig2", "parrot-fig2", observe_interval=n, seed=n, until=n,
         stragglers={0: n}).summary()["jct_total_s"],
-    "sweep's keys": lambda n: [cell.key for cell in cells_of_calls(
+    "sweep's keys": lambda n: [cell.key for cell in runs_of_calls(
         {"network": "parrot-fig2", "workload": "parrot-fig2", "allocator": "maxmin",
          "observe_interval": n}, {}, [1])],
     "sweep, arrays": lambda n: netsim.sweep(

@@ -27,14 +27,14 @@ RESULT_PARTS = (
     "streams.py", "ties.py", "brief.py", "lazy.py", "watching.py", "plugins.py", "compiling.py",
     "atomic.py", "models", "workload.py", "network", "results", "fabric", "allocators", "traces",
     "jobs", "predictors", "cluster", "placements", "engine", "edge", "schedulers", "recording",
-    "simulation", "experiment_file", "studies/run.py")
+    "simulation", "experiment_file", "studies/run.py", "studies/tasks.py")
 
 #: TOML files with numbers that results depend on.
 RESULT_DATA = ("models/catalogue.toml",)
 
 
 def code_version(*names: str) -> str:
-    """Return what stands for netsim's code, and policies' where they are the user's own.
+    """Identify the code of netsim that results depend on, and that of the user's own policies.
 
     Parameters
     ----------

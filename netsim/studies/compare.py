@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.analysis.comparison import check_baseline, improvement_on, note_of, table_of
+from netsim.analysis.comparison import improvement_on, note_of, table_of
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
-from netsim.errors import InputError, Interrupted, NetsimError, SpecError
-from netsim.experiment_file.edge_tables import bound_of
+from netsim.errors import InputError, Interrupted, SpecError
 from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.load import load_experiment
 from netsim.experiment_file.tables import PolicyTable
-from netsim.fabric.allocator import Allocator
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.plain import plain_numbers
-from netsim.plugins import labelled, parse_named, parse_policy
 from netsim.results.drawing import draw
 from netsim.results.result import Result, records_of
 from netsim.results.store import save_comparison
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
-from netsim.schedulers.registry import SCHEDULERS
-from netsim.simulation.compatibility import NOTHING_TO_SHARE, inputs_of, policies_of
+from netsim.simulation.compatibility import inputs_of
 from netsim.simulation.progress import show_progress
-from netsim.simulation.simulate import simulate
+from netsim.studies.grid import check_shares, combinations
+from netsim.studies.labels import Policy, label_in, policies_by_label
+from netsim.studies.run import adding_bound, run_single
+from netsim.studies.tasks import CallTask
 from netsim.text import visible
 from netsim.traces.formats import as_workload
 from netsim.units import Quantity, format_seconds
@@ -44,14 +39,10 @@ if TYPE_CHECKING:
 
     from netsim.analysis.comparison_text import Part
 
-__all__ = ["Comparison", "Policy", "compare", "compare_experiment", "label_in",
-           "label_of"]
+__all__ = ["Comparison", "compare", "compare_experiment"]
 
 #: How many labels a comparison shows of itself.
 _SHOWN = 12
-
-#: What `netsim.make_allocator` takes.
-Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
 
 
 @dataclass(frozen=True)
@@ -91,7 +82,7 @@ class Comparison:
 
     @property
     def note(self) -> str:
-        """What the table compares that is not alike: who gets bandwidth left over, and when.
+        """Differences between the policies: how they give away bandwidth left over, and when.
 
         Empty if there is nothing to say.
         """
@@ -248,36 +239,58 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
     if (allocators is None) == (schedulers is None):
         raise InputError("give either allocators or schedulers to compare; netsim.sweep varies "
                          "both")
-    what = "allocator" if schedulers is None else "scheduler"
-    policies = _labelled(allocators if schedulers is None else schedulers, what)
+    kind = "allocator" if schedulers is None else "scheduler"
+    policies = policies_by_label(allocators if schedulers is None else schedulers, kind)
     if baseline is not None:
         baseline = label_in(baseline, policies)
     place = network if isinstance(network, Cluster | EdgeCloud) else as_network(network)
-    if what == "allocator" and isinstance(place, Cluster) and (
-            policies_of(execution=settings.get("execution"))[2] != "fabric"):
-        raise InputError(NOTHING_TO_SHARE)
-    if not isinstance(workload, EdgeWorkload):
-        workload = as_workload(workload, seed)
-        if isinstance(place, Cluster) and what == "scheduler":
-            for policy in policies.values():  # refused before any other one has run
-                inputs_of(place, workload, policy, settings.get("placement"),
-                          settings.get("execution"), seed)
-    results = {}
+    jobs = workload if isinstance(workload, EdgeWorkload) else as_workload(workload, seed)
+    fixed = {"network": place, "workload": jobs, "seed": seed, **settings}
+    _check_before(fixed, kind, policies)
+    runs = {labels[kind]: CallTask(dict(**fixed, **values)).run
+            for labels, values in combinations({kind: list(policies.items())})}
+    return Comparison(_in_turn(runs, progress), baseline=baseline)
+
+
+def _check_before(settings: Mapping[str, Any], kind: str, policies: Mapping[str, Any]) -> None:
+    """Refuse policies that do not go with the cluster before any other one has run.
+
+    Raises
+    ------
+    InputError
+        If one does not.
+    """
+    place, jobs, execution = settings["network"], settings["workload"], settings.get("execution")
+    check_shares(place, [kind], execution)
+    if kind == "scheduler" and isinstance(place, Cluster) and isinstance(jobs, Workload):
+        for policy in policies.values():
+            inputs_of(place, jobs, policy, settings.get("placement"), execution, settings["seed"])
+
+
+def _in_turn(runs: Mapping[str, Callable[..., Result]],
+             progress: bool | Callable[[int, int], None]) -> dict[str, Result]:
+    """Do the runs of a comparison one after the other, in this process.
+
+    Parameters
+    ----------
+    runs : mapping of str to callable
+        By label; take the keyword `progress` of `netsim.simulate`.
+    progress : bool or callable
+        Counts the jobs of all runs.
+
+    Raises
+    ------
+    Interrupted
+        If the user interrupts it; says which runs had ended.
+    """
+    results: dict[str, Result] = {}
     with show_progress(progress, 1) as report:
-        for index, (label, policy) in enumerate(policies.items()):
+        for index, (label, run) in enumerate(runs.items()):
             try:
-                results[label] = simulate(place, workload, seed=seed, **settings, **{what: policy},
-                                          progress=_share(report, index, len(policies)))
+                results[label] = run(progress=_share(report, index, len(runs)))
             except KeyboardInterrupt as stop:
                 raise Interrupted(_until_then(label, stop, results)) from stop
-    return Comparison(results, baseline=baseline)
-
-
-def _until_then(label: str, stop: KeyboardInterrupt, results: Mapping[str, Result]) -> str:
-    """Return in words how far a comparison is that is interrupted."""
-    ended = (f"\n  {name} had ended: JCT {format_seconds(result.summary()['jct_total_s'])} in total"
-             for name, result in results.items())
-    return f"{label}: {stop}".rstrip(": ") + "".join(ended)
+    return results
 
 
 def compare_experiment(experiment: Experiment | str | Path, *,
@@ -304,90 +317,26 @@ def compare_experiment(experiment: Experiment | str | Path, *,
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
     table = experiment.compare
-    what = "scheduler" if table.schedulers else "allocator"
+    kind = "scheduler" if table.schedulers else "allocator"
     tables: Sequence[PolicyTable] = table.schedulers or table.allocators
     if not tables:
         raise SpecError(["compare.allocators: is empty; list what to compare, or give --allocator "
                          "(or on a cluster compare.schedulers, --scheduler)"])
-    settings = experiment.sharing | experiment.settings
-    settings.pop(what, None)
-    settings[f"{what}s"] = [each.given for each in tables]
-    target, jobs = experiment.target, experiment.jobs
-    compared = compare(target, jobs, progress=progress, baseline=table.baseline, **settings)
-    if isinstance(target, EdgeCloud) and isinstance(jobs, EdgeWorkload):
-        add = bound_of(target, jobs, experiment.lp_bound)
-        results = {label: add(result) for label, result in compared.results.items()}
-        compared = Comparison(results, compared.spec, compared.baseline)
-    specs = [experiment.single(**{what: each}).resolved() for each in tables]
-    results = {label: result.replace(spec=spec) for (label, result), spec
-               in zip(compared.results.items(), specs, strict=True)}
-    return Comparison(results, experiment.resolved(), compared.baseline)
+    policies = policies_by_label([each.given for each in tables], kind)
+    baseline = None if table.baseline is None else label_in(table.baseline, policies)
+    _check_before({"network": experiment.target, "workload": experiment.jobs}
+                  | experiment.settings, kind, policies)
+    finish = adding_bound(experiment)
+    runs = {label: partial(run_single, experiment.single(**{kind: each}), finish)
+            for label, each in zip(policies, tables, strict=True)}
+    return Comparison(_in_turn(runs, progress), experiment.resolved(), baseline)
 
 
-def label_in(baseline: str, labels: Collection[str]) -> str:
-    """Return the label that is meant: as it stands, or that of a name with options, or an alias."""
-    if baseline not in labels:
-        for name in (label_of, _scheduler_label):
-            with suppress(NetsimError):
-                if (label := name(parse_named(baseline))) in labels:
-                    return label
-    check_baseline(baseline, labels)
-    return baseline
-
-
-def label_of(policy: Policy) -> str:
-    """Return the name of an allocator or preset, with the options that are not as it has them.
-
-    Examples
-    --------
-    >>> label_of({"name": "parrot", "theta_max": 0.9, "work_conservation": "none"})
-    'parrot (work_conservation=none)'
-    """
-    allocator = make_allocator(policy)
-    options = ALLOCATORS.to_dict(allocator)
-    name = options.pop("name")
-    given = policy.get("name") if isinstance(policy, Mapping) else policy
-    if isinstance(given, str) and given in ALLOCATORS.presets:
-        name, usual = given, ALLOCATORS.options(given)
-    else:
-        parameters = inspect.signature(type(allocator)).parameters
-        usual = {option: parameter.default for option, parameter in parameters.items()}
-    changed = [f"{option}={value}" for option, value in options.items()
-               if option in usual and repr(value) != repr(usual[option])]
-    # What an allocator that is no dataclass was given, it does not tell.
-    table = parse_named(policy) if isinstance(policy, str) else policy
-    if isinstance(table, Mapping):
-        changed += [f"{option}={value}" for option, value in table.items()
-                    if option != "name" and option not in options]
-    return f"{name} ({', '.join(changed)})" if changed else str(name)
-
-
-def _scheduler_label(given: Any) -> str:
-    """Return the name of a scheduler with the options that it was given, as a label."""
-    if isinstance(given, str | Mapping):
-        name, options = parse_policy(given, "scheduler")
-        return labelled({"name": name} | options)
-    names = [str(known.to_dict(given)["name"]) for known in (SCHEDULERS, EDGE_SCHEDULERS)]
-    return min(names, key=lambda name: ":" in name)  # the registered one, if one is
-
-
-def _labelled(policies: Any, what: str) -> dict[str, Any]:
-    if isinstance(policies, str) or not isinstance(policies, Sequence | Mapping):
-        raise InputError(f"{what}s must be a list or a mapping, not {policies!r}")
-    if isinstance(policies, Mapping):
-        pairs = [(str(label), policy) for label, policy in policies.items()]
-    else:
-        name = label_of if what == "allocator" else _scheduler_label
-        pairs = [(name(policy), policy) for policy in policies]
-    if not pairs:
-        raise InputError(f"there are no {what}s to compare")
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        labels = [label for label, _ in pairs]
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise InputError(f"two {what}s to compare are the same: {twice!r}; leave one out, or "
-                         "give a mapping with a label for each")
-    return found
+def _until_then(label: str, stop: KeyboardInterrupt, results: Mapping[str, Result]) -> str:
+    """Return in words how far a comparison is that is interrupted."""
+    ended = (f"\n  {name} had ended: JCT {format_seconds(result.summary()['jct_total_s'])} in total"
+             for name, result in results.items())
+    return f"{label}: {stop}".rstrip(": ") + "".join(ended)
 
 
 def _share(report: Callable[[int, int], None], index: int, runs: int

@@ -1,4 +1,4 @@
-"""Who does the runs of a sweep: this process, a pool of processes, or a Dask cluster."""
+"""Executors of the runs of a sweep: this process, a pool of processes, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from netsim.studies.sending import as_bytes
 
 __all__ = ["Failure", "Task", "on_dask", "one_by_one", "pooled"]
 
-#: Runs that together take so long are worth a message of their own; and at most so many.
+#: The time that the runs of one message take together, and the most runs that it holds.
 _CHUNK_S, _MOST_IN_CHUNK = 0.5, 16
 
 #: How many chunks wait for each worker, so that none waits for the next.
@@ -113,7 +113,7 @@ def _outcome(task: Task) -> Outcome:
 
 
 def _said(error: BaseException) -> str:
-    """Return what an error says, also if it cannot."""
+    """Format the message of an error, also of one whose `str` fails."""
     return "".join(traceback.format_exception_only(error)).strip().removeprefix("netsim.errors.")
 
 
@@ -127,7 +127,7 @@ def one_by_one(tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
 
 
 def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]:
-    """Do all runs in so many new processes; as `one_by_one`, in the order in which they end.
+    """Do all runs in new processes; as `one_by_one`, in the order in which they end.
 
     Where a process is killed, what it was doing is done again, one run at a time, to see which
     of them it was.
@@ -191,7 +191,7 @@ def _processes(workers: int) -> Iterator[Executor]:
 def _begin_worker(scratch: str, end: Connection) -> None:
     tempfile.tempdir = scratch  # what is killed cleans nothing up
     tell_once_by(Path(scratch) / "told")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears of that, too, and ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends it
     threading.Thread(target=_end_with_parent, args=(end,), daemon=True).start()
 
 

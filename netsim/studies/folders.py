@@ -72,7 +72,7 @@ KINDS: dict[str, tuple[str, Callable[..., Any]]] = {
 
 
 def kind_of_folder(folder: str | Path) -> str:
-    """Return what the results in a folder are of: ``"run"``, ``"comparison"`` or ``"sweep"``.
+    """Return the kind of the results in a folder: ``"run"``, ``"comparison"`` or ``"sweep"``.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def kind_of_folder(folder: str | Path) -> str:
 
 
 def load_folder(folder: str | Path, *, tables: Collection[str] | None = None) -> Any:
-    """Return what is in a folder: a `netsim.Result`, `netsim.Comparison` or `netsim.Sweep`.
+    """Load the results in a folder: a `netsim.Result`, `netsim.Comparison` or `netsim.Sweep`.
 
     Parameters
     ----------

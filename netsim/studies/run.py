@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from netsim.edge import EdgeCloud, EdgeWorkload
@@ -12,7 +13,7 @@ from netsim.experiment_file.load import load_experiment
 from netsim.results.result import Result
 from netsim.simulation.simulate import simulate
 
-__all__ = ["run", "run_experiment"]
+__all__ = ["adding_bound", "run", "run_experiment", "run_single"]
 
 
 def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = False,
@@ -40,13 +41,42 @@ def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = Fals
     """
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
-    alone = experiment.single()
-    target, jobs = alone.target, alone.jobs
-    result = simulate(target, jobs, timeline=timeline, progress=progress, **alone.sharing,
-                      **alone.settings)
-    if isinstance(target, EdgeCloud) and isinstance(jobs, EdgeWorkload):
-        result = bound_of(target, jobs, alone.lp_bound)(result)
-    return result.replace(spec=alone.resolved())
+    return run_single(experiment.single(), adding_bound(experiment), timeline=timeline,
+                      progress=progress)
+
+
+def run_single(experiment: Experiment, finish: Callable[[Result], Result], *,
+               timeline: bool = False,
+               progress: bool | Callable[[int, int], None] = False) -> Result:
+    """Run an experiment that compares and varies nothing.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    finish : callable
+        As of `adding_bound`.
+    timeline, progress
+        As for `run_experiment`.
+    """
+    result = simulate(experiment.target, experiment.jobs, timeline=timeline, progress=progress,
+                      **experiment.sharing, **experiment.settings)
+    return finish(result).replace(spec=experiment.resolved())
+
+
+def adding_bound(experiment: Experiment) -> Callable[[Result], Result]:
+    """Return a function that adds the LP bound to a result, where the experiment asks for it.
+
+    The bound is found once, when the first result is there, and serves all schedulers.
+    """
+    target, jobs = experiment.target, experiment.jobs
+    if not (isinstance(target, EdgeCloud) and isinstance(jobs, EdgeWorkload)):
+        return lambda result: result
+
+    @cache
+    def add() -> Callable[[Result], Result]:
+        return bound_of(target, jobs, experiment.lp_bound)
+
+    return lambda result: add()(result)
 
 
 run = run_experiment

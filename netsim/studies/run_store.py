@@ -34,7 +34,7 @@ Files = dict[str, bytes]
 
 _INDEX, _SUMS = "sweep.json", "SHA256SUMS"
 
-#: What is said of all runs; of those of another grid it would be wrong.
+#: Tables of all runs, which would be wrong for another grid.
 _TABLES = ("runs.csv", "means.csv", "ratios.csv", "failures.csv", "claims.csv", "report.html")
 
 #: The folder of a run, and of one that is being written.
@@ -90,8 +90,8 @@ class RunStore:
         Parameters
         ----------
         index : mapping
-            What `read_index` is to return from now on; ``experiment`` and ``code`` in it must be
-            those of what is there.
+            The contents of ``sweep.json`` from now on. Its ``experiment`` and ``code`` must be
+            those of the runs that are there.
         resume : bool
             Whether to keep the runs that are there.
 
@@ -164,7 +164,7 @@ class RunStore:
                              f"{held['code']}, and this is {index['code']}; {afresh}")
 
     def read_index(self) -> dict[str, Any]:
-        """Return what `begin` was given last.
+        """Read ``sweep.json``, as `begun` was given it last.
 
         Raises
         ------

@@ -104,7 +104,7 @@ def is_sent_whole(kind: type) -> bool:
 
 
 def main_classes(values: object) -> dict[str, Any]:
-    """Return what of ``__main__`` is named somewhere in tables and lists, by its name there.
+    """Find the objects of ``__main__`` that tables and lists name, by their names there.
 
     Examples
     --------

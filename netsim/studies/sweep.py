@@ -19,28 +19,22 @@ from netsim.experiment_file.tables import SweepTable
 from netsim.experiment_file.values import seeds_of
 from netsim.network import Topology
 from netsim.plain import plain, plain_numbers
-from netsim.plugins import labelled, parse_policy
 from netsim.simulation.interrupt import telling
 from netsim.simulation.progress import show_runs
 from netsim.studies.code_version import code_version
-from netsim.studies.compare import Policy, label_in, label_of
 from netsim.studies.executors import Failure, Outcome, Task, on_dask, one_by_one, pooled
-from netsim.studies.grid import (
-    Cell,
-    cells_of_calls,
-    cells_of_draft,
-    identity_of,
-)
+from netsim.studies.grid import SweepRun, identity_of, runs_of_calls, runs_of_experiment
+from netsim.studies.labels import Policy, label_in, policy_label
 from netsim.studies.run_store import RunStore, Scratch
 from netsim.studies.sweep_result import Sweep, save_failures
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["default_sweep_folder", "prepare", "run_cells", "sweep", "sweep_experiment"]
+__all__ = ["default_sweep_folder", "prepare", "run_sweep", "sweep", "sweep_experiment"]
 
-#: Those that may be a table with a name.
+#: Keywords whose value may be a table with a name.
 _TABLES = ("allocator", "transport", *POLICIES)
 
-#: What is one value though it may be iterable.
+#: Types of a single value, though some are iterable.
 _WHOLE = (str, Workload, EdgeWorkload, Topology, Cluster, EdgeCloud)
 
 #: Keywords of `netsim.simulate` that are lists by nature: they are not varied.
@@ -58,7 +52,7 @@ def sweep(network: Any, workload: Any, *,
     Parameters
     ----------
     network, workload : as for `netsim.simulate`, or a mapping of label to these
-        A workload given by name or path is drawn anew for each seed, the same for every policy;
+        A workload given by name or path is drawn for each seed, the same for every policy;
         of one that is given as it is, the seed changes the placement only.
     allocator : as for `netsim.simulate`, or a list or mapping of these
     seed : int or iterable of int
@@ -114,13 +108,13 @@ def sweep(network: Any, workload: Any, *,
         else:
             vary[name] = values
     seeds = seeds_of(seed if isinstance(seed, Iterable) else [seed])
-    cells = cells_of_calls(fixed, vary, seeds)
-    return run_cells(cells, tuple(vary), identity_of(fixed), folder=folder, workers=workers,
+    runs = runs_of_calls(fixed, vary, seeds)
+    return run_sweep(runs, tuple(vary), identity_of(fixed), folder=folder, workers=workers,
                      resume=resume, dask=dask, progress=progress)
 
 
 def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
-    """Return the values that a keyword is to have, by label; None if it has one."""
+    """Return the values of a keyword that is varied, by label; None if it has one value."""
     if isinstance(value, _WHOLE) or not isinstance(value, Iterable):
         return None
     if isinstance(value, Mapping):
@@ -147,13 +141,10 @@ def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
 
 
 def _label(name: str, value: Any) -> Any:
-    if name == "allocator":
-        return label_of(value)
-    if isinstance(value, _WHOLE):
+    if name != "allocator" and isinstance(value, _WHOLE):
         return value if isinstance(value, str) else value.name
-    if name in _TABLES and isinstance(value, str | Mapping):
-        policy, options = parse_policy(value, name)
-        return labelled({"name": policy} | options)
+    if name == "allocator" or (name in _TABLES and isinstance(value, Mapping)):
+        return policy_label(name, value)
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
@@ -171,7 +162,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     experiment : Experiment, str or path
         An experiment, or what `load_experiment` reads.
     vary : mapping of str to sequence, optional
-        Keys of the file to the values that each is to have: ``{"network.capacity": ["10Gbps",
+        Keys of the file to the values of each: ``{"network.capacity": ["10Gbps",
         "40Gbps"], "allocator": ["parrot", "aalo-lbsf"]}``; the file's ``[sweep.vary]`` if not
         given.
     seeds : int or sequence of int, optional
@@ -201,13 +192,13 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     1      lccf     2              4.35
     """
     draft, grid = prepare(experiment, vary, seeds)
-    cells = cells_of_draft(draft, grid)
-    return run_cells(cells, tuple(cells[0].varied), _identity(draft), folder=folder,
+    runs = runs_of_experiment(draft, grid)
+    return run_sweep(runs, tuple(runs[0].varied), _identity(draft), folder=folder,
                      workers=workers, resume=resume, dask=dask, progress=progress,
-                     baseline=_baseline(draft, cells))
+                     baseline=_baseline(draft, runs))
 
 
-def _baseline(draft: Draft, cells: Sequence[Cell]) -> str | None:
+def _baseline(draft: Draft, runs: Sequence[SweepRun]) -> str | None:
     """Return the label of ``compare.baseline`` among the policies of a sweep.
 
     None if there is none, or if the policies that it is one of are not varied.
@@ -222,15 +213,15 @@ def _baseline(draft: Draft, cells: Sequence[Cell]) -> str | None:
         return None
     # A file that lists neither leaves open which of both it names.
     listed = [what for what in ("allocator", "scheduler") if compared.get(f"{what}s")]
-    varied = [name for name in listed or ("allocator", "scheduler") if name in cells[0].varied]
-    labels = dict.fromkeys(cell.varied[name] for name in varied for cell in cells)
+    varied = [name for name in listed or ("allocator", "scheduler") if name in runs[0].varied]
+    labels = dict.fromkeys(run.varied[name] for name in varied for run in runs)
     return label_in(given, labels) if varied else None
 
 
 def prepare(experiment: Experiment | str | Path | Draft,
             vary: Mapping[str, Sequence[Any]] | None, seeds: int | Sequence[int] | None
             ) -> tuple[Draft, SweepTable]:
-    """Return the keys of an experiment, and what of them is to be varied.
+    """Return the keys of an experiment, and the grid of those that are varied.
 
     Raises
     ------
@@ -264,13 +255,13 @@ def _spelled(key: str) -> str:
 
 
 def _identity(draft: Draft) -> dict[str, Any]:
-    """Return what has to be the same in all runs that one folder holds."""
+    """Return the keys that must be the same in all runs of one folder."""
     return {key: value for key, value in draft.keys.items()
             if key not in ("sweep", "compare", "seed", "description")}
 
 
 def default_sweep_folder(draft: Draft) -> Path:
-    """Return where a sweep is kept unless told: ``sweeps/<name>-<hash8>``.
+    """Return the default folder of a sweep: ``sweeps/<name>-<hash8>``.
 
     Raises
     ------
@@ -284,7 +275,7 @@ def default_sweep_folder(draft: Draft) -> Path:
 # --- the runs ------------------------------------------------------------------------------
 
 
-def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[str, Any], *,
+def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mapping[str, Any], *,
               folder: str | Path | None, workers: int, resume: bool, dask: str | None,
               progress: bool | Callable[[int, int, int], None],
               baseline: str | None = None) -> Sweep:
@@ -292,7 +283,7 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
 
     Parameters
     ----------
-    cells : sequence of Cell
+    runs : sequence of SweepRun
     columns : sequence of str
         What is varied.
     identity : mapping
@@ -312,57 +303,57 @@ def run_cells(cells: Sequence[Cell], columns: Sequence[str], identity: Mapping[s
     store = RunStore(scratch.path if scratch is not None else Path(folder or ""))
     index = {"experiment": json.loads(json.dumps(identity, sort_keys=True, default=str)),
              "code": code_version(), "columns": list(columns),
-             "runs": [{"key": cell.key, "seed": cell.seed, **cell.varied} for cell in cells]}
+             "runs": [{"key": run.key, "seed": run.seed, **run.varied} for run in runs]}
     if baseline is not None:
         index["baseline"] = baseline
     with store.begun(index, resume):
         kept = ("; none is kept, as there is no folder" if scratch is not None else
                 f" and are kept in {store.folder}; the same command goes on")
-        failures = _do_missing(cells, store, workers, dask, progress, kept)
+        failures = _do_missing(runs, store, workers, dask, progress, kept)
         save_failures(store, failures)
         found = Sweep.load(store.folder, scratch)
         found.save_tables()
     return found
 
 
-def _do_missing(cells: Sequence[Cell], store: RunStore, workers: int, dask: str | None,
+def _do_missing(runs: Sequence[SweepRun], store: RunStore, workers: int, dask: str | None,
                 progress: bool | Callable[[int, int, int], None], kept: str
-                ) -> list[tuple[Cell, Failure]]:
+                ) -> list[tuple[SweepRun, Failure]]:
     """Do the runs that are not there; return those that have failed, in order.
 
     An interruption says how many there are then, and `kept`; so does the end of a Dask cluster.
     """
-    missing = [cell for cell in cells if store.summary(cell.key) is None]
-    failures: dict[str, tuple[Cell, Failure]] = {}
-    ended = len(cells) - len(missing)
+    missing = [run for run in runs if store.summary(run.key) is None]
+    failures: dict[str, tuple[SweepRun, Failure]] = {}
+    ended = len(runs) - len(missing)
 
     def so_far() -> str:
-        return f"{ended:,} of {len(cells):,} runs had ended{kept}"
+        return f"{ended:,} of {len(runs):,} runs had ended{kept}"
 
-    with telling(so_far), _saying(so_far), show_runs(progress, len(cells), ended) as report:
+    with telling(so_far), _saying(so_far), show_runs(progress, len(runs), ended) as report:
         for place, outcome in _outcomes(missing, workers, dask):
-            cell = missing[place]
+            run = missing[place]
             if isinstance(outcome, Failure):
-                failures[cell.key] = (cell, outcome)
+                failures[run.key] = (run, outcome)
             else:
-                store.put(cell.key, outcome)
+                store.put(run.key, outcome)
                 ended += 1
             report(isinstance(outcome, Failure))
-    return [failures[cell.key] for cell in missing if cell.key in failures]
+    return [failures[run.key] for run in missing if run.key in failures]
 
 
 @contextmanager
 def _saying(what: Callable[[], str]) -> Iterator[None]:
-    """Have a Dask cluster that goes away in here say how far the sweep was."""
+    """Add the progress of the sweep to the error of a Dask cluster that goes away."""
     try:
         yield
     except DaskError as error:
         raise DaskError(f"{error}; {what()}") from error
 
 
-def _outcomes(cells: Sequence[Cell], workers: int, dask: str | None
+def _outcomes(runs: Sequence[SweepRun], workers: int, dask: str | None
               ) -> Iterator[tuple[int, Outcome]]:
-    tasks: list[Task] = [cell.task for cell in cells]
+    tasks: list[Task] = [run.task for run in runs]
     if not tasks:
         return iter(())
     if dask is not None:

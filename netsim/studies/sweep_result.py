@@ -1,4 +1,4 @@
-"""What a sweep gives back: a table with a row per run, means, and ratios pair by pair."""
+"""Results of a sweep: a table with a row per run, means, and ratios pair by pair."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
     from netsim.studies.executors import Failure
-    from netsim.studies.grid import Cell
+    from netsim.studies.grid import SweepRun
 
 __all__ = ["Sweep", "load_sweep", "save_failures"]
 
-#: What means are taken of unless told.
+#: The metrics of `Sweep.means` by default.
 _MEANS_OF = ("jct_total_s", "over_lower_bound", "jct_mean_s", "jct_p95_s", "cct_mean_s",
              "makespan_s")
 
@@ -38,7 +38,7 @@ _OF_RUN = ("allocator", "cluster", "counts", "execution", "gpus", "network", "ob
            "overdue", "placement", "platform", "python", "scheduler", "seed", "tables", "version",
            "workload", "workload_seed")
 
-#: Not written to tables, for the same sweep is to give the same bytes.
+#: Not written to tables: the same sweep gives the same bytes.
 _UNSTEADY = ("wall_s",)
 
 
@@ -51,7 +51,7 @@ class Sweep:
     folder : Path
         Where they are kept: each as a folder that `netsim.load_result` reads, ``runs/<key>``.
     columns : tuple of str
-        What was varied, besides the seed.
+        The columns of what was varied, besides the seed.
     table : DataFrame
         A row per run, in order of the grid: `columns`, seed, the numbers of `Result.summary`,
         over_lower_bound (total JCT over the lower bound), key.
@@ -84,7 +84,7 @@ class Sweep:
 
     @classmethod
     def load(cls, folder: str | Path, scratch: Scratch | None = None) -> Sweep:
-        """Return what is kept in a folder; runs that are damaged count as missing.
+        """Load the sweep in a folder; runs that are damaged count as missing.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class Sweep:
         Parameters
         ----------
         of : str, optional
-            What was varied and is to be compared; the allocator or scheduler if that was, else
+            The varied column to compare; the allocator or scheduler if that was varied, else
             the first.
         baseline : optional
             A value of it. If not given, that of the sweep where `of` has it among its values,
@@ -165,7 +165,7 @@ class Sweep:
         return ratios
 
     def ratios_if_any(self) -> pd.DataFrame | None:
-        """Return `ratios` as they are if nothing is said; None if there is nothing to compare."""
+        """Return `ratios` with its defaults; None if there is nothing to compare."""
         try:
             return self.ratios()
         except InputError:
@@ -181,7 +181,7 @@ class Sweep:
 
     @cached_property
     def compared(self) -> str:
-        """What is compared unless told: the policy if one was varied, else what was first.
+        """The column that is compared by default: the policy if one was varied, else the first.
 
         Of several policies, that of the baseline.
 
@@ -233,7 +233,7 @@ class Sweep:
 
     def pooled(self, column: str = "jct_s", by: Sequence[str] | None = None
                ) -> dict[str, NDArray[np.float64]]:
-        """Return the times of all jobs or coflows, those of all seeds together.
+        """Return the times of all jobs or coflows, pooled over seeds.
 
         Parameters
         ----------
@@ -328,7 +328,7 @@ def _csv(table: pd.DataFrame) -> str:
     return text.getvalue()
 
 
-def save_failures(store: RunStore, failed: Sequence[tuple[Cell, Failure]]) -> None:
+def save_failures(store: RunStore, failed: Sequence[tuple[SweepRun, Failure]]) -> None:
     """Write ``failures.csv``, if there is anything to write, and experiments to ``failed``.
 
     Raises
@@ -338,13 +338,13 @@ def save_failures(store: RunStore, failed: Sequence[tuple[Cell, Failure]]) -> No
     """
     if not failed:
         return
-    rows = [{**cell.varied, "seed": cell.seed, "error": failure.error, "key": cell.key,
-             "details": failure.details} for cell, failure in failed]
+    rows = [{**run.varied, "seed": run.seed, "error": failure.error, "key": run.key,
+             "details": failure.details} for run, failure in failed]
     store.write("failures.csv", _csv(pd.DataFrame(rows)))
-    for cell, failure in failed:
-        if cell.task.spec is not None:
+    for run, failure in failed:
+        if run.task.spec is not None:
             text = "".join(f"# {line}\n" for line in failure.error.splitlines())
-            store.write(f"failed/{cell.key}.toml", text + tomli_w.dumps(cell.task.spec))
+            store.write(f"failed/{run.key}.toml", text + tomli_w.dumps(run.task.spec))
 
 
 def _failures(store: RunStore, index: Mapping[str, Any]) -> pd.DataFrame:

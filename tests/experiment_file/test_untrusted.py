@@ -13,7 +13,7 @@ import netsim
 from netsim.errors import SpecError
 from netsim.experiment_file.load import Draft
 from netsim.experiment_file.untrusted import code_named
-from netsim.studies.grid import cells_of_draft
+from netsim.studies.grid import runs_of_experiment
 from netsim.studies.sweep import prepare
 
 FIG2 = {"network": {"name": "parrot-fig2"}, "workload": {"name": "parrot-fig2"}}
@@ -137,7 +137,7 @@ def test_files_to_vary_are_beside_the_experiment(folder: Path, monkeypatch) -> N
     (folder / "other.json").write_text(other)
     draft = read(folder, 'name = "parrot-fig2"', "[sweep.vary]",
                  '"workload.file" = ["sub/w.json", "other.json"]', plugins=False)
-    cells = cells_of_draft(*prepare(draft, None, 1))
+    cells = runs_of_experiment(*prepare(draft, None, 1))
     assert [cell.varied["workload.file"] for cell in cells] == ["sub/w.json", "other.json"]
     with pytest.raises(SpecError, match=r"sweep\.vary\.workload\.file\.0: '\.\./w\.json' leads"):
         read(folder, 'name = "parrot-fig2"', "[sweep.vary]", '"workload.file" = ["../w.json"]',

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.load import Draft, load_experiment
-from netsim.studies.grid import cells_of_draft
+from netsim.studies.grid import runs_of_experiment
 from netsim.studies.run import run_experiment
 from netsim.studies.sweep import prepare
 
@@ -204,7 +204,7 @@ def test_no_code_is_loaded_without_plugins(guard: Guard, part: int, monkeypatch,
                              st.sampled_from(_CODE)))
     draft = Draft(keys, plugins=False)
     guard(draft.build)
-    guard(lambda: cells_of_draft(*prepare(draft, None, None)))
+    guard(lambda: runs_of_experiment(*prepare(draft, None, None)))
 
 
 #: Values that no file has.

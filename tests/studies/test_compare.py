@@ -14,7 +14,8 @@ import pytest
 import netsim
 from netsim.errors import InputError, OutputError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import Experiment
-from netsim.studies.compare import Comparison, compare_experiment, label_of
+from netsim.studies.compare import Comparison, compare_experiment
+from netsim.studies.labels import label_of
 
 FIG2 = ("parrot-fig2", "parrot-fig2")
 
@@ -220,7 +221,7 @@ def test_progress_is_of_all_runs() -> None:
 ])
 def test_what_cannot_be_compared(allocators, message, monkeypatch) -> None:
     """It is said before anything runs."""
-    monkeypatch.setattr("netsim.studies.compare.simulate", lambda *_, **__: pytest.fail("ran"))
+    monkeypatch.setattr("netsim.studies.tasks.simulate", lambda *_, **__: pytest.fail("ran"))
     with pytest.raises(InputError, match=re.escape(message)):
         netsim.compare(*FIG2, allocators)
 
@@ -325,3 +326,37 @@ def test_what_is_printed_fits_80_columns_and_has_all_figures(label) -> None:
     assert "…" not in str(compared)
     assert label in " ".join(line[:30].strip() for line in lines).replace("  ", " ") or label == (
         "short")
+
+
+# --- a sweep of one axis -------------------------------------------------------------------
+
+
+def test_a_comparison_is_a_sweep_of_one_axis(tables) -> None:
+    """The same labels and figures, by a call and by an experiment."""
+    policies = ["lccf:work_conservation=none", {"name": "parrot", "theta_max": 0.6}, "sebf"]
+    experiment = Experiment(**tables, seed=2, compare={"allocators": policies})
+    for compared, swept in (
+            (netsim.compare(*FIG2, policies, seed=2),
+             netsim.sweep(*FIG2, allocator=policies, seed=2)),
+            (compare_experiment(experiment),
+             netsim.sweep_experiment(experiment, {"allocator": policies}))):
+        assert swept.table["allocator"].tolist() == list(compared.results)
+        for row, result in swept.results():
+            other = compared.results[row["allocator"]]
+            assert result.jobs.equals(other.jobs)
+            assert result.spec == other.spec
+            assert {**result.summary(), "wall_s": 0} == {**other.summary(), "wall_s": 0}
+
+
+def test_the_bound_is_found_once_for_all_schedulers(monkeypatch) -> None:
+    pytest.importorskip("scipy")
+    asked: list[float | None] = []
+    true = netsim.studies.run.bound_of
+    monkeypatch.setattr("netsim.studies.run.bound_of",
+                        lambda *given: asked.append(given[-1]) or true(*given))
+    compare_experiment(Experiment(
+        edge_cloud={"kind": "edge-servers", "servers": 4, "types": 2}, record=["jobs"],
+        workload={"format": "edge-jobs", "jobs": 3, "chunks": [2, 3], "span": "20h",
+                  "compute": ["0.0001h", "0.005h"]},
+        lp_bound="1h", compare={"schedulers": ["a-online", "cloud-only"]}))
+    assert asked == [3600.0]

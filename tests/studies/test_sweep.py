@@ -19,7 +19,7 @@ from netsim import JobSpec, Stage, Workload
 from netsim.errors import InputError, OutputError, SpecError, UnitError, UnknownNameError
 from netsim.experiment_file.load import Draft
 from netsim.studies.executors import Failure, one_by_one, pooled
-from netsim.studies.grid import cells_of_calls, cells_of_draft
+from netsim.studies.grid import runs_of_calls, runs_of_experiment
 from netsim.studies.sweep import prepare
 
 ROOT = Path(netsim.__file__).parent.parent
@@ -86,7 +86,7 @@ def test_a_workload_with_a_seed_of_its_own_keeps_it(small):
 
 def test_an_allocator_is_put_in_place_before_its_options(small):
     """Whatever the order in which they are varied: what is run is what the columns say."""
-    cells = cells_of_draft(*prepare(small, {
+    cells = runs_of_experiment(*prepare(small, {
         "allocator.theta_max": [0.6, 0.7], "allocator": ["parrot"],
         "network. capacity": ["1Gbps"]}, 1))
     assert [(dict(cell.varied), cell.task.spec["allocator"]["theta_max"]) for cell in cells] == [
@@ -99,7 +99,7 @@ def test_an_experiment_with_a_seeded_workload_is_swept_as_its_file(small):
     for workload, seeds in ((keys["workload"], {0}), ({"name": "parrot-60"}, {0, 1})):
         experiment = netsim.Experiment(
             **keys | {"workload": workload, "network": {"name": "big-switch-128-10g"}})
-        cells = cells_of_draft(*prepare(experiment, {"allocator": ["parrot"]}, 2))
+        cells = runs_of_experiment(*prepare(experiment, {"allocator": ["parrot"]}, 2))
         assert {cell.task.spec["workload"]["seed"] for cell in cells} == seeds
 
 
@@ -183,7 +183,7 @@ def test_wrong_seeds(small, seeds, message):
 
 
 def keys(path, vary, **options):
-    return [cell.key for cell in cells_of_draft(*prepare(path, vary, 1, **options))]
+    return [cell.key for cell in runs_of_experiment(*prepare(path, vary, 1, **options))]
 
 
 def test_any_option_changes_the_key_and_a_description_does_not(small):
@@ -364,7 +364,7 @@ def test_a_file_that_changes_during_a_sweep_is_a_failure(tmp_path):
     path = tmp_path / "jobs.json"
     text = (ROOT / "workloads" / "parrot-fig2.json").read_text()
     path.write_text(text)
-    cells = cells_of_calls({"network": "parrot-fig2", "workload": str(path)},
+    cells = runs_of_calls({"network": "parrot-fig2", "workload": str(path)},
                            {"allocator": {"a": "parrot", "b": "lccf"}}, [0])
     path.write_text(text + " ")
     outcomes = dict(one_by_one([cell.task for cell in cells]))
@@ -373,7 +373,7 @@ def test_a_file_that_changes_during_a_sweep_is_a_failure(tmp_path):
 
 
 def test_a_process_with_other_code_does_not_do_a_run(small):
-    task = cells_of_draft(*prepare(small, GRID, 1))[0].task
+    task = runs_of_experiment(*prepare(small, GRID, 1))[0].task
     (_, outcome), = one_by_one([replace(task, code="0.0.1 older")])
     assert "this process has other code than the sweep was prepared by" in outcome.error
 
@@ -485,7 +485,7 @@ def test_options_of_a_policy_that_does_not_tell_them(small, policies, tmp_path):
         "mine": own.Slowed(part), "other": "maxmin"}).table["jct_total_s"][0] for part in (1, 0.5)]
     assert totals[1] == pytest.approx(2 * totals[0])
     with pytest.raises(InputError, match="two runs of the sweep would both be called"):
-        cells_of_calls({"network": "parrot-fig2", "workload": "parrot-fig2"},
+        runs_of_calls({"network": "parrot-fig2", "workload": "parrot-fig2"},
                        {"allocator": _Twice({"a": own.Slowed(1), "b": own.Slowed(2)})}, [0])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import netsim
 from netsim.errors import InputError
-from netsim.studies.grid import cells_of_calls
+from netsim.studies.grid import runs_of_calls
 
 ROOT = Path(netsim.__file__).parent.parent
 
@@ -135,8 +135,8 @@ for row, result in found.results():
 
 #: Prints the keys of runs of the policies above.
 KEYS = """
-from netsim.studies.grid import cells_of_calls
-print(*[cell.key for cell in cells_of_calls(
+from netsim.studies.grid import runs_of_calls
+print(*[cell.key for cell in runs_of_calls(
     {"network": "parrot-fig2", "workload": "parrot-fig2"},
     {"allocator": {"maxmin": "maxmin", "mine": Slowed(), "named": "__main__:Slowed",
                    "other": Partly(0.25)}}, [0])])
@@ -243,6 +243,6 @@ def test_classes_of_a_function_are_sent_too():
         def allocate(self, view):
             return netsim.Allocation(weights=1.0)
 
-    cell, = cells_of_calls({"network": "parrot-fig2", "workload": "parrot-fig2"},
+    cell, = runs_of_calls({"network": "parrot-fig2", "workload": "parrot-fig2"},
                            {"allocator": {"local": Local()}}, [0])
     assert cell.key

@@ -1,0 +1,133 @@
+"""Labels of what is compared or varied: rows of tables, and columns of their values."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.analysis.comparison import check_baseline
+from netsim.errors import InputError, NetsimError
+from netsim.fabric.allocator import Allocator
+from netsim.plugins import labelled, parse_named, parse_policy
+from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
+from netsim.schedulers.registry import SCHEDULERS
+
+__all__ = ["Policy", "as_cell", "label_in", "label_of", "policies_by_label", "policy_label"]
+
+#: What `netsim.make_allocator` takes.
+Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
+
+
+def label_of(policy: Policy) -> str:
+    """Return the name of an allocator or preset, with the options that are not as it has them.
+
+    Examples
+    --------
+    >>> label_of({"name": "parrot", "theta_max": 0.9, "work_conservation": "none"})
+    'parrot (work_conservation=none)'
+    """
+    allocator = make_allocator(policy)
+    options = ALLOCATORS.to_dict(allocator)
+    name = options.pop("name")
+    given = policy.get("name") if isinstance(policy, Mapping) else policy
+    if isinstance(given, str) and given in ALLOCATORS.presets:
+        name, usual = given, ALLOCATORS.options(given)
+    else:
+        parameters = inspect.signature(type(allocator)).parameters
+        usual = {option: parameter.default for option, parameter in parameters.items()}
+    changed = [f"{option}={value}" for option, value in options.items()
+               if option in usual and repr(value) != repr(usual[option])]
+    # What an allocator that is no dataclass was given, it does not tell.
+    table = parse_named(policy) if isinstance(policy, str) else policy
+    if isinstance(table, Mapping):
+        changed += [f"{option}={value}" for option, value in table.items()
+                    if option != "name" and option not in options]
+    return f"{name} ({', '.join(changed)})" if changed else str(name)
+
+
+def policy_label(kind: str, given: Any) -> str:
+    """Return the label of an allocator, a scheduler, or another policy given by name.
+
+    That of an allocator is `label_of`; of others it is the name with the options that were given.
+
+    Parameters
+    ----------
+    kind : str
+        ``"allocator"``, ``"scheduler"`` and so on.
+    given : str, mapping or object
+        A scheduler may be an instance.
+
+    Raises
+    ------
+    InputError
+        If it is no policy.
+
+    Examples
+    --------
+    >>> policy_label("scheduler", "ff:order=by_size")
+    'ff (order=by_size)'
+    """
+    if kind == "allocator":
+        return label_of(given)
+    if kind == "scheduler" and not isinstance(given, str | Mapping):
+        names = [str(known.to_dict(given)["name"]) for known in (SCHEDULERS, EDGE_SCHEDULERS)]
+        return min(names, key=lambda name: ":" in name)  # the registered one, if one is
+    name, options = parse_policy(given, kind)
+    return labelled({"name": name} | options)
+
+
+def label_in(given: str, labels: Collection[str]) -> str:
+    """Find the label that is meant by a label, a name with options, or an alias.
+
+    Raises
+    ------
+    UnknownNameError
+        If it is none of them; lists them.
+    """
+    if given not in labels:
+        for kind in ("allocator", "scheduler"):
+            with suppress(NetsimError):
+                if (label := policy_label(kind, parse_named(given))) in labels:
+                    return label
+    check_baseline(given, labels)
+    return given
+
+
+def policies_by_label(policies: Any, kind: str) -> dict[str, Any]:
+    """Label the allocators or schedulers of a comparison.
+
+    Parameters
+    ----------
+    policies : sequence or mapping
+        A mapping gives the labels.
+    kind : {"allocator", "scheduler"}
+
+    Raises
+    ------
+    InputError
+        If there are none, two have one label, or they are no policies.
+    """
+    if isinstance(policies, str) or not isinstance(policies, Sequence | Mapping):
+        raise InputError(f"{kind}s must be a list or a mapping, not {policies!r}")
+    if isinstance(policies, Mapping):
+        pairs = [(str(label), policy) for label, policy in policies.items()]
+    else:
+        pairs = [(policy_label(kind, policy), policy) for policy in policies]
+    if not pairs:
+        raise InputError(f"there are no {kind}s to compare")
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        labels = [label for label, _ in pairs]
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise InputError(f"two {kind}s to compare are the same: {twice!r}; leave one out, or "
+                         "give a mapping with a label for each")
+    return found
+
+
+def as_cell(value: Any) -> Any:
+    """Return a value as a cell of a table: itself if it is plain, or else JSON."""
+    return value if isinstance(value, str | int | float | bool) else json.dumps(value, default=str)
