@@ -20,7 +20,7 @@ from netsim.studies.code_version import (
 
 PACKAGE = Path(netsim.__file__).parent
 
-#: The parts that no result depends on; of the studies, all but what turns a file into a run.
+#: The parts that no result depends on; of the studies, all but the modules that do a single run.
 OTHER_PARTS = {"__init__.py", "__main__.py", "analysis", "plots", "reproductions", "reference",
                "testing", "cli", "studies"}
 
