@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from netsim.experiment_file.load import load_experiment
     from netsim.fabric.allocation import Allocation, Event
     from netsim.fabric.allocator import Allocator
-    from netsim.fabric.service import Service
+    from netsim.fabric.service import PriorityService
     from netsim.fabric.turns import Turns
     from netsim.fabric.view import FabricView
     from netsim.jobs.patterns import PATTERNS, Pattern
@@ -106,7 +106,7 @@ _HOME = {
     "netsim.experiment_file.load": ("load_experiment",),
     "netsim.fabric.allocation": ("Allocation", "Event"),
     "netsim.fabric.allocator": ("Allocator",),
-    "netsim.fabric.service": ("Service",),
+    "netsim.fabric.service": ("PriorityService",),
     "netsim.fabric.turns": ("Turns",),
     "netsim.fabric.view": ("FabricView",),
     "netsim.jobs.patterns": ("PATTERNS", "Pattern"),

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from netsim.errors import OutputError
 
-__all__ = ["whole_file"]
+__all__ = ["atomic_write"]
 
 
 @contextmanager
-def whole_file(path: str | Path, *, folders: bool = False, named: str | Path | None = None
-               ) -> Iterator[Path]:
+def atomic_write(path: str | Path, *, folders: bool = False, named: str | Path | None = None
+                 ) -> Iterator[Path]:
     """Give a temporary path whose file takes the place of `path` at the end, if all goes well.
 
     Parameters

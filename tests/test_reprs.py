@@ -79,7 +79,7 @@ LARGE = {
 }
 
 #: Those that are made by a user's class, or only described.
-ABSTRACT = {"Allocator", "Pattern", "Service"}
+ABSTRACT = {"Allocator", "Pattern", "PriorityService"}
 
 FURTHER_IN = {
     "RunContext": lambda: RunContext(netsim.Cluster(gpus=[8] * MANY), JOBS, Contention()),

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from netsim.fabric.allocation import Allocation, Knowledge
+from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.view import FabricView, Floats
 
@@ -26,7 +26,7 @@ class EqualSplit(Allocator):
     ports. Not max-min: what a flow cannot use of a link is not given to the others.
     """
 
-    knows: ClassVar[Knowledge] = "sent"
+    information: ClassVar[Information] = "agnostic"
 
     @property
     def leftover(self) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from netsim.allocators.options import check_choice
 from netsim.checks import is_number
 from netsim.errors import InputError
-from netsim.fabric.allocation import Allocation, Knowledge
+from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.view import FabricView, Floats, Ints
 from netsim.plain import plain_numbers
@@ -58,7 +58,7 @@ class RingContention(Allocator):
     k_min: float = 1.0
     count: str = "sending"
 
-    knows: ClassVar[Knowledge] = "sent"
+    information: ClassVar[Information] = "agnostic"
 
     def __post_init__(self) -> None:
         check_choice("count", self.count, ("running", "sending"))

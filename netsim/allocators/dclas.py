@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from netsim.allocators.options import check_choice
 from netsim.checks import LARGEST, check_sequence, is_number, is_whole
 from netsim.errors import InputError
-from netsim.fabric.allocation import Allocation, Event, Knowledge
+from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
-from netsim.fabric.service import Service
+from netsim.fabric.service import PriorityService
 from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_bytes, parse_seconds
@@ -84,7 +84,7 @@ class DCLAS(Allocator):
     _entry: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)
     _entries: int = field(default=0, init=False, repr=False, compare=False)
 
-    knows: ClassVar[Knowledge] = "sent"
+    information: ClassVar[Information] = "agnostic"
     wakes_on: ClassVar[Event] = Event.COFLOW
     scale_free: ClassVar[bool] = False
 
@@ -165,24 +165,24 @@ class DCLAS(Allocator):
         rates = view.serve(service) if self.sharing == "maxmin" else self._split(view, service)
         return Allocation(rates, revisit_at=min(look, self._crossing(view, rates, limit)))
 
-    def _service(self, order: Ints, queue: Ints, limit: NDArray[np.float64]) -> Service:
+    def _service(self, order: Ints, queue: Ints, limit: NDArray[np.float64]) -> PriorityService:
         if self.weights == "strict":
             # One queue that has all: what comes first in order, and nothing is left to pool.
-            return Service(order, first="queues", queue=np.zeros(len(order), dtype=np.int64),
-                           parts=[1.0], limit=limit)
+            return PriorityService(order, primary="queues", queue_shares=[1.0], limit=limit,
+                                   queue=np.zeros(len(order), dtype=np.int64))
         parts = self._shares / self._shares[np.unique(queue)].sum()
-        return Service(order, first="queues", queue=queue, parts=parts, rest="maxmin",
-                       limit=limit)
+        return PriorityService(order, primary="queues", queue=queue, queue_shares=parts,
+                               backfill="maxmin", limit=limit)
 
-    def _split(self, view: FabricView, service: Service) -> NDArray[np.float64]:
+    def _split(self, view: FabricView, service: PriorityService) -> NDArray[np.float64]:
         """Return rates as `FabricView.serve` would, but for equal splits in one pass."""
         rates, pool = np.zeros(view.flows), np.zeros(len(view.capacity))
         queue = service.queue[service.order]
         for q in np.unique(queue):
             rates, left = view.split(service.order[queue == q],
-                                     service.parts[q] * view.capacity, rates)
+                                     service.queue_shares[q] * view.capacity, rates)
             pool += left
-        if service.rest == "maxmin":
+        if service.backfill == "maxmin":
             rates, _ = view.split(service.order, pool, rates)
         return rates
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
-from netsim.fabric.allocation import Allocation, Event, Knowledge
+from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.service import Service
+from netsim.fabric.service import PriorityService
 from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers
@@ -42,7 +42,7 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
     """
     if work_conservation == "maxmin":
         # MADD is the largest share that still fits.
-        return Allocation(service=Service(order, first="madd", rest="maxmin"))
+        return Allocation(service=PriorityService(order, primary="madd", backfill="maxmin"))
     first, count = order[np.argmax(view.gamma[order] < np.inf)], len(order)
     # Turns are of jobs, the order is of coflows.
     turns = Turns(by, work_conservation) if view.jobs == count else None
@@ -131,7 +131,7 @@ class JobSRPT(_JobFirst):
         as those of `netsim.allocators.ordered`, it is a reference with ``"maxmin"`` only.
     """
 
-    knows: ClassVar[Knowledge] = "jobs"
+    information: ClassVar[Information] = "job-clairvoyant"
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return LP rates for the first job; see `Allocator.allocate`."""

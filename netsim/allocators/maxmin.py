@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from netsim.allocators.options import check_choice
-from netsim.fabric.allocation import Allocation, Event, Knowledge
+from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.view import FabricView
 
@@ -30,7 +30,7 @@ class MaxMin(Allocator):
     decisions: str = "flow"
     weights: str = "equal"
 
-    knows: ClassVar[Knowledge] = "sent"
+    information: ClassVar[Information] = "agnostic"
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     def __post_init__(self) -> None:
@@ -53,4 +53,4 @@ class MaxMin(Allocator):
         weights = 1.0 if equal else view.weight[view.coflow]
         if self.decisions == "coflow":
             return Allocation(view.maxmin(weights))
-        return Allocation(weights=weights, stands=equal)
+        return Allocation(weights=weights, persistent=equal)

@@ -17,7 +17,7 @@ from netsim.allocators.options import check_choice
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
-from netsim.fabric.service import Service
+from netsim.fabric.service import PriorityService
 from netsim.fabric.view import FabricView
 from netsim.ties import rank
 
@@ -73,7 +73,7 @@ class Ordered(Allocator):
         order = self._order
         if self.work_conservation == "coflowsim":
             return Allocation(refill(view, *view.madd(order)))
-        service = Service(order, first="madd", rest=self.work_conservation)
+        service = PriorityService(order, primary="madd", backfill=self.work_conservation)
         if self.decisions == "coflow":
             return Allocation(view.serve(service))
         return Allocation(service=service)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from netsim.allocators.options import check_choice
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.service import Service
+from netsim.fabric.service import PriorityService
 from netsim.fabric.view import FabricView
 
 __all__ = ["Sincronia"]
@@ -61,4 +61,4 @@ class Sincronia(Allocator):
             self._ids = view.id[view.bssi()[0]]
         place = {coflow: position for position, coflow in enumerate(self._ids.tolist())}
         order = np.argsort([place[coflow] for coflow in view.id.tolist()], kind="stable")
-        return Allocation(service=Service(order, rest="greedy"))
+        return Allocation(service=PriorityService(order, backfill="greedy"))

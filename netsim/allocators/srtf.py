@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from netsim.fabric.allocation import Allocation, Event, Knowledge
+from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.service import Service
+from netsim.fabric.service import PriorityService
 from netsim.fabric.view import FabricView
 
 __all__ = ["SRTF"]
@@ -43,7 +43,7 @@ class SRTF(Allocator):
     def allocate(self, view: FabricView) -> Allocation:
         """Return greedy rates in that order; see `Allocator.allocate`."""
         order = np.arange(len(view))
-        return Allocation(service=Service(order, rest="greedy", by_size=True))
+        return Allocation(service=PriorityService(order, backfill="greedy", by_size=True))
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class CoflowFair(Allocator):
     A flow of coflow c has the weight w_c/n_c, where n_c is the number of c's unfinished flows.
     """
 
-    knows: ClassVar[Knowledge] = "sent"
+    information: ClassVar[Information] = "agnostic"
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     @property

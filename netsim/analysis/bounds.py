@@ -188,7 +188,7 @@ class _Instance:
         rest = float(self._weight[empty] @ self._finish[empty])
         if not len(table.coflows):
             return rest
-        return rest + FabricView(table, 0.0, "sizes", Event(0)).bssi()[1]
+        return rest + FabricView(table, 0.0, "clairvoyant", Event(0)).bssi()[1]
 
     def _lp(self) -> float:
         from netsim.analysis.lp import ordering_bound

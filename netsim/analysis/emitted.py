@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.jobs.graph import StageGraph
 from netsim.jobs.plan import JobPlan, check_fits, place_randomly
 from netsim.network import Topology
@@ -32,7 +32,7 @@ class Emitted(NamedTuple):
     fixed : bool
         Whether it becomes valid then under every policy: it waits for no other coflow.
     weight : float
-    demand : Demand
+    demand : RoutedCoflow
     """
 
     coflow: int
@@ -43,7 +43,7 @@ class Emitted(NamedTuple):
     finish_s: float
     fixed: bool
     weight: float
-    demand: Demand
+    demand: RoutedCoflow
 
 
 class _Span(NamedTuple):

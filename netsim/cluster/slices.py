@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.models import ParallelModel
 
-__all__ = ["is_sliced", "keep_together", "torn"]
+__all__ = ["is_sliced", "keep_together", "split_replica_error"]
 
 Ints = NDArray[np.int64]
 
@@ -66,7 +66,7 @@ def keep_together(model: ParallelModel, servers: ArrayLike) -> Ints | None:
     return np.concatenate(taken)
 
 
-def torn(model: ParallelModel | None, servers: ArrayLike) -> str | None:
+def split_replica_error(model: ParallelModel | None, servers: ArrayLike) -> str | None:
     """Say whose slices are not together on some servers, one for each rank; None if all are.
 
     Replicas of a stage are alike, so that it does not matter in which order they are listed.

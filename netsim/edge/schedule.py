@@ -11,7 +11,8 @@ import numpy as np
 from netsim.brief import brief
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 
-__all__ = ["Chunks", "Dispatch", "Held", "Log", "Schedule", "Training", "of_chunks"]
+__all__ = ["ChunkPlacement", "Chunks", "PSAssignments", "Schedule", "Training", "TransportLog",
+           "of_chunks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class Chunks:
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class PSAssignments:
     """Which PS each job has had, and when.
 
     Attributes
@@ -80,7 +81,7 @@ class Held:
     shortages: int
 
 
-class Dispatch(NamedTuple):
+class ChunkPlacement(NamedTuple):
     """Where the chunks of a job go.
 
     Attributes
@@ -98,7 +99,7 @@ class Dispatch(NamedTuple):
     t_star: Floats
 
 
-class Log(NamedTuple):
+class TransportLog(NamedTuple):
     """What has happened by the end.
 
     Attributes
@@ -110,7 +111,7 @@ class Log(NamedTuple):
         When a chunk's data was there, and its training ended.
     preemptions : ndarray of int, shape (chunks,)
         How often others displaced it after it had trained.
-    held : Held, optional
+    held : PSAssignments, optional
         Which PSs jobs had, where that matters to the transport.
     exchange : ndarray of float, shape (chunks,), optional
         Seconds of training that were not computation, where they are not what jobs say.
@@ -122,7 +123,7 @@ class Log(NamedTuple):
     ready: Floats
     finish: Floats
     preemptions: Ints
-    held: Held | None = None
+    held: PSAssignments | None = None
     exchange: Floats | None = None
 
 
@@ -143,7 +144,7 @@ class Schedule:
     training : Training
     chunks : Chunks or None
         None where whole jobs are scheduled.
-    held : Held or None
+    held : PSAssignments or None
         Which PSs jobs had, where that is not to be drawn yet.
     counts : mapping
         What else a scheduler has counted, for the summary.
@@ -156,13 +157,13 @@ class Schedule:
     communication: Floats
     training: Training
     chunks: Chunks | None = None
-    held: Held | None = None
+    held: PSAssignments | None = None
     counts: Mapping[str, float] = field(default_factory=dict)
 
     __repr__ = brief
 
 
-def of_chunks(setting: EdgeSetting, given: Dispatch, log: Log) -> Schedule:
+def of_chunks(setting: EdgeSetting, given: ChunkPlacement, log: TransportLog) -> Schedule:
     """Return the schedule of chunks that were dispatched, all jobs' numbered through."""
     job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
     bounds = setting.first[:-1]

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from netsim.edge import kernels
-from netsim.edge.schedule import Held, Schedule, Training
+from netsim.edge.schedule import PSAssignments, Schedule, Training
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.streams import stream
 
@@ -74,15 +74,15 @@ class ParameterServers:
         if held != CLOUD:
             self._free[held] = True
 
-    def held(self, job: Ints, start: Floats, end: Floats, held: Ints) -> Held:
+    def held(self, job: Ints, start: Floats, end: Floats, held: Ints) -> PSAssignments:
         """Return who has had which, `CLOUD` in the cloud, and when."""
         edge = held != CLOUD
         server, number = np.full(len(held), CLOUD), np.full(len(held), CLOUD)
         server[edge], number[edge] = self.server[held[edge]], self.number[held[edge]]
-        return Held(job, start, end, server, number, self.shortages)
+        return PSAssignments(job, start, end, server, number, self.shortages)
 
 
-def hold_servers(setting: EdgeSetting, schedule: Schedule) -> Held:
+def hold_servers(setting: EdgeSetting, schedule: Schedule) -> PSAssignments:
     """Draw a PS for each interval in which a job trains: A_ps.
 
     A job whose chunks are all in the cloud has one there. Another gets one of those at the edge

@@ -15,13 +15,13 @@ import numpy as np
 
 from netsim.edge import kernels
 from netsim.edge.queues import Queues
-from netsim.edge.schedule import Dispatch, Log
+from netsim.edge.schedule import ChunkPlacement, TransportLog
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 
-__all__ = ["Constant", "ConstantTransport", "Sharing", "Transport", "TransportKind"]
+__all__ = ["Constant", "ConstantTransport", "LinkSettings", "Transport", "TransportKind"]
 
 
-class Sharing(NamedTuple):
+class LinkSettings(NamedTuple):
     """What is said of a run's links, for a transport that has some.
 
     Attributes
@@ -64,7 +64,7 @@ class Transport(Protocol):
         still be dispatched at that instant.
         """
 
-    def dispatch(self, job: int, given: Dispatch) -> None:
+    def dispatch(self, job: int, given: ChunkPlacement) -> None:
         """Upload and train the chunks of a job as it arrives, where its type has advanced to."""
 
     def ended(self, job: int) -> float:
@@ -73,7 +73,7 @@ class Transport(Protocol):
         It may lie ahead where that is known.
         """
 
-    def finish(self) -> Log:
+    def finish(self) -> TransportLog:
         """Let everything happen to the end, and return it."""
 
 
@@ -89,7 +89,7 @@ class TransportKind(Protocol):
 
     shares_links: ClassVar[bool]
 
-    def begin(self, setting: EdgeSetting, sharing: Sharing) -> Transport:
+    def begin(self, setting: EdgeSetting, sharing: LinkSettings) -> Transport:
         """Return a transport for one run."""
 
 
@@ -99,7 +99,7 @@ class ConstantTransport:
 
     shares_links: ClassVar[bool] = False
 
-    def begin(self, setting: EdgeSetting, sharing: Sharing) -> Transport:
+    def begin(self, setting: EdgeSetting, sharing: LinkSettings) -> Transport:
         """Return a transport for one run."""
         return Constant(setting)
 
@@ -137,7 +137,7 @@ class Constant:
             see.ready, self._finish, self._preemptions, self._job_of, self._unfinished,
             self._ended, self._chunk, self._start, self._end, self._logged)
 
-    def dispatch(self, job: int, given: Dispatch) -> None:
+    def dispatch(self, job: int, given: ChunkPlacement) -> None:
         """See `Transport.dispatch`."""
         setting = self._setting
         chunks = np.arange(setting.first[job], setting.first[job + 1])
@@ -164,9 +164,9 @@ class Constant:
         """See `Transport.ended`."""
         return float("inf") if self._unfinished[job] else float(self._ended[job])
 
-    def finish(self) -> Log:
+    def finish(self) -> TransportLog:
         """See `Transport.finish`."""
         self.advance(float("inf"), np.arange(len(self._current)))
         logged = slice(self._logged)
-        return Log(self._chunk[logged], self._start[logged], self._end[logged], self._ready,
-                   self._finish, self._preemptions)
+        return TransportLog(self._chunk[logged], self._start[logged], self._end[logged],
+                            self._ready, self._finish, self._preemptions)

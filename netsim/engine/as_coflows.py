@@ -17,16 +17,16 @@ from netsim.cluster.contention import Contention
 from netsim.cluster.placed import placed_model, placed_stages, ring_of, servers_of_model
 from netsim.cluster.ring import RingLayout, ring_stages
 from netsim.fabric.fabric import Fabric
-from netsim.fabric.transfer import Transfer
+from netsim.fabric.transfer import CoflowEvent
 from netsim.jobs.plan import JobPlan, delayed
 from netsim.jobs.process import JobProcess, JobRecorder
 from netsim.jobs.stragglers import slowed_job
 from netsim.workload import JobSpec, Stage
 
-__all__ = ["OnFabric"]
+__all__ = ["CoflowExecution"]
 
 
-class OnFabric:
+class CoflowExecution:
     """Jobs compute, and send what crosses servers over the network; see `Execution`.
 
     Rings are laid from server to server. Of other jobs, rank i is on the i-th GPU that the job has,
@@ -126,7 +126,7 @@ class OnFabric:
 
     # --- what job processes tell ----------------------------------------------------------
 
-    def coflow_finished(self, job: JobProcess, stage: int, transfer: Transfer, finish: float
+    def coflow_finished(self, job: JobProcess, stage: int, transfer: CoflowEvent, finish: float
                         ) -> None:
         """Pass on that a coflow has completed."""
         self._recorder.coflow_finished(job, stage, transfer, finish)
@@ -136,6 +136,6 @@ class OnFabric:
         self._recorder.job_finished(job)
         self._ended.pop(job.index)(job.index)
 
-    def line_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
+    def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
         """Pass on that a job is left to the fabric; no job is that somebody waits for."""
-        self._recorder.line_begun(job, stages, places)
+        self._recorder.chain_begun(job, stages, places)

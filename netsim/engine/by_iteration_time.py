@@ -16,7 +16,7 @@ from netsim.models import ParallelModel
 from netsim.models.iteration_time import alpha_min_bound, per_iteration
 from netsim.workload import JobSpec
 
-__all__ = ["ByIteration"]
+__all__ = ["IterationTimeExecution"]
 
 Ints = NDArray[np.int64]
 
@@ -33,7 +33,7 @@ class _Stay(NamedTuple):
     ended: Callable[[int], None]
 
 
-class ByIteration:
+class IterationTimeExecution:
     """Jobs take n alpha, of n iterations of alpha seconds by Eq. 4 to 7; see `Execution`.
 
     Each GPU has its share of its server's NIC, so that jobs do not slow each other down.

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster, check_size
 from netsim.cluster.contention import Contention, RunningJobs
-from netsim.cluster.slices import torn
+from netsim.cluster.slices import split_replica_error
 from netsim.engine.estimates import estimates_of
 from netsim.engine.view import ClusterView, Decision, Scheduler, Start
 from netsim.errors import AllocationError, StalledError
 from netsim.placements.placement import FirstFit, Placement
 from netsim.workload import JobSpec
 
-__all__ = ["Analytic", "Engine", "Execution"]
+__all__ = ["ContentionExecution", "Engine", "Execution"]
 
 Ints = NDArray[np.int64]
 
@@ -52,7 +52,7 @@ class Execution(Protocol):
         """
 
 
-class Analytic:
+class ContentionExecution:
     """Jobs run as the contention model says.
 
     Parameters
@@ -377,7 +377,7 @@ class Engine:
             lost = ", or of lost servers" if self.lost else ""
             raise AllocationError(f"scheduler {name} gives job {spec.id} GPUs that others have"
                                   f"{lost}: {taken}")
-        if fault := torn(spec.model, self._cluster.server_of[gpus]):
+        if fault := split_replica_error(spec.model, self._cluster.server_of[gpus]):
             raise AllocationError(f"scheduler {name}, for job {spec.id}: {fault}")
 
     def stalled(self) -> StalledError:

@@ -20,7 +20,7 @@ from netsim.edge.files import (
 )
 from netsim.edge.registry import TRANSPORTS, make_transport
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.experiment_file.problems import Problems, build
+from netsim.experiment_file.problems import KeyErrors, build
 from netsim.experiment_file.tables import OpenTable, PolicyTable
 from netsim.network import Topology
 from netsim.recording.link_recorder import OF_LINKS
@@ -146,7 +146,7 @@ def refuse_unknown(table: object) -> None:
         full_edge_jobs(given)
     except UnknownNameError as error:
         if str(error.name) not in {*FORMATS, *ready_made()}:
-            raise Problems([(next(iter(given)), str(error))]) from error
+            raise KeyErrors([(next(iter(given)), str(error))]) from error
     except InputError:
         pass  # who reads it says what is wrong with it
 
@@ -215,7 +215,7 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
     except InputError:
         try:
             edge_jobs(system, table, check)
-        except Problems as error:
+        except KeyErrors as error:
             return [(f"workload.{key}" if key else "workload", why) for key, why in error.found]
         raise
 

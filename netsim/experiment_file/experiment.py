@@ -25,7 +25,7 @@ from netsim.experiment_file.edge_tables import (
     problems_on_edge,
     refuse_unknown,
 )
-from netsim.experiment_file.problems import Problems, problems_of
+from netsim.experiment_file.problems import KeyErrors, problems_of
 from netsim.experiment_file.sources import ClusterTable, NetworkTable, WorkloadTable
 from netsim.experiment_file.tables import (
     AllocatorTable,
@@ -191,7 +191,7 @@ class Experiment(Table):
         if cluster is not None:
             try:
                 cluster.on(_built(network))
-            except Problems as error:
+            except KeyErrors as error:
                 raise InputError(str(error)) from error
         return network
 
@@ -234,7 +234,7 @@ class Experiment(Table):
         elif network is None and cluster is not None:
             network = cluster.on(None).network
         if given and network is not None and (problems := problems_on(network, given)):
-            raise Problems(problems)
+            raise KeyErrors(problems)
         return given
 
     @model_validator(mode="after")
@@ -252,7 +252,7 @@ class Experiment(Table):
             problems = problems or problems_of_jobs(system, jobs, self.workload.given,
                                                     self._given())
             if problems:
-                raise Problems(problems)
+                raise KeyErrors(problems)
             return self
         problems += self._problems_of_policies()
         if not self.allocates:
@@ -260,7 +260,7 @@ class Experiment(Table):
             problems += [(name, NOTHING_TO_SHARE) for name in (
                 "allocator", "observe_interval", "compare.allocators") if name in given]
         if problems:
-            raise Problems(problems)
+            raise KeyErrors(problems)
         return self
 
     def _given(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from netsim.atomic import whole_file
+from netsim.atomic import atomic_write
 from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import POLICIES, Experiment
 from netsim.experiment_file.untrusted import code_named, files_named, read_with
@@ -203,7 +203,7 @@ def write_template(path: str | Path, of: str = "network") -> Path:
     """
     if os.path.lexists(path):
         raise OutputError(f"{path}: exists already, and is left as it is")
-    with whole_file(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(template(of), encoding="utf-8")
     return Path(path)
 

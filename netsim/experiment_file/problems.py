@@ -10,12 +10,12 @@ from pydantic import BaseModel, ValidationError
 from netsim.errors import InputError, UnknownNameError
 from netsim.text import visible
 
-__all__ = ["Problems", "build", "problems_of"]
+__all__ = ["KeyErrors", "build", "problems_of"]
 
 Built = TypeVar("Built")
 
 
-class Problems(ValueError):
+class KeyErrors(ValueError):
     """Several problems of one table, raised together; pydantic carries them to `problems_of`.
 
     Parameters
@@ -52,7 +52,7 @@ def build(make: Callable[..., Built], table: Mapping[str, Any], skeleton: Sequen
     try:
         return make(**table)
     except InputError as error:
-        raise Problems(_blame(make, dict(table), skeleton, str(error))) from error
+        raise KeyErrors(_blame(make, dict(table), skeleton, str(error))) from error
 
 
 def _blame(make: Callable[..., Any], table: dict[str, Any], skeleton: Sequence[str],
@@ -90,7 +90,7 @@ def problems_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
     problems = []
     for detail in error.errors():
         where, cause = detail["loc"], detail.get("ctx", {}).get("error")
-        if isinstance(cause, Problems):
+        if isinstance(cause, KeyErrors):
             problems += [_line((*where, *filter(None, (key,))), text) for key, text in cause.found]
         else:
             problems.append(_line(where, _message(detail, cause, model)))

@@ -20,7 +20,7 @@ from pydantic import (
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.engine.registry import make_execution
 from netsim.errors import InputError, UnknownNameError
-from netsim.experiment_file.problems import Problems, build
+from netsim.experiment_file.problems import KeyErrors, build
 from netsim.experiment_file.values import LinkName, Rate, Seconds
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import parse_named
@@ -210,7 +210,7 @@ class SweepTable(Table):
     def _check_values(cls, vary: dict[str, list[Any]]) -> dict[str, list[Any]]:
         if empty := [(key, "there are no values to vary it over")
                      for key, values in vary.items() if not values]:
-            raise Problems(empty)
+            raise KeyErrors(empty)
         return vary
 
 

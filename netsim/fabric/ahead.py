@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels.ahead import FULL, Room, go_on
+from netsim.fabric.kernels.ahead import FULL, Room, fast_forward
 from netsim.fabric.kernels.turns import decide
 from netsim.fabric.records import COFLOW
 from netsim.fabric.turns import Turns
 
-__all__ = ["Ahead"]
+__all__ = ["FastForward"]
 
 #: How many coflows that have completed are kept at most before those who record them are told.
 _DONE = 512
 
 
-class Ahead:
+class FastForward:
     """Goes from decision to decision of a policy that takes turns, in compiled code.
 
     Parameters
@@ -68,9 +68,9 @@ class Ahead:
         if len(self._table.rows) > len(self._room.shares):
             self._room = self._make_room(len(self._table.rows))
 
-    def go_on(self, turns: Turns, now: float, next_finish: float, until: float, interval: float,
-              check: bool) -> None:
-        """Go on from the decision that is in force now; see `kernels.ahead.go_on`."""
+    def fast_forward(self, turns: Turns, now: float, next_finish: float, until: float,
+                     interval: float, check: bool) -> None:
+        """Go on from the decision that is in force now; see `kernels.ahead.fast_forward`."""
         table, rule = self._table, turns.rule
         self.decisions, self.link = 0, -1
         why, undecided = FULL, False
@@ -78,7 +78,8 @@ class Ahead:
             table.make_room_for_lines(now)
             self._have_room()
             before = len(table.coflows)
-            why, now, next_finish, undecided, count, gone, idle, decisions, self.link = go_on(
+            (why, now, next_finish, undecided, count, gone, idle, decisions,
+             self.link) = fast_forward(
                 table.kernel_view, table.lines.kernel_view, table.capacity, table.used, rule,
                 self._room, self._links, self._done, (now, next_finish, until, interval, check),
                 before, table.last_key + 1, undecided)

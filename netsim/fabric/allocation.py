@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import AllocationError
-from netsim.fabric.service import Service
+from netsim.fabric.service import PriorityService
 from netsim.fabric.turns import Turns
 
-__all__ = ["Allocation", "Event", "Knowledge"]
+__all__ = ["Allocation", "Event", "Information"]
 
-#: What a policy may see: ``"sent"``, bytes already sent; ``"sizes"``, also the flow sizes of
-#: coflows that are valid; ``"jobs"``, also what a job has yet to emit.
-Knowledge = Literal["sent", "sizes", "jobs"]
+#: What a policy may see: ``"agnostic"``, bytes already sent; ``"clairvoyant"``, also the flow sizes
+#: of coflows that are valid; ``"job-clairvoyant"``, also what a job has yet to emit.
+Information = Literal["agnostic", "clairvoyant", "job-clairvoyant"]
 
 
 class Event(enum.IntFlag):
@@ -58,7 +58,7 @@ class Allocation:
     coflow_weights : array_like of float, shape (coflows,), optional
         Likewise, but each coflow has a weight, more than 0, which its unfinished flows split
         equally, anew whenever one ends.
-    service : Service, optional
+    service : PriorityService, optional
         Coflows are served in order, anew whenever a flow ends; likewise.
     stands : bool
         Whether flows to come are to have the one weight for all, too, so that the policy need not
@@ -78,20 +78,20 @@ class Allocation:
         than 0; if there are turns without shares.
     """
 
-    __slots__ = ("coflow_weights", "note", "rates", "revisit_at", "service", "shares", "stands",
+    __slots__ = ("coflow_weights", "note", "persistent", "rates", "revisit_at", "service", "shares",
                  "turns", "weights")
 
     def __init__(self, rates: ArrayLike | None = None, *, shares: ArrayLike | None = None,
                  weights: ArrayLike | None = None, coflow_weights: ArrayLike | None = None,
-                 service: Service | None = None, stands: bool = False,
+                 service: PriorityService | None = None, persistent: bool = False,
                  turns: Turns | None = None, revisit_at: float = math.inf,
                  note: Mapping[str, float] | None = None) -> None:
         forms = (rates, shares, weights, coflow_weights, service)
         if sum(form is not None for form in forms) != 1:
             raise AllocationError("an Allocation takes one of rates, shares, weights, "
                                   "coflow_weights and service")
-        if stands and (weights is None or np.ndim(weights) > 0
-                       or not np.asarray(weights, np.float64) > 0):
+        if persistent and (weights is None or np.ndim(weights) > 0
+                           or not np.asarray(weights, np.float64) > 0):
             raise AllocationError("only an Allocation of one weight for all, more than 0, can "
                                   "stand")
         self.rates = None if rates is None else _floats(rates)
@@ -100,7 +100,7 @@ class Allocation:
         self.coflow_weights = None if coflow_weights is None else _floats(coflow_weights)
         if turns is not None and shares is None:
             raise AllocationError("turns go with shares only")
-        self.stands = stands
+        self.persistent = persistent
         self.turns = turns
         self.service = service
         self.revisit_at = revisit_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from netsim.fabric.allocation import Allocation, Event, Knowledge
+from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.view import FabricView
 
 __all__ = ["Allocator"]
@@ -19,8 +19,8 @@ class Allocator:
 
     Attributes
     ----------
-    knows : {"sizes", "sent", "jobs"}
-        What the policy may see, see `Knowledge`; sizes that it may not see are NaN.
+    information : {"clairvoyant", "agnostic", "job-clairvoyant"}
+        What the policy may see, see `Information`; sizes that it may not see are NaN.
     wakes_on : Event
         The events on which it is asked. It is always asked after a capacity change, and when
         it has asked to be.
@@ -41,7 +41,7 @@ class Allocator:
         Whether it claims that no unfinished flow could be given more.
     """
 
-    knows: ClassVar[Knowledge] = "sizes"
+    information: ClassVar[Information] = "clairvoyant"
     scale_free: ClassVar[bool] = True
     wakes_on: ClassVar[Event] = Event.ANY
 

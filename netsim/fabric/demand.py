@@ -14,11 +14,11 @@ from netsim.fabric.kernels.binding import bind, bottleneck
 from netsim.network import Topology
 from netsim.workload import Flows
 
-__all__ = ["Demand", "bottleneck"]
+__all__ = ["RoutedCoflow", "bottleneck"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Demand:
+class RoutedCoflow:
     """The rows that coflows bring to the fabric: built once per stage, reused each iteration.
 
     Flows without bytes, and flows that cross no link, are not among them: they are
@@ -55,7 +55,7 @@ class Demand:
 
     @classmethod
     def of(cls, flows: Flows, network: Topology, hosts: ArrayLike | None = None, *,
-           key: ArrayLike = 0, weight: float = 1.0, deadline_s: float = math.inf) -> Demand:
+           key: ArrayLike = 0, weight: float = 1.0, deadline_s: float = math.inf) -> RoutedCoflow:
         """Route the flows of a coflow.
 
         Parameters

@@ -10,19 +10,19 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from netsim.fabric.ahead import Ahead
+from netsim.fabric.ahead import FastForward
 from netsim.fabric.alarm import Alarm
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.grid import Grid
-from netsim.fabric.in_flight import InFlight
+from netsim.fabric.in_flight import ActiveCoflows
 from netsim.fabric.protocols import Observer, Source
-from netsim.fabric.referee import Referee
+from netsim.fabric.referee import AllocationChecker
 from netsim.fabric.running import Running
-from netsim.fabric.service import Service
-from netsim.fabric.transfer import Transfer
+from netsim.fabric.service import PriorityService
+from netsim.fabric.transfer import CoflowEvent
 from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
 from netsim.fabric.weights import weigh
@@ -74,7 +74,7 @@ class Fabric:
         Jobs tell it when they begin and end, for allocators that are to know.
     answer : Allocation or None
         What the allocator said when it was last asked.
-    in_flight : InFlight
+    in_flight : ActiveCoflows
         What has been submitted and has not completed.
     """
 
@@ -91,16 +91,16 @@ class Fabric:
         self._told = allocator.sees_running
         self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT | _JOB
         self.running = Running((lambda: self._happen(_JOB)) if self._told else None)
-        self._runs_ahead = self._stands = False
-        self._service: Service | None = None
-        self.in_flight = InFlight(self.table)
+        self._runs_ahead = self._persistent = False
+        self._service: PriorityService | None = None
+        self.in_flight = ActiveCoflows(self.table)
         self._env = env
         self._grid = Grid(observe_interval, lambda: env.now)
         self._check = check
-        self._referee = Referee(lambda: env.now, network, allocator, self.table,
-                                lambda: self._alarm.alone)
+        self._referee = AllocationChecker(lambda: env.now, network, allocator, self.table,
+                                          lambda: self._alarm.alone)
         self._completed = completed or (lambda rows, flows: None)
-        self._ahead = Ahead(self.table, self._completed)
+        self._ahead = FastForward(self.table, self._completed)
         self._observer = observer
         self._follows_rates = observer is not None and observer.follows_rates
         self._follows_decisions = observer is not None and observer.follows_decisions
@@ -118,22 +118,22 @@ class Fabric:
 
     # --- what jobs call --------------------------------------------------------------
 
-    def submit(self, job: int, demand: Demand, order: int = 0,
-               done: Callable[[Transfer], None] | None = None) -> Transfer:
+    def submit(self, job: int, demand: RoutedCoflow, order: int = 0,
+               done: Callable[[CoflowEvent], None] | None = None) -> CoflowEvent:
         """Make a coflow valid now; return the event of its completion.
 
         Parameters
         ----------
         job : int
             The job, numbered by (arrival, id).
-        demand : Demand
+        demand : RoutedCoflow
             Its flows. A coflow without bytes completes at once.
         order : int
             The coflow's place among those of its job; breaks ties.
         done : callable, optional
             Called with the event when the coflow completes, where it would fire.
         """
-        transfer = Transfer(self._env, job, order, demand, done)
+        transfer = CoflowEvent(self._env, job, order, demand, done)
         row = self.table.jobs[job]
         row["ahead"] = max(row["ahead"] - demand.gamma, 0.0)
         row["longest"] = max(row["longest"], demand.gamma)
@@ -150,22 +150,22 @@ class Fabric:
         """Decide now: a coflow without bytes has come and ended, which is a coflow event."""
         self._happen(_COFLOW_VALID | _COFLOW_DONE)
 
-    def withdraw(self, transfer: Transfer) -> NDArray[np.float64]:
+    def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
         """Take back a coflow that has not completed; return what is left of it, flow by flow."""
         self._move()
         if transfer.key in self.in_flight.active:
             self._happen(_COFLOW_DONE)
         return self.in_flight.withdraw(transfer)
 
-    def run_line(self, job: int, demands: Sequence[Demand], pauses: Sequence[float], total: int,
-                 due: float) -> None:
+    def run_chain(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float],
+                  total: int, due: float) -> None:
         """Let a job send one coflow after the other, with nobody to wait for them.
 
         Parameters
         ----------
         job : int
             The job, numbered by (arrival, id).
-        demands : sequence of Demand
+        demands : sequence of RoutedCoflow
             What its coflows send, over and over; each has something to send.
         pauses : sequence of float
             Seconds that pass before each, once the one before has completed.
@@ -174,7 +174,7 @@ class Fabric:
         due : float
             When the first becomes valid.
         """
-        self.table.run_line(job, demands, pauses, total, due)
+        self.table.run_chain(job, demands, pauses, total, due)
         if due <= self._env.now:
             self._happen(_COFLOW_VALID)
         self._set_alarm()
@@ -183,7 +183,7 @@ class Fabric:
         """Change a link's capacity now, in bytes per second; 0 is a failure."""
         self._change(lambda: self.table.set_capacity(link, capacity))
 
-    def reroute(self, demands: Mapping[Transfer, Demand]) -> None:
+    def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow]) -> None:
         """Let coflows take other links from now on: those of demands with the same flows."""
         self._change(lambda: self.in_flight.reroute(demands))
 
@@ -299,7 +299,7 @@ class Fabric:
             self.table.lines.follow(rows[alone], self._env.now)
             self._completed(rows[alone], self.table.flows)
         # What nobody waits for, a decision that stands has been carried on from already.
-        carried_on = self._stands and not rows["waited"].any()
+        carried_on = self._persistent and not rows["waited"].any()
         self._happened |= _FLOW_DONE if carried_on else _COFLOW_DONE
 
     # --- decisions -------------------------------------------------------------------
@@ -314,10 +314,10 @@ class Fabric:
             return
         self.decisions += 1
         self.decided_s = now
-        if self._stands:
+        if self._persistent:
             self._run_ahead()
             return
-        view = FabricView(self.table, now, self.allocator.knows, Event(happened),
+        view = FabricView(self.table, now, self.allocator.information, Event(happened),
                           self.running if self._told else None)
         allocation = self.answer = self.allocator.allocate(view)
         self._referee.check(allocation, view)
@@ -339,8 +339,8 @@ class Fabric:
         self._service = allocation.service
         self._runs_ahead = allocation.rates is None and allocation.shares is None
         # Who watches decisions sees one at each event.
-        self._stands = (allocation.stands and self._asks_at == math.inf
-                        and not (self._grid.interval or self._follows_standing))
+        self._persistent = (allocation.persistent and self._asks_at == math.inf
+                            and not (self._grid.interval or self._follows_standing))
         if self._service is not None:
             self._referee.shaped("service", self._service.order, len(view))
         elif self._runs_ahead and (wrong := weigh(self.table, allocation, view.flows)):
@@ -367,7 +367,8 @@ class Fabric:
     def _take_turns(self, turns: Turns, next_coflow: float) -> None:
         """Decide on by the policy's rule, ahead of the clock while nothing else happens."""
         ahead, until = self._ahead, min(self._env.peek(), self.table.next_coming)
-        ahead.go_on(turns, self._env.now, next_coflow, until, self._grid.interval, self._check)
+        ahead.fast_forward(turns, self._env.now, next_coflow, until, self._grid.interval,
+                           self._check)
         if ahead.link != -1:
             raise self._referee.infeasible(ahead.last_shares, ahead.link)
         self._moved_to, self._next = ahead.now, ahead.next_finish
@@ -385,7 +386,7 @@ class Fabric:
         now = self._env.now
         carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
         stays = self._grid.interval or self._follows_rates
-        if self._stands:
+        if self._persistent:
             self._moved_to = self._next = now
             while self._next == self._moved_to and self.table.coflows["open"].all():
                 self._moved_to, self._next, instants = self.table.share_all_until(

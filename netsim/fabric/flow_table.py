@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.lines import emit
 from netsim.fabric.kernels.maxmin import maxmin
 from netsim.fabric.kernels.pools import add, admit
-from netsim.fabric.lines import Lines
+from netsim.fabric.lines import Chains
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB
-from netsim.fabric.service import Service
-from netsim.fabric.serving import Serving
-from netsim.fabric.sharing import Sharing
+from netsim.fabric.service import PriorityService
+from netsim.fabric.serving import PriorityEngine
+from netsim.fabric.sharing import MaxMinEngine
 
 __all__ = ["FlowTable"]
 
@@ -48,7 +48,7 @@ class FlowTable:
         Theirs, and room for more.
     pools : Pools
     jobs : ndarray of JOB, shape (jobs,)
-    lines : Lines
+    lines : Chains
     last_key : int
         The key of the coflow that came last.
     active_jobs : int
@@ -69,15 +69,15 @@ class FlowTable:
         self.in_step = True
         self.rows = np.zeros(16, COFLOW)
         self.pools = Pools()
-        self.lines = Lines(len(self.jobs))
+        self.lines = Chains(len(self.jobs))
         self.last_key = 0
         self._coming = _NO_COFLOWS
         self.next_coming = math.inf
         self._fresh = True
         self.used = np.zeros(len(self.capacity))
         self.coflows = self.rows[:0]
-        self._serving = Serving()
-        self._sharing = Sharing()
+        self._serving = PriorityEngine()
+        self._sharing = MaxMinEngine()
 
     @property
     def flows(self) -> NDArray[Any]:
@@ -103,7 +103,7 @@ class FlowTable:
 
     # --- rows come and go ------------------------------------------------------------
 
-    def add(self, demand: Demand, job: int, valid: float, order: int = 0) -> int:
+    def add(self, demand: RoutedCoflow, job: int, valid: float, order: int = 0) -> int:
         """Append a coflow; its flows do not move until the next allocation. Return its key."""
         count = len(self.coflows)
         self._make_room(1, demand)
@@ -115,7 +115,7 @@ class FlowTable:
         self._now_active(count + 1)
         return self.last_key
 
-    def expect(self, coming: Demand) -> None:
+    def expect(self, coming: RoutedCoflow) -> None:
         """Take in coflows that will become valid, with job, order and time; in order of these.
 
         Those expected before must all have been admitted.
@@ -126,9 +126,9 @@ class FlowTable:
         self.pools.copy_in(rows, (coming.flows, coming.hops, coming.loads))
         self._came(rows, 0)
 
-    def run_line(self, job: int, demands: Sequence[Demand], pauses: Sequence[float], total: int,
-                 due: float) -> None:
-        """Expect the coflows of a job that sends one after the other; see `Fabric.run_line`."""
+    def run_chain(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float],
+                  total: int, due: float) -> None:
+        """Expect the coflows of a job that sends one after the other; see `Fabric.run_chain`."""
         self._make_room(0, *demands)
         self.lines.begin(job, demands, pauses, total, due, self.pools)
 
@@ -180,7 +180,7 @@ class FlowTable:
         self._make_room(rows + len(self.lines.running), wanted=self.lines.wanted(until))
 
     def went_on(self, count: int, emitted: int, idle: int) -> None:
-        """Take note of how many are active, and of what has come, after `ahead.go_on`."""
+        """Take note of how many are active, and of what has come, after `ahead.fast_forward`."""
         self.lines.look()
         self.last_key += emitted
         self.active_jobs += idle
@@ -191,7 +191,8 @@ class FlowTable:
         self._serving.end()
         self._fresh = False
 
-    def _make_room(self, rows: int, *demands: Demand, wanted: Sequence[int] = (0, 0, 0)) -> None:
+    def _make_room(self, rows: int, *demands: RoutedCoflow,
+                   wanted: Sequence[int] = (0, 0, 0)) -> None:
         """See that there is room for so many coflows, and for the flows, hops and loads to come."""
         if (count := len(self.coflows)) + rows > len(self.rows):
             self.rows = np.concatenate((self.coflows, np.zeros(2 * (count + rows) - count, COFLOW)))
@@ -236,7 +237,7 @@ class FlowTable:
         self._now_active(len(self.coflows) - 1)
         return left
 
-    def reroute(self, key: int, demand: Demand) -> None:
+    def reroute(self, key: int, demand: RoutedCoflow) -> None:
         """Let an active coflow take the links of a demand with the same flows, from now on."""
         self._leave_standing()
         self._make_room(0, demand)
@@ -336,7 +337,7 @@ class FlowTable:
             self.went_on(count + admitted + emitted, emitted, idle)
         return now, next_finish, instants
 
-    def serve_until(self, service: Service, now: float, until: float,
+    def serve_until(self, service: PriorityService, now: float, until: float,
                     carried: NDArray[np.float64]) -> tuple[float, float, float]:
         """Serve coflows in order from now on; see `serving.serve_until`, `greedy.greedy_until`."""
         self._sharing.end(self.coflows, self.flows)

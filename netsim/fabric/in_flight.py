@@ -8,14 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.transfer import Transfer
+from netsim.fabric.transfer import CoflowEvent
 
-__all__ = ["InFlight"]
+__all__ = ["ActiveCoflows"]
 
 
-class InFlight:
+class ActiveCoflows:
     """The transfers of a fabric.
 
     Parameters
@@ -25,16 +25,16 @@ class InFlight:
 
     Attributes
     ----------
-    active : dict of int to Transfer
+    active : dict of int to CoflowEvent
         By the key of its row.
     """
 
     def __init__(self, table: FlowTable) -> None:
         self._table = table
-        self._submitted: list[Transfer] = []
-        self.active: dict[int, Transfer] = {}
+        self._submitted: list[CoflowEvent] = []
+        self.active: dict[int, CoflowEvent] = {}
 
-    def submit(self, transfer: Transfer) -> None:
+    def submit(self, transfer: CoflowEvent) -> None:
         """Take in one that is to become active when the fabric decides next."""
         self._submitted.append(transfer)
 
@@ -49,7 +49,7 @@ class InFlight:
             self.active[transfer.key] = transfer
         self._submitted.clear()
 
-    def withdraw(self, transfer: Transfer) -> NDArray[np.float64]:
+    def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
         """Forget one that has not completed; return what is left of it, flow by flow.
 
         When it first sent a byte, if it did, it says then.
@@ -63,7 +63,7 @@ class InFlight:
         transfer.start_s = math.nan if start < 0 else start
         return self._table.withdraw(transfer.key)
 
-    def reroute(self, demands: Mapping[Transfer, Demand]) -> None:
+    def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow]) -> None:
         """Let some take other links from now on: those of demands with the same flows."""
         for transfer, demand in demands.items():
             transfer.demand = demand

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.kernels.lines import follow, next_due
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, LINE
 
-__all__ = ["Lines"]
+__all__ = ["Chains"]
 
 
-class Lines:
+class Chains:
     """The lines that run, and what their stages send.
 
     Parameters
@@ -48,9 +48,9 @@ class Lines:
         self.next_due = math.inf
         self._used = 0
 
-    def begin(self, job: int, demands: Sequence[Demand], pauses: Sequence[float], total: int,
+    def begin(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float], total: int,
               due: float, pools: Pools) -> None:
-        """Take in a line; there is room in the pools. See `Fabric.run_line`."""
+        """Take in a line; there is room in the pools. See `Fabric.run_chain`."""
         self._forget_ended()
         rows = np.concatenate([demand.coflows for demand in demands])
         rows["weight"] = [demand.weight for demand in demands]
@@ -96,7 +96,7 @@ class Lines:
 
     @property
     def kernel_view(self) -> tuple[Any, ...]:
-        """What kernels take that let coflows of lines come; see `kernels.ahead.go_on`."""
+        """What kernels take that let coflows of lines come; see `kernels.ahead.fast_forward`."""
         return self.of_jobs, self.running, self.stages, self.pauses
 
     def look(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.kernels.pools import copy_in, move
 from netsim.fabric.records import FLOW, HOP, LOAD
 
@@ -55,14 +55,14 @@ class Pools:
         for rows in live:
             move(rows, old, self.arrays, self.used)
 
-    def reroute(self, row: NDArray[Any], demand: Demand) -> None:
+    def reroute(self, row: NDArray[Any], demand: RoutedCoflow) -> None:
         """Give a coflow, and its flows, the hops and loads of a demand; there is room for them.
 
         Parameters
         ----------
         row : ndarray of COFLOW, shape (1,)
             A view, which is changed.
-        demand : Demand
+        demand : RoutedCoflow
             Of as many flows.
         """
         flows, hops, loads = self.arrays

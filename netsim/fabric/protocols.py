@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.allocation import Allocation
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.transfer import Transfer
+from netsim.fabric.transfer import CoflowEvent
 
 __all__ = ["Observer", "Source"]
 
@@ -47,14 +47,14 @@ class Observer(Protocol):
         The array is the observer's to keep.
         """
 
-    def flows_finished(self, transfer: Transfer, flows: NDArray[Any]) -> None:
+    def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
         """Take note of a completed coflow's FLOW rows; in step, they have ``remaining > 0``."""
 
 
 class Source(Protocol):
     """Knows beforehand when coflows become valid, each the only one of its job; see `Fabric`."""
 
-    def more(self) -> Demand | None:
+    def more(self) -> RoutedCoflow | None:
         """Return the next coflows, in order of (validity, job); None if there are no more.
 
         Each has something to send.

@@ -16,7 +16,7 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
 
-__all__ = ["Referee"]
+__all__ = ["AllocationChecker"]
 
 #: How often a policy may ask to be woken while flows have rates and not a byte moves.
 _MOST_VAIN = 1000
@@ -25,7 +25,7 @@ _MOST_VAIN = 1000
 _MOST_IDLE = 100_000
 
 
-class Referee:
+class AllocationChecker:
     """Says what is wrong with an allocation, and of whom.
 
     Parameters
@@ -62,7 +62,7 @@ class Referee:
                               f"{self._now()!r} s")
         if view.uses_sizes(allocation):
             raise self.refuse("returned shares or MADD, which use sizes, but it declares that "
-                              'it knows "sent" only')
+                              'it is agnostic')
 
     def shaped(self, kind: str, given: NDArray[Any], wanted: int) -> NDArray[Any]:
         """Refuse what is not as many values as wanted."""

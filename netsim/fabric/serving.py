@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.kernels import greedy, serving, serving_rows
-from netsim.fabric.service import Service
+from netsim.fabric.service import PriorityService
 
-__all__ = ["Serving"]
+__all__ = ["PriorityEngine"]
 
 #: Of so many flows a copy to serve is worth keeping; of fewer, handing it over costs more.
 _MANY = 2000
@@ -19,7 +19,7 @@ _MANY = 2000
 _Rows = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
-class Serving:
+class PriorityEngine:
     """Serves coflows or flows in order.
 
     What it works on is made anew only after a coflow has come or many flows have gone, or, flow
@@ -34,7 +34,7 @@ class Serving:
         """Begin anew at the next decision: coflows have come, or rates or links have changed."""
         self._copy = None
 
-    def serve_until(self, rows: _Rows, capacity: NDArray[np.float64], service: Service,
+    def serve_until(self, rows: _Rows, capacity: NDArray[np.float64], service: PriorityService,
                     now: float, until: float, carried: NDArray[np.float64]
                     ) -> tuple[float, float, float]:
         """Serve from now on; see `kernels.serving.serve_until`, `kernels.greedy.greedy_until`."""
@@ -52,7 +52,7 @@ class Serving:
                 return now, next_finish, crossing
             self._copy = None
 
-    def _serve_coflows(self, rows: _Rows, capacity: NDArray[np.float64], service: Service,
+    def _serve_coflows(self, rows: _Rows, capacity: NDArray[np.float64], service: PriorityService,
                        now: float, until: float, carried: NDArray[np.float64]
                        ) -> tuple[float, float, float, bool]:
         coflows, flows, hops, loads = rows
@@ -64,7 +64,7 @@ class Serving:
         return serving.serve_while_crowded(self._copy, gone, coflows, flows, capacity,
                                            service.rule, now, until, carried)
 
-    def _serve_flows(self, rows: _Rows, capacity: NDArray[np.float64], service: Service,
+    def _serve_flows(self, rows: _Rows, capacity: NDArray[np.float64], service: PriorityService,
                      now: float, until: float, carried: NDArray[np.float64]
                      ) -> tuple[float, float, float, bool]:
         coflows, flows, hops, _ = rows
@@ -76,7 +76,7 @@ class Serving:
         return now, next_finish, np.inf, thinned
 
 
-def _serve_few(rows: _Rows, capacity: NDArray[np.float64], service: Service, now: float,
+def _serve_few(rows: _Rows, capacity: NDArray[np.float64], service: PriorityService, now: float,
                until: float, carried: NDArray[np.float64]) -> tuple[float, float, float]:
     coflows, flows, hops, loads = rows
     if not service.flow_by_flow:

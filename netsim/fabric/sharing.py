@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from netsim.fabric.kernels import sharing
 from netsim.fabric.kernels.sharing_parts import make
 
-__all__ = ["Sharing"]
+__all__ = ["MaxMinEngine"]
 
 
-class Sharing:
+class MaxMinEngine:
     """Shares all links among all flows; while in use, it alone knows what flows have left.
 
     Attributes

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import simpy
 
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 
-__all__ = ["Transfer"]
+__all__ = ["CoflowEvent"]
 
 
-class Transfer(simpy.Event):
+class CoflowEvent(simpy.Event):
     """A coflow in flight: the event that fires when its completion is noticed.
 
     Parameters
@@ -26,15 +26,15 @@ class Transfer(simpy.Event):
         The job, numbered by (arrival, id).
     order : int
         Its place among the coflows of its job.
-    demand : Demand
+    demand : RoutedCoflow
     valid_s, start_s, finish_s : float
         When the coflow became valid, first sent a byte and sent its last; NaN until then.
     key : int
         What the fabric's table knows it by; 0 until a decision has taken it in.
     """
 
-    def __init__(self, env: simpy.Environment, job: int, order: int, demand: Demand,
-                 done: Callable[[Transfer], None] | None = None) -> None:
+    def __init__(self, env: simpy.Environment, job: int, order: int, demand: RoutedCoflow,
+                 done: Callable[[CoflowEvent], None] | None = None) -> None:
         super().__init__(env)
         self._done = done
         self.job = job

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import AllocationError
-from netsim.fabric.allocation import Allocation, Event, Knowledge
+from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels import blocks, ordered
 from netsim.fabric.kernels.reserve import link_shares
 from netsim.fabric.kernels.split import split
 from netsim.fabric.records import DUST, ROUNDINGS
 from netsim.fabric.running import JobHosts, Running
-from netsim.fabric.service import Service
+from netsim.fabric.service import PriorityService
 from netsim.ties import rank
 
 __all__ = ["FabricView", "Floats", "Ints"]
@@ -63,7 +63,7 @@ class FabricView:
         The rows to look at.
     now : float
         The instant, in seconds.
-    knows : {"sent", "sizes", "jobs"}
+    information : {"agnostic", "clairvoyant", "job-clairvoyant"}
         What the policy may see. Sizes that it may not see are NaN.
     events : Event
         What has happened since the last decision.
@@ -76,11 +76,11 @@ class FabricView:
     events : Event
     """
 
-    def __init__(self, table: FlowTable, now: float, knows: Knowledge = "sizes",
+    def __init__(self, table: FlowTable, now: float, information: Information = "clairvoyant",
                  events: Event = Event.ANY, running: Running | None = None) -> None:
         table.settle()
         self._table = table
-        self._knows = knows
+        self._information = information
         self._running = running
         self._rows = table.coflows
         self.now = now
@@ -114,7 +114,7 @@ class FabricView:
         return len(self._rows)
 
     def _sizes(self, values: NDArray[Any]) -> Floats:
-        return _locked(np.full(len(values), np.nan) if self._knows == "sent" else values)
+        return _locked(np.full(len(values), np.nan) if self._information == "agnostic" else values)
 
     @cached_property
     def job(self) -> Ints:
@@ -225,10 +225,11 @@ class FabricView:
     def job_ahead_s(self) -> Floats:
         """Seconds alone of the coflows that each job has yet to emit. Shape (C,).
 
-        NaN unless the policy declares ``knows = "jobs"``.
+        NaN unless the policy declares ``information = "job-clairvoyant"``.
         """
         ahead = self._table.jobs["ahead"][self._rows["job"]]
-        return _locked(ahead if self._knows == "jobs" else np.full(len(ahead), np.nan))
+        known = self._information == "job-clairvoyant"
+        return _locked(ahead if known else np.full(len(ahead), np.nan))
 
     # --- flows and links -------------------------------------------------------------
 
@@ -298,14 +299,14 @@ class FabricView:
     def uses_sizes(self, allocation: Allocation) -> bool:
         """Whether an allocation is one by sizes, and the policy declares not to know them."""
         service = allocation.service
-        return self._knows == "sent" and (
+        return self._information == "agnostic" and (
             allocation.shares is not None
-            or (service is not None and (service.first == "madd" or service.by_size)))
+            or (service is not None and (service.primary == "madd" or service.by_size)))
 
     def _need_sizes(self, block: str) -> None:
-        if self._knows == "sent":
+        if self._information == "agnostic":
             raise AllocationError(f"{block} needs flow sizes, but the policy declares that it "
-                                  'knows "sent" only')
+                                  "is agnostic")
         self._table.refresh()
 
     def _per_coflow(self, values: ArrayLike) -> Floats:
@@ -439,26 +440,26 @@ class FabricView:
                      table.capacity, left, rates)
         return rates, left
 
-    def serve(self, service: Service) -> Floats:
+    def serve(self, service: PriorityService) -> Floats:
         """Return the rates at which a service in order begins. Shape (F,)."""
         rates, left = np.zeros(self.flows), self._table.capacity.copy()
-        if service.first == "madd":
+        if service.primary == "madd":
             rates, left = self.madd(service.order)
-        elif service.first == "queues":
+        elif service.primary == "queues":
             left[:] = 0.0
             queues = service.queue[service.order]
             for queue in np.unique(queues):
-                part = service.parts[queue] * self._table.capacity
+                part = service.queue_shares[queue] * self._table.capacity
                 rates, part = self.fill(service.order[queues == queue], part, rates)
                 left += part
         if service.by_size:
             self._need_sizes("a service by size")
             order = self.flows_of(service.order)
             return self.greedy_flows(order[rank(self._flow_remaining[order])])[0]
-        return self.backfill(service.rest, service.order, left, rates)
+        return self.backfill(service.backfill, service.order, left, rates)
 
     def backfill(self, rest: str, order: ArrayLike, left: ArrayLike, rates: ArrayLike) -> Floats:
-        """Return `rates` after giving away what is left, as `Service` says of `rest`. Shape (F,).
+        """Return `rates` after giving away bandwidth left over; see `PriorityService`. Shape (F,).
 
         Parameters
         ----------

@@ -28,7 +28,7 @@ def weigh(table: FlowTable, allocation: Allocation, flows: int) -> str | None:
         assert allocation.weights is not None
         given, wanted, name = allocation.weights, flows, "weights"
         if given.ndim == 0:  # if it stands for all, it may as well be 1
-            given = np.full(flows, 1.0 if allocation.stands else given)
+            given = np.full(flows, 1.0 if allocation.persistent else given)
         allowed = np.isfinite(given) & (given >= 0)
     if given.shape != (wanted,):
         return f"returned {name} of shape {given.shape}, not ({wanted},)"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.checks import parents_first
-from netsim.fabric.demand import Demand, bottleneck
+from netsim.fabric.demand import RoutedCoflow, bottleneck
 from netsim.workload import Stage
 
 __all__ = ["Dag", "StageGraph"]
@@ -91,20 +91,20 @@ class StageGraph:
     Attributes
     ----------
     stages : tuple of Stage
-    demands : tuple of Demand or None
+    demands : tuple of RoutedCoflow or None
         What each stage sends; None where it only computes.
     dag : Dag
         How they depend on each other.
     """
 
     stages: tuple[Stage, ...]
-    demands: tuple[Demand | None, ...]
+    demands: tuple[RoutedCoflow | None, ...]
     dag: Dag
 
-    def is_line(self) -> bool:
+    def is_chain(self) -> bool:
         """Whether the stages follow each other, and each sends something, so that none waits else.
 
-        Then `Fabric.run_line` goes through them by itself.
+        Then `Fabric.run_chain` goes through them by itself.
         """
         dag, order = self.dag, self.dag.sequence
         behind = ((), *((k,) for k in order[:-1]))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from netsim.checks import check_sequence
 from netsim.errors import InputError
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.jobs.graph import Dag, StageGraph
 from netsim.jobs.patterns import make_pattern, model_stages
 from netsim.network import Topology
@@ -69,13 +69,13 @@ class JobPlan:
         stages = self._placed(timed_stages(self.spec, self._seed, *iteration))
         return StageGraph(stages, tuple(map(self._demand, stages)), Dag.of(stages))
 
-    def _demand(self, stage: Stage) -> Demand | None:
+    def _demand(self, stage: Stage) -> RoutedCoflow | None:
         if stage.flows is None:
             return None
         key = ecmp_key(self.spec.id, stage.name)
         deadline_s = math.inf if stage.deadline_s is None else stage.deadline_s
-        return Demand.of(stage.flows, self._network, self.hosts, key=key, weight=stage.weight,
-                         deadline_s=deadline_s)
+        return RoutedCoflow.of(stage.flows, self._network, self.hosts, key=key, weight=stage.weight,
+                               deadline_s=deadline_s)
 
     def lower_bound(self) -> float:
         """Return the least possible JCT: the job alone on the network, in seconds.

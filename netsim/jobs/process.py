@@ -11,9 +11,9 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.fabric import Fabric
-from netsim.fabric.transfer import Transfer
+from netsim.fabric.transfer import CoflowEvent
 from netsim.jobs.graph import StageGraph
 from netsim.jobs.plan import JobPlan
 from netsim.workload import Stage
@@ -24,14 +24,14 @@ __all__ = ["JobProcess", "JobRecorder"]
 class JobRecorder(Protocol):
     """Is told what a job does, for records."""
 
-    def coflow_finished(self, job: JobProcess, stage: int, transfer: Transfer, finish: float
+    def coflow_finished(self, job: JobProcess, stage: int, transfer: CoflowEvent, finish: float
                         ) -> None:
         """Take note of a coflow that has completed, and when."""
 
     def job_finished(self, job: JobProcess) -> None:
         """Take note of a job that has completed."""
 
-    def line_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
+    def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
         """Take note of a job that is left to the fabric: its stages, in line, and their places."""
 
 
@@ -102,8 +102,8 @@ class JobProcess:
         self._waited_for = waited_for or fabric.allocator.sees_running
         self._may_run = may_run
         self._attempt, self._began_s = 0, math.nan
-        self._sending: dict[int, Transfer] = {}
-        self._completed: list[tuple[int, Transfer, float]] = []
+        self._sending: dict[int, CoflowEvent] = {}
+        self._completed: list[tuple[int, CoflowEvent, float]] = []
         env.timeout(max(arrival_s - env.now, 0.0)).callbacks.append(self._arrive)
 
     def _arrive(self, _: simpy.Event) -> None:
@@ -112,7 +112,7 @@ class JobProcess:
         if not self._may_run(self.hosts):
             return
         if not (self._waited_for or self.plan.spec.redraw) and (
-                graph := self.plan.graph(0)).is_line():
+                graph := self.plan.graph(0)).is_chain():
             self._foretell()
             self._run_as_line(graph)
         else:
@@ -120,7 +120,7 @@ class JobProcess:
 
     def _foretell(self) -> None:
         """Let the fabric know what is to come, for allocators that may."""
-        if self._fabric.allocator.knows == "jobs":
+        if self._fabric.allocator.information == "job-clairvoyant":
             self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s(
                 self.iteration)
 
@@ -178,7 +178,7 @@ class JobProcess:
             self.lower_bound_s = min(self.lower_bound_s, plan.lower_bound())
         self._begin()
 
-    def rerouted(self) -> dict[Transfer, Demand]:
+    def rerouted(self) -> dict[CoflowEvent, RoutedCoflow]:
         """Take the routes that the network has now; return what that changes of what it sends."""
         if not hasattr(self, "plan"):
             return {}
@@ -199,8 +199,8 @@ class JobProcess:
         stages = [graph.stages[k] for k in graph.dag.sequence]
         demands = [demand for k in graph.dag.sequence if (demand := graph.demands[k]) is not None]
         wait = max(self.arrival_s + stages[0].release_s - self._env.now, 0.0)
-        self._recorder.line_begun(self.index, stages, graph.dag.sequence)
-        self._fabric.run_line(
+        self._recorder.chain_begun(self.index, stages, graph.dag.sequence)
+        self._fabric.run_chain(
             self.index, demands, [stage.compute_s for stage in stages],
             self.plan.spec.iterations * len(stages),
             self._env.now + (wait + stages[0].compute_s))
@@ -214,7 +214,7 @@ class JobProcess:
         self._left = len(dag.after)
         self._blockers = list(map(len, dag.after))
         self._holders = list(map(len, dag.finishes_before))
-        self._held: dict[int, tuple[Transfer | None, float]] = {}
+        self._held: dict[int, tuple[CoflowEvent | None, float]] = {}
         self._held_until = [0.0] * self._left
         for stage, stages in enumerate(dag.after):
             if not stages:
@@ -245,14 +245,14 @@ class JobProcess:
         self._sending[stage] = self._fabric.submit(self.index, demand, order,
                                                    partial(self._sent, stage))
 
-    def _sent(self, stage: int, transfer: Transfer) -> None:
+    def _sent(self, stage: int, transfer: CoflowEvent) -> None:
         if self._sending.pop(stage, None) is not transfer:
             return  # one without bytes, of an iteration that was stopped at that instant
         if not self.start_s <= transfer.start_s:
             self.start_s = transfer.start_s
         self._ready(stage, transfer, transfer.finish_s)
 
-    def _ready(self, stage: int, transfer: Transfer | None, finish: float) -> None:
+    def _ready(self, stage: int, transfer: CoflowEvent | None, finish: float) -> None:
         """Complete a stage whose own work ended at `finish`, unless another holds it.
 
         Then those that only it held, and so on: a list, for the line may be a long one.
@@ -264,7 +264,7 @@ class JobProcess:
         if not self._left:
             self._end_iteration()
 
-    def _complete(self, stage: int, transfer: Transfer | None, finish: float) -> list[int]:
+    def _complete(self, stage: int, transfer: CoflowEvent | None, finish: float) -> list[int]:
         """Complete a stage; return the stages that were held for nothing else."""
         finish = max(finish, self._held_until[stage])
         if transfer is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.kernels.binding import bind, bottlenecks
 from netsim.jobs.plan import ecmp_key
 from netsim.network import Topology
@@ -93,7 +93,7 @@ class SingleCoflows:
             yield order[first:stop]
             first = stop
 
-    def more(self) -> Demand | None:
+    def more(self) -> RoutedCoflow | None:
         """Return the next coflows; see `netsim.fabric.protocols.Source`."""
         for batch in self._batches:
             demand = self._build(batch)
@@ -122,7 +122,7 @@ class SingleCoflows:
         row["start"] = row["valid"]
         self._at(float(row["valid"][0]), lambda: self._tell(row, flows))
 
-    def _build(self, which: NDArray[np.int64]) -> Demand:
+    def _build(self, which: NDArray[np.int64]) -> RoutedCoflow:
         """Return what some of the members send."""
         members, valid = self.members[which], self._valid[which]
         jobs = [self._jobs[k] for k in members.tolist()]
@@ -152,7 +152,8 @@ class SingleCoflows:
         if not np.array_equal(self._most, network.capacity):
             alone = bottlenecks(rows, loads, self._most)
         self._lower_bound_s[members] = alone + self._before_s[which]
-        return Demand(rows, flows, hops, loads, float(rows["total"].sum()), float(rows["gamma"][0]))
+        return RoutedCoflow(rows, flows, hops, loads, float(rows["total"].sum()),
+                            float(rows["gamma"][0]))
 
     def _hosts(self, jobs: Sequence[JobSpec]
                ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -18,7 +18,7 @@ from netsim.models import ParallelModel
 from netsim.models.mapping import MAPPINGS, Mapped, Mapper, can_hold
 from netsim.workload import JobSpec
 
-__all__ = ["SERVER_RULES", "MappedPlacement", "Shelf", "check_models", "check_rules"]
+__all__ = ["SERVER_RULES", "MappedPlacement", "MappingCache", "check_models", "check_rules"]
 
 Ints = NDArray[np.int64]
 
@@ -30,7 +30,7 @@ SERVER_RULES = ("index", "most", "least")
 _MANY = np.iinfo(np.int64).max
 
 
-class Shelf:
+class MappingCache:
     """Maps jobs onto the free GPUs of a cluster.
 
     Parameters
@@ -129,7 +129,7 @@ def _first(free_on: Ints, rule: str) -> int:
     return int(np.where(free_on > 0, free_on, _MANY).argmin())
 
 
-def _remembering(mapping: Callable[..., Mapped], shelf: Shelf, options: dict[str, int]
+def _remembering(mapping: Callable[..., Mapped], shelf: MappingCache, options: dict[str, int]
                  ) -> Callable[..., Mapped]:
     found: dict[tuple[ParallelModel, tuple[int, ...]], Mapped] = {}
 
@@ -166,8 +166,8 @@ class MappedPlacement:
     servers: str = "index"
     mapping: str = "heavy-edge"
     seed: int = 0
-    _shelves: dict[Cluster, Shelf] = field(default_factory=dict, init=False, repr=False,
-                                           compare=False)
+    _shelves: dict[Cluster, MappingCache] = field(default_factory=dict, init=False, repr=False,
+                                                  compare=False)
 
     def __post_init__(self) -> None:
         check_rules(self.servers, self.mapping)
@@ -193,7 +193,7 @@ class MappedPlacement:
              ) -> Ints | None:
         """Return those of the servers in turn; see `netsim.placements.placement.Placement`."""
         if cluster not in self._shelves:
-            self._shelves[cluster] = Shelf(cluster, self.mapping, self.seed)
+            self._shelves[cluster] = MappingCache(cluster, self.mapping, self.seed)
         shelf = self._shelves[cluster]
         found = shelf.map(model_of(job), free_on, self.servers)
         return None if found is None else shelf.gpus(free, found[0], found[1].placement)

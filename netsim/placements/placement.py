@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from netsim.checks import check_whole, is_number
 from netsim.cluster.cluster import Cluster
-from netsim.cluster.slices import is_sliced, keep_together, torn
+from netsim.cluster.slices import is_sliced, keep_together, split_replica_error
 from netsim.errors import AllocationError, InputError
 from netsim.models.mapping import can_hold
 from netsim.plain import plain_numbers
@@ -252,7 +252,7 @@ class Room:
                 and given.min() >= 0 and given.max() < len(self._free)
                 and self._free[given].all() and len(set(given.tolist())) == job.ranks):
             raise self._refused("choose", gpus)
-        if fault := torn(job.model, self._cluster.server_of[given]):
+        if fault := split_replica_error(job.model, self._cluster.server_of[given]):
             raise AllocationError(
                 f"placement {type(self._placement).__name__}, for job {job.id}: {fault}; choose "
                 "by netsim.placements.placement.first_of, or declare keeps_slices = False")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.analysis.comparison import LOWER_BOUND
-from netsim.atomic import whole_file
+from netsim.atomic import atomic_write
 from netsim.errors import InputError, OutputError
 from netsim.plots.style import (
     COLOURS,
@@ -238,7 +238,7 @@ def save_plot(ax: Axes, path: str | Path) -> Path:
     from matplotlib import rc_context
 
     target, picture = Path(path), io.BytesIO()
-    with whole_file(path, folders=True) as temporary, rc_context(_AS_TEXT):
+    with atomic_write(path, folders=True) as temporary, rc_context(_AS_TEXT):
         # In memory first: of a disk that is full matplotlib makes other errors.
         ax.figure.canvas.figure.savefig(picture, format=target.suffix[1:].lower(),
                                         metadata=_dateless(target))

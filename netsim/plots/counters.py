@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from netsim.analysis.links import load_of
 from netsim.plots.nanoseconds import nanoseconds
-from netsim.results.lazy_table import Recorded, chunks_of
+from netsim.results.lazy_table import LazyTable, chunks_of
 from netsim.results.result import table_of
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def link_rates(result: Result, most_links: int, most: int) -> LinkRates:
 def _chunks(result: Result) -> Iterator[pd.DataFrame]:
     table = table_of(result, "links")
     if table is not None:
-        yield from table.chunks() if isinstance(table, Recorded) else chunks_of(table)
+        yield from table.chunks() if isinstance(table, LazyTable) else chunks_of(table)
 
 
 def _changes(result: Result, place: NDArray[np.int64], links: int, most: int

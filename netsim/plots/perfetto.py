@@ -17,12 +17,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netsim.atomic import whole_file
+from netsim.atomic import atomic_write
 from netsim.errors import InputError, NetsimWarning
 from netsim.plots.counters import LinkRates, link_rates
 from netsim.plots.lanes import JobSpans, job_spans
 from netsim.plots.nanoseconds import microseconds, nanoseconds
-from netsim.results.lazy_table import Recorded, columns_of
+from netsim.results.lazy_table import LazyTable, columns_of
 from netsim.results.result import records_of, table_of
 from netsim.results.store import TRACE, whole_folder, write_records
 from netsim.traces.formats import as_workload
@@ -111,7 +111,7 @@ def write_timeline(result: Result, path: str | Path,
     OutputError
         If the file cannot be written; nothing is left behind then.
     """
-    with whole_file(path) as temporary:
+    with atomic_write(path) as temporary:
         _stream(result, temporary, workload, most_events=most_events, most_links=most_links)
     return Path(path)
 
@@ -301,7 +301,7 @@ def _first_decisions(result: Result, most: int) -> pd.DataFrame:
     if table is None:
         return pd.DataFrame({"time_s": np.zeros(0)})
     parts, count = [], 0
-    for chunk in table.chunks() if isinstance(table, Recorded) else [table]:
+    for chunk in table.chunks() if isinstance(table, LazyTable) else [table]:
         parts.append(chunk)
         count += len(chunk)
         if count > most:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from netsim.atomic import whole_file
+from netsim.atomic import atomic_write
 from netsim.errors import InputError
 from netsim.plots.pictures import PICTURES
 from netsim.text import visible
@@ -113,7 +113,7 @@ def save_report(sweep: Sweep, path: str | Path, claims: pd.DataFrame | None = No
         If it cannot be written.
     """
     page, target = report_page(sweep, claims), Path(path)
-    with whole_file(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return target
 

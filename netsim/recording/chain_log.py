@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.workload import Stage
 
-__all__ = ["LineNotes"]
+__all__ = ["ChainLog"]
 
 
-class LineNotes:
+class ChainLog:
     """The stages of jobs that are lines, a single coflow included, in the order that they send.
 
     Parameters

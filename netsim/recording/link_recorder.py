@@ -14,8 +14,8 @@ from netsim.errors import UnknownNameError
 from netsim.fabric.allocation import Allocation
 from netsim.fabric.flow_table import FlowTable
 from netsim.recording.tables import DTYPES, link_rows
-from netsim.results.lazy_table import Recorded
-from netsim.results.spill import Notes, Rows
+from netsim.results.lazy_table import LazyTable
+from netsim.results.spill import SpilledNotes, SpillingTable
 
 __all__ = ["MOST_NOTED", "OF_LINKS", "RECORDS", "LinkRecorder", "categories"]
 
@@ -55,14 +55,14 @@ class LinkRecorder:
         for name in check_sequence(record, str, "record", "names"):
             if name not in RECORDS:
                 raise UnknownNameError("record", name, RECORDS)
-        self._rows = {name: Rows(DTYPES[name]) for name in RECORDS
+        self._rows = {name: SpillingTable(DTYPES[name]) for name in RECORDS
                       if name in (*record, *beside) and name != "jobs"}
         self._follows_rates = "links" in record
         self._follows_standing = not {"decisions", "links"}.isdisjoint(record)
         self._capacity = capacity.copy()
         self._decisions: list[tuple[float, int, int, int]] = []
         self._noted_by_policy: list[dict[str, float]] = []
-        self._notes = Notes()
+        self._notes = SpilledNotes()
         self._moves: list[tuple[float, float, NDArray[np.float64]]] = []
         self._most_moves = max(MOST_NOTED // max(len(capacity), 1), 1)
 
@@ -126,13 +126,13 @@ class LinkRecorder:
             self._rows["links"].extend(link_rows(self._moves, self._capacity))
             self._moves = []
 
-    def table(self, name: str, link_names: Sequence[str]) -> Recorded | None:
+    def table(self, name: str, link_names: Sequence[str]) -> LazyTable | None:
         """Return one table, or None if it was not recorded; `pack` comes before."""
         if name not in self._rows:
             return None
-        return Recorded(self._rows[name], _SORT_BY.get(name, ()),
-                        self._conversions(name, link_names),
-                        self._notes.columns() if name == "decisions" else {})
+        return LazyTable(self._rows[name], _SORT_BY.get(name, ()),
+                         self._conversions(name, link_names),
+                         self._notes.columns() if name == "decisions" else {})
 
     def _conversions(self, name: str, link_names: Sequence[str]
                      ) -> dict[str, Callable[[NDArray[Any]], Any]]:

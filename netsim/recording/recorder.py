@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.records import COFLOW, FLOW
-from netsim.fabric.transfer import Transfer
+from netsim.fabric.transfer import CoflowEvent
 from netsim.jobs.process import JobProcess
-from netsim.recording.chain_log import LineNotes
+from netsim.recording.chain_log import ChainLog
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.link_recorder import MOST_NOTED, LinkRecorder, categories
 from netsim.recording.tables import Coflows, Ended
@@ -70,16 +70,16 @@ class Recorder(LinkRecorder):
         self._keeps_flows = "flows" in self._rows
         self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
         self._numbers = numbers
-        self._lines = LineNotes(numbers)
+        self._lines = ChainLog(numbers)
         self._stages: dict[str, int] = {}
         self._ended: list[Ended] = []
-        self._flows_of: dict[Transfer, bytes] = {}
+        self._flows_of: dict[CoflowEvent, bytes] = {}
         self._of_lines: list[tuple[NDArray[Any], list[bytes]]] = []
         self._noted = 0
 
     # --- what is noted at once: tuples, for a run may have millions of them ---------------
 
-    def coflow_finished(self, job: JobProcess, stage: int, transfer: Transfer, finish: float
+    def coflow_finished(self, job: JobProcess, stage: int, transfer: CoflowEvent, finish: float
                         ) -> None:
         """Take note of a completed coflow."""
         self.coflows_done += 1
@@ -98,7 +98,7 @@ class Recorder(LinkRecorder):
         self.jobs_done += 1
         self.finish_s[job.index] = job.finish_s
 
-    def line_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
+    def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
         """Take note of a job that the fabric goes through by itself.
 
         Parameters
@@ -128,7 +128,7 @@ class Recorder(LinkRecorder):
     def _name(self, stage: Stage) -> int:
         return self._stages.setdefault(stage.name, len(self._stages))
 
-    def of_lines_finished(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
+    def chains_finished(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
         """Take note of coflows of lines that have completed.
 
         Parameters
@@ -148,7 +148,7 @@ class Recorder(LinkRecorder):
         self._of_lines.append((done, sent))
         self._note(_OF_COFLOW * len(done) + sum(map(len, sent)) // FLOW.itemsize)
 
-    def flows_finished(self, transfer: Transfer, flows: NDArray[Any]) -> None:
+    def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
         """Keep a completed coflow's flows until its job says which coflow it was."""
         if self._keeps_flows:
             self._flows_of[transfer] = flows.tobytes()

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.records import FLOW
-from netsim.fabric.transfer import Transfer
+from netsim.fabric.transfer import CoflowEvent
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.workload import Stage
 
@@ -31,7 +31,7 @@ DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(columns) for name, columns in
 
 #: A coflow that a job's process has ended: the job's number, iteration and stages, which of these,
 #: the number of its name, how it was sent, when it completed.
-Ended = tuple[int, int, tuple[Stage, ...], int, int, Transfer, float]
+Ended = tuple[int, int, tuple[Stage, ...], int, int, CoflowEvent, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Coflows:
 
     @classmethod
     def of_lines(cls, done: NDArray[Any], which: Mapping[str, NDArray[np.int64]]) -> Coflows:
-        """Return those of some COFLOW rows, and `which` they are; see `LineNotes`."""
+        """Return those of some COFLOW rows, and `which` they are; see `ChainLog`."""
         rows = np.empty(len(done), DTYPES["coflows"])
         for name, values in which.items():
             rows[name] = values
@@ -92,7 +92,7 @@ class Coflows:
         return rows
 
 
-def _describe(demands: Sequence[Demand], rows: NDArray[Any]) -> None:
+def _describe(demands: Sequence[RoutedCoflow], rows: NDArray[Any]) -> None:
     """Say of each coflow what its demand does: jobs send the same in each iteration, mostly."""
     known = {id(demand): demand for demand in demands}
     place = dict(zip(known, range(len(known)), strict=True))

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.results.spill import Rows
+from netsim.results.spill import SpillingTable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Recorded", "chunks_of", "columns_of"]
+__all__ = ["LazyTable", "chunks_of", "columns_of"]
 
 #: How many rows are read, converted and written at once.
 _CHUNK = 1 << 14
 
 
-class Recorded:
+class LazyTable:
     """The rows of a table, in the order and with the columns that its data frame is to have.
 
     Parameters
     ----------
-    rows : Rows
+    rows : SpillingTable
         To which nothing is added any more.
     sort_by : sequence of str
         Columns, the most important one first. Rows that are equal keep their order.
@@ -34,7 +34,7 @@ class Recorded:
         More columns, for tables that are not sorted.
     """
 
-    def __init__(self, rows: Rows, sort_by: Sequence[str] = (),
+    def __init__(self, rows: SpillingTable, sort_by: Sequence[str] = (),
                  converted: Mapping[str, Callable[[NDArray[Any]], Any]] | None = None,
                  beside: Mapping[str, NDArray[Any]] | None = None) -> None:
         self._rows = rows
@@ -66,7 +66,7 @@ class Recorded:
         if not self._sort_by:
             return slice(first, first + _CHUNK)
         if self._order is None:
-            keys = Recorded(self._rows).frame(self._sort_by)
+            keys = LazyTable(self._rows).frame(self._sort_by)
             self._order = np.lexsort([keys[name].to_numpy() for name in reversed(self._sort_by)])
         return self._order[first:first + _CHUNK]
 
@@ -83,14 +83,14 @@ class Recorded:
         return _same, (self.frame(),)
 
 
-def columns_of(table: pd.DataFrame | Recorded | None, columns: Sequence[str]
+def columns_of(table: pd.DataFrame | LazyTable | None, columns: Sequence[str]
                ) -> pd.DataFrame | None:
     """Return some columns of a table, without making a data frame of all."""
-    return table.frame(columns) if isinstance(table, Recorded) else table
+    return table.frame(columns) if isinstance(table, LazyTable) else table
 
 
 def chunks_of(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Go through a data frame as `Recorded.chunks` does."""
+    """Go through a data frame as `LazyTable.chunks` does."""
     for first in range(0, max(len(frame), 1), _CHUNK):
         yield frame.iloc[first:first + _CHUNK]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.results.drawing import draw
-from netsim.results.lazy_table import Recorded
+from netsim.results.lazy_table import LazyTable
 from netsim.results.not_recorded import not_recorded
 from netsim.results.store import TABLES, Records, save_records
 from netsim.results.summary import summarise
@@ -31,7 +31,7 @@ _NONE: Any = None
 class Result:
     """The records of one run.
 
-    A table may be given as `Recorded`; it becomes a data frame when it is first looked at. Looking
+    A table may be given as `LazyTable`; it becomes a data frame when it is first looked at. Looking
     at a table that the run did not record, that runs of its kind do not have, or that was left out
     when it was read back, raises a `NotRecordedError`, which says how to have it; `recorded` names
     those that there are.
@@ -203,11 +203,11 @@ class _Table:
         table = result.__dict__[self._name]
         if table is None:
             raise not_recorded(result.run, self._name)
-        if isinstance(table, Recorded):
+        if isinstance(table, LazyTable):
             table = result.__dict__[self._name] = table.frame()
         return table
 
-    def __set__(self, result: Result, table: pd.DataFrame | Recorded | None) -> None:
+    def __set__(self, result: Result, table: pd.DataFrame | LazyTable | None) -> None:
         result.__dict__[self._name] = table
 
 
@@ -225,9 +225,9 @@ def asked_for(result: Result) -> Result:
                              if name not in asked and name != "gpus"})
 
 
-def table_of(result: Result, name: str) -> pd.DataFrame | Recorded | None:
-    """Return a table as it is: still `Recorded` where nobody has asked for the data frame."""
-    table: pd.DataFrame | Recorded | None = vars(result)[name]
+def table_of(result: Result, name: str) -> pd.DataFrame | LazyTable | None:
+    """Return a table as it is: still `LazyTable` where nobody has asked for the data frame."""
+    table: pd.DataFrame | LazyTable | None = vars(result)[name]
     return table
 
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from netsim.errors import OutputError
 
-__all__ = ["Notes", "Rows"]
+__all__ = ["SpilledNotes", "SpillingTable"]
 
 #: Bytes of a table that stay in memory; as soon as there are more, they go to a file.
 MOST_BYTES = 32 * 2**20
 
 
-class Rows:
+class SpillingTable:
     """A table that grows by arrays of rows, of which only the last ones are kept in memory.
 
     The others are in a file that has no name: it is gone when nobody holds these rows.
@@ -94,7 +94,7 @@ class Rows:
         return joined
 
 
-class Notes:
+class SpilledNotes:
     """What policies note, as columns: one for each key that ever occurs, NaN where it does not."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ import tomli_w
 from netsim._version import __version__
 from netsim.errors import NetsimError, OutputError
 from netsim.results.csv import write_csv
-from netsim.results.lazy_table import Recorded, chunks_of
+from netsim.results.lazy_table import LazyTable, chunks_of
 from netsim.results.summary import summarise
 
 __all__ = ["LARGE", "MARKS", "TABLES", "TRACE", "Records", "check_writable", "folder_names",
@@ -53,7 +53,7 @@ class Records(NamedTuple):
 
     Attributes
     ----------
-    tables : mapping of str to DataFrame, Recorded or None
+    tables : mapping of str to DataFrame, LazyTable or None
         By name; None for one that is not kept.
     run : mapping
         What identifies the run; see `netsim.Result`.
@@ -61,7 +61,7 @@ class Records(NamedTuple):
         The experiment that it is of.
     """
 
-    tables: Mapping[str, pd.DataFrame | Recorded | None]
+    tables: Mapping[str, pd.DataFrame | LazyTable | None]
     run: Mapping[str, Any]
     spec: Mapping[str, Any] | None
 
@@ -155,7 +155,7 @@ def write_records(records: Records, folder: Path) -> None:
     for name, table in tables.items():
         if table is not None:
             _write_table(table, folder / f"{name}.csv")
-            head = next(table.chunks()) if isinstance(table, Recorded) else table
+            head = next(table.chunks()) if isinstance(table, LazyTable) else table
             columns[name] = {column: _kind(head[column]) for column in head}
     figures = summarise(tables["jobs"], tables["coflows"], tables["gpus"],  # type: ignore[arg-type]
                         run)
@@ -169,8 +169,8 @@ def _write_spec(spec: Mapping[str, Any], folder: Path) -> None:
     (folder / "spec.toml").write_text(text + tomli_w.dumps(spec), encoding="utf-8")
 
 
-def _write_table(table: pd.DataFrame | Recorded, path: Path) -> None:
-    write_csv(table.chunks() if isinstance(table, Recorded) else chunks_of(table), path)
+def _write_table(table: pd.DataFrame | LazyTable, path: Path) -> None:
+    write_csv(table.chunks() if isinstance(table, LazyTable) else chunks_of(table), path)
 
 
 def _kind(column: pd.Series) -> str | list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.results.lazy_table import Recorded, columns_of
+from netsim.results.lazy_table import LazyTable, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +76,7 @@ def deadlines(coflows: pd.DataFrame, overdue: int = 0) -> dict[str, float]:
     return {"deadlines": count, "deadlines_met": float(met.sum() / count)}
 
 
-def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | Recorded | None,
+def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | LazyTable | None,
               gpus: pd.DataFrame | None, run: Mapping[str, Any]) -> dict[str, Any]:
     """Return the summary of a run, given its tables; see `netsim.Result.summary`.
 

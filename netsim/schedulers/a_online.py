@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.edge import kernels
 from netsim.edge.queues import Queues
-from netsim.edge.schedule import Dispatch, Schedule, of_chunks
+from netsim.edge.schedule import ChunkPlacement, Schedule, of_chunks
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats
 from netsim.edge.storage import Storage
 from netsim.edge.transport import Transport
@@ -26,7 +26,7 @@ class Dispatcher(Protocol):
     ``cloud``: whether it uses them.
     """
 
-    def place(self, job: int, queues: Queues, storage: Storage) -> Dispatch:
+    def place(self, job: int, queues: Queues, storage: Storage) -> ChunkPlacement:
         """Return where the chunks of a job go, as it arrives.
 
         Parameters
@@ -87,12 +87,13 @@ class _ToCloud:
     def __init__(self, setting: EdgeSetting) -> None:
         self._setting = setting
 
-    def place(self, job: int, queues: Queues, storage: Storage) -> Dispatch:
+    def place(self, job: int, queues: Queues, storage: Storage) -> ChunkPlacement:
         """See `Dispatcher.place`."""
         setting = self._setting
         chunks, delay = setting.chunks[job], setting.cloud_delay[job]
-        return Dispatch(np.full(chunks, CLOUD), np.full(chunks, (delay + setting.p1[job]) / chunks),
-                        np.full(chunks, setting.arrival[job] + delay))
+        return ChunkPlacement(np.full(chunks, CLOUD),
+                              np.full(chunks, (delay + setting.p1[job]) / chunks),
+                              np.full(chunks, setting.arrival[job] + delay))
 
 
 class _Greedy:
@@ -103,11 +104,11 @@ class _Greedy:
         self._q = np.empty(setting.system.total)
         self._start = np.empty(setting.system.total)
 
-    def place(self, job: int, queues: Queues, storage: Storage) -> Dispatch:
+    def place(self, job: int, queues: Queues, storage: Storage) -> ChunkPlacement:
         """See `Dispatcher.place`."""
         setting = self._setting
         chunks = int(setting.chunks[job])
-        given = Dispatch(np.empty(chunks, np.int64), np.empty(chunks), np.empty(chunks))
+        given = ChunkPlacement(np.empty(chunks, np.int64), np.empty(chunks), np.empty(chunks))
         placed = kernels.greedy(
             setting.workers_of[job], setting.system.server_of, storage.room(job),
             setting.delays[job], queues.queue, queues.count, queues.left, queues.ready,
@@ -152,7 +153,7 @@ def _dispatched(decider: Dispatcher, setting: EdgeSetting, transport: Transport
                 ) -> Iterator[Schedule | None]:
     storage = Storage(setting)
     everyone = np.arange(setting.system.total)
-    given = Dispatch(np.empty(setting.total, np.int64), *_two(setting.total))
+    given = ChunkPlacement(np.empty(setting.total, np.int64), *_two(setting.total))
     for job in range(len(setting.jobs)):
         now = float(setting.arrival[job])
         # Who ends by now is needed of all where storage is to be released, else of none.

@@ -20,7 +20,7 @@ from netsim.engine.view import ClusterView, Decision, Start
 from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.models.mapping import Mapped
-from netsim.placements.mapped import Shelf, check_rules
+from netsim.placements.mapped import MappingCache, check_rules
 from netsim.plain import plain_numbers
 from netsim.predictors import make_predictor
 from netsim.schedulers.predicted import Predictions
@@ -142,7 +142,7 @@ class _Run:
     def __init__(self, scheduler: ASRPT, context: RunContext) -> None:
         self._tau, self._comm_heavy = scheduler.tau, scheduler.comm_heavy
         self._predictions = Predictions(context, scheduler.predictor, scheduler.retrain)
-        self._shelf = Shelf(context.cluster, scheduler.mapping, context.seed)
+        self._shelf = MappingCache(context.cluster, scheduler.mapping, context.seed)
         self._machine = VirtualMachine()
         self._known: dict[int, _Job] = {}
         self._queue: deque[int] = deque()

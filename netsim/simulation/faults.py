@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster
-from netsim.engine.as_coflows import OnFabric
+from netsim.engine.as_coflows import CoflowExecution
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.fabric import Fabric
-from netsim.fabric.transfer import Transfer
+from netsim.fabric.transfer import CoflowEvent
 from netsim.jobs.process import JobProcess
 from netsim.jobs.stragglers import factors_of
 from netsim.network import GraphTopology, Topology
@@ -26,14 +26,23 @@ from netsim.schedulers.registry import SCHEDULERS
 from netsim.simulation.compatibility import policies_of
 from netsim.simulation.events import Change, FaultEvent, after_all_else, changes_of
 
-__all__ = ["Faults", "JobsOnHosts", "JobsOnServers", "Keeper", "dead_links", "hosts_of", "listed",
-           "problems_of_faults", "problems_on"]
+__all__ = [
+    "Faults",
+    "JobHost",
+    "JobsOnHosts",
+    "JobsOnServers",
+    "dead_links",
+    "hosts_of",
+    "listed",
+    "problems_of_faults",
+    "problems_on",
+]
 
 #: How many names a message has at most.
 _MOST_NAMED = 5
 
 
-class Keeper(Protocol):
+class JobHost(Protocol):
     """Has the jobs of a run, and is told what befalls their hosts."""
 
     def processes(self) -> Iterable[JobProcess]:
@@ -118,7 +127,7 @@ class Faults:
                 raise InputError(f"by execution {execution!r} jobs have no links to wait for; say "
                                  f"restart = true where server {change.host} fails")
 
-    def begin(self, env: Any, keeper: Keeper, fabric: Fabric | None = None,
+    def begin(self, env: Any, keeper: JobHost, fabric: Fabric | None = None,
               recorder: Recorder | None = None,
               seen: Callable[[float], float] = lambda at: at) -> None:
         """See that everything happens at its instant, before jobs arrive at it.
@@ -126,7 +135,7 @@ class Faults:
         Parameters
         ----------
         env : simpy.Environment
-        keeper : Keeper
+        keeper : JobHost
         fabric, recorder : Fabric, Recorder, optional
             Of runs in which jobs use links.
         seen : callable
@@ -136,7 +145,7 @@ class Faults:
             env.timeout(seen(change.at)).callbacks.append(
                 partial(self._happen, change, env, keeper, fabric, recorder))
 
-    def _happen(self, change: Change, env: Any, keeper: Keeper, fabric: Fabric | None,
+    def _happen(self, change: Change, env: Any, keeper: JobHost, fabric: Fabric | None,
                 recorder: Recorder | None, _: Any) -> None:
         if fabric is not None and recorder is not None:
             for link, capacity in change.capacity.items():
@@ -151,11 +160,11 @@ class Faults:
         if change.host is not None and change.kind == "repair":
             keeper.repair(change.host)
 
-    def _reroute(self, keeper: Keeper, fabric: Fabric) -> None:
+    def _reroute(self, keeper: JobHost, fabric: Fabric) -> None:
         dead = np.flatnonzero(fabric.table.capacity == 0)
         if not isinstance(self.network, LiveNetwork) or not self.network.set_dead(dead):
             return
-        demands: dict[Transfer, Demand] = {}
+        demands: dict[CoflowEvent, RoutedCoflow] = {}
         for job in keeper.processes():
             demands |= job.rerouted()
         if demands:
@@ -214,7 +223,7 @@ def hosts_of(stragglers: Mapping[str, float]) -> dict[Any, float]:
 
 
 class JobsOnHosts:
-    """Jobs that stay on their hosts, and wait for them; a `Keeper`.
+    """Jobs that stay on their hosts, and wait for them; a `JobHost`.
 
     Attributes
     ----------
@@ -231,7 +240,7 @@ class JobsOnHosts:
         return self._lost.keys().isdisjoint(hosts.tolist())
 
     def processes(self) -> Iterable[JobProcess]:
-        """Return all jobs; see `Keeper`."""
+        """Return all jobs; see `JobHost`."""
         return self.jobs
 
     def lose(self, host: int, restart: bool) -> None:
@@ -261,20 +270,20 @@ class JobsOnHosts:
 
 
 class JobsOnServers:
-    """Jobs that a cluster's engine places, on the fabric or by a model; a `Keeper`.
+    """Jobs that a cluster's engine places, on the fabric or by a model; a `JobHost`.
 
     Parameters
     ----------
     engine : Engine
-    on_fabric : OnFabric, optional
+    on_fabric : CoflowExecution, optional
         If that is how they run.
     """
 
-    def __init__(self, engine: Engine, on_fabric: OnFabric | None = None) -> None:
+    def __init__(self, engine: Engine, on_fabric: CoflowExecution | None = None) -> None:
         self._engine, self._on_fabric = engine, on_fabric
 
     def processes(self) -> Iterable[JobProcess]:
-        """Return the jobs on the fabric; see `Keeper`."""
+        """Return the jobs on the fabric; see `JobHost`."""
         return () if self._on_fabric is None else self._on_fabric.processes.values()
 
     def lose(self, host: int, restart: bool) -> None:

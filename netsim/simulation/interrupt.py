@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from netsim.errors import Interrupted, interruption_of
 from netsim.units import format_seconds
 
-__all__ = ["so_far", "telling"]
+__all__ = ["interrupt_with_status", "so_far"]
 
 
 @contextmanager
-def telling(what: Callable[[], str]) -> Iterator[None]:
+def interrupt_with_status(what: Callable[[], str]) -> Iterator[None]:
     """Have an interruption in here say something besides.
 
     Raises

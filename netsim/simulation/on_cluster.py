@@ -17,9 +17,9 @@ from netsim.allocators import ALLOCATORS
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.context import RunContext
 from netsim.cluster.placed import ring_of
-from netsim.engine.as_coflows import OnFabric
-from netsim.engine.by_iteration_time import ByIteration
-from netsim.engine.engine import Analytic, Engine, Execution
+from netsim.engine.as_coflows import CoflowExecution
+from netsim.engine.by_iteration_time import IterationTimeExecution
+from netsim.engine.engine import ContentionExecution, Engine, Execution
 from netsim.engine.view import decider_of
 from netsim.errors import StalledError
 from netsim.fabric.allocator import Allocator
@@ -76,7 +76,7 @@ class OnCluster(Clocked):
         self.recorder = Recorder(record, len(workload), numbers, cluster.network.capacity)
         self.interval = observe_interval
         self.fabric: Fabric | None = None
-        self._on_fabric: OnFabric | None = None
+        self._on_fabric: CoflowExecution | None = None
         self.least_s: NDArray[np.float64] | None = None
         if allocator is None:
             self._by_model()
@@ -87,11 +87,11 @@ class OnCluster(Clocked):
         """Let jobs run as a model says."""
         jobs = self.workload.jobs
         if self.execution == "asrpt":
-            timed = ByIteration(self.env, self.cluster, jobs, self.factors)
+            timed = IterationTimeExecution(self.env, self.cluster, jobs, self.factors)
             self.least_s = timed.least
             self._begin(timed)
         else:
-            analytic = Analytic(self.env, self.cluster, jobs, self.model, self.factors)
+            analytic = ContentionExecution(self.env, self.cluster, jobs, self.model, self.factors)
             self._begin(analytic, analytic.next_start)
 
     def _on_network(self, allocator: Allocator, check: bool) -> None:
@@ -101,10 +101,10 @@ class OnCluster(Clocked):
             self.env, self.faults.network, allocator, self.arrival_s.tolist(),
             observe_interval=self.interval, check=check,
             observer=recorder if recorder.watches_fabric else None,
-            completed=recorder.of_lines_finished)
-        self._on_fabric = OnFabric(self.env, self.fabric, self.cluster, self.workload.jobs,
-                                   self.model, recorder, self.faults.most_capacity, self.factors,
-                                   self.workload.seed)
+            completed=recorder.chains_finished)
+        self._on_fabric = CoflowExecution(self.env, self.fabric, self.cluster, self.workload.jobs,
+                                          self.model, recorder, self.faults.most_capacity,
+                                          self.factors, self.workload.seed)
         self._begin(self._on_fabric)
 
     def _begin(self, execution: Execution,

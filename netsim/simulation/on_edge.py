@@ -14,11 +14,11 @@ from netsim.checks import check_sequence
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.jobs import EdgeJob
 from netsim.edge.registry import TRANSPORTS
-from netsim.edge.schedule import Held, Schedule
+from netsim.edge.schedule import PSAssignments, Schedule
 from netsim.edge.servers import hold_servers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.storage import peaks
-from netsim.edge.transport import Sharing, TransportKind
+from netsim.edge.transport import LinkSettings, TransportKind
 from netsim.errors import InputError, StalledError
 from netsim.recording.link_recorder import LinkRecorder
 from netsim.schedulers.a_online import dispatch_jobs
@@ -40,7 +40,7 @@ class OnEdge:
     scheduler : object
         See `netsim.schedulers.edge_registry.make_edge_scheduler`.
     kind : TransportKind
-    sharing : Sharing
+    sharing : LinkSettings
         Of a transport with links.
     recorder : LinkRecorder
         What links carry, where it is recorded.
@@ -58,7 +58,7 @@ class OnEdge:
     counts = "jobs"
 
     def __init__(self, system: EdgeCloud, workload: EdgeWorkload, scheduler: Any,
-                 kind: TransportKind, sharing: Sharing, recorder: LinkRecorder, seed: int,
+                 kind: TransportKind, sharing: LinkSettings, recorder: LinkRecorder, seed: int,
                  epsilon: float) -> None:
         self._system, self._workload, self._scheduler = system, workload, scheduler
         self._kind, self._sharing, self._recorder = kind, sharing, recorder
@@ -178,7 +178,7 @@ def as_edge_workload(given: EdgeWorkload | Sequence[EdgeJob]) -> EdgeWorkload:
 class _Tables:
     """Tables and figures of a run on an edge-cloud."""
 
-    def __init__(self, setting: EdgeSetting, schedule: Schedule, held: Held) -> None:
+    def __init__(self, setting: EdgeSetting, schedule: Schedule, held: PSAssignments) -> None:
         self._setting, self._schedule, self._held = setting, schedule, held
         self._ids = np.array([job.id for job in setting.jobs], np.int64)
         makespan = schedule.finish.max() - setting.arrival.min()

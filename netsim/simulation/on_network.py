@@ -64,7 +64,7 @@ class OnNetwork(Clocked):
         self.recorder = Recorder(record, len(workload), self.numbers, network.capacity, beside)
         self.arrival_s = np.array([job.arrival_s for job in workload])
         self.env = simpy.Environment(0.0)
-        finished = self.recorder.of_lines_finished
+        finished = self.recorder.chains_finished
         # Who is told which jobs run needs processes that say when they begin and end.
         plain = not (allocator.sees_running or self.faults.touch_jobs)
         single = [k for k, job in enumerate(workload)

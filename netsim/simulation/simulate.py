@@ -11,7 +11,7 @@ from netsim.checks import check_sequence, check_whole
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
-from netsim.edge.transport import Sharing
+from netsim.edge.transport import LinkSettings
 from netsim.errors import UnknownNameError
 from netsim.fabric.allocator import Allocator
 from netsim.network import Topology
@@ -221,7 +221,7 @@ def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEd
         refuse_arguments("edge-cloud without links", {
             **args.given, f"record of {on_links}": bool(on_links)},
             transport=TRANSPORTS.to_dict(kind)["name"])
-    sharing = Sharing(args.allocator, args.interval,
-                      capacities_of(args.events, system.network) if args.events else (),
-                      args.check, recorder if recorder.watches_fabric else None)
+    sharing = LinkSettings(args.allocator, args.interval,
+                           capacities_of(args.events, system.network) if args.events else (),
+                           args.check, recorder if recorder.watches_fabric else None)
     return OnEdge(system, workload, decider, kind, sharing, recorder, args.seed, args.epsilon)

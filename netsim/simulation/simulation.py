@@ -18,7 +18,7 @@ from netsim.checks import check_whole
 from netsim.errors import StalledError
 from netsim.results.result import Result
 from netsim.simulation.events import end_at
-from netsim.simulation.interrupt import so_far, telling
+from netsim.simulation.interrupt import interrupt_with_status, so_far
 from netsim.simulation.progress import show_progress
 from netsim.units import Quantity, parse_seconds
 
@@ -140,7 +140,7 @@ class Simulation:
         limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
         target, started = self.target, time.perf_counter()
         target.begin(limit)
-        with (telling(target.so_far),
+        with (interrupt_with_status(target.so_far),
               show_progress(progress, target.total, target.counts) as report):
             self._go(limit, report)
         self._wall_s += time.perf_counter() - started

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from netsim.atomic import whole_file
+from netsim.atomic import atomic_write
 from netsim.errors import InputError, OutputError
 from netsim.reading import read_bytes, read_text
 from netsim.results.load import load_result
@@ -200,7 +200,7 @@ class RunStore:
         OutputError
             If it cannot be written.
         """
-        with whole_file(self.folder / name, folders=True, named=self.folder) as temporary:
+        with atomic_write(self.folder / name, folders=True, named=self.folder) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
     def put(self, key: str, files: Files) -> None:

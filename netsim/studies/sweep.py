@@ -19,7 +19,7 @@ from netsim.experiment_file.tables import SweepTable
 from netsim.experiment_file.values import seeds_of
 from netsim.network import Topology
 from netsim.plain import plain, plain_numbers
-from netsim.simulation.interrupt import telling
+from netsim.simulation.interrupt import interrupt_with_status
 from netsim.simulation.progress import show_runs
 from netsim.studies.code_version import code_version
 from netsim.studies.executors import Failure, Outcome, Task, on_dask, one_by_one, pooled
@@ -330,7 +330,8 @@ def _do_missing(runs: Sequence[SweepRun], store: RunStore, workers: int, dask: s
     def so_far() -> str:
         return f"{ended:,} of {len(runs):,} runs had ended{kept}"
 
-    with telling(so_far), _saying(so_far), show_runs(progress, len(runs), ended) as report:
+    with (interrupt_with_status(so_far), _saying(so_far),
+          show_runs(progress, len(runs), ended) as report):
         for place, outcome in _outcomes(missing, workers, dask):
             run = missing[place]
             if isinstance(outcome, Failure):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.fabric.allocation import Knowledge
+from netsim.fabric.allocation import Information
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch, Topology
 from netsim.testing.view import make_view
@@ -55,10 +55,11 @@ class Case:
     ahead_s: tuple[float, ...]
     running: tuple[tuple[int, ...], ...]
 
-    def view(self, knows: Knowledge = "sizes", sees_running: bool = True) -> FabricView:
+    def view(self, information: Information = "clairvoyant", sees_running: bool = True
+             ) -> FabricView:
         """Build the view."""
         return make_view(**{each.name: getattr(self, each.name) for each in fields(self)},
-                         knows=knows, sees_running=sees_running)
+                         information=information, sees_running=sees_running)
 
     def bytes_sent(self) -> tuple[tuple[float, ...], ...]:
         """Return the bytes that each flow has sent, where `sent` may hold fractions."""

@@ -31,8 +31,8 @@ def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = Non
       so that those orders carry meaning;
     - in any unit of time, unless it declares ``time_free = False``; in any unit of bytes, unless
       it declares ``scale_free = False``;
-    - whatever is true of what it says that it does not know: the bytes not sent yet if it
-      ``knows`` ``"sent"``, the coflows not emitted yet if it knows ``"sizes"``.
+    - whatever is true of what it says that it does not know: the bytes not sent yet if its
+      ``information`` is ``"agnostic"``, the coflows not emitted yet if ``"clairvoyant"``.
 
     If it claims to be ``work_conserving``, each unfinished flow must cross a full link. As long as
     some coflow could move, none of whose flows needs a dead link, some flow must, or the policy

@@ -28,7 +28,7 @@ _SHOWN = [name for name, value in inspect.getmembers_static(FabricView)
 
 
 def _changes_the_view(trial: Trial) -> str | None:
-    view = trial.case.view(trial.allocator.knows, trial.allocator.sees_running)
+    view = trial.case.view(trial.allocator.information, trial.allocator.sees_running)
     before = _snapshot(view)
     trial.ask(view)
     after = _snapshot(view)
@@ -91,7 +91,7 @@ def _minds_job_numbers(trial: Trial) -> str | None:
 
 
 def _peeks_at_sizes(trial: Trial) -> str | None:
-    if trial.allocator.knows != "sent":
+    if trial.allocator.information != "agnostic":
         return None
     factors = trial.rng().integers(1, 9, trial.view.flows).astype(np.float64)
     return trial.difference(variations.more_unsent(trial.case, factors.tolist()),
@@ -99,7 +99,7 @@ def _peeks_at_sizes(trial: Trial) -> str | None:
 
 
 def _peeks_ahead(trial: Trial) -> str | None:
-    if trial.allocator.knows == "jobs":
+    if trial.allocator.information == "job-clairvoyant":
         return None
     return trial.difference(variations.more_ahead(trial.case, 64.0), "if jobs have more to emit")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import MissingExtraError
-from netsim.fabric.allocation import Knowledge
+from netsim.fabric.allocation import Information
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch, Topology
 from netsim.testing.cases import Pick, draw_case, draw_network
@@ -35,7 +35,7 @@ def networks(*, min_hosts: int = 2, max_hosts: int = 4) -> SearchStrategy[BigSwi
 
 
 def views(network: Topology | None = None, *, max_coflows: int = 4, max_width: int = 4,
-          knows: Knowledge = "sizes") -> SearchStrategy[FabricView]:
+          information: Information = "clairvoyant") -> SearchStrategy[FabricView]:
     """Return a strategy for what an allocator may see in the middle of a run.
 
     Jobs with several active coflows and with none, flows that have ended and flows on one
@@ -47,12 +47,12 @@ def views(network: Topology | None = None, *, max_coflows: int = 4, max_width: i
         Where; on `networks` if not given.
     max_coflows, max_width : int
         Coflows per view and flows per coflow.
-    knows : {"sent", "sizes", "jobs"}
+    information : {"agnostic", "clairvoyant", "job-clairvoyant"}
         What the allocator may see.
     """
     def draw_view(pick: Pick) -> FabricView:
         where = draw_network(pick, 2, 4) if network is None else network
-        return draw_case(pick, where, max_coflows, max_width).view(knows)
+        return draw_case(pick, where, max_coflows, max_width).view(information)
 
     return _drawn(draw_view)
 

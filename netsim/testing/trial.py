@@ -77,7 +77,7 @@ class Trial:
     @cached_property
     def revisit_at(self) -> float:
         """When it asks to be woken; inf if it does not."""
-        return self.ask(self.case.view(self.allocator.knows, self.allocator.sees_running)
+        return self.ask(self.case.view(self.allocator.information, self.allocator.sees_running)
                         ).revisit_at
 
     def rng(self) -> np.random.Generator:
@@ -98,7 +98,7 @@ class Trial:
             If the allocation does not fit the view.
         """
         other = replace(self, case=case)
-        view = case.view(self.allocator.knows, self.allocator.sees_running)
+        view = case.view(self.allocator.information, self.allocator.sees_running)
         allocation = other.ask(view)
         fault = _misfit(view, allocation)
         if fault:
@@ -134,7 +134,7 @@ def _misfit(view: FabricView, allocation: Allocation) -> str | None:
     if not allocation.revisit_at > view.now:
         return f"it asks to be woken at {allocation.revisit_at!r} s, not after now, {view.now!r} s"
     if view.uses_sizes(allocation):
-        return 'it returned shares or MADD, which use sizes, but declares that it knows "sent" only'
+        return 'it returned shares or MADD, which use sizes, but declares that it is agnostic'
     if allocation.service is not None and len(allocation.service.order) != len(view):
         return f"it returned a service of {len(allocation.service.order)} coflows, not {len(view)}"
     for form, entries in (("rates", view.flows), ("shares", len(view)), ("weights", view.flows),

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError, UnknownNameError
-from netsim.fabric.allocation import Knowledge
-from netsim.fabric.demand import Demand
+from netsim.fabric.allocation import Information
+from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.running import Running
 from netsim.fabric.view import FabricView
@@ -36,7 +36,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
               completed: Sequence[int] | None = None, ahead_s: Sequence[float] | None = None,
               longest_s: Sequence[float] | None = None,
               running: Sequence[Sequence[int]] | None = None,
-              knows: Knowledge = "sizes", sees_running: bool = True) -> FabricView:
+              information: Information = "clairvoyant", sees_running: bool = True) -> FabricView:
     """Build by hand the view that an allocator would see.
 
     As on the fabric, flows without bytes, flows that have sent all and free loopback flows
@@ -70,7 +70,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     running : sequence of sequences of int, optional
         Per job, hosts on which it runs besides those of the flows of its active coflows. None,
         so that who sends nothing does not run, if not given.
-    knows : {"sent", "sizes", "jobs"}
+    information : {"agnostic", "clairvoyant", "job-clairvoyant"}
         What the allocator may see.
     sees_running : bool
         Whether it is told which jobs run; see `netsim.Allocator.sees_running`.
@@ -93,8 +93,8 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     >>> netsim.make_allocator("aalo-lbsf").allocate(view).shares
     array([1., 0.])
     """
-    if knows not in get_args(Knowledge):
-        raise UnknownNameError("knows", knows, get_args(Knowledge))
+    if information not in get_args(Information):
+        raise UnknownNameError("information", information, get_args(Information))
     count = len(coflows)
     owner = list(range(count)) if jobs is None else [int(job) for job in _of("jobs", jobs, count)]
     valid = _of("valid_s", valid_s, count)
@@ -102,7 +102,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     now = float(max(valid)) if now is None else now
     if now < max(valid):
         raise InputError(f"now is {now!r}, before a coflow becomes valid at {max(valid)!r}")
-    demands = [Demand.of(Flows.of(flows), network, weight=float(weight_c))
+    demands = [RoutedCoflow.of(Flows.of(flows), network, weight=float(weight_c))
                for flows, weight_c in zip(coflows, _of("weight", weight, count, 1.0), strict=True)]
     parts = [_parts_sent(c, flows, part) for c, (flows, part)
              in enumerate(zip(coflows, _of("sent", sent, count), strict=True))]
@@ -117,7 +117,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     for link, quantity in (capacity or {}).items():
         table.set_capacity(network.link(link), parse_rate(quantity, f"capacity of {link!r}"))
     where = _running(network, len(table.jobs), owner, coflows, running)
-    return FabricView(table, now, knows, running=where if sees_running else None)
+    return FabricView(table, now, information, running=where if sees_running else None)
 
 
 def _of(name: str, values: Sequence | None, count: int, default: float = 0.0) -> Sequence:
@@ -139,7 +139,7 @@ def _check_order(valid: Sequence[float], owner: Sequence[int]) -> None:
                          + ", ".join(f"({at:g}, {job})" for at, job in keys))
 
 
-def _table(network: Topology, owner: Sequence[int], demands: Sequence[Demand],
+def _table(network: Topology, owner: Sequence[int], demands: Sequence[RoutedCoflow],
            per_job: Mapping[str, Sequence | None]) -> FlowTable:
     """Return a table without coflows, with the rows of all jobs."""
     given = {name: values for name, values in per_job.items() if values is not None}
@@ -192,8 +192,8 @@ def _parts_sent(coflow: int, flows: Sequence[tuple[int, int, float]], sent: Sent
     return part
 
 
-def _let_send(table: FlowTable, demands: Sequence[Demand], parts: Sequence[float | list[float]]
-              ) -> None:
+def _let_send(table: FlowTable, demands: Sequence[RoutedCoflow],
+              parts: Sequence[float | list[float]]) -> None:
     """Bring the rows to where the coflows have sent what they have."""
     if any(isinstance(part, list) for part in parts):
         # As on the fabric: a second at rates of what is to be sent.

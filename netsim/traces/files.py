@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from netsim.atomic import whole_file
+from netsim.atomic import atomic_write
 from netsim.errors import TraceError
 from netsim.reading import read_text as text_of
 from netsim.traces.problems import Problem, TraceProblemsError
@@ -66,5 +66,5 @@ def write_text(text: str, path: str | Path) -> None:
     OutputError
         If it cannot be written; nothing is left behind then.
     """
-    with whole_file(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(text.encode("utf-8"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from netsim.atomic import whole_file
+from netsim.atomic import atomic_write
 from netsim.errors import FetchError, MissingExtraError, OutputError, UnknownNameError
 from netsim.reading import read_bytes
 
@@ -183,5 +183,5 @@ def _reason(error: BaseException) -> str:
 
 
 def _write(data: bytes, target: Path) -> None:
-    with whole_file(target, folders=True) as temporary:
+    with atomic_write(target, folders=True) as temporary:
         temporary.write_bytes(data)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import Cluster, JobSpec, ModelStage, ParallelModel
-from netsim.cluster.slices import is_sliced, keep_together, torn
+from netsim.cluster.slices import is_sliced, keep_together, split_replica_error
 from netsim.models.mapping import can_hold
 from netsim.placements.placement import first_of
 from netsim.placements.registry import PLACEMENTS, make_placement
@@ -33,7 +33,7 @@ def test_a_model_finds_its_place_wherever_there_is_one(model, servers):
             own = taken[first:first + stage.gpus].reshape(stage.replicas, stage.slices)
             assert (own == own[:, :1]).all()
             first += stage.gpus
-        assert torn(model, taken) is None
+        assert split_replica_error(model, taken) is None
 
 
 @given(models, st.lists(st.integers(0, 4), min_size=1, max_size=60))
@@ -42,7 +42,7 @@ def test_without_slices_the_first_ones_will_do(model, servers):
     places = keep_together(whole, servers)
     if places is not None:
         assert places.tolist() == list(range(whole.gpus))
-        assert torn(whole, np.array(servers)[places]) is None
+        assert split_replica_error(whole, np.array(servers)[places]) is None
 
 
 def test_the_first_group_that_is_complete_is_taken():
@@ -54,11 +54,11 @@ def test_the_first_group_that_is_complete_is_taken():
 
 def test_what_is_torn_is_said():
     model = ParallelModel([ModelStage(), ModelStage(2, slices=2)], name="mine")
-    assert torn(model, [0, 1, 2, 2, 1]) is None
-    assert torn(model, [0, 1, 1, 1, 2]) == (
+    assert split_replica_error(model, [0, 1, 2, 2, 1]) is None
+    assert split_replica_error(model, [0, 1, 1, 1, 2]) == (
         "replicas of stage 1 of model 'mine' have 2 slices each, all on one server, but its GPUs "
         "are on the servers [1, 1, 1, 2]")
-    assert torn(None, [0]) is None
+    assert split_replica_error(None, [0]) is None
     assert not is_sliced(None)
 
 

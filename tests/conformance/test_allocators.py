@@ -92,7 +92,7 @@ class Broken(Allocator):
 
 
 class Blind(Broken):
-    knows = "sent"
+    information = "agnostic"
 
 
 class Boasting(Broken):

@@ -29,7 +29,7 @@ def test_all_that_a_policy_sees():
                      sent=[[100, 0, 0, 40], 0.25], jobs=[0, 2], valid_s=[1, 2], now=3,
                      weight=[1, 2], deadline_s=[7, np.inf], arrival_s=[0, 0.5, 1],
                      attained=[50, 60, 0], completed=[1, 2, 0], ahead_s=[7, 8, 9],
-                     capacity={"egress-0": 50.0}, knows="jobs")
+                     capacity={"egress-0": 50.0}, information="job-clairvoyant")
     assert view.now == 3
     assert (len(view), view.flows, view.jobs) == (2, 2, 2)
     expected = {
@@ -46,7 +46,7 @@ def test_all_that_a_policy_sees():
 
 
 def test_what_a_policy_may_not_know_is_nan():
-    blind = make_view(NET, [[(0, 1, 400.0)]], sent=[0.5], ahead_s=[1], knows="sent")
+    blind = make_view(NET, [[(0, 1, 400.0)]], sent=[0.5], ahead_s=[1], information="agnostic")
     for name in ("total", "remaining", "gamma", "job_longest_gamma", "flow_size",
                  "flow_remaining", "job_ahead_s"):
         assert np.isnan(getattr(blind, name)).all(), name
@@ -124,11 +124,11 @@ def test_refused(change, message):
 
 def test_unknown_knowledge_is_refused():
     with pytest.raises(UnknownNameError, match="choose from: jobs, sent, sizes"):
-        make_view(NET, [[(0, 1, 1.0)]], knows="all")
+        make_view(NET, [[(0, 1, 1.0)]], information="all")
 
 
 @settings(deadline=None, max_examples=50)
-@given(views(NET, knows="sent"))
+@given(views(NET, information="agnostic"))
 def test_views_are_consistent(view):
     assert view.capacity.shape == (8,)
     assert np.all(np.diff(view.valid_s) >= 0)

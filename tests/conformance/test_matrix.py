@@ -372,14 +372,14 @@ def test_every_policy_is_described(heading, registry):
 
 def test_what_is_said_of_allocators_is_so():
     """What they know, and on which events they are asked, are theirs to say."""
-    for name, (knows, asked, *_) in rows_of("Allocators").items():
+    for name, (information, asked, *_) in rows_of("Allocators").items():
         allocator = make_allocator(name)
-        assert knows == allocator.knows, name
+        assert information == allocator.information, name
         assert asked.startswith("coflows and flows") == bool(
             allocator.wakes_on & Event.FLOW_DONE), name
 
 
 def test_what_is_said_of_schedulers_is_so():
-    for name, (knows, *_) in rows_of("Schedulers on clusters").items():
+    for name, (information, *_) in rows_of("Schedulers on clusters").items():
         clairvoyant = getattr(make_scheduler(quick(name)), "clairvoyant", False)
-        assert knows.endswith("clairvoyant") == clairvoyant, name
+        assert information.endswith("clairvoyant") == clairvoyant, name

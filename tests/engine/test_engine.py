@@ -13,7 +13,7 @@ import netsim
 from netsim import JobSpec, Stage
 from netsim.cluster import Cluster, Contention
 from netsim.cluster.context import RunContext
-from netsim.engine.engine import Analytic, Engine
+from netsim.engine.engine import ContentionExecution, Engine
 from netsim.engine.timed import run_timed
 from netsim.engine.view import Decision
 from netsim.errors import AllocationError, InputError, StalledError
@@ -31,7 +31,7 @@ def ring(place, ranks, iterations=100, compute_s=0.02, nbytes=10e6, **others):
 def run(cluster, jobs, scheduler, model):
     """Run to the end; return the engine."""
     env = simpy.Environment(0.0)
-    engine = Engine(env, cluster, jobs, scheduler, Analytic(env, cluster, jobs, model))
+    engine = Engine(env, cluster, jobs, scheduler, ContentionExecution(env, cluster, jobs, model))
     while engine.ended < len(jobs):
         env.step()
     return engine
@@ -418,7 +418,8 @@ def test_placements_that_break_the_rules(scope, choose):
 
     env = simpy.Environment(0.0)
     cluster, jobs = Cluster(gpus=[2]), [ring(0, 2)]
-    Engine(env, cluster, jobs, FIFO(), Analytic(env, cluster, jobs, Contention()), Wrong())
+    execution = ContentionExecution(env, cluster, jobs, Contention())
+    Engine(env, cluster, jobs, FIFO(), execution, Wrong())
     with pytest.raises(AllocationError, match=r"placement Wrong: (scope|choose) must return GPUs"):
         env.run(1)
 

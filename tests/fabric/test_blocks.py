@@ -251,7 +251,7 @@ def test_a_dead_link_stops_its_coflow_only():
 
 @pytest.mark.parametrize("block", ["lp_rates", "common_factor", "greedy"])
 def test_blocks_that_need_sizes_refuse_the_blind(block):
-    view = make_view(netsim.big_switch(2, 4.0), [[(0, 1, 8.0)]], knows="sent")
+    view = make_view(netsim.big_switch(2, 4.0), [[(0, 1, 8.0)]], information="agnostic")
     with pytest.raises(AllocationError, match=f"{block} needs flow sizes"):
         getattr(view, block)(*[[0]] if block == "greedy" else [])
 

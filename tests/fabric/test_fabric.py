@@ -240,7 +240,7 @@ class TestBadAllocators:
 
     def test_a_blind_policy_cannot_use_lp_rates(self):
         class Blind(Fixed):
-            knows = "sent"
+            information = "agnostic"
 
         with pytest.raises(AllocationError, match=r"Blind at .* shares or MADD"):
             finish(chain(0, [(0, 1, 1)]), allocator=Blind(lambda view: Allocation(shares=[1.0])))
@@ -250,9 +250,9 @@ class TestBadAllocators:
             with pytest.raises(AllocationError, match="one of rates, shares, weights, coflow"):
                 Allocation(**wrong)
         with pytest.raises(AllocationError, match="only an Allocation of one weight for all"):
-            Allocation(weights=[1.0, 1.0], stands=True)
+            Allocation(weights=[1.0, 1.0], persistent=True)
         with pytest.raises(AllocationError, match="more than 0, can stand"):
-            Allocation(weights=0.0, stands=True)
+            Allocation(weights=0.0, persistent=True)
         with pytest.raises(AllocationError, match="must be numbers"):
             Allocation(["fast"])
 
@@ -414,7 +414,7 @@ class TestFaultsThatWere:
         class Once(netsim.Allocator):
             def allocate(self, view):
                 asked.append(view.now)
-                return Allocation(weights=weight, stands=True)
+                return Allocation(weights=weight, persistent=True)
 
         jobs = [chain(0, [(0, 1, 2)]), chain(1, [(0, 1, 1)], arrival=1)]
         assert finish(*jobs, allocator=Once) == pytest.approx([3.0, 3.0])
@@ -452,7 +452,7 @@ class TestFaultsThatWere:
         seen = []
 
         class Look(netsim.Allocator):
-            knows = "jobs"
+            information = "job-clairvoyant"
 
             def allocate(self, view):
                 seen.append((view.alone[0], view.job_longest_gamma[0]))

@@ -11,7 +11,7 @@ import netsim
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric import serving
-from netsim.fabric.service import Service
+from netsim.fabric.service import PriorityService
 from netsim.reference import kernels as reference
 from netsim.testing import make_view, networks, workloads
 
@@ -38,7 +38,7 @@ class Stepwise(netsim.Allocator):
 
     def __init__(self, options):
         self.inner = make_allocator(options)
-        self.knows = self.inner.knows
+        self.information = self.inner.information
         self.service = None
 
     def allocate(self, view):
@@ -136,8 +136,8 @@ class Turned(netsim.Allocator):
 
     def allocate(self, view):
         order = np.arange(len(view))
-        return netsim.Allocation(service=Service(order[::-1] if len(view) % 2 else order,
-                                                 rest="greedy"))
+        return netsim.Allocation(service=PriorityService(order[::-1] if len(view) % 2 else order,
+                                                         backfill="greedy"))
 
 
 @pytest.mark.usefixtures("kept")
@@ -336,13 +336,13 @@ class TestService:
 
         class Limited(netsim.Allocator):
             wakes_on = netsim.Event.COFLOW
-            knows = "sent"
+            information = "agnostic"
 
             def allocate(self, view):
                 asked.append(view.now)
                 limit = np.where(view.sent < 2, 2.0, np.inf)
-                return netsim.Allocation(service=Service(np.arange(len(view)), rest="maxmin",
-                                                         limit=limit))
+                return netsim.Allocation(service=PriorityService(
+                    np.arange(len(view)), backfill="maxmin", limit=limit))
 
         jobs = [netsim.JobSpec(k, hosts=[0, 1], stages=[netsim.Stage("s", [(0, 1, 5.0)])])
                 for k in range(2)]
@@ -352,26 +352,26 @@ class TestService:
 
     @pytest.mark.parametrize(("changes", "words"), [
         ({"order": [0, 0]}, "each coflow once"),
-        ({"queue": [0, 1], "parts": [0.5, 0.5]}, 'with first="queues"'),
-        ({"first": "queues", "queue": [1, 0], "parts": [0.5, 0.5]}, "queue by queue"),
-        ({"first": "queues", "queue": [0, 2], "parts": [0.5, 0.5]}, "from 0 to 1"),
-        ({"first": "queues", "queue": [0, 1], "parts": [0.8, 0.5]}, "add up to 1"),
-        ({"first": "queues", "queue": [0], "parts": [0.5]}, "as many"),
+        ({"queue": [0, 1], "queue_shares": [0.5, 0.5]}, 'with primary="queues"'),
+        ({"primary": "queues", "queue": [1, 0], "queue_shares": [0.5, 0.5]}, "queue by queue"),
+        ({"primary": "queues", "queue": [0, 2], "queue_shares": [0.5, 0.5]}, "from 0 to 1"),
+        ({"primary": "queues", "queue": [0, 1], "queue_shares": [0.8, 0.5]}, "add up to 1"),
+        ({"primary": "queues", "queue": [0], "queue_shares": [0.5]}, "as many"),
         ({"limit": [1.0]}, "as many"),
         ({"by_size": True}, "by_size"),
     ])
     def test_refuses(self, changes, words):
         with pytest.raises(AllocationError, match=words):
-            Service(**{"order": [0, 1]} | changes)
+            PriorityService(**{"order": [0, 1]} | changes)
 
     def test_refuses_unknown_names(self):
         with pytest.raises(UnknownNameError, match="madd"):
-            Service([0], first="mad")
+            PriorityService([0], primary="mad")
 
     def test_of_another_length_than_the_view(self):
         class Wrong(netsim.Allocator):
             def allocate(self, view):
-                return netsim.Allocation(service=Service([0, 1], rest="maxmin"))
+                return netsim.Allocation(service=PriorityService([0, 1], backfill="maxmin"))
 
         job = netsim.JobSpec(0, hosts=[0, 1], stages=[netsim.Stage("s", [(0, 1, 5.0)])])
         with pytest.raises(AllocationError, match=r"service of shape \(2,\), not \(1,\)"):
@@ -379,7 +379,8 @@ class TestService:
 
 
 def test_a_view_of_a_blind_policy_tells_no_sizes_by_a_service():
-    view = make_view(netsim.big_switch(2, "1MB/s"), [[(0, 1, 3e6)]], knows="sent")
-    for service in (Service([0], first="madd"), Service([0], rest="greedy", by_size=True)):
+    view = make_view(netsim.big_switch(2, "1MB/s"), [[(0, 1, 3e6)]], information="agnostic")
+    for service in (PriorityService([0], primary="madd"),
+                    PriorityService([0], backfill="greedy", by_size=True)):
         with pytest.raises(AllocationError, match="needs flow sizes"):
             view.serve(service)

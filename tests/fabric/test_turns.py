@@ -23,7 +23,7 @@ class WithoutTurns(netsim.Allocator):
 
     def __init__(self, policy):
         self._policy = make_allocator(policy)
-        self.knows = self._policy.knows
+        self.information = self._policy.information
 
     def allocate(self, view):
         allocation = self._policy.allocate(view)

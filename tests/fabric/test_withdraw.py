@@ -5,7 +5,7 @@ import simpy
 
 import netsim
 from netsim.allocators import make_allocator
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.fabric import Fabric
 from netsim.workload import Flows
 
@@ -14,7 +14,7 @@ NET = netsim.big_switch(4, MB)
 
 
 def demand(*flows):
-    return Demand.of(Flows.of([(s, d, mb * MB) for s, d, mb in flows]), NET)
+    return RoutedCoflow.of(Flows.of([(s, d, mb * MB) for s, d, mb in flows]), NET)
 
 
 @pytest.mark.parametrize("allocator", ["maxmin", "parrot", "sebf", "aalo", "srpt",

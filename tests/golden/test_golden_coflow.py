@@ -32,7 +32,7 @@ class Spy(netsim.Allocator):
 
     def __init__(self, options):
         self.inner = make_allocator(options)
-        self.knows, self.wakes_on = self.inner.knows, self.inner.wakes_on
+        self.information, self.wakes_on = self.inner.information, self.inner.wakes_on
         self.first = None
         self.queues, self.moves = {}, []
 

@@ -21,9 +21,9 @@ from netsim.recording import link_recorder, recorder
 from netsim.results import lazy_table as recorded
 from netsim.results import spill as rows
 from netsim.results.csv import write_csv
-from netsim.results.lazy_table import Recorded, chunks_of
+from netsim.results.lazy_table import LazyTable, chunks_of
 from netsim.results.result import Result, table_of
-from netsim.results.spill import Notes, Rows
+from netsim.results.spill import SpilledNotes, SpillingTable
 
 TABLES = ("coflows", "flows", "links", "decisions")
 NET = netsim.big_switch(16, "1Gbps")
@@ -73,9 +73,9 @@ def test_what_is_kept_on_disk_is_the_same(allocator, tmp_path, request) -> None:
     assert len(wanted) == 5
     request.getfixturevalue("small")
     spilled = run(allocator)
-    assert all(isinstance(table_of(spilled, name), Recorded) for name in TABLES)
+    assert all(isinstance(table_of(spilled, name), LazyTable) for name in TABLES)
     assert csvs(spilled, tmp_path / "spilled") == wanted
-    assert all(isinstance(table_of(spilled, name), Recorded) for name in TABLES)
+    assert all(isinstance(table_of(spilled, name), LazyTable) for name in TABLES)
     assert spilled.summary() | {"wall_s": 0} == plain.summary() | {"wall_s": 0}
     for name in TABLES:
         pd.testing.assert_frame_equal(getattr(spilled, name), getattr(plain, name),
@@ -148,7 +148,7 @@ def test_a_full_disk_ends_the_run(monkeypatch) -> None:
 @pytest.mark.parametrize("most", [0, 10**9])
 def test_rows_are_taken_by_place(most, monkeypatch) -> None:
     monkeypatch.setattr(rows, "MOST_BYTES", most)
-    table = Rows(np.dtype([("a", "i8"), ("b", "f8")]))
+    table = SpillingTable(np.dtype([("a", "i8"), ("b", "f8")]))
     assert len(table.take(slice(0, 5))) == len(table) == 0
     for k in range(5):
         table.extend(np.array([(k, -k), (10 * k, 0.5)], table.dtype))
@@ -158,7 +158,7 @@ def test_rows_are_taken_by_place(most, monkeypatch) -> None:
 
 
 def test_notes_have_a_column_per_key() -> None:
-    notes = Notes()
+    notes = SpilledNotes()
     notes.extend([{}, {}])
     notes.extend([{"b": 1.0}, {"a": 2}])
     notes.extend([{"a": 3}])

@@ -12,7 +12,7 @@ import netsim
 from netsim import Cluster, History, JobSpec, ModelStage, ParallelModel, Workload
 from netsim.cluster.cluster import server_kind
 from netsim.cluster.context import RunContext
-from netsim.engine.by_iteration_time import ByIteration
+from netsim.engine.by_iteration_time import IterationTimeExecution
 from netsim.engine.engine import Engine
 from netsim.engine.view import decider_of
 from netsim.errors import InputError, UnknownNameError
@@ -70,7 +70,7 @@ def run(cluster, workload, scheduler, placement="mapped"):
     context = RunContext(cluster, workload.jobs, None, workload.history)
     watched = Watched(decider_of(make_scheduler(scheduler), context))
     engine = Engine(env, cluster, workload.jobs, watched,
-                    ByIteration(env, cluster, workload.jobs), make_placement(placement))
+                    IterationTimeExecution(env, cluster, workload.jobs), make_placement(placement))
     while engine.ended < len(workload):
         env.step()
     return engine, watched.seen
@@ -327,7 +327,7 @@ def test_the_unit_of_time_decides_nothing(listed, name):
         context = RunContext(cluster, jobs, None)
         env = simpy.Environment(0.0)
         engine = Engine(env, cluster, jobs, decider_of(make_scheduler(scheduler), context),
-                        ByIteration(env, cluster, jobs), make_placement("mapped"))
+                        IterationTimeExecution(env, cluster, jobs), make_placement("mapped"))
         while engine.ended < len(jobs):
             env.step()
         return engine

@@ -179,7 +179,7 @@ class TestRestarts:
         seen = {}
 
         class Look(netsim.Allocator):
-            knows = "jobs"
+            information = "job-clairvoyant"
 
             def allocate(self, view):
                 seen[view.now] = view.job_ahead_s.tolist(), view.job_attained.tolist()

@@ -152,7 +152,7 @@ def test_an_allocator_of_one_s_own_may_say_who_gets_what_is_left() -> None:
 
         def allocate(self, view: netsim.FabricView) -> netsim.Allocation:
             order = range(len(view))[::-1]
-            return netsim.Allocation(service=netsim.Service(order, rest="greedy"))
+            return netsim.Allocation(service=netsim.PriorityService(order, backfill="greedy"))
 
     table = netsim.compare(*FIG2, {"one": Latest()}).table
     assert table[["leftover", "decides_per"]].loc[0].tolist() == ["greedy to flows", "flow"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.edge.on_fabric.wires import Timer, Wires
+from netsim.edge.on_fabric.wires import EdgeTraffic, Timer
 from netsim.edge.setting import Floats, Ints
-from netsim.fabric.transfer import Transfer
+from netsim.fabric.transfer import CoflowEvent
 from netsim.workload import Flows
 
 __all__ = ["Fluid"]
@@ -20,9 +20,9 @@ class Fluid:
     training does. See `netsim.edge.on_fabric.training.Training`.
     """
 
-    def __init__(self, wires: Wires) -> None:
+    def __init__(self, wires: EdgeTraffic) -> None:
         self._wires = wires
-        self._flows: dict[int, Transfer] = {}
+        self._flows: dict[int, CoflowEvent] = {}
         self._timers: dict[int, tuple[float, Timer]] = {}
 
     def begin(self, chunk: int, host: int, ps: int) -> None:
@@ -73,7 +73,7 @@ class Fluid:
         return True
 
     def use(self, limit: Ints, rates: Floats) -> Floats:
-        """Return what flows use of the rates that they are given; see `limits.AskedAlways`."""
+        """Return the rates that flows use of those given; see `limits.RateCappedAllocator`."""
         wires = self._wires
         exchange = limit >= wires.chunks
         chunk = (limit[exchange] - wires.chunks) // 2

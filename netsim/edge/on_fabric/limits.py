@@ -8,23 +8,23 @@ import numpy as np
 
 from netsim.edge.setting import Floats, Ints
 from netsim.errors import AllocationError
-from netsim.fabric.allocation import Allocation, Knowledge
+from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
 
-__all__ = ["AskedAlways"]
+__all__ = ["RateCappedAllocator"]
 
 
-class AskedAlways(Allocator):
+class RateCappedAllocator(Allocator):
     """Asks another allocator at every event, the end of a flow included, and uses its rates.
 
     Parameters
     ----------
     inner : Allocator
     use : callable
-        Of the limit of each flow (see `network.Limited`) and the rate that it is given, both of
-        shape (flows,): the rate, no higher, that it uses.
+        Of the limit of each flow (see `network.PerFlowCapNetwork`) and the rate that it is given,
+        both of shape (flows,): the rate, no higher, that it uses.
     first : int
         The link that is limit 0.
     check : bool
@@ -34,7 +34,7 @@ class AskedAlways(Allocator):
     def __init__(self, inner: Allocator, use: Callable[[Ints, Floats], Floats], first: int,
                  check: bool) -> None:
         self._inner, self._use, self._first, self._check = inner, use, first, check
-        self.knows: Knowledge = inner.knows  # type: ignore[misc]
+        self.information: Information = inner.information  # type: ignore[misc]
 
     @property
     def title(self) -> str:

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from netsim.network import Topology
 
-__all__ = ["Limited"]
+__all__ = ["PerFlowCapNetwork"]
 
 
-class Limited(Topology):
+class PerFlowCapNetwork(Topology):
     """A network to which each flow brings one more link, whose capacity is what it may send.
 
     A flow with the ECMP key k crosses limit k after the links of its path, so that any allocator

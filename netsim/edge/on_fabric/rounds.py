@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from netsim.edge.on_fabric.wires import Timer, Wires
+from netsim.edge.on_fabric.wires import EdgeTraffic, Timer
 from netsim.edge.setting import Floats, Ints
-from netsim.fabric.demand import Demand
-from netsim.fabric.transfer import Transfer
+from netsim.fabric.demand import RoutedCoflow
+from netsim.fabric.transfer import CoflowEvent
 from netsim.workload import Flows
 
 __all__ = ["Rounds"]
@@ -37,11 +37,11 @@ class _Group:
         When it began.
     done : float
         The part of it that had been done by then.
-    transfer : Transfer or None
+    transfer : CoflowEvent or None
         What is sent in it.
     timer : Event or None
         What ends it.
-    whole : dict of bool to Demand
+    whole : dict of bool to RoutedCoflow
         What these members push, and pull (True), as far as that is known.
     """
 
@@ -53,9 +53,9 @@ class _Group:
     phase: int = _PHASES
     since: float = 0.0
     done: float = 0.0
-    transfer: Transfer | None = None
+    transfer: CoflowEvent | None = None
     timer: Timer | None = None
-    whole: dict[bool, Demand] = field(default_factory=dict)
+    whole: dict[bool, RoutedCoflow] = field(default_factory=dict)
 
     def change(self, members: list[int]) -> None:
         """Go on with other members."""
@@ -72,7 +72,7 @@ class Rounds:
 
     Parameters
     ----------
-    wires : Wires
+    wires : EdgeTraffic
     together : bool
         Whether it is ``"sync"``.
     preemption : {"finish", "drop", "pause"}
@@ -80,7 +80,7 @@ class Rounds:
         once, and do it again; or stop at once, and go on from there. Together, only the first.
     """
 
-    def __init__(self, wires: Wires, together: bool, preemption: str) -> None:
+    def __init__(self, wires: EdgeTraffic, together: bool, preemption: str) -> None:
         self._wires, self._together, self._preemption = wires, together, preemption
         self._groups: dict[int, _Group] = {}
         self._between: dict[int, _Group] = {}
@@ -130,7 +130,7 @@ class Rounds:
         wires = self._wires
         return float((wires.compute if phase == _COMPUTE else wires.update)[chunk])
 
-    def _exchange(self, group: _Group, pull: bool, part: float) -> Transfer:
+    def _exchange(self, group: _Group, pull: bool, part: float) -> CoflowEvent:
         wires, first = self._wires, group.members[0]
         demand = group.whole.get(pull) if part == 1 else self._demand(group, pull, part)
         if demand is None:
@@ -138,7 +138,7 @@ class Rounds:
         return wires.send(int(wires.job_of[first]), wires.order_of(first), demand,
                           partial(self._sent, group))
 
-    def _demand(self, group: _Group, pull: bool, part: float) -> Demand:
+    def _demand(self, group: _Group, pull: bool, part: float) -> RoutedCoflow:
         wires, members = self._wires, group.members
         hosts = np.array([group.hosts[chunk] for chunk in members])
         servers = np.full(len(members), group.ps)
@@ -150,7 +150,7 @@ class Rounds:
         group.timer = None
         self._enter(group, group.phase + 1)
 
-    def _sent(self, group: _Group, _: Transfer) -> None:
+    def _sent(self, group: _Group, _: CoflowEvent) -> None:
         group.transfer = None
         self._enter(group, group.phase + 1)
 
@@ -201,7 +201,7 @@ class Rounds:
     def stop(self, chunk: int) -> bool:
         """Let a chunk train no longer; return whether it has stopped at once.
 
-        Otherwise `Wires.stopped` is called when it has.
+        Otherwise `EdgeTraffic.stopped` is called when it has.
         """
         group = self._groups[self._key(chunk)]
         if chunk in group.joining:

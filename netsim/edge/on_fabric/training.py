@@ -6,7 +6,7 @@ from typing import Protocol
 
 from netsim.edge.on_fabric.fluid import Fluid
 from netsim.edge.on_fabric.rounds import Rounds
-from netsim.edge.on_fabric.wires import Wires
+from netsim.edge.on_fabric.wires import EdgeTraffic
 from netsim.edge.setting import Floats, Ints
 from netsim.errors import InputError, UnknownNameError
 
@@ -38,7 +38,7 @@ class Training(Protocol):
         """Return how many mini-batches a chunk that has begun has left, with parts of one."""
 
     def use(self, limit: Ints, rates: Floats) -> Floats:
-        """Return what flows use of the rates that they are given; see `limits.AskedAlways`."""
+        """Return the rates that flows use of those given; see `limits.RateCappedAllocator`."""
 
 
 def check_mode(mode: str, preemption: str | None) -> None:
@@ -60,7 +60,7 @@ def check_mode(mode: str, preemption: str | None) -> None:
                          "job push together, one stops when it has finished its mini-batch")
 
 
-def make_training(wires: Wires, mode: str, preemption: str | None) -> Training:
+def make_training(wires: EdgeTraffic, mode: str, preemption: str | None) -> Training:
     """Return what trains in a mode; see `check_mode`."""
     if mode == "fluid":
         return Fluid(wires)

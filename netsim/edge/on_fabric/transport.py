@@ -11,22 +11,22 @@ import simpy
 
 from netsim.allocators import make_allocator
 from netsim.edge import kernels
-from netsim.edge.on_fabric.limits import AskedAlways
-from netsim.edge.on_fabric.network import Limited
+from netsim.edge.on_fabric.limits import RateCappedAllocator
+from netsim.edge.on_fabric.network import PerFlowCapNetwork
 from netsim.edge.on_fabric.training import check_mode, make_training
-from netsim.edge.on_fabric.wires import Answers, Wires
+from netsim.edge.on_fabric.wires import Answers, EdgeTraffic
 from netsim.edge.on_fabric.workers import Workers
 from netsim.edge.queues import Queues
-from netsim.edge.schedule import Dispatch, Log
+from netsim.edge.schedule import ChunkPlacement, TransportLog
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
-from netsim.edge.transport import Sharing
+from netsim.edge.transport import LinkSettings
 from netsim.errors import InputError, StalledError
 from netsim.fabric.fabric import Fabric
-from netsim.fabric.transfer import Transfer
+from netsim.fabric.transfer import CoflowEvent
 from netsim.plain import plain_numbers
 from netsim.workload import Flows
 
-__all__ = ["FabricTransport", "OnFabric"]
+__all__ = ["FabricTraining", "FabricTransport"]
 
 #: After all else at an instant, decisions of the fabric included: where a run stops to let jobs
 #: arrive, and then, who trains from now on.
@@ -69,18 +69,18 @@ class FabricTransport:
     def __post_init__(self) -> None:
         check_mode(self.mode, self.preemption)
 
-    def begin(self, setting: EdgeSetting, sharing: Sharing) -> OnFabric:
-        """Return a transport for one run; see `OnFabric`."""
-        return OnFabric(setting, sharing, self.mode, self.preemption)
+    def begin(self, setting: EdgeSetting, sharing: LinkSettings) -> FabricTraining:
+        """Return a transport for one run; see `FabricTraining`."""
+        return FabricTraining(setting, sharing, self.mode, self.preemption)
 
 
-class OnFabric:
+class FabricTraining:
     """The transport of `FabricTransport` in one run.
 
     Parameters
     ----------
     setting : EdgeSetting
-    sharing : Sharing
+    sharing : LinkSettings
         The allocator, and what happens to links.
     mode, preemption : str, str or None
 
@@ -97,13 +97,13 @@ class OnFabric:
         If a job says a site that there is not, or the allocator is not allowed.
     """
 
-    def __init__(self, setting: EdgeSetting, sharing: Sharing, mode: str,
+    def __init__(self, setting: EdgeSetting, sharing: LinkSettings, mode: str,
                  preemption: str | None) -> None:
         setting.check_sites()
         self._setting, self.queues = setting, Queues(setting)
         self._env = simpy.Environment(0.0)
-        network = Limited(setting.system.network, 3 * setting.total)
-        self._wires = Wires(setting, self._env, network, Answers(
+        network = PerFlowCapNetwork(setting.system.network, 3 * setting.total)
+        self._wires = EdgeTraffic(setting, self._env, network, Answers(
             self._ended, self._stopped, self._choose_later))
         self._training = make_training(self._wires, mode, preemption)
         self._workers = Workers(setting, self.queues, self._training)
@@ -113,12 +113,12 @@ class OnFabric:
         self._choosing = False
         self.steps = 0
 
-    def _make_fabric(self, sharing: Sharing, network: Limited) -> Fabric:
+    def _make_fabric(self, sharing: LinkSettings, network: PerFlowCapNetwork) -> Fabric:
         inner = make_allocator(sharing.allocator)
         if inner.sees_running or inner.reserves_gpus:
             raise InputError(f"allocator {inner.title} goes by the servers or GPUs of jobs on a "
                              "cluster; chunks on an edge-cloud have none")
-        asked = AskedAlways(inner, self._use, network.first, sharing.check)
+        asked = RateCappedAllocator(inner, self._use, network.first, sharing.check)
         fabric = Fabric(self._env, network, asked, self._setting.arrival,
                         observe_interval=sharing.observe_interval, check=sharing.check,
                         observer=sharing.observer)
@@ -153,7 +153,7 @@ class OnFabric:
         self.steps += 1
         self._env.step()
 
-    def dispatch(self, job: int, given: Dispatch) -> None:
+    def dispatch(self, job: int, given: ChunkPlacement) -> None:
         """See `Transport.dispatch`."""
         setting, system = self._setting, self._setting.system
         chunks = np.arange(setting.first[job], setting.first[job + 1])
@@ -181,7 +181,7 @@ class OnFabric:
         self._uploading[chunks[sent]] = True
         wires.send(job, 0, wires.demand(flows, int(chunks[0])), partial(self._uploaded, chunks))
 
-    def _uploaded(self, chunks: Ints, _: Transfer) -> None:
+    def _uploaded(self, chunks: Ints, _: CoflowEvent) -> None:
         for chunk in chunks[self._uploading[chunks]].tolist():
             self._there(chunk)
 
@@ -241,7 +241,7 @@ class OnFabric:
                 self._training.begin(chunk, host, ps)
         self._training.go()
 
-    def finish(self) -> Log:
+    def finish(self) -> TransportLog:
         """See `Transport.finish`."""
         while self._workers.unfinished:
             try:

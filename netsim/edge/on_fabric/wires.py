@@ -9,16 +9,16 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from netsim.edge.on_fabric.network import Limited
+from netsim.edge.on_fabric.network import PerFlowCapNetwork
 from netsim.edge.setting import EdgeSetting, Floats
-from netsim.fabric.demand import Demand
+from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.fabric import Fabric
-from netsim.fabric.transfer import Transfer
+from netsim.fabric.transfer import CoflowEvent
 from netsim.workload import Flows
 
-__all__ = ["Answers", "Timer", "Wires"]
+__all__ = ["Answers", "EdgeTraffic", "Timer"]
 
-#: What is to happen some time later; see `Wires.after`.
+#: What is to happen some time later; see `EdgeTraffic.after`.
 Timer = simpy.Event
 
 
@@ -40,7 +40,7 @@ class Answers(NamedTuple):
     paused: Callable[[], None]
 
 
-class Wires:
+class EdgeTraffic:
     """Sends for chunks, and counts time for them.
 
     Chunks of all jobs are numbered through. Limit c of the network is that of the upload of chunk
@@ -50,7 +50,7 @@ class Wires:
     ----------
     setting : EdgeSetting
     env : simpy.Environment
-    network : Limited
+    network : PerFlowCapNetwork
     answers : Answers
 
     Attributes
@@ -74,7 +74,7 @@ class Wires:
 
     fabric: Fabric
 
-    def __init__(self, setting: EdgeSetting, env: simpy.Environment, network: Limited,
+    def __init__(self, setting: EdgeSetting, env: simpy.Environment, network: PerFlowCapNetwork,
                  answers: Answers) -> None:
         self._env, self._network, self._setting = env, network, setting
         self.ended, self.stopped, self.paused = answers
@@ -119,7 +119,7 @@ class Wires:
         # Nobody uses them yet: there is nothing to decide anew.
         self.fabric.table.capacity[links] = rates
 
-    def demand(self, flows: Flows, limits: ArrayLike) -> Demand:
+    def demand(self, flows: Flows, limits: ArrayLike) -> RoutedCoflow:
         """Return a coflow between hosts, to be sent once or more often.
 
         Parameters
@@ -128,10 +128,10 @@ class Wires:
         limits : int or array_like of int, shape (flows,)
             Of each flow; or of the first, and the others have those that follow.
         """
-        return Demand.of(flows, self._network, key=limits)
+        return RoutedCoflow.of(flows, self._network, key=limits)
 
-    def send(self, job: int, order: int, demand: Demand, done: Callable[[Transfer], None]
-             ) -> Transfer:
+    def send(self, job: int, order: int, demand: RoutedCoflow, done: Callable[[CoflowEvent], None]
+             ) -> CoflowEvent:
         """Send a coflow of a job, by place; `order` is its place among those of the job."""
         return self.fabric.submit(job, demand, order, done)
 
@@ -139,7 +139,7 @@ class Wires:
         """Return the place of what a chunk exchanges among the coflows of its job: 1, 2, ..."""
         return 1 + chunk - int(self._setting.first[self.job_of[chunk]])
 
-    def left(self, transfer: Transfer) -> Floats:
+    def left(self, transfer: CoflowEvent) -> Floats:
         """Return the bytes that each flow of a coflow has left now."""
         if not transfer.key:
             return np.array(transfer.demand.flows["size"])

@@ -6,7 +6,7 @@ import numpy as np
 
 from netsim.edge.on_fabric.training import Training
 from netsim.edge.queues import Queues
-from netsim.edge.schedule import Log
+from netsim.edge.schedule import TransportLog
 from netsim.edge.servers import ParameterServers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 
@@ -165,7 +165,7 @@ class Workers:
         """Return when a job ended, in seconds; inf if it has not."""
         return float("inf") if self._unfinished[job] else float(self._last[job])
 
-    def log(self, ready: Floats, vain: Floats) -> Log:
+    def log(self, ready: Floats, vain: Floats) -> TransportLog:
         """Return what has happened, when all has ended.
 
         Parameters
@@ -180,4 +180,5 @@ class Workers:
         held = self._servers.held(*map(np.array, zip(*self._held, strict=True)))
         computed = np.repeat(self._setting.p1, self._setting.chunks) + vain
         exchange = np.bincount(chunk, end - start, len(computed)) - computed
-        return Log(chunk, start, end, ready, self._finish, self._preemptions, held, exchange)
+        return TransportLog(chunk, start, end, ready, self._finish, self._preemptions, held,
+                            exchange)

@@ -18,14 +18,14 @@ from netsim.fabric.kernels.progress import (
 from netsim.fabric.kernels.turns import decide
 from netsim.fabric.records import DUST, WAITED
 
-__all__ = ["FULL", "GRID_SLACK", "NOTICE_SLACK", "OVERLOADED", "WAITS", "Room", "go_on"]
+__all__ = ["FULL", "GRID_SLACK", "NOTICE_SLACK", "OVERLOADED", "WAITS", "Room", "fast_forward"]
 
 #: Relative to the observation interval: how late an event may be and still be noticed. What
 #: marks completions is a trifle larger, or rounding could ring for one and not find it.
 GRID_SLACK = 1e-6
 NOTICE_SLACK = 1.001 * GRID_SLACK
 
-#: Why `go_on` has stopped: somebody else is to act, there is no room, or a link is overloaded.
+#: Why `fast_forward` has stopped: another event is due, rows are full, or a link is overloaded.
 WAITS, FULL, OVERLOADED = 0, 1, 2
 
 
@@ -41,7 +41,8 @@ class Room(NamedTuple):
 
 
 @in_place
-def go_on(table, lines, capacity, used, rule, room, links, done, clock, count, key, undecided):
+def fast_forward(table, lines, capacity, used, rule, room, links, done, clock, count, key,
+                 undecided):
     """Let coflows end and the next in line become valid, deciding each time, until others act.
 
     Parameters

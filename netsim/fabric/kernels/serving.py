@@ -54,7 +54,7 @@ def serve_until(coflows, flows, hops, loads, capacity, rule, now, until, carried
     ----------
     capacity : ndarray of float, shape (links,)
     rule : tuple
-        ``(order, first, rest, queue, parts, limit)``, see `netsim.fabric.service.Service`: the
+        ``(order, primary, backfill, queue, queue_shares, limit)``, see `PriorityService`: the
         coflows in order; what comes first and who gets the rest, as named here; each coflow's
         queue, each queue's part of the links, and the bytes at which each coflow is to stop.
     now, until : float

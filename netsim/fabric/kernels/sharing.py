@@ -37,7 +37,7 @@ def share_until(parts, table, count, coming, lines, key, stands, capacity, now, 
     parts : Parts
         See `sharing_parts`; as of now.
     table, lines : tuple
-        As for `ahead.go_on`; those of lines that are due join.
+        As for `ahead.fast_forward`; those of lines that are due join.
     count, coming, key :
         See `pools.admit`: who is active, and who joins when it becomes valid.
     stands : bool
