@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from netsim.fabric.demand import RoutedCoflow
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import StageGraph
 from netsim.jobs.plan import JobPlan, check_fits, place_randomly
 from netsim.network import Topology

@@ -16,8 +16,8 @@ from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.cluster.placed import placed_model, placed_stages, ring_of, servers_of_model
 from netsim.cluster.ring import RingLayout, ring_stages
+from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric import Fabric
-from netsim.fabric.transfer import CoflowEvent
 from netsim.jobs.plan import JobPlan, delayed
 from netsim.jobs.process import JobProcess, JobRecorder
 from netsim.jobs.stragglers import slowed_job

@@ -20,7 +20,7 @@ from netsim.edge.files import (
 )
 from netsim.edge.registry import TRANSPORTS, make_transport
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.experiment_file.problems import KeyErrors, build
+from netsim.experiment_file.key_errors import KeyErrors, build
 from netsim.experiment_file.tables import OpenTable, PolicyTable
 from netsim.network import Topology
 from netsim.recording.link_recorder import OF_LINKS

@@ -25,7 +25,7 @@ from netsim.experiment_file.edge_tables import (
     problems_on_edge,
     refuse_unknown,
 )
-from netsim.experiment_file.problems import KeyErrors, problems_of
+from netsim.experiment_file.key_errors import KeyErrors, problems_of
 from netsim.experiment_file.sources import ClusterTable, NetworkTable, WorkloadTable
 from netsim.experiment_file.tables import (
     AllocatorTable,

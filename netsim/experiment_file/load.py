@@ -14,7 +14,7 @@ from typing import Any
 from netsim.atomic import atomic_write
 from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import POLICIES, Experiment
-from netsim.experiment_file.untrusted import code_named, files_named, read_with
+from netsim.experiment_file.sandbox import code_named, files_named, read_with
 from netsim.network.files import changed_name
 from netsim.plain import plain
 from netsim.plugins import parse_named, without_code

@@ -23,7 +23,7 @@ from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.files import EDGE_FORMATS, ready_made_edge_jobs
 from netsim.errors import InputError, UnknownNameError
 from netsim.experiment_file.edge_tables import edge_jobs, is_of_edge, resolved_edge_jobs
-from netsim.experiment_file.problems import build
+from netsim.experiment_file.key_errors import build
 from netsim.experiment_file.tables import OpenTable, Table
 from netsim.jobs.patterns import make_pattern
 from netsim.network.files import ready_made_folder

@@ -20,7 +20,7 @@ from pydantic import (
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.engine.registry import make_execution
 from netsim.errors import InputError, UnknownNameError
-from netsim.experiment_file.problems import KeyErrors, build
+from netsim.experiment_file.key_errors import KeyErrors, build
 from netsim.experiment_file.values import LinkName, Rate, Seconds
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import parse_named

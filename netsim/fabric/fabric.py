@@ -10,19 +10,19 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from netsim.fabric.ahead import FastForward
+from netsim.fabric.active_coflows import ActiveCoflows
 from netsim.fabric.alarm import Alarm
 from netsim.fabric.allocation import Allocation, Event
+from netsim.fabric.allocation_checker import AllocationChecker
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.demand import RoutedCoflow
+from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.fast_forward import FastForward
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.grid import Grid
-from netsim.fabric.in_flight import ActiveCoflows
 from netsim.fabric.protocols import Observer, Source
-from netsim.fabric.referee import AllocationChecker
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.running import Running
 from netsim.fabric.service import PriorityService
-from netsim.fabric.transfer import CoflowEvent
 from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
 from netsim.fabric.weights import weigh

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import RoutedCoflow
+from netsim.fabric.chains import Chains
 from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.lines import emit
 from netsim.fabric.kernels.maxmin import maxmin
 from netsim.fabric.kernels.pools import add, admit
-from netsim.fabric.lines import Chains
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.service import PriorityService
 from netsim.fabric.serving import PriorityEngine
 from netsim.fabric.sharing import MaxMinEngine

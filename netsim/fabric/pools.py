@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.kernels.pools import copy_in, move
 from netsim.fabric.records import FLOW, HOP, LOAD
+from netsim.fabric.routed_coflow import RoutedCoflow
 
 __all__ = ["Pools"]
 

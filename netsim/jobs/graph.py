@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.checks import parents_first
-from netsim.fabric.demand import RoutedCoflow, bottleneck
+from netsim.fabric.routed_coflow import RoutedCoflow, bottleneck
 from netsim.workload import Stage
 
 __all__ = ["Dag", "StageGraph"]

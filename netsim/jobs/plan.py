@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from netsim.checks import check_sequence
 from netsim.errors import InputError
-from netsim.fabric.demand import RoutedCoflow
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import Dag, StageGraph
 from netsim.jobs.patterns import make_pattern, model_stages
 from netsim.network import Topology

@@ -11,9 +11,9 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import RoutedCoflow
+from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric import Fabric
-from netsim.fabric.transfer import CoflowEvent
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import StageGraph
 from netsim.jobs.plan import JobPlan
 from netsim.workload import Stage

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.kernels.binding import bind, bottlenecks
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.plan import ecmp_key
 from netsim.network import Topology
 from netsim.workload import Flows, JobSpec, Stage

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.records import COFLOW, FLOW
-from netsim.fabric.transfer import CoflowEvent
 from netsim.jobs.process import JobProcess
 from netsim.recording.chain_log import ChainLog
 from netsim.recording.coflow_ids import CoflowNumbers

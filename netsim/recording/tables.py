@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import RoutedCoflow
+from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.records import FLOW
-from netsim.fabric.transfer import CoflowEvent
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.workload import Stage
 

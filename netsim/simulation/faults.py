@@ -14,9 +14,9 @@ from netsim.cluster.cluster import Cluster
 from netsim.engine.as_coflows import CoflowExecution
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
-from netsim.fabric.demand import RoutedCoflow
+from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric import Fabric
-from netsim.fabric.transfer import CoflowEvent
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.process import JobProcess
 from netsim.jobs.stragglers import factors_of
 from netsim.network import GraphTopology, Topology

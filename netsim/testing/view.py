@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Information
-from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.running import Running
 from netsim.fabric.view import FabricView
 from netsim.network import Topology

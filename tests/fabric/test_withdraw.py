@@ -5,8 +5,8 @@ import simpy
 
 import netsim
 from netsim.allocators import make_allocator
-from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.fabric import Fabric
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.workload import Flows
 
 MB = 1e6

@@ -6,7 +6,7 @@ import numpy as np
 
 from netsim.edge.on_fabric.wires import EdgeTraffic, Timer
 from netsim.edge.setting import Floats, Ints
-from netsim.fabric.transfer import CoflowEvent
+from netsim.fabric.coflow_event import CoflowEvent
 from netsim.workload import Flows
 
 __all__ = ["Fluid"]

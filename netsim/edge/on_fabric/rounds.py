@@ -10,8 +10,8 @@ import numpy as np
 
 from netsim.edge.on_fabric.wires import EdgeTraffic, Timer
 from netsim.edge.setting import Floats, Ints
-from netsim.fabric.demand import RoutedCoflow
-from netsim.fabric.transfer import CoflowEvent
+from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.workload import Flows
 
 __all__ = ["Rounds"]

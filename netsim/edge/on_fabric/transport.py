@@ -21,8 +21,8 @@ from netsim.edge.schedule import ChunkPlacement, TransportLog
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.transport import LinkSettings
 from netsim.errors import InputError, StalledError
+from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric import Fabric
-from netsim.fabric.transfer import CoflowEvent
 from netsim.plain import plain_numbers
 from netsim.workload import Flows
 

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from netsim.edge.on_fabric.network import PerFlowCapNetwork
 from netsim.edge.setting import EdgeSetting, Floats
-from netsim.fabric.demand import RoutedCoflow
+from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric import Fabric
-from netsim.fabric.transfer import CoflowEvent
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.workload import Flows
 
 __all__ = ["Answers", "EdgeTraffic", "Timer"]

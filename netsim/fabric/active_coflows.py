@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import RoutedCoflow
+from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.transfer import CoflowEvent
+from netsim.fabric.routed_coflow import RoutedCoflow
 
 __all__ = ["ActiveCoflows"]
 

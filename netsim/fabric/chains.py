@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.demand import RoutedCoflow
 from netsim.fabric.kernels.lines import follow, next_due
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, LINE
+from netsim.fabric.routed_coflow import RoutedCoflow
 
 __all__ = ["Chains"]
 

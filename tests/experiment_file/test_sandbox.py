@@ -12,7 +12,7 @@ import pytest
 import netsim
 from netsim.errors import SpecError
 from netsim.experiment_file.load import Draft
-from netsim.experiment_file.untrusted import code_named
+from netsim.experiment_file.sandbox import code_named
 from netsim.studies.grid import runs_of_experiment
 from netsim.studies.sweep import prepare
 

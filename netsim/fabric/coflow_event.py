@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import simpy
 
-from netsim.fabric.demand import RoutedCoflow
+from netsim.fabric.routed_coflow import RoutedCoflow
 
 __all__ = ["CoflowEvent"]
 
