@@ -29,6 +29,7 @@ from netsim.checks import (
 from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.plain import plain, plain_numbers
+from netsim.plugins import parse_named
 from netsim.units import Quantity, parse_bytes, parse_seconds
 
 __all__ = ["UNKNOWN", "Flow", "Flows", "History", "JobSpec", "Stage", "Workload", "history_of",
@@ -238,8 +239,9 @@ class JobSpec:
     stages : tuple of Stage
         One iteration, in rank space.
     pattern : str, mapping or object, optional
-        A communication pattern by name (``"ring-all-reduce"``), by name and options
-        (``{"name": "parameter-server", "servers": 2}``), or an instance.
+        A communication pattern by name (``"ring-all-reduce"``) or ``"module:Class"``, by name and
+        options (``"parameter-server:servers=2"`` or
+        ``{"name": "parameter-server", "servers": 2}``), a class, or an instance.
     ranks : int, optional
         The number of processes; with explicit stages, found from them.
     nbytes : float
@@ -282,6 +284,8 @@ class JobSpec:
         owner = f"job {self.id}"
         object.__setattr__(self, "stages", check_sequence(self.stages, Stage, f"{owner}: stages",
                                                      "Stage"))
+        if isinstance(self.pattern, str) and "=" in self.pattern:  # others look for the name
+            object.__setattr__(self, "pattern", parse_named(self.pattern))
         said = bool(self.stages) + (self.pattern is not None) + (self.model is not None)
         if said != 1:
             raise InputError(f"{owner}: give either stages, a pattern or a model")

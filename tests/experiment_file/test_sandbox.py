@@ -37,6 +37,19 @@ CLUSTER = Path(__file__).parents[1] / "traces" / "cluster"
     ({"compare": {"allocators": ["parrot", "evil:P"]}}, "compare.allocators.1: 'evil:P'"),
     ({"compare": {"schedulers": [{"name": "evil:P"}]}}, "compare.schedulers.0.name: 'evil:P'"),
     ({"compare": {"baseline": "evil:P"}}, "compare.baseline: 'evil:P'"),
+    ({"network": {"kind": "evil:net"}}, "network.kind: 'evil:net'"),
+    ({"workload": {"file": "w.dat", "format": "evil:read"}}, "workload.format: 'evil:read'"),
+    ({"workload": {"format": "synthetic", "pattern": "evil:P"}}, "workload.pattern: 'evil:P'"),
+    ({"workload": {"format": "synthetic", "pattern": {"name": "evil:P"}}},
+     "workload.pattern.name: 'evil:P'"),
+    ({"edge_cloud": {"kind": "evil:cloud"}}, "edge_cloud.kind: 'evil:cloud'"),
+    ({"sweep": {"vary": {"workload.pattern": ["evil:P"]}}},
+     "sweep.vary.workload.pattern.0: 'evil:P'"),
+    ({"sweep": {"vary": {"workload.pattern": [{"name": "evil:P"}]}}},
+     "sweep.vary.workload.pattern.0.name: 'evil:P'"),
+    ({"sweep": {"vary": {"workload": [{"format": "evil:read"}]}}},
+     "sweep.vary.workload.0.format: 'evil:read'"),
+    ({"sweep": {"vary": {"network.kind": ["evil:net"]}}}, "sweep.vary.network.kind.0: 'evil:net'"),
     ({"sweep": {"vary": {"allocator": ["parrot", "evil:P"]}}},
      "sweep.vary.allocator.1: 'evil:P'"),
     ({"sweep": {"vary": {" allocator . name": ["evil:P"]}}},
@@ -87,6 +100,29 @@ def folder(tmp_path: Path) -> Path:
     (folder / "named.toml").write_text('format = "json"\nfile = "../w.json"\n')
     (folder / "right.toml").write_text('format = "json"\nfile = "sub/w.json"\n')
     return folder
+
+
+@pytest.mark.parametrize(("of", "table", "lines"), [
+    ("workload", 'file = "mine.toml"', 'format = "loaded_by_a_file:read"'),
+    ("workload", 'file = "mine.toml"', 'format = "synthetic"\npattern = "loaded_by_a_file:P"'),
+    ("workload", 'file = "mine.toml"',
+     'format = "synthetic"\npattern = {name = "loaded_by_a_file:P"}'),
+    ("network", 'file = "mine.toml"', 'kind = "loaded_by_a_file:net"'),
+    ("edge_cloud", 'file = "mine.toml"', 'kind = "loaded_by_a_file:cloud"'),
+])
+def test_what_a_file_names_that_is_read_is_not_loaded_either(tmp_path, monkeypatch, of, table,
+                                                            lines) -> None:
+    (tmp_path / "loaded_by_a_file.py").write_text("raise SystemExit('loaded')")
+    (tmp_path / "mine.toml").write_text(lines)
+    tables = {"network": 'name = "parrot-fig2"', "workload": 'name = "parrot-fig2"'} | {of: table}
+    (tmp_path / "e.toml").write_text("".join(f"[{name}]\n{text}\n"
+                                             for name, text in tables.items()))
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SpecError, match=r"'loaded_by_a_file:.*names code to load, which is not"):
+        netsim.load_experiment(tmp_path / "e.toml", plugins=False)
+    assert "loaded_by_a_file" not in sys.modules
+    with pytest.raises(SystemExit, match="loaded"):
+        netsim.load_experiment(tmp_path / "e.toml")
 
 
 def read(folder: Path, *lines: str, plugins: bool) -> Draft:
