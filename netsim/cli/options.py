@@ -100,7 +100,7 @@ def seeds_of(given: str) -> int | list[int]:
     return int(given) if len(parts) == 1 else [int(part) for part in parts]
 
 
-def format_options(settings: tuple[str, ...], format: str | None) -> dict[str, Any]:
+def format_options(settings: tuple[str, ...], format: str | None = None) -> dict[str, Any]:
     """Return the options of ``--set``, all of them names that some format has.
 
     A format of the user's own is looked for in the current folder, too.
