@@ -236,7 +236,7 @@ def test_a_timeline_that_cannot_be_written_leaves_nothing(refused, monkeypatch) 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store, "stream_timeline", full)
+    monkeypatch.setattr("netsim.plots.perfetto._stream", full)
     assert re.match(r"runs/fig2-\w+: cannot be written: No space left on device",
                     refused("run", "fig2.toml", "--timeline"))
 

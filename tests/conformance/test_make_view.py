@@ -123,7 +123,7 @@ def test_refused(change, message):
 
 
 def test_unknown_knowledge_is_refused():
-    with pytest.raises(UnknownNameError, match="choose from: agnostic, clairvoyant, job-clairvoyant"):
+    with pytest.raises(UnknownNameError, match="choose from: agnostic, clairvoyant, job-"):
         make_view(NET, [[(0, 1, 1.0)]], information="all")
 
 
