@@ -7,7 +7,6 @@ import pytest
 
 from netsim import JobSpec, ModelStage, ParallelModel, Stage
 from netsim.cluster.placed import (
-    Inside,
     nic_share,
     placed_model,
     placed_stages,
@@ -38,7 +37,7 @@ def test_a_stage_that_does_both_waits_for_both():
     first, behind, inside = placed_stages([ALL, Stage("b", after=("all",))], [4, 4, 5], 3)
     assert [tuple(each) for each in first.flows] == [(0, 2, 4)]
     assert (first.compute_s, first.finishes_before, behind.after) == (1, ("all inside",), ("all",))
-    assert isinstance(inside, Inside)
+    assert inside.intra_server
     assert (inside.name, inside.flows, inside.compute_s, inside.release_s) == (
         "all inside", None, 4, 3)
 
@@ -104,7 +103,7 @@ def test_a_placed_model():
     # exchanged inside the server; the coflows are the same, in the same order.
     reserved = placed_model(model, [0, 0, 1, 0], 8, [4, 4])
     assert [each.name for each in reserved] == [*stages, "backward-0", "backward-1"]
-    assert [isinstance(each, Inside) for each in reserved] == [False] * 3 + [True] * 3
+    assert [each.intra_server for each in reserved] == [False] * 3 + [True] * 3
     for one, other in zip(stages.values(), reserved[:3], strict=False):
         assert [tuple(each) for each in one.flows] == [tuple(each) for each in other.flows]
     assert {each.name: each.compute_s for each in reserved} == pytest.approx({

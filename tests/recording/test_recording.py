@@ -6,7 +6,6 @@ import copy
 import errno
 import os
 import pickle
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +88,9 @@ def test_copies_have_data_frames(tmp_path) -> None:
     result = run()
     wanted = csvs(result, tmp_path / "r")
     for other in (pickle.loads(pickle.dumps(result)), copy.copy(result), copy.deepcopy(result),
-                  replace(result, spec={"name": "x"})):
+                  result.replace(spec={"name": "x"})):
         assert csvs(other, tmp_path / "r") == wanted
-    assert "links" not in replace(result, links=None).recorded
+    assert "links" not in result.replace(links=None).recorded
 
 
 def test_a_changed_data_frame_is_what_is_saved(tmp_path) -> None:
