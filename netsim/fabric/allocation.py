@@ -40,7 +40,7 @@ class Event(enum.IntFlag):
 
 
 class Allocation:
-    """Who gets which bandwidth until the next decision. Give one of five forms.
+    """Bandwidth of each flow until the next decision, in one of five forms.
 
     Parameters
     ----------
@@ -52,17 +52,17 @@ class Allocation:
         in step, which the fabric simulates per coflow rather than per flow: much faster
         for wide coflows.
     weights : array_like of float, shape (flows,), or float, optional
-        The links share max-min fairly by these weights, or by one for all, anew whenever a flow
+        Share links max-min fairly by these weights, or by one for all, again whenever a flow
         ends; the policy need not be asked on that. The largest is at most 1e12 times the least
         but 0.
     coflow_weights : array_like of float, shape (coflows,), optional
         Likewise, but each coflow has a weight, more than 0, which its unfinished flows split
-        equally, anew whenever one ends.
+        equally, again whenever one ends.
     service : PriorityService, optional
-        Coflows are served in order, anew whenever a flow ends; likewise.
-    stands : bool
-        Whether flows to come are to have the one weight for all, too, so that the policy need not
-        be asked again.
+        Serve coflows in order, again whenever a flow ends; likewise.
+    persistent : bool
+        Whether the one weight for all also applies to flows that become active later, so that the
+        policy need not be asked again.
     turns : Turns, optional
         With `shares`: how they came about. While nothing else happens than that coflows end, and
         the next ones of their jobs come, the fabric decides likewise by itself.
@@ -74,7 +74,7 @@ class Allocation:
     Raises
     ------
     AllocationError
-        If not exactly one form is given; if it is to stand but is not one weight for all, more
+        If not exactly one form is given; if it is persistent but not one weight for all, more
         than 0; if there are turns without shares.
     """
 
@@ -92,8 +92,8 @@ class Allocation:
                                   "coflow_weights and service")
         if persistent and (weights is None or np.ndim(weights) > 0
                            or not np.asarray(weights, np.float64) > 0):
-            raise AllocationError("only an Allocation of one weight for all, more than 0, can "
-                                  "stand")
+            raise AllocationError("only an Allocation of one weight for all, more than 0, can be "
+                                  "persistent")
         self.rates = None if rates is None else _floats(rates)
         self.shares = None if shares is None else _floats(shares)
         self.weights = None if weights is None else _floats(weights).reshape(np.shape(weights))

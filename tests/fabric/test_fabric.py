@@ -251,7 +251,7 @@ class TestBadAllocators:
                 Allocation(**wrong)
         with pytest.raises(AllocationError, match="only an Allocation of one weight for all"):
             Allocation(weights=[1.0, 1.0], persistent=True)
-        with pytest.raises(AllocationError, match="more than 0, can stand"):
+        with pytest.raises(AllocationError, match="more than 0, can be persistent"):
             Allocation(weights=0.0, persistent=True)
         with pytest.raises(AllocationError, match="must be numbers"):
             Allocation(["fast"])
