@@ -17,7 +17,8 @@ _SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?:\n\n\w+\n-+\n|\Z)", re.DOTALL |
 
 def documented(thing):
     """The parameters that a numpydoc docstring names; those of its own, not inherited."""
-    text = inspect.cleandoc(vars(thing).get("__doc__") or "")
+    text = vars(thing)["__doc__"] if inspect.isclass(thing) else thing.__doc__
+    text = inspect.cleandoc(text or "")
     section = _SECTION.search(text)
     lines = section[1].splitlines() if section else []
     heads = [line.partition(" : ")[0] for line in lines if line and not line.startswith(" ")]

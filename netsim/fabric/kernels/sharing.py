@@ -38,7 +38,7 @@ def share_until(parts, table, count, coming, lines, key, stands, capacity, now, 
         See `sharing_parts`; as of now.
     table, lines : tuple
         As for `ahead.fast_forward`; those of lines that are due join.
-    count, coming, key :
+    count, coming, key
         See `pools.admit`: who is active, and who joins when it becomes valid.
     stands : bool
         Whether to go on when a coflow completes that nobody waits for, and let others join.
