@@ -15,7 +15,8 @@ from netsim.errors import InputError, SpecError, TraceError, UnknownNameError
 from netsim.experiment_file.load import Draft
 from netsim.experiment_file.tables import SweepTable
 from netsim.models.catalogue import make_model
-from netsim.studies.grid import cells_of_draft, code_version
+from netsim.studies.code_version import code_version
+from netsim.studies.grid import runs_of_experiment
 from netsim.traces import format_of
 
 HERE = __name__
@@ -208,5 +209,5 @@ def test_what_is_stored_depends_on_the_code_of_formats_and_patterns(sizes: Path)
     plain = {"network": {"name": "big-switch-128-10g"}, "allocator": "parrot"}
     for workload in ({"format": "synthetic", "jobs": 2, "pattern": f"{HERE}:Fan"},
                      {"file": str(sizes), "format": f"{HERE}:pairs"}):
-        (cell,) = cells_of_draft(Draft(plain | {"workload": workload}), SweepTable())
+        (cell,) = runs_of_experiment(Draft(plain | {"workload": workload}), SweepTable())
         assert cell.task.code == code_version(f"{HERE}:Fan") != code_version()
