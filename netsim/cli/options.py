@@ -75,7 +75,7 @@ def find_own_modules() -> None:
 
 def prepared(experiment: str, changes: list[str], out: str | None, *, single: bool,
              plugins: bool) -> tuple[Experiment, str | Path]:
-    """Return the experiment, alone or as it is, and where its results can be written."""
+    """Load an experiment, reduced to a single run if `single`, and choose its results' folder."""
     from netsim.experiment_file.identity import default_folder
     from netsim.experiment_file.load import load_experiment
     from netsim.results.store import check_writable

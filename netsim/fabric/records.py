@@ -43,9 +43,9 @@ NEXT_IN_LINE, WAITED = 1, 2
 #: hold, 1 if the gamma is out of date, 0 if the loads are too. ``finish`` is when the coflow
 #: ends at its present rates, ``last`` when the last of its flows ended, ``start`` when it
 #: first moved (-1: not yet), ``open`` the number of its unfinished flows, ``key`` what
-#: whoever added it knows it by, ``alone`` its gamma when it became valid, ``order`` its place
-#: in its job, ``deadline`` the instant by which it is to finish (inf: none), ``crosses`` the
-#: most links that one of its flows crosses, ``longest`` the bytes of its longest flow, ``waited``
+#: whoever added it knows it by, ``alone`` gamma of all its bytes at nominal capacities, ``order``
+#: its place in its job, ``deadline`` the instant by which it is to finish (inf: none), ``crosses``
+#: the most links that one of its flows crosses, ``longest`` the bytes of its longest flow, ``waited``
 #: says who goes on when it has completed: 0 nobody, else `NEXT_IN_LINE` or `WAITED`; ``split`` the
 #: weight that its unfinished flows have together, 0 if each has its own, ``thinner`` 1 if one has
 #: ended since that was split, ``unit`` where `sharing` keeps what each of them has of it.

@@ -14,8 +14,8 @@ __all__ = ["PriorityService", "Rule"]
 Rule = tuple[NDArray[np.int64], int, int, NDArray[np.int64], NDArray[np.float64],
              NDArray[np.float64]]
 
-_FIRST = {"none": serving.NOBODY, "madd": serving.MADD, "queues": serving.QUEUES}
-_REST = {"none": serving.NOBODY, "maxmin": serving.MAXMIN, "greedy": serving.GREEDY}
+_PRIMARY = {"none": serving.NOBODY, "madd": serving.MADD, "queues": serving.QUEUES}
+_BACKFILL = {"none": serving.NOBODY, "maxmin": serving.MAXMIN, "greedy": serving.GREEDY}
 
 
 class PriorityService:
@@ -57,8 +57,8 @@ class PriorityService:
     def __init__(self, order: ArrayLike, *, primary: str = "none", backfill: str = "none",
                  queue: ArrayLike | None = None, queue_shares: ArrayLike | None = None,
                  limit: ArrayLike | None = None, by_size: bool = False) -> None:
-        for name, value, choices in (("primary", primary, _FIRST),
-                                     ("backfill", backfill, _REST)):
+        for name, value, choices in (("primary", primary, _PRIMARY),
+                                     ("backfill", backfill, _BACKFILL)):
             if value not in choices:
                 raise UnknownNameError(name, value, choices)
         if (primary == "queues") != (queue is not None and queue_shares is not None):
@@ -74,8 +74,8 @@ class PriorityService:
         self.limit = (np.full(count, np.inf) if limit is None
                       else np.ascontiguousarray(limit, np.float64))
         self._check(count)
-        self.rule = (self.order, _FIRST[primary], _REST[backfill], self.queue, self.queue_shares,
-                     self.limit)
+        self.rule = (self.order, _PRIMARY[primary], _BACKFILL[backfill], self.queue,
+                     self.queue_shares, self.limit)
 
     @property
     def flow_by_flow(self) -> bool:

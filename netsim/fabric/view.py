@@ -183,7 +183,10 @@ class FabricView:
 
     @cached_property
     def alone(self) -> Floats:
-        """Gamma of each coflow when it became valid, in seconds; NaN if blind. Shape (C,)."""
+        """Gamma of all bytes of each coflow at nominal capacities, in seconds. Shape (C,).
+
+        NaN if the policy may not know sizes.
+        """
         return self._sizes(self._rows["alone"].copy())
 
     @cached_property

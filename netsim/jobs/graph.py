@@ -102,7 +102,7 @@ class StageGraph:
     dag: Dag
 
     def is_chain(self) -> bool:
-        """Whether the stages follow each other, and each sends something, so that none waits else.
+        """Whether stages run one after the other, each sends something, and none waits otherwise.
 
         Then `Fabric.run_chain` goes through them by itself.
         """

@@ -50,7 +50,7 @@ class Coflows:
 
     @classmethod
     def ended(cls, noted: Iterable[Ended], numbers: CoflowNumbers) -> Coflows:
-        """Return those that processes have ended."""
+        """Make rows for coflows that job processes waited for."""
         jobs, iterations, stages, places, names, transfers, finish = zip(*noted, strict=True)
         rows = np.empty(len(jobs), DTYPES["coflows"])
         rows["coflow"] = list(map(numbers.number, jobs, iterations, stages, places))
@@ -65,7 +65,7 @@ class Coflows:
 
     @classmethod
     def of_lines(cls, done: NDArray[Any], which: Mapping[str, NDArray[np.int64]]) -> Coflows:
-        """Return those of some COFLOW rows, and `which` they are; see `ChainLog`."""
+        """Make rows from COFLOW rows that the fabric completed by itself; see `ChainLog`."""
         rows = np.empty(len(done), DTYPES["coflows"])
         for name, values in which.items():
             rows[name] = values

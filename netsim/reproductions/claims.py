@@ -29,7 +29,7 @@ NOT_MEASURED = "not measured"
 
 
 class Scale(NamedTuple):
-    """What a figure of a claim is, and so how its mean over seeds is taken.
+    """What kind of number a claim measures, and so how its mean over seeds is taken.
 
     Attributes
     ----------

@@ -162,7 +162,7 @@ class Arguments(NamedTuple):
 
     @property
     def given(self) -> dict[str, bool]:
-        """Say of each argument whether it is another one than if it is not given."""
+        """Whether each argument differs from its default."""
         # In the order in which errors name them.
         return {
             "until": self.until is not None, "timeline": self.timeline,

@@ -1,8 +1,8 @@
 """What goes with what: every registered policy in every role, on the same small problems.
 
 A combination is refused before it runs, with the reason of a policy in it that needs what is not
-so, as `tests.conformance.matrix` has it; or it runs, and holds what every run does. New policies
-are found in the registries: without a line in the matrix they are to take everything.
+so, as `NEEDS` of `netsim.simulation.compatibility` has it; or it runs, and holds what every run
+does. Policies are found in the registries: those without an entry must take everything.
 """
 
 from __future__ import annotations

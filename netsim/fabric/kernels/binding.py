@@ -15,7 +15,7 @@ def bind(src, dst, nbytes, ptr, links, capacity, stops):
     """Return the COFLOW, FLOW, HOP and LOAD rows of some coflows, as they are before they move.
 
     Flows without bytes (less than `LEAST_BYTES`) or without links are left out. Loads are in
-    order of their links. Of the COFLOW rows nobody's job, time and weight are set.
+    order of their links. The job and times of COFLOW rows are left for the caller to set.
 
     Parameters
     ----------
