@@ -45,8 +45,8 @@ NEXT_IN_LINE, WAITED = 1, 2
 #: first moved (-1: not yet), ``open`` the number of its unfinished flows, ``key`` what
 #: whoever added it knows it by, ``alone`` gamma of all its bytes at nominal capacities, ``order``
 #: its place in its job, ``deadline`` the instant by which it is to finish (inf: none), ``crosses``
-#: the most links that one of its flows crosses, ``longest`` the bytes of its longest flow, ``waited``
-#: says who goes on when it has completed: 0 nobody, else `NEXT_IN_LINE` or `WAITED`; ``split`` the
+#: the most links that one of its flows crosses, ``longest`` the bytes of its longest flow,
+#: ``waited`` says who goes on when it has completed: 0 nobody, else `NEXT_IN_LINE` or `WAITED`; ``split`` the
 #: weight that its unfinished flows have together, 0 if each has its own, ``thinner`` 1 if one has
 #: ended since that was split, ``unit`` where `sharing` keeps what each of them has of it.
 COFLOW = np.dtype([("job", "i8"), ("key", "i8"), ("valid", "f8"), ("start", "f8"),
