@@ -46,9 +46,10 @@ NEXT_IN_LINE, WAITED = 1, 2
 #: whoever added it knows it by, ``alone`` gamma of all its bytes at nominal capacities, ``order``
 #: its place in its job, ``deadline`` the instant by which it is to finish (inf: none), ``crosses``
 #: the most links that one of its flows crosses, ``longest`` the bytes of its longest flow,
-#: ``waited`` says who goes on when it has completed: 0 nobody, else `NEXT_IN_LINE` or `WAITED`; ``split`` the
-#: weight that its unfinished flows have together, 0 if each has its own, ``thinner`` 1 if one has
-#: ended since that was split, ``unit`` where `sharing` keeps what each of them has of it.
+#: ``waited`` says who goes on when it has completed: 0 nobody, else `NEXT_IN_LINE` or `WAITED`;
+#: ``split`` the weight that its unfinished flows have together, 0 if each has its own, ``thinner``
+#: 1 if one has ended since that was split, ``unit`` where `sharing` keeps what each of them has of
+#: it.
 COFLOW = np.dtype([("job", "i8"), ("key", "i8"), ("valid", "f8"), ("start", "f8"),
                    ("finish", "f8"), ("last", "f8"), ("total", "f8"), ("base", "f8"),
                    ("left", "f8"), ("speed", "f8"), ("gamma", "f8"), ("weight", "f8"),
