@@ -125,6 +125,6 @@ class Scheduler(Protocol):
 
 
 def decider_of(scheduler: Any, context: RunContext) -> Scheduler:
-    """Return what decides in a run."""
+    """Return the object that decides in a run: what `begin` returns, or the scheduler itself."""
     decider: Scheduler = scheduler.begin(context) if hasattr(scheduler, "begin") else scheduler
     return decider

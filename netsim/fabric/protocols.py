@@ -23,10 +23,10 @@ class Observer(Protocol):
     follows_rates : bool
         Whether `moved` must not span the end of a flow, so that rates are constant within.
     follows_decisions : bool
-        Whether it is to be told of every decision and movement, also where jobs take turns.
+        Whether `decided` and `moved` are called for every decision, also where jobs take turns.
     follows_standing : bool
-        Whether also where an answer stands, as if the policy were asked anew. Then sums of bytes
-        are rounded otherwise.
+        Whether also while an allocation is persistent, as if the policy were asked again. Sums of
+        bytes are then rounded in another way.
     """
 
     @property
@@ -39,16 +39,16 @@ class Observer(Protocol):
     def follows_standing(self) -> bool: ...
 
     def decided(self, now: float, table: FlowTable, allocation: Allocation) -> None:
-        """Take note of a decision."""
+        """Record a decision."""
 
     def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
-        """Take note of the bytes that each link carried between two instants.
+        """Record the bytes that each link carried between two instants.
 
         The array is the observer's to keep.
         """
 
     def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
-        """Take note of a completed coflow's FLOW rows; in step, they have ``remaining > 0``."""
+        """Record a completed coflow's FLOW rows; in step, they have ``remaining > 0``."""
 
 
 class Source(Protocol):

@@ -232,6 +232,6 @@ def table_of(result: Result, name: str) -> pd.DataFrame | LazyTable | None:
 
 
 def records_of(result: Result) -> Records:
-    """Return what is kept of a result: of an experiment's, the tables that it asks for."""
+    """Select what is stored of a result: of an experiment's, the tables that it asks for."""
     kept = vars(asked_for(result))
     return Records({name: kept[name] for name in TABLES}, result.run, result.spec)

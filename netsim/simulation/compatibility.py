@@ -139,7 +139,7 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
 
 
 def needs_of(kind: str, name: str) -> frozenset[str]:
-    """Return what a policy needs of a run, as keys of `REASONS`; see `NEEDS`."""
+    """Look up the needs of a policy in `NEEDS`; keys of `REASONS`."""
     return frozenset(NEEDS[kind].get(name, "").split())
 
 

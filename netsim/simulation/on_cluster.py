@@ -208,7 +208,7 @@ class OnCluster(Clocked):
             gpus=gpus, servers=servers, placement=placement, **self._lost())
 
     def _lost(self) -> dict[str, Any]:
-        """Return what jobs lost with servers, where they may."""
+        """Make the columns of restarts and losses, where jobs restart on the loss of a server."""
         jobs, engine, lost = len(self.workload), self.engine, dict[str, Any]()
         if self.faults.restarts:
             cut = np.array([job for job, *_ in engine.cut], np.int64)

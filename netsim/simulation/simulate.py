@@ -176,7 +176,7 @@ class Arguments(NamedTuple):
 
 def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, args: Arguments
               ) -> Target:
-    """Return what a simulation runs, with its arguments checked.
+    """Make the target of a simulation, after checking that its arguments go together.
 
     Raises
     ------

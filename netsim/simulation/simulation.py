@@ -84,10 +84,10 @@ class Target(Protocol):
         """Return in words how far the run is."""
 
     def identity(self) -> Mapping[str, Any]:
-        """Return what was run: workload, network, policies; see `Result.run`."""
+        """Name the workload, the network and the policies of the run, for `Result.run`."""
 
     def cost(self) -> Mapping[str, Any]:
-        """Return what Result.run has of the run itself: decisions, overdue and counts."""
+        """Count decisions, overdue coflows and so on, for `Result.run`."""
 
     def tables(self) -> Mapping[str, Any]:
         """Return the tables of the result, by name; None for one that was not recorded."""
