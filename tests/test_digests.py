@@ -17,7 +17,6 @@ import networkx as nx
 import pytest
 
 import netsim
-from netsim.studies.code_version import code_version
 from netsim.studies.executors import one_by_one, pooled
 from netsim.studies.run_store import Files, packed
 from netsim.studies.tasks import ExperimentTask
@@ -63,7 +62,7 @@ DIGESTS = {
 @pytest.fixture(scope="module")
 def tasks() -> list[ExperimentTask]:
     """Return all experiments, as a sweep sends them to its workers."""
-    return [ExperimentTask(netsim.Experiment(name=name, **keys).resolved(), code_version())
+    return [ExperimentTask(netsim.Experiment(name=name, **keys).resolved())
             for name, keys in EXPERIMENTS.items()]
 
 

@@ -9,16 +9,24 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import re
 import sys
 import tomllib
-from collections.abc import Iterator
+import types
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from netsim._version import __version__
+from netsim.cluster import Cluster
+from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.network import Topology
+from netsim.plugins import parse_named
 from netsim.reading import read_bytes
+from netsim.workload import Workload
 
 __all__ = ["RESULT_DATA", "RESULT_PARTS", "code_version", "digest_of_package", "digest_of_source",
-           "result_modules"]
+           "own_modules", "result_modules"]
 
 #: The parts of netsim that results depend on: folders and modules, by path within the package.
 #: `tests/studies/test_code_version.py` holds this list against what a run imports.
@@ -33,21 +41,80 @@ RESULT_PARTS = (
 RESULT_DATA = ("models/catalogue.toml",)
 
 
-def code_version(*names: str) -> str:
-    """Identify the code of netsim that results depend on, and that of the user's own policies.
+#: A class or a function by name.
+_PLACE = re.compile(r"[\w.]+:[\w.]+")
+
+#: Packages that are not the user's own; what a script defines in ``__main__`` is sent whole.
+_NOT_OWN = ("netsim", "numpy", "pandas", "__main__")
+
+#: Types that hold nothing but data.
+_DATA = Topology | Cluster | EdgeCloud | EdgeWorkload
+
+
+def code_version(*modules: str) -> str:
+    """Identify the code of netsim that results depend on, and that of the user's own modules.
 
     Parameters
     ----------
-    *names : str
-        Of policies; ``"module:Class"`` of those that are the user's own, and loaded. Those that
-        are sent whole do not count, for they are the same everywhere.
+    *modules : str
+        Names of loaded modules, as of `own_modules`.
     """
-    modules = dict.fromkeys(name.partition(":")[0] for name in names if ":" in name
-                            and "<locals>" not in name and not name.startswith("__main__:"))
-    files = [getattr(sys.modules.get(module), "__file__", None) for module in modules
-             if not module.startswith("netsim.")]
-    own = [digest_of_source(read_bytes(Path(file))) for file in files if file is not None]
-    return " ".join([__version__, _digest_of_netsim(), *own])
+    files = [Path(str(sys.modules[module].__file__)) for module in modules]
+    return " ".join([__version__, _digest_of_netsim(),
+                     *(digest_of_source(read_bytes(file)) for file in files)])
+
+
+def own_modules(values: object) -> tuple[str, ...]:
+    """List the user's own modules whose classes and functions some values name, or hold.
+
+    Parameters
+    ----------
+    values : object
+        Texts such as ``"module:Class"``, policies, workloads; tables and lists of these. Options
+        of policies count, and patterns of jobs.
+
+    Returns
+    -------
+    tuple of str
+        Names of loaded modules, in order; without ``__main__``, whose classes are sent whole.
+    """
+    found: set[str] = set()
+    seen: dict[int, object] = {}
+    waiting = [values]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            table = parse_named(value) if ":" in value else {"name": ""}
+            if _PLACE.fullmatch(table.pop("name")):
+                found.add(value.partition(":")[0])
+            waiting += table.values()
+        elif id(value) not in seen and not isinstance(value, Path):
+            seen[id(value)] = value
+            kind = value if isinstance(value, type | types.FunctionType) else type(value)
+            if "<locals>" not in kind.__qualname__:
+                found.add(kind.__module__)
+            waiting += _parts(value)
+    return tuple(sorted(filter(_is_own, found)))
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """Return the values within a value that may be code, or made by it."""
+    if isinstance(value, Workload):
+        return {id(job.pattern): job.pattern for job in value}.values()
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, list | tuple | set | frozenset):
+        return value
+    if isinstance(value, type | types.FunctionType | types.ModuleType | _DATA):
+        return ()
+    slots = (getattr(value, name, None) for name in getattr(type(value), "__slots__", ()))
+    return [*getattr(value, "__dict__", {}).values(), *slots]
+
+
+def _is_own(module: str) -> bool:
+    top = module.partition(".")[0]
+    return (top not in _NOT_OWN and top not in sys.stdlib_module_names
+            and getattr(sys.modules.get(module), "__file__", None) is not None)
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +23,10 @@ from netsim.plain import plain_numbers
 from netsim.results.drawing import draw
 from netsim.results.result import Result, records_of
 from netsim.results.store import save_comparison
-from netsim.simulation.compatibility import inputs_of
 from netsim.simulation.progress import show_progress
-from netsim.studies.grid import check_shares, combinations
+from netsim.studies.grid import runs_of_calls
 from netsim.studies.labels import Policy, label_in, policies_by_label
-from netsim.studies.run import adding_bound, run_single
-from netsim.studies.tasks import CallTask
+from netsim.studies.run import adding_bound
 from netsim.text import visible
 from netsim.traces.formats import as_workload
 from netsim.units import Quantity, format_seconds
@@ -243,51 +241,48 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
     policies = policies_by_label(allocators if schedulers is None else schedulers, kind)
     if baseline is not None:
         baseline = label_in(baseline, policies)
+    # Built once, as all runs are of one seed.
     place = network if isinstance(network, Cluster | EdgeCloud) else as_network(network)
     jobs = workload if isinstance(workload, EdgeWorkload) else as_workload(workload, seed)
-    fixed = {"network": place, "workload": jobs, "seed": seed, **settings}
-    _check_before(fixed, kind, policies)
-    runs = {labels[kind]: CallTask(dict(**fixed, **values)).run
-            for labels, values in combinations({kind: list(policies.items())})}
-    return Comparison(_in_turn(runs, progress), baseline=baseline)
+    results = _results({"network": place, "workload": jobs, **settings}, kind, policies, seed,
+                       progress)
+    return Comparison(results, baseline=baseline)
 
 
-def _check_before(settings: Mapping[str, Any], kind: str, policies: Mapping[str, Any]) -> None:
-    """Refuse policies that do not go with the cluster before any other one has run.
-
-    Raises
-    ------
-    InputError
-        If one does not.
-    """
-    place, jobs, execution = settings["network"], settings["workload"], settings.get("execution")
-    check_shares(place, [kind], execution)
-    if kind == "scheduler" and isinstance(place, Cluster) and isinstance(jobs, Workload):
-        for policy in policies.values():
-            inputs_of(place, jobs, policy, settings.get("placement"), execution, settings["seed"])
-
-
-def _in_turn(runs: Mapping[str, Callable[..., Result]],
-             progress: bool | Callable[[int, int], None]) -> dict[str, Result]:
-    """Do the runs of a comparison one after the other, in this process.
+def _results(fixed: Mapping[str, Any], kind: str, policies: Mapping[str, Any], seed: int,
+             progress: bool | Callable[[int, int], None],
+             finish: Callable[[str, Result], Result] = lambda label, result: result
+             ) -> dict[str, Result]:
+    """Do a sweep over policies alone, in this process, one run after the other.
 
     Parameters
     ----------
-    runs : mapping of str to callable
-        By label; take the keyword `progress` of `netsim.simulate`.
+    fixed : mapping
+        The other keywords of `netsim.simulate`.
+    kind : {"allocator", "scheduler"}
+    policies : mapping of str to policy
+        By label.
+    seed : int
     progress : bool or callable
         Counts the jobs of all runs.
+    finish : callable, optional
+        Completes the result of a label.
 
     Raises
     ------
     Interrupted
         If the user interrupts it; says which runs had ended.
+    NetsimError
+        As `netsim.simulate` does; of what can be known before, before any run.
     """
+    runs = runs_of_calls(fixed, {kind: policies}, [seed])
     results: dict[str, Result] = {}
     with show_progress(progress, 1) as report:
-        for index, (label, run) in enumerate(runs.items()):
+        for index, run in enumerate(runs):
+            label = run.varied[kind]
             try:
-                results[label] = run(progress=_share(report, index, len(runs)))
+                result = run.task.run(progress=_share(report, index, len(runs)))
+                results[label] = finish(label, result)
             except KeyboardInterrupt as stop:
                 raise Interrupted(_until_then(label, stop, results)) from stop
     return results
@@ -324,12 +319,15 @@ def compare_experiment(experiment: Experiment | str | Path, *,
                          "(or on a cluster compare.schedulers, --scheduler)"])
     policies = policies_by_label([each.given for each in tables], kind)
     baseline = None if table.baseline is None else label_in(table.baseline, policies)
-    _check_before({"network": experiment.target, "workload": experiment.jobs}
-                  | experiment.settings, kind, policies)
-    finish = adding_bound(experiment)
-    runs = {label: partial(run_single, experiment.single(**{kind: each}), finish)
-            for label, each in zip(policies, tables, strict=True)}
-    return Comparison(_in_turn(runs, progress), experiment.resolved(), baseline)
+    fixed = {"network": experiment.target, "workload": experiment.jobs, **experiment.sharing,
+             **experiment.settings}
+    seed = fixed.pop("seed")
+    specs = {label: experiment.single(**{kind: each}).resolved()
+             for label, each in zip(policies, tables, strict=True)}
+    add_bound = adding_bound(experiment)
+    results = _results(fixed, kind, policies, seed, progress,
+                       lambda label, result: add_bound(result).replace(spec=specs[label]))
+    return Comparison(results, experiment.resolved(), baseline)
 
 
 def _until_then(label: str, stop: KeyboardInterrupt, results: Mapping[str, Result]) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from netsim.checks import check_options
 from netsim.cluster import Cluster
@@ -21,24 +23,23 @@ from netsim.experiment_file.values import seeds_of
 from netsim.network.files import as_network
 from netsim.plain import plain_numbers
 from netsim.plugins import parse_named
-from netsim.schedulers.edge_registry import make_edge_scheduler
-from netsim.simulation.compatibility import NOTHING_TO_SHARE, as_rings, check_jobs, policies_of
+from netsim.reading import read_text
+from netsim.simulation.compatibility import NOTHING_TO_SHARE, policies_of
 from netsim.simulation.on_edge import as_edge_workload
-from netsim.simulation.simulate import simulate
-from netsim.studies.code_version import code_version
+from netsim.simulation.simulate import Arguments, simulate, target_of
+from netsim.studies.code_version import code_version, own_modules
 from netsim.studies.labels import as_cell, policy_label
 from netsim.studies.sending import digest_of, main_classes
 from netsim.studies.tasks import (
     CallTask,
     ExperimentTask,
+    SentTask,
     digest_of_file,
-    names_in,
     policies_of_call,
 )
 from netsim.traces.formats import as_workload
-from netsim.units import parse_seconds
 
-__all__ = ["SweepRun", "check_shares", "combinations", "identity_of", "runs_of_calls",
+__all__ = ["SweepRun", "combinations", "identity_of", "refuse_twins", "runs_of_calls",
            "runs_of_experiment"]
 
 _POLICIES = ("allocator", *POLICIES)
@@ -50,25 +51,49 @@ _FIXED = {"seed": "give seeds (--seeds)", "workload.seed": "give seeds (--seeds)
           "compare": "vary allocator", "sweep": "it says what to vary"}
 
 
+class _Origin(NamedTuple):
+    """What the runs of one combination have in common, whatever the seed; see `SentTask`."""
+
+    identity: Mapping[str, Any]
+    code: str
+    modules: Sequence[str]
+    classes: Mapping[str, Any]
+    files: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class SweepRun:
-    """One run of a sweep.
+    """One run of a sweep, or of a comparison.
 
     Attributes
     ----------
     varied : mapping of str to str, float or bool
         The columns of what is varied, and their values in this run.
     seed : int
-    key : str
-        16 hexadecimal digits of all that the run depends on, netsim's code included.
     task : ExperimentTask or CallTask
         What to run.
     """
 
     varied: Mapping[str, Any]
     seed: int
-    key: str
     task: ExperimentTask | CallTask
+    _origin: Callable[[], _Origin] = field(repr=False)
+
+    @cached_property
+    def key(self) -> str:
+        """16 hexadecimal digits of all that the run depends on, netsim's code included.
+
+        Found when it is first asked for, as it is of runs that are kept.
+        """
+        origin = self._origin()
+        return spec_hash({**(self.task.spec or {}), "seed": self.seed, "code": origin.code,
+                          **origin.identity}, digits=16)
+
+    @property
+    def sent(self) -> SentTask:
+        """The task for another process."""
+        origin = self._origin()
+        return SentTask(self.task, origin.code, origin.modules, origin.classes, origin.files)
 
 
 def combinations(axes: Mapping[str, Sequence[tuple[Any, Any]]]
@@ -78,7 +103,7 @@ def combinations(axes: Mapping[str, Sequence[tuple[Any, Any]]]
     Parameters
     ----------
     axes : mapping of str to sequence of tuple
-        What is varied: the label and the value of each. A comparison has one axis, of policies.
+        What is varied: the label and the value of each.
 
     Yields
     ------
@@ -100,8 +125,18 @@ def combinations(axes: Mapping[str, Sequence[tuple[Any, Any]]]
 def _runs(axes: Mapping[str, Sequence[tuple[Any, Any]]],
           seeded: Callable[[Mapping[str, Any], Mapping[str, Any]], Iterator[SweepRun]]
           ) -> list[SweepRun]:
-    """Collect the runs of every combination, the seeds innermost; no two may be the same."""
-    runs = [run for labels, values in combinations(axes) for run in seeded(labels, values)]
+    """Collect the runs of every combination, the seeds innermost."""
+    return [run for labels, values in combinations(axes) for run in seeded(labels, values)]
+
+
+def refuse_twins(runs: Sequence[SweepRun]) -> None:
+    """Refuse runs that are the same, or that tables could not tell apart.
+
+    Raises
+    ------
+    InputError
+        Naming the first two.
+    """
     keys: dict[str, SweepRun] = {}
     rows: dict[str, SweepRun] = {}
     for run in runs:
@@ -111,7 +146,6 @@ def _runs(axes: Mapping[str, Sequence[tuple[Any, Any]]],
         if rows.setdefault(_said(run), run) is not run:
             raise InputError(f"two runs of the sweep would both be called {_said(run)}; give "
                              "labels by a mapping, or make the allocator a dataclass")
-    return runs
 
 
 def _said(run: SweepRun) -> str:
@@ -160,13 +194,18 @@ def _of_variant(variant: Draft, grid: SweepTable, values: Mapping[str, Any]) -> 
         raise SpecError([f"sweep.vary: allocator: {NOTHING_TO_SHARE}"])
     resolved = first.single().resolved()
     labels = {_column(key): _label(key, value, variant.path) for key, value in values.items()}
-    code, classes = code_version(*names_in(resolved)), main_classes(resolved)
-    identity = {"code": code, "classes": identity_of(classes)}
+    modules = own_modules([resolved, first.jobs])
+
+    @cache
+    def origin() -> _Origin:
+        classes = main_classes(resolved)
+        return _Origin({"classes": identity_of(classes)}, code_version(*modules), modules,
+                       classes, {})
+
     for seed in seeds:
         spec = resolved | {"seed": seed}
         spec |= {table: spec[table] | {"seed": seed} for table in first.seeded}
-        yield SweepRun(labels, seed, spec_hash(spec | identity, digits=16),
-                       ExperimentTask(spec, code, classes))
+        yield SweepRun(labels, seed, ExperimentTask(spec), origin)
 
 
 def _column(key: str) -> str:
@@ -202,57 +241,63 @@ def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]
     Raises
     ------
     InputError
-        If two runs would be the same.
+        If `netsim.simulate` would refuse one of the calls.
     """
     def seeded(labels: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[SweepRun]:
         settings = {**fixed, **values}
-        _check_call(settings, seeds[0])
-        check_shares(settings["network"], vary, settings.get("execution"))
-        policies, names = policies_of_call(settings)
-        identity = identity_of(settings | policies)
-        code, classes = code_version(*names), main_classes(settings)
-        files = {name: digest_of_file(Path(settings[name])) for name in ("network", "workload")
-                 if isinstance(settings[name], str | Path) and Path(settings[name]).is_file()}
+        built = _checked(settings, vary, seeds[0])
+        modules = own_modules([{**settings, **built}, *_described(settings)])
+        origin = cache(partial(_of_call, settings, modules))
         for seed in seeds:
-            key = spec_hash({"call": identity, "seed": seed, "code": code}, digits=16)
-            task = CallTask(settings | {"seed": seed}, code, files, classes)
-            yield SweepRun(labels, seed, key, task)
+            yield SweepRun(labels, seed, CallTask(settings | {"seed": seed}), origin)
 
     return _runs({name: list(values.items()) for name, values in vary.items()}, seeded)
 
 
-def check_shares(network: Any, varied: Collection[str], execution: Any) -> None:
-    """Refuse to vary allocators on a cluster whose jobs do not use the network.
+def _checked(settings: Mapping[str, Any], varied: Collection[str], seed: int) -> dict[str, Any]:
+    """Build the network and the workload of a call, and find out what is wrong with it.
 
     Raises
     ------
     InputError
-        If that is so.
+        As `netsim.simulate` does; or if allocators are varied for jobs that do not share links.
     """
-    if "allocator" in varied and isinstance(network, Cluster) and (
-            policies_of(execution=execution)[2] != "fabric"):
-        raise InputError(NOTHING_TO_SHARE)
-
-
-def _check_call(settings: Mapping[str, Any], seed: int) -> None:
-    """Find out before any run what is wrong with a call."""
-    check_options(simulate, settings, "a sweep")
-    if isinstance(settings["network"], EdgeCloud):
-        as_edge_workload(settings["workload"]).check_on(settings["network"])
-        if settings.get("scheduler") is not None:
-            make_edge_scheduler(settings["scheduler"])
-        return
-    workload = as_workload(settings["workload"], seed)
-    if isinstance(settings["network"], Cluster):
-        check_jobs(workload, settings["network"])
-        given: dict[str, Any] = {name: settings.get(name) for name in POLICIES}
-        scheduler, _, execution, _ = policies_of(**given)
-        as_rings(workload, settings["network"], scheduler, execution)
+    check_options(simulate, settings, "netsim.simulate")
+    place, jobs = settings["network"], settings["workload"]
+    if isinstance(place, EdgeCloud):
+        jobs = as_edge_workload(jobs)
     else:
-        as_network(settings["network"])
-    for name in ("observe_interval", "until"):
-        if settings.get(name) is not None:
-            parse_seconds(settings[name], name)
+        place = place if isinstance(place, Cluster) else as_network(place)
+        jobs = as_workload(jobs, seed)
+    if "allocator" in varied and isinstance(place, Cluster) and (
+            policies_of(execution=settings.get("execution"))[2] != "fabric"):
+        raise InputError(NOTHING_TO_SHARE)
+    built = {"network": place, "workload": jobs}
+    target_of(place, jobs, Arguments(**{
+        name: value for name, value in settings.items() if name not in built}, seed=seed))
+    return built
+
+
+def _of_call(settings: Mapping[str, Any], modules: Sequence[str]) -> _Origin:
+    policies, made = policies_of_call(settings)
+    classes = main_classes(settings)
+    files = {str(path): digest_of_file(path) for path in _files(settings)}
+    modules = sorted({*modules, *own_modules(made)})
+    identity = {"call": identity_of({**settings, **policies}), "classes": identity_of(classes)}
+    return _Origin(identity, code_version(*modules), modules, classes, files)
+
+
+def _files(settings: Mapping[str, Any]) -> list[Path]:
+    """List the files that a call names as its network and its workload."""
+    given = (settings["network"], settings["workload"])
+    paths = [Path(each) for each in given if isinstance(each, str | Path)]
+    return [path for path in paths if path.is_file()]
+
+
+def _described(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Read the descriptions among the files of a call, which may name code."""
+    return [tomllib.loads(read_text(path)) for path in _files(settings)
+            if path.suffix.lower() == ".toml"]
 
 
 def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from netsim.allocators import ALLOCATORS, make_allocator
@@ -16,7 +17,8 @@ from netsim.plugins import labelled, parse_named, parse_policy
 from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 from netsim.schedulers.registry import SCHEDULERS
 
-__all__ = ["Policy", "as_cell", "label_in", "label_of", "policies_by_label", "policy_label"]
+__all__ = ["Policy", "as_cell", "by_label", "label_in", "label_of", "policies_by_label",
+           "policy_label"]
 
 #: What `netsim.make_allocator` takes.
 Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
@@ -97,13 +99,42 @@ def label_in(given: str, labels: Collection[str]) -> str:
     return given
 
 
+def by_label(name: str, values: Any, label: Callable[[Any], Any]) -> dict[Any, Any]:
+    """Label the values of what is varied or compared.
+
+    Parameters
+    ----------
+    name : str
+        What is varied, such as ``"allocator"``.
+    values : iterable or mapping
+        A mapping gives the labels.
+    label : callable
+        Returns the label of a value that has none.
+
+    Raises
+    ------
+    InputError
+        If there are no values, or two have one label.
+    """
+    pairs = (list(values.items()) if isinstance(values, Mapping) else
+             [(label(value), value) for value in values])
+    if not pairs:
+        raise InputError(f"{name}: there are no values to vary it over")
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        labels = [each for each, _ in pairs]
+        twice = next(each for each in labels if labels.count(each) > 1)
+        raise InputError(f"{name}: two of the values have one label, {twice!r}; leave one out, or "
+                         "give a mapping with a label for each")
+    return found
+
+
 def policies_by_label(policies: Any, kind: str) -> dict[str, Any]:
-    """Label the allocators or schedulers of a comparison.
+    """Label the allocators or schedulers of a comparison; see `by_label`.
 
     Parameters
     ----------
     policies : sequence or mapping
-        A mapping gives the labels.
     kind : {"allocator", "scheduler"}
 
     Raises
@@ -113,19 +144,8 @@ def policies_by_label(policies: Any, kind: str) -> dict[str, Any]:
     """
     if isinstance(policies, str) or not isinstance(policies, Sequence | Mapping):
         raise InputError(f"{kind}s must be a list or a mapping, not {policies!r}")
-    if isinstance(policies, Mapping):
-        pairs = [(str(label), policy) for label, policy in policies.items()]
-    else:
-        pairs = [(policy_label(kind, policy), policy) for policy in policies]
-    if not pairs:
-        raise InputError(f"there are no {kind}s to compare")
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        labels = [label for label, _ in pairs]
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise InputError(f"two {kind}s to compare are the same: {twice!r}; leave one out, or "
-                         "give a mapping with a label for each")
-    return found
+    found = by_label(kind, policies, partial(policy_label, kind))
+    return {str(label): policy for label, policy in found.items()}
 
 
 def as_cell(value: Any) -> Any:

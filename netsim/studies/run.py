@@ -13,7 +13,7 @@ from netsim.experiment_file.load import load_experiment
 from netsim.results.result import Result
 from netsim.simulation.simulate import simulate
 
-__all__ = ["adding_bound", "run", "run_experiment", "run_single"]
+__all__ = ["adding_bound", "run", "run_experiment"]
 
 
 def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = False,
@@ -41,26 +41,10 @@ def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = Fals
     """
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
-    return run_single(experiment.single(), adding_bound(experiment), timeline=timeline,
-                      progress=progress)
-
-
-def run_single(experiment: Experiment, finish: Callable[[Result], Result], *,
-               timeline: bool = False,
-               progress: bool | Callable[[int, int], None] = False) -> Result:
-    """Run an experiment that compares and varies nothing.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    finish : callable
-        As of `adding_bound`.
-    timeline, progress
-        As for `run_experiment`.
-    """
+    experiment = experiment.single()
     result = simulate(experiment.target, experiment.jobs, timeline=timeline, progress=progress,
                       **experiment.sharing, **experiment.settings)
-    return finish(result).replace(spec=experiment.resolved())
+    return adding_bound(experiment)(result).replace(spec=experiment.resolved())
 
 
 def adding_bound(experiment: Experiment) -> Callable[[Result], Result]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from netsim.checks import check_whole
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
-from netsim.errors import DaskError, InputError, SpecError
+from netsim.errors import DaskError, SpecError
 from netsim.experiment_file.experiment import POLICIES, Experiment
 from netsim.experiment_file.identity import spec_hash
 from netsim.experiment_file.load import Draft
@@ -23,8 +24,14 @@ from netsim.simulation.interrupt import interrupt_with_status
 from netsim.simulation.progress import show_runs
 from netsim.studies.code_version import code_version
 from netsim.studies.executors import Failure, Outcome, Task, on_dask, one_by_one, pooled
-from netsim.studies.grid import SweepRun, identity_of, runs_of_calls, runs_of_experiment
-from netsim.studies.labels import Policy, label_in, policy_label
+from netsim.studies.grid import (
+    SweepRun,
+    identity_of,
+    refuse_twins,
+    runs_of_calls,
+    runs_of_experiment,
+)
+from netsim.studies.labels import Policy, by_label, label_in, policy_label
 from netsim.studies.run_store import RunStore, Scratch
 from netsim.studies.sweep_result import Sweep, save_failures
 from netsim.workload import JobSpec, Workload
@@ -124,20 +131,11 @@ def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
         one = name in _LISTS
     if one:
         return None
-    if isinstance(value, Mapping):
-        values = dict(value)
-    else:
-        listed = plain(list(value))
-        if name == "workload" and all(isinstance(each, JobSpec | EdgeJob) for each in listed):
-            return None
-        labels = [_label(name, each) for each in listed]
-        values = dict(zip(labels, listed, strict=True))
-        if len(values) < len(listed):
-            raise InputError(f"{name}: two of the values have one label in {labels}; leave one "
-                             "out, or give a mapping with a label for each")
-    if not values:
-        raise InputError(f"{name}: there are no values to vary it over")
-    return values
+    values = value if isinstance(value, Mapping) else plain(list(value))
+    if name == "workload" and all(isinstance(each, JobSpec | EdgeJob) for each in values) and (
+            not isinstance(value, Mapping)):
+        return None
+    return by_label(name, values, partial(_label, name))
 
 
 def _label(name: str, value: Any) -> Any:
@@ -299,6 +297,7 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
         As `sweep` does.
     """
     check_whole(workers, "workers", 1)
+    refuse_twins(runs)
     scratch = Scratch() if folder is None else None
     store = RunStore(scratch.path if scratch is not None else Path(folder or ""))
     index = {"experiment": json.loads(json.dumps(identity, sort_keys=True, default=str)),
@@ -354,7 +353,7 @@ def _saying(what: Callable[[], str]) -> Iterator[None]:
 
 def _outcomes(runs: Sequence[SweepRun], workers: int, dask: str | None
               ) -> Iterator[tuple[int, Outcome]]:
-    tasks: list[Task] = [run.task for run in runs]
+    tasks: list[Task] = [run.sent for run in runs]
     if not tasks:
         return iter(())
     if dask is not None:

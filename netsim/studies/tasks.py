@@ -1,21 +1,23 @@
-"""Tasks: single runs of a sweep, in a form that another process or machine can be sent."""
+"""Tasks: single runs of a sweep or a comparison, for this process or for another one."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud
+from netsim.engine.registry import EXECUTIONS
 from netsim.errors import InputError
 from netsim.experiment_file.experiment import POLICIES, Experiment
 from netsim.placements.registry import PLACEMENTS
-from netsim.plugins import Registry, parse_policy
+from netsim.plugins import Registry
 from netsim.reading import read_bytes
 from netsim.results.result import Result
 from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, make_edge_scheduler
@@ -26,65 +28,20 @@ from netsim.studies.code_version import code_version
 from netsim.studies.run import run_experiment
 from netsim.studies.sending import is_sent_whole, put_in_main
 
-__all__ = ["CallTask", "ExperimentTask", "digest_of_file", "names_in", "policies_of_call"]
+__all__ = ["CallTask", "ExperimentTask", "SentTask", "digest_of_file", "policies_of_call"]
 
 
 @dataclass(frozen=True)
 class ExperimentTask:
-    """A run that an experiment describes; can be sent to another process or machine.
+    """A run that an experiment describes.
 
     Attributes
     ----------
     spec : mapping
         The resolved experiment.
-    code : str
-        The version of the code that must run it; see `code_version`.
-    classes : mapping of str to object
-        What it names of ``__main__``.
     """
 
     spec: Mapping[str, Any]
-    code: str
-    classes: Mapping[str, Any] = field(default_factory=dict)
-
-    def run(self) -> Result:
-        """Run it.
-
-        Raises
-        ------
-        InputError
-            If the code here is another.
-        """
-        put_in_main(self.classes)
-        experiment = Experiment(**self.spec)
-        _check_code(self.code, names_in(self.spec))
-        return run_experiment(experiment)
-
-
-@dataclass(frozen=True)
-class CallTask:
-    """A run that a call of `netsim.simulate` describes; likewise.
-
-    Attributes
-    ----------
-    settings : mapping
-        The arguments, by name.
-    code : str, optional
-        As for `ExperimentTask`; not checked if None, for a run in the process that planned it.
-    files : mapping of str to str
-        The settings that name a file, and the digest of its contents.
-    classes : mapping of str to object
-    """
-
-    settings: Mapping[str, Any]
-    code: str | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
-    classes: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def spec(self) -> None:
-        """There is no experiment file that says the same."""
-        return
 
     def run(self, progress: bool | Callable[[int, int], None] = False) -> Result:
         """Run it.
@@ -93,6 +50,57 @@ class CallTask:
         ----------
         progress : bool or callable
             As for `netsim.simulate`.
+        """
+        return run_experiment(Experiment(**self.spec), progress=progress)
+
+
+@dataclass(frozen=True)
+class CallTask:
+    """A run that a call of `netsim.simulate` describes.
+
+    Attributes
+    ----------
+    settings : mapping
+        The arguments, by name.
+    """
+
+    settings: Mapping[str, Any]
+
+    @property
+    def spec(self) -> None:
+        """There is no experiment file that says the same."""
+        return
+
+    def run(self, progress: bool | Callable[[int, int], None] = False) -> Result:
+        """Run it; see `ExperimentTask.run`."""
+        return simulate(**self.settings, progress=progress)
+
+
+@dataclass(frozen=True)
+class SentTask:
+    """A task as another process or machine is sent it, with what must be the same there.
+
+    Attributes
+    ----------
+    task : ExperimentTask or CallTask
+    code : str
+        The version of the code that must run it; see `code_version`.
+    modules : sequence of str
+        The user's own, which count in `code`.
+    classes : mapping of str to object
+        What it names of ``__main__``.
+    files : mapping of str to str
+        Paths of files that it reads, and the digests of their contents.
+    """
+
+    task: ExperimentTask | CallTask
+    code: str
+    modules: Sequence[str] = ()
+    classes: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self) -> Result:
+        """Run it.
 
         Raises
         ------
@@ -100,45 +108,34 @@ class CallTask:
             If the code here is another, or a file has changed.
         """
         put_in_main(self.classes)
-        if self.code is not None:
-            _check_code(self.code, policies_of_call(self.settings)[1])
-        for name, digest in self.files.items():
-            if digest_of_file(Path(self.settings[name])) != digest:
-                raise InputError(f"{self.settings[name]} has changed since the sweep began")
-        return simulate(**self.settings, progress=progress)
+        for module in self.modules:
+            import_module(module)
+        if (here := code_version(*self.modules)) != self.code:
+            raise InputError(f"this process has other code than the sweep was prepared by: "
+                             f"{here}, not {self.code}")
+        for path, digest in self.files.items():
+            if digest_of_file(Path(path)) != digest:
+                raise InputError(f"{path} has changed since the sweep began")
+        return self.task.run()
 
 
-def _check_code(code: str, names: Iterable[str]) -> None:
-    if (here := code_version(*names)) != code:
-        raise InputError(f"this process has other code than the sweep was prepared by: "
-                         f"{here}, not {code}")
-
-
-def names_in(spec: Mapping[str, Any]) -> list[str]:
-    """List the names of the policies of a resolved experiment, and where its data come from."""
-    pattern = spec.get("workload", {}).get("pattern")
-    others = (spec.get("workload", {}).get("format"), spec.get("network", {}).get("kind"),
-              None if pattern is None else parse_policy(pattern, "pattern")[0])
-    return [*(spec[name]["name"] for name in ("allocator", *POLICIES) if name in spec),
-            *filter(None, others)]
-
-
-def policies_of_call(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Describe the policies of a call for its key, and locate their classes.
+def policies_of_call(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Make the policies of a call, and describe them for its key.
 
     Returns
     -------
     identity : dict
         For each kind of policy, its name and options.
-    names : list of str
-        The classes, as ``"module:Class"``.
+    made : list
+        The policies.
     """
     made: dict[str, tuple[Any, Registry]] = {
         "allocator": (make_allocator(settings["allocator"]), ALLOCATORS)}
     if isinstance(settings["network"], Cluster):
         given: dict[str, Any] = {name: settings.get(name) for name in POLICIES}
         scheduler, placement, execution, model = policies_of(**given)
-        made |= {"scheduler": (scheduler, SCHEDULERS), "placement": (placement, PLACEMENTS)}
+        made |= {"scheduler": (scheduler, SCHEDULERS), "placement": (placement, PLACEMENTS),
+                 "execution": (model, EXECUTIONS)}
     elif isinstance(settings["network"], EdgeCloud):
         scheduler = make_edge_scheduler(settings.get("scheduler") or "a-online")
         made["scheduler"] = (scheduler, EDGE_SCHEDULERS)
@@ -149,10 +146,9 @@ def policies_of_call(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[
             identity[name]["given"] = settings.get(name)  # nobody knows its options
         if is_sent_whole(type(policy)):
             identity[name]["class"] = type(policy)
-    if isinstance(settings["network"], Cluster):
-        identity["execution"] = {"name": execution} | dataclasses.asdict(model)
-    classes = [type(policy) for policy, _ in made.values()]
-    return identity, [f"{kind.__module__}:{kind.__qualname__}" for kind in classes]
+    if "execution" in made:
+        identity["execution"]["name"] = execution  # two of them have models of one class
+    return identity, [policy for policy, _ in made.values()]
 
 
 def digest_of_file(path: Path) -> str:

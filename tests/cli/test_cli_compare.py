@@ -148,7 +148,7 @@ def test_jobs_that_did_not_finish_are_said(netsim) -> None:
     (["--allocator", "lccf:theta_max=0.6"], "fig2.toml: compare.allocators.0.theta_max: unknown "
      "option of allocator 'lccf' 'theta_max'; choose from: work_conservation (set by "),
     (["--allocator", "parrot:theta_max=2"], "fig2.toml: compare.allocators.0.theta_max: theta_max"),
-    (["--allocator", "parrot,parrot"], "two allocators to compare are the same: 'parrot'"),
+    (["--allocator", "parrot,parrot"], "allocator: two of the values have one label, 'parrot'"),
     (["--baseline", "lccf"], "unknown baseline 'lccf'; choose from: lccf (work_conservation=none), "
      "parrot\n"),
     (["--set", "compare.allocators=[]"], "compare.allocators: is empty"),

@@ -134,7 +134,7 @@ def test_comparisons_of_schedulers(tmp_path):
         execution=CONTINUOUS)
     assert by_call.baseline == "ls (order=by_size)"
     assert by_call.table["jct_total_s"].equals(compared.table["jct_total_s"])
-    with pytest.raises(InputError, match="two schedulers to compare are the same: 'ff'"):
+    with pytest.raises(InputError, match="scheduler: two of the values have one label, 'ff'"):
         netsim.compare(experiment.target, experiment.workload.built, schedulers=["ff", "ff"])
     with pytest.raises(InputError, match="give either allocators or schedulers to compare"):
         netsim.compare(experiment.target, experiment.workload.built)

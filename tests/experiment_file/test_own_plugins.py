@@ -210,4 +210,4 @@ def test_what_is_stored_depends_on_the_code_of_formats_and_patterns(sizes: Path)
     for workload in ({"format": "synthetic", "jobs": 2, "pattern": f"{HERE}:Fan"},
                      {"file": str(sizes), "format": f"{HERE}:pairs"}):
         (cell,) = runs_of_experiment(Draft(plain | {"workload": workload}), SweepTable())
-        assert cell.task.code == code_version(f"{HERE}:Fan") != code_version()
+        assert cell.sent.code == code_version(HERE) != code_version()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from netsim.studies.code_version import (
     code_version,
     digest_of_package,
     digest_of_source,
+    own_modules,
     result_modules,
 )
 
@@ -182,9 +184,15 @@ def test_every_part_is_on_one_of_the_lists() -> None:
 def test_the_version_names_netsim_s_code_and_that_of_own_modules(tmp_path, monkeypatch) -> None:
     version, digest = code_version().split()
     assert (version, digest) == (netsim.__version__, digest_of_package(PACKAGE))
-    assert code_version("netsim.allocators.first:LCCF", "__main__:Mine") == code_version()
+    assert own_modules(["netsim.allocators.first:LCCF", "__main__:Mine"]) == ()
     (tmp_path / "own_module_of_versions.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(tmp_path)
     __import__("own_module_of_versions")
-    assert code_version("own_module_of_versions:Filler") == (
+    modules = own_modules("own_module_of_versions:Filler")
+    assert modules == own_modules({"scheduler": {"name": "a-srpt", "predictor": [
+        "own_module_of_versions:Filler:rate=2"]}, "transport": "fabric"})
+    filler = sys.modules["own_module_of_versions"].Filler
+    assert modules == own_modules([filler])
+    assert modules == own_modules(netsim.JobSpec(0, pattern=filler(), ranks=2))
+    assert code_version(*modules) == (
         f"{version} {digest} {digest_of_source(SOURCE.encode())}")

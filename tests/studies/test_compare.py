@@ -213,9 +213,9 @@ def test_progress_is_of_all_runs() -> None:
 
 
 @pytest.mark.parametrize(("allocators", "message"), [
-    ([], "there are no allocators to compare"),
+    ([], "allocator: there are no values to vary it over"),
     ("parrot", "allocators must be a list or a mapping, not 'parrot'"),
-    (["parrot", "parrot:theta_max=0.9"], "two allocators to compare are the same: 'parrot'"),
+    (["parrot", "parrot:theta_max=0.9"], "allocator: two of the values have one label, 'parrot'"),
     (["parrot", "parot"], "unknown allocator 'parot' (did you mean 'parrot'?)"),
     (["parrot", "lccf:theta_max=0.6"], "unknown option of allocator 'lccf' 'theta_max'"),
 ])

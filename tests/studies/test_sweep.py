@@ -3,6 +3,7 @@
 import csv
 import datetime
 import hashlib
+import importlib
 import json
 import os
 import signal
@@ -18,8 +19,9 @@ import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.errors import InputError, OutputError, SpecError, UnitError, UnknownNameError
 from netsim.experiment_file.load import Draft
+from netsim.experiment_file.tables import SweepTable
 from netsim.studies.executors import Failure, one_by_one, pooled
-from netsim.studies.grid import runs_of_calls, runs_of_experiment
+from netsim.studies.grid import refuse_twins, runs_of_calls, runs_of_experiment
 from netsim.studies.sweep import prepare
 
 ROOT = Path(netsim.__file__).parent.parent
@@ -203,18 +205,106 @@ def test_another_version_of_the_code_changes_the_key(small, monkeypatch):
     assert not set(keys(small, GRID)) & set(before)
 
 
-def test_the_code_of_a_policy_of_one_s_own_counts(small, tmp_path, monkeypatch):
+#: A module of the user's own, with something of each kind.
+MINE = """
+import netsim
+from netsim.cluster import Contention
+
+class Shares(netsim.Allocator):
+    def allocate(self, view):
+        return netsim.Allocation(weights=1.0)
+
+class Eager:
+    def decide(self, view):
+        return []
+
+class Last:
+    def scope(self, cluster, job, load):
+        return range(cluster.total)
+    def choose(self, cluster, job, candidates, load):
+        return candidates[:job.ranks]
+
+class Quick(Contention):
+    pass
+
+class Fan:
+    def stages(self, ranks, nbytes, rng):
+        return [netsim.Stage("fan", [(0, 1, nbytes)])]
+
+def pair():
+    return netsim.Workload([netsim.JobSpec(0, pattern="all-to-all", ranks=2, nbytes=1e6)])
+
+def hosts():
+    return netsim.big_switch(128, 1e6)
+"""
+
+RING = {"format": "ring-jobs", "mix": {"2": 1}, "length": "25MB", "iterations": [2, 4]}
+ON_NETWORK = {"network": {"kind": "big-switch", "hosts": 128}, "workload": {"format": "synthetic"}}
+ON_CLUSTER = {"cluster": {"servers": 3, "gpus": 2}, "workload": RING}
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    module = tmp_path / "my_policy_of_sweeps.py"
-    body = ("import netsim\nclass Mine(netsim.Allocator):\n    def allocate(self, view):\n"
-            "        return netsim.Allocation(weights=1.0)\n")
-    module.write_text(body)
-    grid = {"allocator": ["my_policy_of_sweeps:Mine"]}
-    before = keys(small, grid)
-    module.write_text(f'"""What it is for."""\n{body}# a comment\n')
-    assert keys(small, grid) == before
-    module.write_text(body.replace("1.0", "2.0"))
-    assert keys(small, grid) != before
+    path = tmp_path / f"mine_{tmp_path.name}.py"
+    path.write_text(MINE)
+    return path
+
+
+def kept(path, key):
+    """Whether the key of a run outlives an edit of a comment, and of a constant in a module."""
+    before = key()
+    path.write_text(f'"""What it is for."""\n{MINE}# a comment\n')
+    commented = key()
+    path.write_text(MINE.replace("1.0", "2.0"))
+    return commented == before, key() == before
+
+
+@pytest.mark.parametrize("given", [
+    ON_NETWORK | {"allocator": "Shares"}, ON_CLUSTER | {"scheduler": "Eager"},
+    ON_CLUSTER | {"placement": "Last"}, ON_CLUSTER | {"execution": "Quick:alpha=0.5"},
+    ON_NETWORK | {"workload": {"format": "synthetic", "pattern": "Fan"}},
+    ON_NETWORK | {"workload": {"format": "pair"}}, ON_NETWORK | {"network": {"kind": "hosts"}}])
+def test_code_of_one_s_own_of_every_kind_counts(given, mine):
+    """A comment throws nothing away, a constant does: in an experiment, by name."""
+    own = {"Shares", "Eager", "Last", "Quick:alpha=0.5", "Fan", "pair", "hosts"}
+
+    def named(value):
+        if isinstance(value, dict):
+            return {name: named(each) for name, each in value.items()}
+        return f"{mine.stem}:{value}" if isinstance(value, str) and value in own else value
+
+    assert kept(mine, lambda: runs_of_experiment(Draft(named(given)), SweepTable())[0].key) == (
+        True, False)
+
+
+@pytest.mark.parametrize("given", [
+    {"allocator": "Shares"}, {"scheduler": "Eager"},
+    {"workload": "Fan"}, {"file": 'format = "MINE:pair"'},
+    {"file": 'format = "synthetic"\npattern = "MINE:Fan"'}])
+def test_code_of_one_s_own_counts_in_a_call_too(given, mine, tmp_path):
+    """Objects of its classes, and names in the files of the call."""
+    own = importlib.import_module(mine.stem)
+    settings = {"network": netsim.big_switch(2, 1e6), "workload": own.pair(),
+                "allocator": "maxmin"}
+    if "scheduler" in given:
+        settings["network"] = netsim.Cluster(gpus=[1, 1], nic=1e6)
+        settings["workload"] = [JobSpec(0, pattern="ring-all-reduce", ranks=2, nbytes=1e6)]
+    if "workload" in given:
+        settings["workload"] = Workload([JobSpec(0, pattern=own.Fan(), ranks=2, nbytes=1e6)])
+    if "file" in given:
+        path = tmp_path / "jobs.toml"
+        path.write_text(given["file"].replace("MINE", mine.stem))
+        settings |= {"network": netsim.big_switch(128), "workload": str(path)}
+    settings |= {name: getattr(own, value)() for name, value in given.items()
+                 if name in ("allocator", "scheduler")}
+    assert kept(mine, lambda: runs_of_calls(settings, {}, [0])[0].key) == (True, False)
+
+
+def test_a_comparison_makes_no_keys(monkeypatch):
+    """They take the time of reading all of netsim, and a policy that cannot be sent has none."""
+    monkeypatch.setattr("netsim.studies.grid.code_version", lambda *_: pytest.fail("made a key"))
+    assert list(netsim.compare("parrot-fig2", "parrot-fig2", ["lccf"]).results) == ["lccf"]
 
 
 # --- calls ---------------------------------------------------------------------------------
@@ -241,7 +331,7 @@ def test_a_workload_by_name_is_drawn_for_each_seed():
 def test_wrong_calls():
     with pytest.raises(InputError, match="allocator: there are no values"):
         netsim.sweep("parrot-fig2", "parrot-fig2", allocator=[])
-    with pytest.raises(InputError, match="two of the values have one label"):
+    with pytest.raises(InputError, match="interval: two of the values have one label, '1ms'"):
         netsim.sweep("parrot-fig2", "parrot-fig2", observe_interval=["1ms", "1ms"])
     with pytest.raises(InputError, match="seeds"):
         netsim.sweep("parrot-fig2", "parrot-fig2", seed=[])
@@ -251,6 +341,8 @@ def test_wrong_calls():
         netsim.sweep("parrot-fig2", "parrot-fig2", observe=[1, 2])
     with pytest.raises(UnitError, match="observe_interval"):
         netsim.sweep("parrot-fig2", "parrot-fig2", observe_interval=["1ms", "soon"])
+    with pytest.raises(InputError, match="job 1 needs 8 distinct hosts"):
+        netsim.sweep(netsim.big_switch(4), "parrot-60")
 
 
 # --- what is kept --------------------------------------------------------------------------
@@ -366,14 +458,15 @@ def test_a_file_that_changes_during_a_sweep_is_a_failure(tmp_path):
     path.write_text(text)
     cells = runs_of_calls({"network": "parrot-fig2", "workload": str(path)},
                            {"allocator": {"a": "parrot", "b": "lccf"}}, [0])
+    sent = [cell.sent for cell in cells]
     path.write_text(text + " ")
-    outcomes = dict(one_by_one([cell.task for cell in cells]))
+    outcomes = dict(one_by_one(sent))
     assert [outcomes[place].error for place in (0, 1)] == [
         f"InputError: {path} has changed since the sweep began"] * 2
 
 
 def test_a_process_with_other_code_does_not_do_a_run(small):
-    task = runs_of_experiment(*prepare(small, GRID, 1))[0].task
+    task = runs_of_experiment(*prepare(small, GRID, 1))[0].sent
     (_, outcome), = one_by_one([replace(task, code="0.0.1 older")])
     assert "this process has other code than the sweep was prepared by" in outcome.error
 
@@ -448,11 +541,10 @@ def test_a_run_that_fails_does_not_stop_the_others(small, tmp_path, policies, wo
     assert not (tmp_path / "s" / "failed").exists()
 
 
-def test_a_sweep_without_runs_says_what_they_failed_with():
-    """The jobs of the workload need more hosts than there are."""
-    found = netsim.sweep(netsim.big_switch(4), "parrot-60")
+def test_a_sweep_without_runs_says_what_they_failed_with(policies):
+    found = netsim.sweep("parrot-fig2", "parrot-fig2", allocator=f"{policies}:Raises")
     assert repr(found) == "<Sweep over seeds: 0 runs, 1 failed>"
-    with pytest.raises(InputError, match="1 failed, the first with: InputError: job 1 needs 8"):
+    with pytest.raises(InputError, match="1 failed, the first with: ZeroDivisionError: no such"):
         found.means()
 
 
@@ -485,8 +577,9 @@ def test_options_of_a_policy_that_does_not_tell_them(small, policies, tmp_path):
         "mine": own.Slowed(part), "other": "maxmin"}).table["jct_total_s"][0] for part in (1, 0.5)]
     assert totals[1] == pytest.approx(2 * totals[0])
     with pytest.raises(InputError, match="two runs of the sweep would both be called"):
-        runs_of_calls({"network": "parrot-fig2", "workload": "parrot-fig2"},
-                       {"allocator": _Twice({"a": own.Slowed(1), "b": own.Slowed(2)})}, [0])
+        refuse_twins(runs_of_calls(
+            {"network": "parrot-fig2", "workload": "parrot-fig2"},
+            {"allocator": _Twice({"a": own.Slowed(1), "b": own.Slowed(2)})}, [0]))
 
 
 class _Twice(dict):
