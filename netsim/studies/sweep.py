@@ -12,7 +12,7 @@ from typing import Any
 from netsim.checks import check_whole
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
-from netsim.errors import DaskError, SpecError
+from netsim.errors import DaskError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import POLICIES, Experiment
 from netsim.experiment_file.identity import spec_hash
 from netsim.experiment_file.load import Draft
@@ -203,8 +203,8 @@ def _baseline(draft: Draft, runs: Sequence[SweepRun]) -> str | None:
 
     Raises
     ------
-    UnknownNameError
-        If it is none of those that are varied.
+    SpecError
+        If it is none of those that are varied; lists them.
     """
     compared = draft.keys.get("compare", {})
     if (given := compared.get("baseline")) is None:
@@ -213,7 +213,12 @@ def _baseline(draft: Draft, runs: Sequence[SweepRun]) -> str | None:
     listed = [what for what in ("allocator", "scheduler") if compared.get(f"{what}s")]
     varied = [name for name in listed or ("allocator", "scheduler") if name in runs[0].varied]
     labels = dict.fromkeys(run.varied[name] for name in varied for run in runs)
-    return label_in(given, labels) if varied else None
+    if not varied:
+        return None
+    try:
+        return label_in(given, labels)
+    except UnknownNameError as error:
+        raise SpecError([f"compare.baseline: {error}"], draft.path) from None
 
 
 def prepare(experiment: Experiment | str | Path | Draft,

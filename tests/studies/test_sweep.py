@@ -729,15 +729,22 @@ def test_a_baseline_is_named_as_the_allocator_was(small, baseline, label):
 
 
 def test_a_baseline_that_is_not_varied_is_refused(small, tmp_path):
-    with pytest.raises(UnknownNameError, match=r"unknown baseline 'fifo'; choose from: lccf, par"):
+    message = r"small\.toml: compare\.baseline: unknown baseline 'fifo'; choose from: lccf, par"
+    with pytest.raises(SpecError, match=message):
         netsim.sweep_experiment(named(small, 'baseline = "fifo"'), THREE, folder=tmp_path / "s")
     assert not (tmp_path / "s").exists()
 
 
-def test_a_baseline_says_nothing_where_its_policies_are_not_varied(small):
-    compare = 'allocators = ["parrot", "lccf"]\nbaseline = "lccf"'
-    found = netsim.sweep_experiment(named(small, compare), {"observe_interval": ["1ms", "1s"]})
-    assert (found.baseline, set(found.ratios()["baseline"])) == (None, {"1ms"})
+@pytest.mark.parametrize("vary", [
+    {"observe_interval": ["1ms", "1s"]}, {"allocator.queues": [3, 10]}])
+@pytest.mark.parametrize("compare", [
+    'allocators = ["parrot", "lccf"]\nbaseline = "lccf"', 'baseline = "lccf"'])
+def test_a_baseline_says_nothing_where_its_policies_are_not_varied(small, compare, vary):
+    path = named(small, compare)
+    path.write_text('allocator = "aalo"\n' + path.read_text())
+    found = netsim.sweep_experiment(path, vary)
+    first = next(iter(vary.values()))[0]
+    assert (found.baseline, set(found.ratios()["baseline"])) == (None, {first})
 
 
 def test_a_baseline_whose_runs_have_failed_is_none(small, policies):
