@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from netsim.experiment_file.experiment import Experiment
 
 __all__ = ["EXIT_FAILED", "FORMAT", "PLUGINS", "SET", "experiment_options", "find_own_modules",
-           "format_options", "overrides", "prepared", "quiet_option", "seeds_of"]
+           "format_options", "overrides", "prepared", "quiet_option", "seeds_of", "with_plugins"]
 
 
 #: Of a seed; Python itself refuses to read numbers of some thousands.
@@ -73,6 +74,28 @@ def find_own_modules() -> None:
         sys.path.append(os.getcwd())
 
 
+@contextmanager
+def with_plugins(plugins: bool, *files: str | None) -> Iterator[None]:
+    """Find the user's own modules; or, without `plugins`, refuse what the option says.
+
+    Parameters
+    ----------
+    plugins : bool
+    *files : str or None
+        What the user names: files, from whose folders others may be read.
+    """
+    from netsim.plugins import without_code
+    from netsim.reading import confined
+
+    if plugins:
+        find_own_modules()
+        yield
+        return
+    named = [Path(file) for file in files if file is not None]
+    with without_code(), confined(*(path.parent for path in named), files=named):
+        yield
+
+
 def prepared(experiment: str, changes: list[str], out: str | None, *, single: bool,
              plugins: bool) -> tuple[Experiment, str | Path]:
     """Load an experiment, reduced to a single run if `single`, and choose its results' folder."""
@@ -101,15 +124,11 @@ def seeds_of(given: str) -> int | list[int]:
 
 
 def format_options(settings: tuple[str, ...], format: str | None = None) -> dict[str, Any]:
-    """Return the options of ``--set``, all of them names that some format has.
-
-    A format of the user's own is looked for in the current folder, too.
-    """
+    """Return the options of ``--set``, all of them names that some format has."""
     from netsim.errors import InputError, UnknownNameError
     from netsim.traces import FORMATS, format_of
     from netsim.units import parse_value
 
-    find_own_modules()
     formats = {*FORMATS, *([] if format is None else [format])}
     known = {option for name in formats for option in format_of(name).options}
     options = {}

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from netsim.cli.echo import echo
-from netsim.cli.options import FORMAT, SET, find_own_modules, format_options, quiet_option
+from netsim.cli.options import (
+    FORMAT,
+    PLUGINS,
+    SET,
+    format_options,
+    quiet_option,
+    with_plugins,
+)
 
 if TYPE_CHECKING:
     from netsim.predictors import Evaluation
@@ -28,8 +35,10 @@ __all__ = ["predict"]
 @quiet_option("Show no progress.")
 @FORMAT
 @SET
+@PLUGINS
 def predict(workload: str, predictors: tuple[str, ...], train: float, path: str | None,
-            seed: int | None, quiet: bool, format: str | None, settings: tuple[str, ...]) -> None:
+            seed: int | None, quiet: bool, format: str | None, settings: tuple[str, ...],
+            plugins: bool) -> None:
     """Compare predictors of how many iterations the jobs of WORKLOAD run for.
 
     They learn from the groups and users of its first jobs, and predict the others.
@@ -40,16 +49,16 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
     from netsim.simulation.progress import show_progress
     from netsim.traces import format_of, read_workload
 
-    find_own_modules()
     if path is not None:
         check_plottable(path)
-    made = [make_predictor(name.strip()) for each in predictors for name in each.split(",")]
     if not 0 < train < 1:
         raise InputError(f"--train must be between 0 and 1, not {train:g}")
-    options = format_options(settings, format)
-    if format is not None and "train" in format_of(format).options:
-        options = {"train": train} | options
-    jobs = read_workload(workload, format=format, seed=seed, **options)
+    with with_plugins(plugins, workload):
+        made = [make_predictor(name.strip()) for each in predictors for name in each.split(",")]
+        options = format_options(settings, format)
+        if format is not None and "train" in format_of(format).options:
+            options = {"train": train} | options
+        jobs = read_workload(workload, format=format, seed=seed, **options)
     evaluations = []
     for predictor in made:
         with show_progress(not quiet, 1, label=f"fits {predictor.name}") as report:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from netsim.cli.echo import echo
-from netsim.cli.options import FORMAT, SET, format_options
+from netsim.cli.options import FORMAT, PLUGINS, SET, format_options, with_plugins
 
 __all__ = ["trace"]
 
@@ -19,15 +19,18 @@ def trace() -> None:
 @click.argument("file")
 @FORMAT
 @SET
+@PLUGINS
 @click.pass_context
-def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str, ...]) -> None:
+def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str, ...],
+          plugins: bool) -> None:
     """Say what a trace holds, or all that is wrong in it, by line.
 
     FILE may be the name of a ready-made workload. The exit code is 2 if something is wrong.
     """
     from netsim.traces import check_trace
 
-    report = check_trace(file, format, **format_options(settings, format))
+    with with_plugins(plugins, file):
+        report = check_trace(file, format, **format_options(settings, format))
     for line, message in report.problems:
         echo(f"{report.path}:{line}: {message}" if line else f"{report.path}: {message}")
     if report.problems:
@@ -50,14 +53,16 @@ def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str
               "hosts: a ready-made network, or a file.")
 @click.option("--seed", type=click.IntRange(min=0), help="Of what is drawn and placed.")
 @SET
+@PLUGINS
 def convert(source: str, target: str, format: str | None, to: str | None, network: str | None,
-            seed: int | None, settings: tuple[str, ...]) -> None:
+            seed: int | None, settings: tuple[str, ...], plugins: bool) -> None:
     """Write a workload in another format: .json is explicit, .txt the coflow benchmark.
 
     SOURCE may be the name of a ready-made workload. A TARGET that is there is replaced.
     """
     from netsim.studies.convert import convert as converted
 
-    workload = converted(source, target, format=format, to=to, network=network, seed=seed,
-                         **format_options(settings, format))
+    with with_plugins(plugins, source, network):
+        workload = converted(source, target, format=format, to=to, network=network, seed=seed,
+                             **format_options(settings, format))
     echo(f"wrote {target}: {len(workload):,} jobs")

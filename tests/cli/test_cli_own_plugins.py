@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 CODE = """\
 import netsim
@@ -62,6 +65,32 @@ def test_a_format(netsim, refused, mine) -> None:
     assert "names code to load" in refused("run", "fig2.toml", *given, "--no-plugins")
     done = netsim("run", "fig2.toml", *given, "--quiet")
     assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_without_plugins_a_workload_file_names_no_code(netsim, refused, mine, here) -> None:
+    """Nor a file outside of its folder; the other files of its folder are read."""
+    theirs = here / "theirs"
+    theirs.mkdir()
+    shutil.copy(here / "sizes.dat", theirs)
+    (theirs / "code.toml").write_text(f'file = "sizes.dat"\nformat = "{mine}:pairs"\n')
+    (theirs / "pattern.toml").write_text(
+        f'format = "synthetic"\njobs = 2\npattern = "{mine}:Fan"\n')
+    (here / "jobs.csv").write_text("job,model,iterations\n")
+    (theirs / "outside.toml").write_text('file = "../jobs.csv"\n')
+    for name, why in (("code", "names code to load, which is not allowed without plug-ins"),
+                      ("pattern", "names code to load"), ("outside", "leads out of the folder")):
+        file = f"theirs/{name}.toml"
+        checked = netsim("trace", "check", file, "--no-plugins")
+        assert why in checked.stdout + checked.stderr, checked.stdout
+        assert why in refused("trace", "convert", file, "out.json", "--no-plugins")
+        assert why in refused("predict", file, "--no-plugins")
+    assert "names code" in refused("predict", "pattern", "--predictor", f"{mine}:Fan",
+                                   "--no-plugins")
+    assert mine not in sys.modules
+    shutil.copy(ROOT / "workloads" / "parrot-fig2.json", theirs / "jobs.json")
+    (theirs / "inside.toml").write_text('file = "jobs.json"\n')
+    done = netsim("trace", "convert", "theirs/inside.toml", "out.json", "--no-plugins")
+    assert (done.exit_code, done.stdout) == (0, "wrote out.json: 2 jobs\n")
 
 
 def test_a_sweep_over_patterns(netsim, mine) -> None:
