@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.echo import echo
+from netsim.cli.options import find_own_modules
 
 if TYPE_CHECKING:
     from netsim.models import ParallelModel
@@ -27,7 +28,7 @@ __all__ = ["map_command"]
 @click.option("--intra", default="300GB/s", show_default=True,
               help="What two GPUs of a server exchange.")
 @click.option("--mapping", default="heavy-edge", show_default=True,
-              help="heavy-edge, optimal, random or round-robin.")
+              help="heavy-edge, optimal, random, round-robin, or module:function.")
 @click.option("--stages", type=int, help="Of the pipeline; as few as memory allows by default.")
 @click.option("--micro-batches", type=int, default=0,
               help="Of a synchronous pipeline; an asynchronous one by default.")
@@ -43,14 +44,13 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mappin
 
     MODEL is a neural network of the catalogue, see netsim list models.
     """
-    from netsim.errors import UnknownNameError
     from netsim.models.catalogue import make_model
     from netsim.models.mapping import MAPPINGS
     from netsim.models.servers import ServerKind
     from netsim.units import parse_rate, question_rates
 
-    if mapping not in MAPPINGS:
-        raise UnknownNameError("mapping", mapping, MAPPINGS)
+    find_own_modules()
+    mapped_by = MAPPINGS.resolve(mapping)
     if plot is not None:
         from netsim.plots.bars import check_plottable
 
@@ -62,7 +62,7 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mappin
                      micro_batches=micro_batches)
     found: dict[str, Mapped] = {}
     if mapping != "optimal":
-        found[mapping] = MAPPINGS[mapping](job, given, kind, seed)
+        found[mapping] = mapped_by(job, given, kind, seed)
     best = _optimum(job, given, kind, time_limit, needed=mapping == "optimal")
     found |= {} if best is None else {"optimal": best}
     _print_job(job, kind)

@@ -47,8 +47,8 @@ def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str
 @click.argument("source")
 @click.argument("target")
 @FORMAT
-@click.option("--to", metavar="NAME", help="What to write, json or coflow-benchmark, where the "
-              "target's suffix does not tell.")
+@click.option("--to", metavar="NAME", help="What to write, json, coflow-benchmark or "
+              "module:function, where the target's suffix does not tell.")
 @click.option("--network", metavar="NAME", help="Where to place jobs that do not say their "
               "hosts: a ready-made network, or a file.")
 @click.option("--seed", type=click.IntRange(min=0), help="Of what is drawn and placed.")

@@ -13,7 +13,7 @@ from netsim.cluster.cluster import Cluster, server_kind
 from netsim.cluster.context import RunContext
 from netsim.cluster.ring import model_of
 from netsim.cluster.slices import keep_together
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.models.mapping import MAPPINGS, Mapped, Mapper, can_hold
 from netsim.workload import JobSpec
@@ -37,7 +37,7 @@ class MappingCache:
     ----------
     cluster : Cluster
     mapping : str
-        A name of `netsim.models.mapping.MAPPINGS`.
+        A name of `netsim.models.mapping.MAPPINGS`, or ``"module:function"``.
     seed : int
         Of random mapping.
 
@@ -51,7 +51,7 @@ class MappingCache:
         self.cluster, self.kind = cluster, server_kind(cluster)
         self.mapper = Mapper(self.kind)
         self._map = self.mapper if mapping == "heavy-edge" else _remembering(
-            MAPPINGS[mapping], self, {"seed": seed} if mapping == "random" else {})
+            MAPPINGS.resolve(mapping), self, seed)
 
     def counts(self, free_on: Ints, need: int, rule: str) -> tuple[list[int], list[int]] | None:
         """Return servers, and how many GPUs each gives; None if there are too few."""
@@ -129,14 +129,14 @@ def _first(free_on: Ints, rule: str) -> int:
     return int(np.where(free_on > 0, free_on, _MANY).argmin())
 
 
-def _remembering(mapping: Callable[..., Mapped], shelf: MappingCache, options: dict[str, int]
+def _remembering(mapping: Callable[..., Mapped], shelf: MappingCache, seed: int
                  ) -> Callable[..., Mapped]:
     found: dict[tuple[ParallelModel, tuple[int, ...]], Mapped] = {}
 
     def look(model: ParallelModel, counts: Sequence[int]) -> Mapped:
         key = model, tuple(counts)
         if key not in found:
-            found[key] = mapping(model, counts, shelf.kind, **options)
+            found[key] = mapping(model, counts, shelf.kind, seed)
         return found[key]
 
     return look
@@ -153,7 +153,7 @@ class MappedPlacement:
     servers : {"index", "most", "least"}
         The first server first, or that with the most or the least free GPUs.
     mapping : str
-        A name of `netsim.models.mapping.MAPPINGS`.
+        A name of `netsim.models.mapping.MAPPINGS`, or ``"module:function"``.
     seed : int
         Of random mapping.
 
@@ -222,5 +222,4 @@ def check_rules(servers: str, mapping: str) -> None:
     """
     if servers not in SERVER_RULES:
         raise InputError(f"servers must be one of {', '.join(SERVER_RULES)}, not {servers!r}")
-    if mapping not in MAPPINGS:
-        raise UnknownNameError("mapping", mapping, MAPPINGS)
+    MAPPINGS.resolve(mapping)

@@ -74,7 +74,8 @@ def measure_mappings(seed: int) -> pd.DataFrame:
         rng = stream(seed, f"mappings-{gpus}")
         jobs = [random_job(rng, gpus) for _ in range(_JOBS)]
         alphas, took, solved = {}, {}, 0.0
-        for name, mapping in MAPPINGS.items():
+        for name in MAPPINGS:
+            mapping = MAPPINGS.resolve(name)
             options = {"seed": seed} if name == "random" else {}
             began = perf_counter()
             found = [mapping(*job, _SERVER, **options) for job in jobs]

@@ -59,7 +59,7 @@ class ASRPT:
     comm_heavy : float
         COMM_HEAVY, at least 1.
     mapping : str
-        A name of `netsim.models.mapping.MAPPINGS`.
+        A name of `netsim.models.mapping.MAPPINGS`, or ``"module:function"``.
 
     Raises
     ------

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError
+from netsim.plugins import Registry
 from netsim.traces.formats import SUFFIXES, read_workload
-from netsim.traces.writers import write_coflow_benchmark, write_instance
 from netsim.workload import Workload
 
 __all__ = ["WRITERS", "convert"]
 
-#: Formats that can be written, by the names that they are read under.
-WRITERS: Mapping[str, Callable[..., None]] = {
-    "json": write_instance,
-    "coflow-benchmark": write_coflow_benchmark,
-}
+#: Functions ``write(workload, path, *, network)``, by the names that their formats are read under.
+WRITERS = Registry("format to write", {
+    "json": "netsim.traces.writers:write_instance",
+    "coflow-benchmark": "netsim.traces.writers:write_coflow_benchmark",
+})
 
 
 def convert(
@@ -42,7 +42,8 @@ def convert(
     format, seed, **options
         As for `read_workload`.
     to : str, optional
-        A name of `WRITERS`; by default the suffix tells, as it does for reading.
+        A name of `WRITERS`, or ``"module:function"``; by default the suffix tells, as it does for
+        reading.
     prepare : callable, optional
         Makes of the workload one that can be written, such as one without patterns; see
         `netsim.studies.convert`.
@@ -75,6 +76,5 @@ def _writer(target: str | Path, to: str | None) -> Callable[..., None]:
     if name is None:
         raise InputError(f"{target}: the suffix {suffix!r} tells no format; give one of: "
                          f"{', '.join(WRITERS)}")
-    if name not in WRITERS:
-        raise UnknownNameError("format to write", name, WRITERS)
-    return WRITERS[name]
+    write: Callable[..., None] = WRITERS.resolve(name)
+    return write

@@ -15,6 +15,7 @@ from netsim.errors import InputError, SpecError, TraceError, UnknownNameError
 from netsim.experiment_file.load import Draft
 from netsim.experiment_file.tables import SweepTable
 from netsim.models.catalogue import make_model
+from netsim.models.mapping import Mapped, heavy_edge
 from netsim.studies.code_version import code_version
 from netsim.studies.grid import runs_of_experiment
 from netsim.traces import format_of
@@ -191,6 +192,35 @@ def test_a_model() -> None:
     assert (made.name, made.gpus, made.micro_batches) == ("small", 4, 2)
     with pytest.raises(InputError, match="one_server' is no model: it must return a net"):
         make_model(f"{HERE}:one_server", 4)
+
+
+def first_servers(model: netsim.ParallelModel, counts: Any, server: Any, seed: int | None = None
+                  ) -> Mapped:
+    """Map as Heavy-Edge does."""
+    return heavy_edge(model, counts, server)
+
+
+def test_a_mapping() -> None:
+    """The run is the same under another name."""
+    jobs = [JobSpec(0, model=make_model("vgg19", 4), iterations=3)]
+    cluster = netsim.Cluster(2, 3, nic="10Gbps")
+    mine, usual = (netsim.simulate(cluster, jobs, execution="asrpt", placement={
+        "name": "mapped", "mapping": name}) for name in (f"{HERE}:first_servers", "heavy-edge"))
+    assert mine.jobs.equals(usual.jobs)
+    with pytest.raises(InputError, match="unknown mapping 'heavy'"):
+        netsim.simulate(cluster, jobs, execution="asrpt", placement="mapped:mapping=heavy")
+
+
+def ids(workload: Workload, path: Path, *, network: Any) -> None:
+    """Write the ids of the jobs."""
+    Path(path).write_text(" ".join(str(job.id) for job in workload))
+
+
+def test_a_format_to_write(tmp_path: Path) -> None:
+    netsim.traces.convert("parrot-fig2", tmp_path / "ids", to=f"{HERE}:ids")
+    assert (tmp_path / "ids").read_text().split() == ["0", "1"]
+    with pytest.raises(UnknownNameError, match="unknown format to write 'csv'"):
+        netsim.traces.convert("parrot-fig2", tmp_path / "ids", to="csv")
 
 
 def test_an_execution() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from netsim.lazy import loading
 from netsim.models.mapping.graph import allreduce_edges, job_graph
 from netsim.models.mapping.heavy_edge import (
@@ -15,15 +13,18 @@ from netsim.models.mapping.heavy_edge import (
 from netsim.models.mapping.mapped import Mapped, can_hold, check_counts
 from netsim.models.mapping.optimal import exhaustive_mapping, optimal_mapping
 from netsim.models.mapping.simple import random_mapping, round_robin_mapping
+from netsim.plugins import Registry
 
 __all__ = ["MAPPINGS", "Mapped", "Mapper", "allreduce_edges", "can_hold", "check_counts",
            "consolidated_counts", "exhaustive_mapping", "heavy_edge", "heavy_edge_servers",
            "job_graph", "optimal_mapping", "random_mapping", "round_robin_mapping"]
 
-#: Name to function of a model, counts, the kind of servers, and perhaps a seed.
-MAPPINGS: dict[str, Callable[..., Mapped]] = {
-    "heavy-edge": heavy_edge, "optimal": optimal_mapping, "random": random_mapping,
-    "round-robin": round_robin_mapping,
-}
+#: Functions ``mapping(model, counts, server, seed)`` that return a `Mapped`.
+MAPPINGS = Registry("mapping", {
+    "heavy-edge": "netsim.models.mapping.heavy_edge:heavy_edge",
+    "optimal": "netsim.models.mapping.optimal:optimal_mapping",
+    "random": "netsim.models.mapping.simple:random_mapping",
+    "round-robin": "netsim.models.mapping.simple:round_robin_mapping",
+})
 
 __getattr__ = loading(__name__)
