@@ -92,7 +92,7 @@ def own_modules(values: object) -> tuple[str, ...]:
             seen[id(value)] = value
             kind = value if isinstance(value, type | types.FunctionType) else type(value)
             if "<locals>" not in kind.__qualname__:
-                found.add(kind.__module__)
+                found.add(str(kind.__module__))
             waiting += _parts(value)
     return tuple(sorted(filter(_is_own, found)))
 

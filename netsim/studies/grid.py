@@ -39,8 +39,7 @@ from netsim.studies.tasks import (
 )
 from netsim.traces.formats import as_workload
 
-__all__ = ["SweepRun", "combinations", "identity_of", "refuse_twins", "runs_of_calls",
-           "runs_of_experiment"]
+__all__ = ["SweepRun", "identity_of", "refuse_twins", "runs_of_calls", "runs_of_experiment"]
 
 _POLICIES = ("allocator", *POLICIES)
 
@@ -52,13 +51,18 @@ _FIXED = {"seed": "give seeds (--seeds)", "workload.seed": "give seeds (--seeds)
 
 
 class _Origin(NamedTuple):
-    """What the runs of one combination have in common, whatever the seed; see `SentTask`."""
+    """What the runs of one combination have in common, whatever the seed.
+
+    Attributes
+    ----------
+    identity : mapping
+        What their keys are made of, besides the seed and an experiment.
+    send : callable
+        Makes the `SentTask` of a task.
+    """
 
     identity: Mapping[str, Any]
-    code: str
-    modules: Sequence[str]
-    classes: Mapping[str, Any]
-    files: Mapping[str, str]
+    send: Callable[[ExperimentTask | CallTask], SentTask]
 
 
 @dataclass(frozen=True)
@@ -72,12 +76,14 @@ class SweepRun:
     seed : int
     task : ExperimentTask or CallTask
         What to run.
+    origin : callable
+        Returns what it has in common with the runs of other seeds; called for the key.
     """
 
     varied: Mapping[str, Any]
     seed: int
     task: ExperimentTask | CallTask
-    _origin: Callable[[], _Origin] = field(repr=False)
+    origin: Callable[[], _Origin] = field(repr=False)
 
     @cached_property
     def key(self) -> str:
@@ -85,48 +91,13 @@ class SweepRun:
 
         Found when it is first asked for, as it is of runs that are kept.
         """
-        origin = self._origin()
-        return spec_hash({**(self.task.spec or {}), "seed": self.seed, "code": origin.code,
-                          **origin.identity}, digits=16)
+        return spec_hash({**(self.task.spec or {}), "seed": self.seed,
+                          **self.origin().identity}, digits=16)
 
     @property
     def sent(self) -> SentTask:
         """The task for another process."""
-        origin = self._origin()
-        return SentTask(self.task, origin.code, origin.modules, origin.classes, origin.files)
-
-
-def combinations(axes: Mapping[str, Sequence[tuple[Any, Any]]]
-                 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Go through every combination of the values of some axes, the last axis innermost.
-
-    Parameters
-    ----------
-    axes : mapping of str to sequence of tuple
-        What is varied: the label and the value of each.
-
-    Yields
-    ------
-    labels, values : dict
-        By the name of the axis.
-
-    Examples
-    --------
-    >>> for labels, values in combinations({"allocator": [("a", "parrot"), ("b", "lccf")]}):
-    ...     print(labels, values)
-    {'allocator': 'a'} {'allocator': 'parrot'}
-    {'allocator': 'b'} {'allocator': 'lccf'}
-    """
-    for choice in itertools.product(*axes.values()):
-        yield ({name: label for name, (label, _) in zip(axes, choice, strict=True)},
-               {name: value for name, (_, value) in zip(axes, choice, strict=True)})
-
-
-def _runs(axes: Mapping[str, Sequence[tuple[Any, Any]]],
-          seeded: Callable[[Mapping[str, Any], Mapping[str, Any]], Iterator[SweepRun]]
-          ) -> list[SweepRun]:
-    """Collect the runs of every combination, the seeds innermost."""
-    return [run for labels, values in combinations(axes) for run in seeded(labels, values)]
+        return self.origin().send(self.task)
 
 
 def refuse_twins(runs: Sequence[SweepRun]) -> None:
@@ -166,17 +137,8 @@ def runs_of_experiment(draft: Draft, grid: SweepTable) -> list[SweepRun]:
     """
     for key in grid.vary:
         _check_key(key)
-
-    def seeded(_: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[SweepRun]:
-        variant = draft.copy()
-        # A table before what is in it: another allocator comes with its own options.
-        for key in sorted(values, key=lambda key: (_column(key).count("."), key)):
-            variant.put(key, values[key], f"{key}={as_cell(values[key])}")
-        return _of_variant(variant, grid, values)
-
-    # Their labels are made when the values have been checked, in their places in the experiment.
-    return _runs({key: [(None, value) for value in values]
-                  for key, values in grid.vary.items()}, seeded)
+    return [run for chosen in itertools.product(*grid.vary.values())
+            for run in _of_variant(draft, grid, dict(zip(grid.vary, chosen, strict=True)))]
 
 
 def _check_key(key: str) -> None:
@@ -185,8 +147,12 @@ def _check_key(key: str) -> None:
             raise SpecError([f"sweep.vary: {key!r} cannot be varied: {instead}"])
 
 
-def _of_variant(variant: Draft, grid: SweepTable, values: Mapping[str, Any]) -> Iterator[SweepRun]:
+def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any]) -> Iterator[SweepRun]:
     """Yield a run per seed; the experiment is built once, for seeds change nothing else."""
+    variant = draft.copy()
+    # A table before what is in it: another allocator comes with its own options.
+    for key in sorted(values, key=lambda key: (_column(key).count("."), key)):
+        variant.put(key, values[key], f"{key}={as_cell(values[key])}")
     seeds = seeds_of(grid.seeds, variant.keys.get("seed", 0))
     variant.put("seed", seeds[0], f"seed={seeds[0]}")
     first = variant.build()
@@ -194,18 +160,19 @@ def _of_variant(variant: Draft, grid: SweepTable, values: Mapping[str, Any]) -> 
         raise SpecError([f"sweep.vary: allocator: {NOTHING_TO_SHARE}"])
     resolved = first.single().resolved()
     labels = {_column(key): _label(key, value, variant.path) for key, value in values.items()}
-    modules = own_modules([resolved, first.jobs])
-
-    @cache
-    def origin() -> _Origin:
-        classes = main_classes(resolved)
-        return _Origin({"classes": identity_of(classes)}, code_version(*modules), modules,
-                       classes, {})
-
+    origin = cache(partial(_origin, {}, resolved, own_modules([resolved, first.jobs]), {}))
     for seed in seeds:
         spec = resolved | {"seed": seed}
         spec |= {table: spec[table] | {"seed": seed} for table in first.seeded}
         yield SweepRun(labels, seed, ExperimentTask(spec), origin)
+
+
+def _origin(identity: Mapping[str, Any], settings: Mapping[str, Any], modules: Sequence[str],
+            files: Mapping[str, str]) -> _Origin:
+    """Hash the code that some settings name or hold, besides what else identifies their runs."""
+    code, classes = code_version(*modules), main_classes(settings)
+    return _Origin({**identity, "code": code, "classes": identity_of(classes)},
+                   partial(SentTask, code=code, modules=modules, classes=classes, files=files))
 
 
 def _column(key: str) -> str:
@@ -243,15 +210,16 @@ def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]
     InputError
         If `netsim.simulate` would refuse one of the calls.
     """
-    def seeded(labels: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[SweepRun]:
-        settings = {**fixed, **values}
+    runs = []
+    for chosen in itertools.product(*(values.items() for values in vary.values())):
+        labels = {name: label for name, (label, _) in zip(vary, chosen, strict=True)}
+        settings = {**fixed, **{name: value for name, (_, value) in zip(vary, chosen, strict=True)}}
         built = _checked(settings, vary, seeds[0])
         modules = own_modules([{**settings, **built}, *_described(settings)])
-        origin = cache(partial(_of_call, settings, modules))
-        for seed in seeds:
-            yield SweepRun(labels, seed, CallTask(settings | {"seed": seed}), origin)
-
-    return _runs({name: list(values.items()) for name, values in vary.items()}, seeded)
+        origin = cache(partial(_origin_of_call, settings, modules))
+        runs += [SweepRun(labels, seed, CallTask(settings | {"seed": seed}), origin)
+                 for seed in seeds]
+    return runs
 
 
 def _checked(settings: Mapping[str, Any], varied: Collection[str], seed: int) -> dict[str, Any]:
@@ -278,13 +246,11 @@ def _checked(settings: Mapping[str, Any], varied: Collection[str], seed: int) ->
     return built
 
 
-def _of_call(settings: Mapping[str, Any], modules: Sequence[str]) -> _Origin:
+def _origin_of_call(settings: Mapping[str, Any], modules: Sequence[str]) -> _Origin:
     policies, made = policies_of_call(settings)
-    classes = main_classes(settings)
     files = {str(path): digest_of_file(path) for path in _files(settings)}
-    modules = sorted({*modules, *own_modules(made)})
-    identity = {"call": identity_of({**settings, **policies}), "classes": identity_of(classes)}
-    return _Origin(identity, code_version(*modules), modules, classes, files)
+    return _origin({"call": identity_of({**settings, **policies})}, settings,
+                   sorted({*modules, *own_modules(made)}), files)
 
 
 def _files(settings: Mapping[str, Any]) -> list[Path]:
