@@ -32,7 +32,7 @@ def explicit(workload: Workload, network: Topology | None = None, seed: int = 0)
     Raises
     ------
     InputError
-        If a job does not fit the network, or draws anew in each of several iterations.
+        If a job does not fit the network, or draws new flows in each of several iterations.
     """
     jobs = [_placed(_drawn(job, workload.seed), network, seed) for job in workload]
     return Workload(jobs, workload.name, seed=workload.seed)
@@ -42,7 +42,7 @@ def _drawn(job: JobSpec, seed: int) -> JobSpec:
     if job.stages:
         return job
     if job.redraw and job.iterations > 1:
-        raise InputError(f"job {job.id} draws its flows anew in each of {job.iterations} "
+        raise InputError(f"job {job.id} draws new flows in each of {job.iterations} "
                          "iterations, and explicit stages repeat")
     stages = draw_stages(job, seed, *([0] if job.redraw else []))
     return replace(job, stages=stages, pattern=None, model=None, nbytes=0.0, redraw=False)

@@ -51,7 +51,7 @@ _LOOK_S, _REMIND_S = 2.0, 60.0
 
 
 class Task(Protocol):
-    """What a worker is sent."""
+    """A run that a worker is sent."""
 
     def run(self) -> Result:
         """Run it."""
@@ -168,7 +168,7 @@ def _check_startable() -> None:
 
 @contextmanager
 def _processes(workers: int) -> Iterator[Executor]:
-    """Give a pool that does not outlive an interruption, nor do its temporary files.
+    """Yield a pool of processes that ends with an interruption, as do its temporary files.
 
     Its processes do not import the script that asks for them, which would do all its work again.
     """
@@ -196,7 +196,7 @@ def _begin_worker(scratch: str, end: Connection) -> None:
 
 
 def _end_with_parent(end: Connection) -> None:
-    """Wait for the parent's end, for if it is killed nobody else ends its processes."""
+    """End this process when its parent has gone: one that is killed ends none of its own."""
     with suppress(EOFError, OSError):
         end.recv()  # nothing is ever sent: the other side is closed when the parent has gone
     os._exit(1)
@@ -253,7 +253,7 @@ def _close_quietly(client: Any) -> None:
 
 
 class _Cores:
-    """Looks after a Dask cluster: whether it is there, and whether it has workers.
+    """A watch on a Dask cluster: whether it is there, and whether it has workers.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ class _Cores:
 def _drain(waiting: deque[tuple[int, Task]], executor: Executor, window: Callable[[], int],
            size: int | None, look_s: float | None = None
            ) -> Generator[tuple[int, Outcome], None, list[tuple[int, Task]]]:
-    """Have everything done that waits, in chunks.
+    """Send all tasks that wait to an executor, in chunks, and yield their outcomes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The runs of a sweep: every combination of what is varied, for every seed, each with its key."""
+"""The runs of sweeps and comparisons: all combinations of what is varied, for every seed."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class SweepRun:
     Attributes
     ----------
     varied : mapping of str to str, float or bool
-        The columns of what is varied, and their values in this run.
+        What is varied, by the columns of tables, and its values in this run.
     seed : int
     task : ExperimentTask or CallTask
         What to run.
     origin : callable
-        Returns what it has in common with the runs of other seeds; called for the key.
+        Returns what runs of the same combination share; called when the key is asked for.
     """
 
     varied: Mapping[str, Any]
@@ -89,7 +89,7 @@ class SweepRun:
     def key(self) -> str:
         """16 hexadecimal digits of all that the run depends on, netsim's code included.
 
-        Found when it is first asked for, as it is of runs that are kept.
+        Made when it is first asked for: runs of a comparison have none.
         """
         return spec_hash({**(self.task.spec or {}), "seed": self.seed,
                           **self.origin().identity}, digits=16)
@@ -120,6 +120,7 @@ def refuse_twins(runs: Sequence[SweepRun]) -> None:
 
 
 def _said(run: SweepRun) -> str:
+    """Describe a run by its values."""
     said = {**run.varied, "seed": run.seed}
     return ", ".join(f"{name} {value}" for name, value in said.items())
 

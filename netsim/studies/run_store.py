@@ -50,13 +50,13 @@ def packed(result: Result) -> Files:
 
 
 def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Return where two experiments differ."""
+    """Describe where two experiments differ."""
     names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
     return "; ".join(f"{name} was {one.get(name)!r}, and is {other.get(name)!r}" for name in names)
 
 
 class Scratch:
-    """A folder that is gone when nobody holds this any more.
+    """A temporary folder, removed when no reference to this object is left.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class RunStore:
 
     @contextmanager
     def begun(self, index: Mapping[str, Any], resume: bool) -> Iterator[None]:
-        """Make the folder, or go on with what is there; nobody else works on it meanwhile.
+        """Create the folder, or go on with the one that is there; locked against other sweeps.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What another process is sent: classes of a notebook or a script go along with their instances."""
+"""Values for other processes: classes of a notebook or a script go with their instances."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["as_bytes", "digest_of", "is_sent_whole", "main_classes", "put_in_mai
 
 _MAIN = "__main__"
 
-#: By which cloudpickle knows a class again; drawn at random.
+#: The identifier of a class that cloudpickle draws at random.
 _TRACKER = re.compile("[0-9a-f]{32}")
 
-#: Of a class: where it stands in a file, and names in the order of a set.
+#: Attributes of a class without effect: its place in a file, and names in the order of a set.
 _INCIDENTAL = ("__firstlineno__", "__static_attributes__")
 
 
 def as_bytes(value: object) -> bytes:
-    """Return a value for `pickle.loads` of another process.
+    """Pickle a value for another process.
 
-    What can be imported there goes by name. Classes and functions of ``__main__``, or of a
-    function, go whole, with what they refer to.
+    Classes and functions that can be imported there are sent by name; those of ``__main__``, or
+    of a function, whole, with all that they refer to.
 
     Raises
     ------
@@ -42,9 +42,9 @@ def as_bytes(value: object) -> bytes:
 
 
 def digest_of(value: object, what: str) -> str:
-    """Return hexadecimal digits that stand for a value, and for its class if that goes whole.
+    """Hash a value, and its class if that is sent whole, to hexadecimal digits.
 
-    Equal values may have different ones.
+    Equal values may have different digests.
 
     Parameters
     ----------

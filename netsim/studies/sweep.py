@@ -83,7 +83,7 @@ def sweep(network: Any, workload: Any, *,
     Returns
     -------
     Sweep
-        Runs that fail are told of in `Sweep.failures`, and do not stop the others.
+        Runs that fail are listed in `Sweep.failures`, and do not stop the others.
 
     Raises
     ------
@@ -139,6 +139,7 @@ def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
 
 
 def _label(name: str, value: Any) -> Any:
+    """Return the label of a value that was given without one."""
     if name != "allocator" and isinstance(value, _WHOLE):
         return value if isinstance(value, str) else value.name
     if name == "allocator" or (name in _TABLES and isinstance(value, Mapping)):
@@ -209,12 +210,13 @@ def _baseline(draft: Draft, runs: Sequence[SweepRun]) -> str | None:
     compared = draft.keys.get("compare", {})
     if (given := compared.get("baseline")) is None:
         return None
-    # A file that lists neither leaves open which of both it names.
-    listed = [what for what in ("allocator", "scheduler") if compared.get(f"{what}s")]
-    varied = [name for name in listed or ("allocator", "scheduler") if name in runs[0].varied]
-    labels = dict.fromkeys(run.varied[name] for name in varied for run in runs)
+    kinds = ("allocator", "scheduler")
+    # A file that lists neither kind does not say of which one the baseline is.
+    listed = [kind for kind in kinds if compared.get(f"{kind}s")] or kinds
+    varied = [kind for kind in listed if kind in runs[0].varied]
     if not varied:
         return None
+    labels = dict.fromkeys(run.varied[kind] for kind in varied for run in runs)
     try:
         return label_in(given, labels)
     except UnknownNameError as error:
@@ -282,7 +284,7 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
               folder: str | Path | None, workers: int, resume: bool, dask: str | None,
               progress: bool | Callable[[int, int, int], None],
               baseline: str | None = None) -> Sweep:
-    """Do the runs that are not there yet; return all.
+    """Do the runs of a sweep that are not kept yet, and return the sweep.
 
     Parameters
     ----------
@@ -290,7 +292,7 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
     columns : sequence of str
         What is varied.
     identity : mapping
-        What they have in common, see `RunStore.begun`.
+        What all runs have in common; see `RunStore.begun`.
     folder, workers, resume, dask, progress
         As for `sweep`.
     baseline : str, optional
@@ -323,9 +325,9 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
 def _do_missing(runs: Sequence[SweepRun], store: RunStore, workers: int, dask: str | None,
                 progress: bool | Callable[[int, int, int], None], kept: str
                 ) -> list[tuple[SweepRun, Failure]]:
-    """Do the runs that are not there; return those that have failed, in order.
+    """Do the runs that are not kept yet; return those that fail, in order.
 
-    An interruption says how many there are then, and `kept`; so does the end of a Dask cluster.
+    An interruption says how many runs had ended, and `kept`; so does the end of a Dask cluster.
     """
     missing = [run for run in runs if store.summary(run.key) is None]
     failures: dict[str, tuple[SweepRun, Failure]] = {}

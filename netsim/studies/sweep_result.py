@@ -44,7 +44,7 @@ _UNSTEADY = ("wall_s",)
 
 @dataclass(frozen=True)
 class Sweep:
-    """The runs of a sweep that are there.
+    """The finished runs of a sweep.
 
     Attributes
     ----------
@@ -59,13 +59,13 @@ class Sweep:
         A row per run that failed: `columns`, seed, error, key, details. The experiment of each, if
         there is a file that says it, is in ``failed/<key>.toml``.
     missing : int
-        How many runs are not there, failed ones included.
+        How many runs have no result, those that failed included.
     experiment : mapping
         What all runs have in common, as in a file.
     grid : mapping of str to list
         The values of each of `columns`, and the seeds.
     code : str
-        What stands for the version of netsim that did them.
+        The version of the code that did them; see `netsim.studies.code_version`.
     baseline : str or None
         The policy that ratios are to, where the experiment names one; the first of the grid
         if None.
@@ -240,7 +240,7 @@ class Sweep:
         column : str
             Of ``result.jobs``, or ``"cct_s"`` of ``result.coflows``.
         by : sequence of str, optional
-            What is told apart; all that was varied if not given.
+            Columns whose values are kept apart; all that were varied if not given.
 
         Returns
         -------

@@ -313,7 +313,7 @@ def test_patterns_that_cannot_be_written(tmp_path: Path) -> None:
         convert("parrot-60", target)
     with pytest.raises(InputError, match="job 0 does not say the hosts"):
         convert_drawn("parrot-60", target)
-    with pytest.raises(InputError, match="job 0 draws its flows anew in each of 10 iterations"):
+    with pytest.raises(InputError, match="job 0 draws new flows in each of 10 iterations"):
         convert_drawn("parrot-60", target, redraw=True)
     with pytest.raises(InputError, match=r"needs .* distinct hosts"):
         convert_drawn("parrot-60", target, network=netsim.big_switch(4))
