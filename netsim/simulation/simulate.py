@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ from netsim.traces.formats import as_workload
 from netsim.units import Quantity, parse_seconds
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["Arguments", "simulate", "target_of"]
+__all__ = ["Arguments", "check_call", "simulate", "target_of"]
 
 #: What a timeline shows beside the jobs.
 TIMELINE = ("coflows", "links", "decisions")
@@ -189,13 +190,32 @@ def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, 
     refuse_arguments("cluster" if isinstance(what, Cluster) else "network", args.given)
     jobs = as_workload(workload, args.seed)
     if isinstance(what, Cluster):
-        return _on_cluster(what, jobs, args)
+        return _on_cluster(what, jobs, args)()
     return OnNetwork(as_network(what), jobs, make_allocator(args.allocator), args.interval,
                      args.seed, args.record, args.events, args.check,
                      TIMELINE if args.timeline else (), args.stragglers)
 
 
-def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> OnCluster:
+def check_call(what: Topology | Cluster | EdgeCloud, workload: Workload | EdgeWorkload,
+               args: Arguments) -> None:
+    """Check that arguments go together, as `simulate` does, without planning what jobs get.
+
+    Raises
+    ------
+    InputError
+        As `simulate` does.
+    """
+    if args.until is not None:
+        parse_seconds(args.until, "until", strict=True)
+    if isinstance(what, Cluster) and isinstance(workload, Workload):
+        refuse_arguments("cluster", args.given)
+        _on_cluster(what, workload, args)
+    else:
+        target_of(what, workload, args)
+
+
+def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callable[[], OnCluster]:
+    """Check what runs on a cluster; return a function that makes the target, and so plans."""
     check_whole(args.seed, "seed")
     for name in check_sequence(args.record, str, "record", "names"):
         if name not in RECORDS:
@@ -208,8 +228,9 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> OnClus
     on_fabric = policies.execution == "fabric"
     if not on_fabric:
         refuse_arguments("cluster by a model", {**args.given, "observe_interval": interval != 0})
-    return OnCluster(cluster, rings, policies, faults, args.seed, args.record, args.stragglers,
-                     make_allocator(args.allocator) if on_fabric else None, interval, args.check)
+    allocator = make_allocator(args.allocator) if on_fabric else None
+    return partial(OnCluster, cluster, rings, policies, faults, args.seed, args.record,
+                   args.stragglers, allocator, interval, args.check)
 
 
 def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEdge:

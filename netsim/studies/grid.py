@@ -26,7 +26,7 @@ from netsim.plugins import parse_named
 from netsim.reading import read_text
 from netsim.simulation.compatibility import NOTHING_TO_SHARE, policies_of
 from netsim.simulation.on_edge import as_edge_workload
-from netsim.simulation.simulate import Arguments, simulate, target_of
+from netsim.simulation.simulate import Arguments, check_call, simulate
 from netsim.studies.code_version import code_version, own_modules
 from netsim.studies.labels import as_cell, policy_label
 from netsim.studies.sending import digest_of, main_classes
@@ -242,7 +242,7 @@ def _checked(settings: Mapping[str, Any], varied: Collection[str], seed: int) ->
             policies_of(execution=settings.get("execution"))[2] != "fabric"):
         raise InputError(NOTHING_TO_SHARE)
     built = {"network": place, "workload": jobs}
-    target_of(place, jobs, Arguments(**{
+    check_call(place, jobs, Arguments(**{
         name: value for name, value in settings.items() if name not in built}, seed=seed))
     return built
 

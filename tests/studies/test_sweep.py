@@ -341,6 +341,8 @@ def test_wrong_calls():
         netsim.sweep("parrot-fig2", "parrot-fig2", observe=[1, 2])
     with pytest.raises(UnitError, match="observe_interval"):
         netsim.sweep("parrot-fig2", "parrot-fig2", observe_interval=["1ms", "soon"])
+    with pytest.raises(UnitError, match="until must be greater than 0"):
+        netsim.sweep("parrot-fig2", "parrot-fig2", until=["1s", 0])
     with pytest.raises(InputError, match="job 1 needs 8 distinct hosts"):
         netsim.sweep(netsim.big_switch(4), "parrot-60")
 
