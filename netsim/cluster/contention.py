@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -57,6 +58,8 @@ class Contention:
     InputError
         If a value is not allowed.
     """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"rings", "fast servers", "no link events"})
 
     alpha: float = 0.0
     xi1: float = 1.0

@@ -240,4 +240,4 @@ class EdgeWorkload:
             if not system.cloud and job.worker_type not in system.types:
                 raise InputError(f"job {job.id} needs workers of type {job.worker_type!r}; there "
                                  f"is no cloud, and edge-cloud {system.name!r} has: "
-                                 + ", ".join(map(repr, system.types)))
+                                 + (", ".join(map(repr, system.types)) or "none"))

@@ -103,28 +103,19 @@ class EdgeSetting:
         """The number of chunks of all jobs."""
         return int(self.first[-1])
 
-    def check_workers(self, cloud: bool) -> None:
-        """Refuse jobs that no worker can train, or whose chunks nothing can hold.
-
-        Parameters
-        ----------
-        cloud : bool
-            Whether the cloud may be used.
+    def check_workers(self) -> None:
+        """Refuse jobs that no worker of the edge can train.
 
         Raises
         ------
         InputError
             Naming the first one.
         """
-        system = self.system
-        if cloud and system.cloud:
-            return
-        why = "there is no cloud" if not system.cloud else "the scheduler uses the edge alone"
         for job, workers in zip(self.jobs, self.workers_of, strict=True):
             if not len(workers):
-                raise InputError(f"job {job.id} needs workers of type {job.worker_type!r}; {why}, "
-                                 f"and the types of the edge are: "
-                                 + (", ".join(map(repr, system.types)) or "none"))
+                raise InputError(f"job {job.id} needs workers of type {job.worker_type!r}; the "
+                                 "types of the edge are: "
+                                 + (", ".join(map(repr, self.system.types)) or "none"))
 
     def check_sites(self) -> None:
         """Refuse jobs whose data is at a site that the network does not have.
@@ -143,10 +134,15 @@ class EdgeSetting:
     def check_storage(self, cloud: bool) -> None:
         """Refuse jobs that the servers of their type could not hold even if these were empty.
 
+        Parameters
+        ----------
+        cloud : bool
+            Whether the cloud may be used.
+
         Raises
         ------
         InputError
-            Naming the first one; see `check_workers`.
+            Naming the first one.
         """
         system = self.system
         if (cloud and system.cloud) or np.isinf(system.capacity).all():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from netsim.cluster.contention import Contention
 from netsim.plain import plain_numbers
 from netsim.plugins import Registry, parse_policy
 
-__all__ = ["EXECUTIONS", "CoflowContention", "iteration_time", "make_execution"]
+__all__ = ["EXECUTIONS", "CoflowContention", "IterationTime", "make_execution"]
 
 
 @plain_numbers
@@ -24,18 +24,26 @@ class CoflowContention(Contention):
         As for `Contention`, by which schedulers plan; there are no slots unless `time` says so.
     """
 
+    needs: ClassVar[frozenset[str]] = frozenset({"whole all-reduces", "fast servers"})
+
     time: str = "continuous"
 
 
-def iteration_time() -> Contention:
+@dataclass(frozen=True, init=False)
+class IterationTime(Contention):
     """Models by the time of an iteration on their GPUs, as A-SRPT has it."""
-    return Contention(time="continuous")
+
+    needs: ClassVar[frozenset[str]] = frozenset(
+        {"known iteration times", "equal servers", "no link events"})
+
+    def __init__(self) -> None:
+        super().__init__(time="continuous")
 
 
 #: What makes the contention model of each: the one that runs jobs, or that schedulers plan by.
 EXECUTIONS = Registry(
     "execution", {
-        "asrpt": "netsim.engine.registry:iteration_time",
+        "asrpt": "netsim.engine.registry:IterationTime",
         "fabric": "netsim.engine.registry:CoflowContention",
         "rar-contention": "netsim.cluster.contention:Contention",
     },

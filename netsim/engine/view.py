@@ -104,11 +104,14 @@ class Scheduler(Protocol):
     """Decides who starts; asked whenever a job has arrived or ended, and when it asked for it.
 
     One that prepares before a run, or remembers during one, has ``begin(context)`` instead, which
-    returns one of these for a run. One that is not for all clusters and jobs has
-    ``suits(context)``, which is asked before a run, and refuses with an `InputError`.
+    returns one of these for a run. What no row of the table of needs says, ``suits(context)`` may:
+    it is asked before a run, and refuses a cluster or jobs with an `InputError`.
 
     Attributes
     ----------
+    needs : collection of str, optional
+        What a run must have, by names of `netsim.simulation.compatibility.NEEDS`, such as
+        ``"equal servers"``; a run without it is refused before it begins.
     chooses_gpus : bool, optional
         True for one that leaves nothing to a placement.
     placement : str or mapping, optional

@@ -19,13 +19,15 @@ from netsim.edge.files import (
     ready_made_edge_jobs,
 )
 from netsim.edge.registry import TRANSPORTS, make_transport
+from netsim.edge.setting import EdgeSetting
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.experiment_file.key_errors import KeyErrors, build
 from netsim.experiment_file.tables import OpenTable, PolicyTable
 from netsim.network import Topology
 from netsim.recording.link_recorder import OF_LINKS
 from netsim.results.result import Result
-from netsim.schedulers.edge_registry import check_run, make_edge_scheduler, problem_between
+from netsim.schedulers.edge_registry import make_edge_scheduler
+from netsim.simulation.compatibility import problems_of_edge
 from netsim.traces import FORMATS, ready_made
 
 __all__ = ["EdgeCloudTable", "TransportTable", "bound_of", "edge_jobs", "is_of_edge",
@@ -179,12 +181,9 @@ def problems_on_edge(of_edge: bool, given: Mapping[str, Any]) -> list[tuple[str,
     for key in ("scheduler", *(key for key in given if key.startswith("compare.schedulers."))):
         if key in given:
             try:
-                made = make_edge_scheduler(given[key])
+                make_edge_scheduler(given[key])
             except InputError as error:
                 problems.append((f"{key}.name", str(error)))
-            else:
-                if (problem := problem_between(made, transport)) is not None:
-                    problems.append((key, problem))
     return problems
 
 
@@ -202,16 +201,24 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
     given : mapping
         As for `problems_on_edge`, which has found no problem.
     """
-    schedulers = [make_edge_scheduler(given[key]) for key in given
-                  if key == "scheduler" or key.startswith("compare.schedulers.")]
+    schedulers = {key: make_edge_scheduler(given[key]) for key in given
+                  if key == "scheduler" or key.startswith("compare.schedulers.")}
+    schedulers = schedulers or {"scheduler": make_edge_scheduler("a-online")}
     transport = make_transport(given.get("transport", "constant"))
 
+    def problems(jobs: EdgeWorkload) -> list[tuple[str, str]]:
+        setting = EdgeSetting(system, jobs.jobs)
+        return [(key if at == "scheduler" else at, why) for key, made in schedulers.items()
+                for at, why in problems_of_edge(setting, made, transport)]
+
     def check(jobs: EdgeWorkload) -> None:
-        check_run(system, jobs, schedulers or [make_edge_scheduler("a-online")], transport)
+        for at, problem in problems(jobs):
+            if at == "workload":
+                raise InputError(problem)
 
     try:
         check(jobs)
-        return []
+        return problems(jobs)
     except InputError:
         try:
             edge_jobs(system, table, check)

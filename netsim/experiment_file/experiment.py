@@ -47,9 +47,9 @@ from netsim.results.result import EDGE_TABLES
 from netsim.simulation.compatibility import (
     NOTHING_TO_SHARE,
     check_jobs,
-    problems_of_policies,
+    problems_of_cluster,
 )
-from netsim.simulation.faults import hosts_of, problems_of_faults, problems_on
+from netsim.simulation.faults import hosts_of, problems_on
 from netsim.workload import Workload
 
 __all__ = ["POLICIES", "Experiment"]
@@ -282,10 +282,11 @@ class Experiment(Table):
 
     def _problems_of_policies(self) -> list[tuple[str, str]]:
         """Return what does not go together; those compared are looked at when they are."""
+        if self.cluster is None:
+            return []
         given = {name: table.given for name, table in self._policies.items()}
-        cluster = None if self.cluster is None else self.cluster.on(_built(self.network))
-        return (problems_of_policies(cluster, self.workload.built, given, self.seed)
-                or problems_of_faults(cluster, self.events, given))
+        return problems_of_cluster(self.cluster.on(_built(self.network)), self.workload.built,
+                                   given, self.seed, [each.model_dump() for each in self.events])
 
     @property
     def _policies(self) -> dict[str, PolicyTable]:

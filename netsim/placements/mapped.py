@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.checks import check_whole
 from netsim.cluster.cluster import Cluster, server_kind
-from netsim.cluster.context import RunContext
 from netsim.cluster.ring import model_of
 from netsim.cluster.slices import keep_together
 from netsim.errors import InputError
@@ -18,7 +18,7 @@ from netsim.models import ParallelModel
 from netsim.models.mapping import MAPPINGS, Mapped, Mapper, can_hold
 from netsim.workload import JobSpec
 
-__all__ = ["SERVER_RULES", "MappedPlacement", "MappingCache", "check_models", "check_rules"]
+__all__ = ["SERVER_RULES", "MappedPlacement", "MappingCache", "check_rules"]
 
 Ints = NDArray[np.int64]
 
@@ -163,6 +163,8 @@ class MappedPlacement:
         If there is no such rule or mapping, or the seed is no whole number of at least 0.
     """
 
+    needs: ClassVar[frozenset[str]] = frozenset({"known iteration times", "equal servers"})
+
     servers: str = "index"
     mapping: str = "heavy-edge"
     seed: int = 0
@@ -172,10 +174,6 @@ class MappedPlacement:
     def __post_init__(self) -> None:
         check_rules(self.servers, self.mapping)
         check_whole(self.seed, "seed")
-
-    def suits(self, context: RunContext) -> None:
-        """Refuse what cannot be mapped; see `netsim.placements.placement.Placement`."""
-        check_models(context.cluster, context.jobs)
 
     def scope(self, cluster: Cluster, job: JobSpec, load: NDArray[np.float64]) -> Ints:
         """Return all."""
@@ -197,19 +195,6 @@ class MappedPlacement:
         shelf = self._shelves[cluster]
         found = shelf.map(model_of(job), free_on, self.servers)
         return None if found is None else shelf.gpus(free, found[0], found[1].placement)
-
-
-def check_models(cluster: Cluster, jobs: Iterable[JobSpec]) -> None:
-    """Refuse jobs of which it is not known what an iteration takes on the servers of a cluster.
-
-    Raises
-    ------
-    InputError
-        If a job is neither a model nor a ring, or servers are not all alike.
-    """
-    server_kind(cluster)
-    for job in jobs:
-        model_of(job)
 
 
 def check_rules(servers: str, mapping: str) -> None:

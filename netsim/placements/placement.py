@@ -37,9 +37,8 @@ class Placement(Protocol):
     """How to choose GPUs.
 
     It keeps the slices of a replica on one server, as `first_of` does, or says that it does not:
-    ``keeps_slices = False``. One that is not for all clusters and jobs has ``suits(context)``,
-    which is asked before a run and refuses with an `InputError`; see
-    `netsim.cluster.context.RunContext`.
+    ``keeps_slices = False``. One that is not for all clusters and jobs declares what it needs in
+    ``needs``, or has ``suits(context)``; see `netsim.engine.view.Scheduler`.
 
     One that goes by free GPUs alone may have ``pick(cluster, job, free, free_on)``, besides, which
     queues ask instead: of the GPUs that are free, and their numbers on servers, it returns a job's;

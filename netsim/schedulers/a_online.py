@@ -22,8 +22,9 @@ __all__ = ["AOnline", "AOnlineEdge", "CloudOnly", "Dispatcher", "dispatch_jobs"]
 class Dispatcher(Protocol):
     """Decides in one run where the chunks of jobs go.
 
-    A scheduler of chunks has ``begin(setting)``, which returns one, and the attributes ``edge`` and
-    ``cloud``: whether it uses them.
+    A scheduler of chunks has ``begin(setting)``, which returns one. What it needs of a run it
+    declares in ``needs``, by names of `netsim.simulation.compatibility.NEEDS`, such as
+    ``"edge workers"`` and ``"edge storage"`` if it does not use the cloud.
     """
 
     def place(self, job: int, queues: Queues, storage: Storage) -> ChunkPlacement:
@@ -51,7 +52,7 @@ class AOnline:
     go to the lowest worker, and to the edge.
     """
 
-    edge: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({"edge storage or a cloud"})
     cloud: ClassVar[bool] = True
 
     def begin(self, setting: EdgeSetting) -> Dispatcher:
@@ -63,6 +64,7 @@ class AOnline:
 class AOnlineEdge(AOnline):
     """A_online-E: the same without the cloud."""
 
+    needs: ClassVar[frozenset[str]] = frozenset({"edge workers", "edge storage"})
     cloud: ClassVar[bool] = False
 
 
@@ -70,14 +72,10 @@ class AOnlineEdge(AOnline):
 class CloudOnly:
     """All chunks to the cloud: the control that tells what scheduling gains."""
 
-    edge: ClassVar[bool] = False
-    cloud: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({"a cloud"})
 
     def begin(self, setting: EdgeSetting) -> Dispatcher:
         """Return what decides in a run; see `Dispatcher`."""
-        if not setting.system.cloud:
-            raise InputError(f"scheduler 'cloud-only' needs a cloud; edge-cloud "
-                             f"{setting.system.name!r} has none")
         return _ToCloud(setting)
 
 
@@ -132,7 +130,7 @@ def dispatch_jobs(scheduler: AOnline | CloudOnly, setting: EdgeSetting, transpor
     scheduler : object
         See `Dispatcher`.
     setting : EdgeSetting
-        Checked; see `netsim.schedulers.edge_registry.check_setting`.
+        It has what the scheduler needs.
     transport : Transport
         Made for the setting, not used before.
 
@@ -144,7 +142,7 @@ def dispatch_jobs(scheduler: AOnline | CloudOnly, setting: EdgeSetting, transpor
     Raises
     ------
     InputError
-        If the edge-cloud lacks what the scheduler uses; in a step, if a job can go nowhere.
+        In a step, if a job can go nowhere.
     """
     return _dispatched(scheduler.begin(setting), setting, transport)
 

@@ -23,7 +23,7 @@ from netsim.models.mapping import Mapped
 from netsim.placements.mapped import MappingCache, check_rules
 from netsim.plain import plain_numbers
 from netsim.predictors import make_predictor
-from netsim.schedulers.predicted import Predictions
+from netsim.schedulers.predicted import Predictions, needs_to_predict
 from netsim.schedulers.virtual_machine import VirtualMachine
 from netsim.units import Quantity, parse_seconds
 
@@ -91,9 +91,10 @@ class ASRPT:
         """Whether it knows how many iterations jobs will make."""
         return make_predictor(self.predictor).clairvoyant
 
-    def suits(self, context: RunContext) -> None:
-        """Refuse what nothing can be predicted of; see `netsim.engine.view.Scheduler`."""
-        Predictions.check(context, self.predictor, self.retrain)
+    @property
+    def needs(self) -> frozenset[str]:
+        """What a run must have; see `netsim.engine.view.Scheduler`."""
+        return needs_to_predict(self.predictor, self.retrain)
 
     def begin(self, context: RunContext) -> _Run:
         """Return what decides in a run; see `netsim.engine.view.Scheduler`."""

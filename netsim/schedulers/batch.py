@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -48,9 +47,6 @@ class BatchSche:
         If a value is not allowed.
     """
 
-    edge: ClassVar[bool] = True
-    cloud: ClassVar[bool] = True
-
     mode: str = "doubling"
     first: float = 8
     slot: Quantity = "1h"
@@ -66,14 +62,7 @@ class BatchSche:
                              f"and at most {LARGEST:g} s, not {self.first!r}")
 
     def run(self, setting: EdgeSetting) -> Schedule:
-        """Return the schedule of all jobs.
-
-        Raises
-        ------
-        InputError
-            If there are neither workers for a job nor a cloud.
-        """
-        setting.check_workers(cloud=True)
+        """Return the schedule of all jobs."""
         batches = _Batches(setting)
         waiting: list[int] = []
         coming = list(range(len(setting.jobs)))[::-1]

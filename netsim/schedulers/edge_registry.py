@@ -1,19 +1,12 @@
-"""Schedulers of edge-clouds by name, and what goes with them."""
+"""Schedulers of edge-clouds by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from netsim.edge.jobs import EdgeWorkload
-from netsim.edge.registry import TRANSPORTS
-from netsim.edge.setting import EdgeSetting
-from netsim.edge.system import EdgeCloud
-from netsim.edge.transport import ConstantTransport, TransportKind
 from netsim.plugins import Registry
 
-__all__ = ["EDGE_SCHEDULERS", "check_run", "check_setting", "make_edge_scheduler",
-           "problem_between"]
+__all__ = ["EDGE_SCHEDULERS", "make_edge_scheduler"]
 
 #: Classes with ``begin``, which dispatch chunks, or with ``run``.
 EDGE_SCHEDULERS = Registry(
@@ -48,43 +41,3 @@ def make_edge_scheduler(given: Any) -> Any:
         If it is no scheduler, or an option has a value that is not allowed.
     """
     return EDGE_SCHEDULERS.instantiate(given)
-
-
-def problem_between(scheduler: Any, transport: TransportKind) -> str | None:
-    """Return why a scheduler does not go with a transport; None if it does."""
-    if hasattr(scheduler, "begin") or isinstance(transport, ConstantTransport):
-        return None
-    name = EDGE_SCHEDULERS.to_dict(scheduler)["name"]
-    other = TRANSPORTS.to_dict(transport)["name"]
-    return (f"transport {other!r} is for schedulers of chunks; scheduler {name!r} has constant "
-            "delays")
-
-
-def check_run(system: EdgeCloud, jobs: EdgeWorkload, schedulers: Iterable[Any],
-              transport: TransportKind) -> None:
-    """Refuse jobs that a run would refuse at its beginning.
-
-    Raises
-    ------
-    InputError
-        Naming the first job with a type of workers, a size or a site that does not fit.
-    """
-    setting = EdgeSetting(system, jobs.jobs)
-    for made in schedulers:
-        check_setting(setting, made, transport)
-
-
-def check_setting(setting: EdgeSetting, scheduler: Any, transport: TransportKind) -> None:
-    """Refuse jobs that a scheduler cannot run on an edge-cloud.
-
-    Raises
-    ------
-    InputError
-        As `check_run` does.
-    """
-    if transport.shares_links:
-        setting.check_sites()
-    if getattr(scheduler, "edge", False):
-        setting.check_workers(cloud := bool(getattr(scheduler, "cloud", False)))
-        if hasattr(scheduler, "begin"):
-            setting.check_storage(cloud)

@@ -34,18 +34,10 @@ class SRTF:
     fits. Who is not among them is suspended, at no cost; its data stays where it is.
     """
 
-    edge: ClassVar[bool] = True
-    cloud: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset({"edge workers"})
 
     def run(self, setting: EdgeSetting) -> Schedule:
-        """Return the schedule of all jobs.
-
-        Raises
-        ------
-        InputError
-            If there are no workers for a job.
-        """
-        setting.check_workers(cloud=False)
+        """Return the schedule of all jobs."""
         return _schedule(setting, _Gang.remaining, ())
 
 
@@ -69,8 +61,7 @@ class TiresiasL:
         If they are not positive and ascending.
     """
 
-    edge: ClassVar[bool] = True
-    cloud: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset({"edge workers"})
 
     thresholds: Sequence[Quantity] | None = None
 
@@ -88,7 +79,6 @@ class TiresiasL:
 
     def run(self, setting: EdgeSetting) -> Schedule:
         """Return the schedule of all jobs; see `SRTF.run`."""
-        setting.check_workers(cloud=False)
         if self.thresholds is None:
             mean = float(np.mean([gang.size * gang.left for gang in _gangs(setting)]))
             thresholds: tuple[float, ...] = (mean / 8, mean / 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,13 +13,28 @@ from netsim.brief import brief
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Iterations, RunningJobs
 from netsim.engine.view import ClusterView, Start
+from netsim.errors import InputError
 from netsim.placements.placement import Placement
 from netsim.workload import JobSpec
 
-__all__ = ["Plan", "PlanFollower", "Planner"]
+__all__ = ["Plan", "PlanFollower", "Planner", "check_at_start"]
 
 #: Of a limit in slots: what rounding may do to sums of estimates.
 _ROUNDING = 1e-9
+
+
+def check_at_start(jobs: Iterable[JobSpec]) -> None:
+    """Refuse jobs that arrive later than at 0.
+
+    Raises
+    ------
+    InputError
+        Naming the first one.
+    """
+    for job in jobs:
+        if job.arrival_s > 0:
+            raise InputError(f"job {job.id} arrives at {job.arrival_s:g} s; this scheduler plans "
+                             "jobs that are all there at 0")
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,29 @@ from netsim.cluster.cluster import server_kind
 from netsim.cluster.context import RunContext
 from netsim.cluster.ring import model_of
 from netsim.engine.view import ClusterView, Decision, Start
-from netsim.errors import InputError
 from netsim.models.mapping import Mapper
-from netsim.placements.mapped import check_models, check_rules
+from netsim.placements.mapped import check_rules
 from netsim.plain import plain_numbers
 from netsim.predictors import Forecast, make_predictor
 from netsim.schedulers.tied_queue import TiedQueue
 from netsim.ties import equal
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["SPJF", "SPWF", "Predictions", "WCSDuration", "WCSSubTime", "WCSWorkload"]
+__all__ = ["SPJF", "SPWF", "Predictions", "WCSDuration", "WCSSubTime", "WCSWorkload",
+           "needs_to_predict"]
+
+
+def needs_to_predict(predictor: Any, retrain: Quantity | None) -> frozenset[str]:
+    """Return what a run needs for a predictor to say how long jobs will take.
+
+    Parameters
+    ----------
+    predictor, retrain
+        As for `netsim.predictors.Forecast`.
+    """
+    learns_before = not make_predictor(predictor).clairvoyant and retrain is None
+    return frozenset({"known iteration times", "equal servers",
+                      *(["a history"] if learns_before else [])})
 
 
 class Predictions:
@@ -39,34 +52,16 @@ class Predictions:
     Raises
     ------
     InputError
-        If nothing is known to predict from, or servers are not all alike.
+        If servers are not all alike.
     """
 
     def __init__(self, context: RunContext, predictor: Any, retrain: Quantity | None) -> None:
-        self.check(context, predictor, retrain)
         self._jobs = context.jobs
         self._forecast = Forecast(predictor, context.history, retrain)
         self._mapper = Mapper(server_kind(context.cluster))
         self._sure = retrain is None
         self._last_s = -math.inf
         self._iterations = self._forecast.predict_jobs(self._jobs) if self._sure else None
-
-    @staticmethod
-    def check(context: RunContext, predictor: Any, retrain: Quantity | None) -> None:
-        """Refuse a run in which nothing can be predicted.
-
-        Raises
-        ------
-        InputError
-            If nothing is known to predict from, or not what an iteration takes.
-        """
-        chosen = make_predictor(predictor)
-        if not (chosen.clairvoyant or context.history or retrain is not None):
-            raise InputError(
-                f"predictor {chosen.name!r} has nothing to learn from: the workload has no "
-                "history; give one, such as by `train` where it is read, or retrain = \"1d\", or "
-                "predictor = \"perfect\"")
-        check_models(context.cluster, context.jobs)
 
     def extremes(self, job: int) -> tuple[float, float]:
         """Return alpha_max and alpha~_min of a job, in seconds."""
@@ -145,9 +140,10 @@ class _Predicted:
         """Return what jobs are ordered by: the least first."""
         raise NotImplementedError
 
-    def suits(self, context: RunContext) -> None:
-        """Refuse what nothing can be predicted of; see `netsim.engine.view.Scheduler`."""
-        Predictions.check(context, self.predictor, self.retrain)
+    @property
+    def needs(self) -> frozenset[str]:
+        """What a run must have; see `netsim.engine.view.Scheduler`."""
+        return needs_to_predict(self.predictor, self.retrain)
 
     def begin(self, context: RunContext) -> _ByKey:
         """Return what decides in a run; see `netsim.engine.view.Scheduler`."""
@@ -220,8 +216,10 @@ class WCSSubTime(_Predicted):
         """Whether it knows how many iterations jobs will make: it does not ask."""
         return False
 
-    def suits(self, context: RunContext) -> None:
-        """Refuse nothing."""
+    @property
+    def needs(self) -> frozenset[str]:
+        """What a run must have: nothing in particular."""
+        return frozenset()
 
     def begin(self, context: RunContext) -> _ByKey:
         """Return what decides in a run; see `netsim.engine.view.Scheduler`."""

@@ -22,7 +22,7 @@ from netsim.placements.placement import (
 )
 from netsim.plain import plain_numbers
 from netsim.schedulers.guarantee import guarantee_of
-from netsim.schedulers.plan import Plan, PlanFollower, Planner
+from netsim.schedulers.plan import Plan, PlanFollower, Planner, check_at_start
 from netsim.ties import EQUAL, below, rank
 from netsim.workload import JobSpec
 
@@ -45,6 +45,8 @@ class _Planning:
         Estimates are divided by it.
     """
 
+    needs: ClassVar[frozenset[str]] = frozenset(
+        {"rings", "fast servers", "jobs at 0", "no restarts"})
     chooses_gpus: ClassVar[bool] = True
     clairvoyant: ClassVar[bool] = True
 
@@ -57,19 +59,6 @@ class _Planning:
              ) -> Plan:
         """Return who gets which GPUs, and in which order."""
         raise NotImplementedError
-
-    def suits(self, context: RunContext) -> None:
-        """Refuse what cannot be planned; see `netsim.engine.view.Scheduler`."""
-        self._check(context.cluster, context.jobs)
-
-    @staticmethod
-    def _check(cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
-        for job in jobs:
-            check_size(job, cluster)
-            if job.arrival_s > 0:
-                raise InputError(f"job {job.id} arrives at {job.arrival_s:g} s; this scheduler "
-                                 "plans jobs that are all there at 0")
-        check_rates(cluster)
 
     def begin(self, context: RunContext) -> PlanFollower:
         """Return what starts jobs as the plan says; see `netsim.engine.view.Scheduler`."""
@@ -94,7 +83,10 @@ class _Planning:
         InputError
             If a job needs more GPUs than there are, or is not there at time 0.
         """
-        self._check(cluster, jobs)
+        for job in jobs:
+            check_size(job, cluster)
+        check_at_start(jobs)
+        check_rates(cluster)
         estimates = estimates_of(jobs) / model.slot / self.u
         return Planner(cluster, jobs, model.of(cluster, jobs), estimates)
 

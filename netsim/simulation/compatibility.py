@@ -1,39 +1,550 @@
-"""What goes with what: arguments and targets, policies, jobs and clusters; checked before a run."""
+"""What goes with what: policies, jobs, clusters and edge-clouds, and arguments and targets.
+
+A policy declares by name what it needs of a run, in an attribute ``needs``. Each name is a row of
+`NEEDS`, by which runs are refused before they begin, and of which the docs' tables are made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from netsim.cluster.cluster import Cluster, check_size
+from netsim.cluster.cluster import Cluster, check_size, server_kind
 from netsim.cluster.contention import Contention, check_rates
 from netsim.cluster.context import RunContext
 from netsim.cluster.placed import ring_of
+from netsim.cluster.ring import model_of
 from netsim.cluster.slices import is_sliced
+from netsim.edge.jobs import EdgeWorkload
+from netsim.edge.registry import TRANSPORTS, make_transport
+from netsim.edge.setting import EdgeSetting
+from netsim.edge.system import EdgeCloud
+from netsim.edge.transport import ConstantTransport, TransportKind
 from netsim.engine.registry import make_execution
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.patterns import model_coflows
 from netsim.models import ParallelModel
 from netsim.models.mapping import can_hold
-from netsim.placements.mapped import check_models
 from netsim.placements.placement import Placement
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import Registry
+from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, make_edge_scheduler
+from netsim.schedulers.plan import check_at_start
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
+from netsim.simulation.events import Change, FaultEvent, changes_of
 from netsim.workload import JobSpec, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CASES", "NEEDS", "NOTHING_TO_SHARE", "NOT_FOR", "REASONS", "Policies", "as_rings",
-           "check_jobs", "goes_with", "inputs_of", "needs_of", "policies_of",
-           "problems_of_policies", "refuse_arguments"]
+__all__ = ["NEEDS", "NOTHING_TO_SHARE", "NOT_FOR", "ClusterRun", "EdgeRun", "Need", "Policies",
+           "check_jobs", "check_policy", "edge_inputs_of", "goes_with", "inputs_of", "needs_of",
+           "policies_of", "problems_of_cluster", "problems_of_edge", "refuse_arguments"]
+
+
+class ClusterRun(NamedTuple):
+    """What is known of a run on a cluster before it begins.
+
+    Attributes
+    ----------
+    context : RunContext
+        Its cluster, jobs and history.
+    changes : sequence of Change
+        What its events do.
+    placed : bool
+        Whether a placement is given.
+    """
+
+    context: RunContext
+    changes: Sequence[Change] = ()
+    placed: bool = False
+
+
+class EdgeRun(NamedTuple):
+    """What is known of a run on an edge-cloud before it begins."""
+
+    setting: EdgeSetting
+    transport: TransportKind
+
+
+class Need(NamedTuple):
+    """Something that a policy may need of a run.
+
+    Attributes
+    ----------
+    problem : callable
+        Says of a `ClusterRun`, or an `EdgeRun`, what is wrong; None if it has what is needed.
+    key : str
+        The key of an experiment that has to meet the need; "" for that of the policy.
+    cases : tuple of str
+        The columns of the tables in the docs in which policies with this need say no.
+    because : str
+        Why one may need it, for the docs.
+    """
+
+    problem: Callable[[Any], str | None]
+    key: str
+    cases: tuple[str, ...]
+    because: str
+
+
+# --- what policies need on a cluster --------------------------------------------------------
+
+
+def _refusal(check: Callable[..., object], *values: Any) -> str | None:
+    """Return why a check refuses some values; None if it does not."""
+    try:
+        check(*values)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def _first(problems: Iterable[str | None]) -> str | None:
+    return next((problem for problem in problems if problem is not None), None)
+
+
+def _not_rings(run: ClusterRun) -> str | None:
+    for job in run.context.jobs:
+        if ring_of(job) is None:
+            return (f"job {job.id} is no ring, which has the pattern 'ring-all-reduce' or a model "
+                    f"of one stage that all-reduces in a ring, and not {_kind(job)}; others can "
+                    "run with execution 'fabric', under schedulers that do not plan, such as "
+                    "'fifo'")
+    return None
+
+
+def _kind(job: JobSpec) -> str:
+    """Return in words what a job sends."""
+    if job.stages:
+        return "explicit stages"
+    return f"{job.pattern!r}" if job.model is None else f"the model {job.model.name!r}"
+
+
+def _slow_servers(run: ClusterRun) -> str | None:
+    problem = _refusal(check_rates, run.context.cluster)
+    if problem and any(ring_of(job) is not None for job in run.context.jobs):
+        return problem
+    return None
+
+
+def _parts_of_all_reduces(run: ClusterRun) -> str | None:
+    models = dict.fromkeys(job.model for job in run.context.jobs if job.model is not None)
+    return _first(_refusal(model_coflows, model) for model in models)
+
+
+def _no_history(run: ClusterRun) -> str | None:
+    if run.context.history:
+        return None
+    return ("the workload has none, and the predictor has nothing to learn from; give one, such as "
+            "by `train` where it is read, or retrain = \"1d\", or predictor = \"perfect\"")
+
+
+def _placement_given(run: ClusterRun) -> str | None:
+    return ("it chooses GPUs itself; a placement is for those that leave it to that, such as "
+            "'fifo' and 'sjf'") if run.placed else None
+
+
+def _slices(run: ClusterRun) -> str | None:
+    sliced = next((job for job in run.context.jobs if is_sliced(job.model)), None)
+    return None if sliced is None else (
+        f"it does not keep the slices of a replica on one server; job {sliced.id} has some")
+
+
+def _restarts(run: ClusterRun) -> str | None:
+    return ("it has planned all before the run, and has no plan for jobs that lose a server; "
+            "restart = true is for others, such as 'fifo'"
+            ) if any(change.restart for change in run.changes) else None
+
+
+def _links_change(run: ClusterRun) -> str | None:
+    for change in run.changes:
+        if change.host is None or change.kind == "degrade":
+            return ("an event changes links, which jobs use where execution = \"fabric\"; here "
+                    "there are none: servers fail and are repaired")
+        if change.kind == "fail" and not change.restart:
+            return (f"jobs have no links to wait for; say restart = true where server "
+                    f"{change.host} fails")
+    return None
+
+
+_STAGED = "models of several stages, slices, experts, trees"
+_OTHERS = "other patterns, stages written out"
+_FACTOR = "`allreduce_factor` other than 1"
+
+_ON_CLUSTERS: Mapping[str, Need] = {
+    "rings": Need(
+        _not_rings, "workload", (_STAGED, _OTHERS, _FACTOR),
+        "`rar-contention` and the plans of SJF-BCO know rings: the pattern `ring-all-reduce`, or "
+        "a model of one stage that all-reduces in a ring"),
+    "known iteration times": Need(
+        lambda run: _first(_refusal(model_of, job) for job in run.context.jobs),
+        "workload", (_OTHERS,),
+        "what an iteration takes is known of models and rings alone; by that `asrpt` runs them, "
+        "predictions count and `mapped` maps"),
+    "whole all-reduces": Need(
+        _parts_of_all_reduces, "workload", (_FACTOR,),
+        "as coflows all of an all-reduce is sent"),
+    "equal servers": Need(
+        lambda run: _refusal(server_kind, run.context.cluster),
+        "cluster", ("servers with different numbers of GPUs",),
+        "a GPU's share of the NIC would not be one number"),
+    "fast servers": Need(
+        _slow_servers, "cluster", ("`intra` below `nic`, with rings",),
+        "a ring is taken to be no slower on one server than on two"),
+    "jobs at 0": Need(
+        lambda run: _refusal(check_at_start, run.context.jobs),
+        "workload", ("jobs that come later",),
+        "plans are for jobs that are all there at 0"),
+    "a history": Need(
+        _no_history, "workload", ("no history",),
+        "there is nothing to learn from; unless `predictor = \"perfect\"`, or `retrain` lets "
+        "predictors learn from the run"),
+    "no placement": Need(
+        _placement_given, "placement", ("a `placement`",),
+        "the scheduler says itself which GPUs jobs get: `chooses_gpus = True`"),
+    "no slices": Need(
+        _slices, "", ("models with slices",),
+        "the policy does not keep the slices of a replica on one server: `keeps_slices = False`"),
+    "no restarts": Need(
+        _restarts, "events", ("servers that fail, with `restart`",),
+        "a plan that was made beforehand has no place for jobs that come back; see "
+        "[Faults](faults.md)"),
+    "no link events": Need(
+        _links_change, "events", ("`events` of links",),
+        "formulas know no links"),
+}
+
+
+# --- what policies need on an edge-cloud ----------------------------------------------------
+
+
+def _no_cloud(run: EdgeRun) -> str | None:
+    system = run.setting.system
+    return None if system.cloud else f"edge-cloud {system.name!r} has none"
+
+
+def _shared_links(run: EdgeRun) -> str | None:
+    if isinstance(run.transport, ConstantTransport):
+        return None
+    return f"transport {TRANSPORTS.to_dict(run.transport)['name']!r} is for schedulers of chunks"
+
+
+_FULL = "servers that are full"
+_NO_ROOM = f"{_FULL}, and no cloud"
+
+_ON_EDGE_CLOUDS: Mapping[str, Need] = {
+    "constant delays": Need(
+        _shared_links, "", ("a `transport` other than `constant`",),
+        "schedulers of whole jobs, which have `run` and not `begin`, work out times themselves"),
+    "a cloud": Need(
+        _no_cloud, "", ("no cloud", _NO_ROOM), "all chunks train there"),
+    "edge workers": Need(
+        lambda run: _refusal(run.setting.check_workers),
+        "workload", ("a type of workers that no server has",), "all jobs train at the edge"),
+    "edge storage": Need(
+        lambda run: _refusal(run.setting.check_storage, False),
+        "workload", (_FULL, _NO_ROOM), "servers of the edge hold all chunks"),
+    "edge storage or a cloud": Need(
+        lambda run: _refusal(run.setting.check_storage, True),
+        "workload", (_NO_ROOM,), "servers of the edge or the cloud hold each chunk"),
+    "sites of the network": Need(
+        lambda run: _refusal(run.setting.check_sites),
+        "workload", ("data at a site that the network lacks",), "uploads start at sites"),
+}
+
+#: What policies may need, by target and by the name that they declare.
+NEEDS: Mapping[str, Mapping[str, Need]] = {"cluster": _ON_CLUSTERS, "edge-cloud": _ON_EDGE_CLOUDS}
+
+#: What a policy needs as its other attributes say, and need not declare.
+_IMPLIED: Mapping[str, Callable[[Any], bool]] = {
+    "no placement": chooses_gpus,
+    "no slices": lambda policy: not getattr(policy, "keeps_slices", True),
+    "constant delays": lambda policy: not hasattr(policy, "begin"),
+    "sites of the network": lambda policy: getattr(policy, "shares_links", False),
+}
+
+
+def needs_of(policy: Any, target: str) -> tuple[str, ...]:
+    """Return what a policy needs, by what it declares and what its other attributes imply.
+
+    Parameters
+    ----------
+    policy : object
+        With an attribute `needs`, a collection of names of `NEEDS`, if it does not take every run.
+    target : {"cluster", "edge-cloud"}
+
+    Returns
+    -------
+    tuple of str
+        In the order of the table.
+
+    Raises
+    ------
+    UnknownNameError
+        If it declares a need that the table does not have.
+    """
+    rows, declared = NEEDS[target], getattr(policy, "needs", ())
+    for name in (declared,) if isinstance(declared, str) else declared:
+        if name not in rows:
+            raise UnknownNameError("need", name, rows)
+    return tuple(name for name in rows
+                 if name in declared or (name in _IMPLIED and _IMPLIED[name](policy)))
+
+
+def goes_with(registry: Registry, target: str) -> pd.DataFrame:
+    """Return which registered policies take which cases.
+
+    Parameters
+    ----------
+    registry : Registry
+        Of policies, as they are with their default options.
+    target : {"cluster", "edge-cloud"}
+
+    Returns
+    -------
+    DataFrame of bool
+        A row per policy, a column per case that one of them refuses.
+    """
+    import pandas as pd
+
+    rows = NEEDS[target]
+    cases = dict.fromkeys(case for need in rows.values() for case in need.cases)
+    refused = {name: {case for need in needs_of(registry.make(name, {}), target)
+                      for case in rows[need].cases} for name in registry}
+    table = pd.DataFrame.from_dict(
+        {name: {case: case not in refused[name] for case in cases} for name in registry},
+        orient="index")
+    return table.loc[:, ~table.all()]
+
+
+class _Asked(NamedTuple):
+    """A policy that may refuse a run: its kind, its name, and itself."""
+
+    kind: str
+    name: str
+    policy: Any
+
+
+def _problems(run: ClusterRun | EdgeRun, target: str, policies: Iterable[_Asked]
+              ) -> Iterator[tuple[str, str]]:
+    """Yield what a run lacks that policies need, each need once: the key, and the message."""
+    told: set[str] = set()
+    for kind, called, policy in policies:
+        owner = f"{kind} {called!r}"
+        try:
+            needs = needs_of(policy, target)
+        except InputError as error:
+            yield kind, f"{owner}: {error}"
+            continue
+        for name in needs:
+            need = NEEDS[target][name]
+            if name not in told and (problem := need.problem(run)) is not None:
+                told.add(name)
+                hint = "; another one, such as 'first-fit', may do" if kind == "placement" else ""
+                yield need.key or kind, f"{owner} needs {name}: {problem}{hint}"
+
+
+def _own_problems(context: RunContext, policies: Iterable[_Asked]) -> Iterator[tuple[str, str]]:
+    """Yield what policies of a user's own say in ``suits``, beyond what they declare."""
+    for kind, called, policy in policies:
+        if hasattr(policy, "suits") and (problem := _refusal(policy.suits, context)) is not None:
+            yield kind, f"{kind} {called!r}: {problem}"
+
+
+def check_policy(kind: str, policy: Any, context: RunContext) -> None:
+    """Refuse a cluster and jobs that a scheduler or a placement is not for.
+
+    Parameters
+    ----------
+    kind : {"scheduler", "placement"}
+    policy : object
+    context : RunContext
+
+    Raises
+    ------
+    InputError
+        Naming the policy, and what it needs.
+    """
+    asked = [_Asked(kind, type(policy).__name__, policy)]
+    for _, problem in (*_problems(ClusterRun(context), "cluster", asked),
+                       *_own_problems(context, asked)):
+        raise InputError(problem)
+
+
+# --- runs on clusters -----------------------------------------------------------------------
+
+
+class Policies(NamedTuple):
+    """Who decides in a run on a cluster, and how jobs run.
+
+    Attributes
+    ----------
+    scheduler : Scheduler
+    placement : Placement
+        For schedulers that leave it to that.
+    execution : str
+        A name.
+    model : Contention
+        By which jobs run, or plans go.
+    """
+
+    scheduler: Any
+    placement: Placement
+    execution: str
+    model: Contention
+
+    def asked(self) -> list[_Asked]:
+        """Return those that may refuse a run; a placement only if the scheduler leaves it to it."""
+        found = [_Asked("execution", self.execution, self.model),
+                 _Asked("scheduler", SCHEDULERS.to_dict(self.scheduler)["name"], self.scheduler)]
+        if not chooses_gpus(self.scheduler):
+            found.append(_Asked("placement", PLACEMENTS.to_dict(self.placement)["name"],
+                                self.placement))
+        return found
+
+
+def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = None,
+                seed: int = 0) -> Policies:
+    """Return the scheduler, the placement, how jobs run, and the contention model.
+
+    Raises
+    ------
+    InputError
+        If there is no such policy.
+    """
+    decider = make_scheduler("fifo" if scheduler is None else scheduler)
+    usual = getattr(decider, "placement", "first-fit")
+    placed = make_placement(usual if placement is None else placement, seed)
+    return Policies(decider, placed,
+                    *make_execution("rar-contention" if execution is None else execution))
+
+
+def check_jobs(workload: Workload, cluster: Cluster) -> None:
+    """Refuse jobs that are too large for a cluster, or cannot be split among its servers.
+
+    Raises
+    ------
+    InputError
+        Naming the first one.
+    """
+    held: set[ParallelModel] = set()
+    for job in workload:
+        check_size(job, cluster)
+        if job.model is None or job.model in held:
+            continue
+        held.add(job.model)
+        if not can_hold(job.model, cluster.gpus.tolist()):
+            raise InputError(f"job {job.id}: slices of a replica of model {job.model.name!r} must "
+                             "be on one server, and the servers of cluster "
+                             f"{cluster.name!r} cannot hold all of them")
+
+
+def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, placement: Any = None,
+              execution: Any = None, seed: int = 0,
+              events: Sequence[FaultEvent | Mapping[str, Any]] = ()
+              ) -> tuple[Workload, Policies]:
+    """Return what runs on a cluster, with rings where only they can, and who decides.
+
+    Raises
+    ------
+    InputError
+        If there is no such policy, or jobs, policies, events and cluster do not go together.
+    """
+    policies = policies_of(scheduler, placement, execution, seed)
+    check_jobs(workload, cluster)
+    problems, rings = _on_cluster(cluster, workload, policies, placement is not None, seed, events)
+    for _, problem in problems:
+        raise InputError(problem)
+    return rings, policies
+
+
+def problems_of_cluster(cluster: Cluster, workload: Workload, given: Mapping[str, Any], seed: int,
+                        events: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return what `inputs_of` would refuse of an experiment: the key of each problem, and why.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    workload : Workload
+        Of jobs that are not too large for it.
+    given : mapping
+        ``scheduler``, ``placement`` and ``execution``, as far as they are.
+    seed : int
+    events : sequence of mapping
+    """
+    try:
+        policies = policies_of(**given, seed=seed)
+    except InputError as error:
+        return [("scheduler.name" if isinstance(error, UnknownNameError) else "scheduler",
+                 str(error))]
+    return _on_cluster(cluster, workload, policies, "placement" in given, seed, events)[0]
+
+
+def _on_cluster(cluster: Cluster, workload: Workload, policies: Policies, placed: bool, seed: int,
+                events: Sequence[FaultEvent | Mapping[str, Any]]
+                ) -> tuple[list[tuple[str, str]], Workload]:
+    """Return what does not go together on a cluster, and the jobs, as rings if these are needed."""
+    asked = policies.asked()
+    context = RunContext(cluster, workload.jobs, policies.model, workload.history, seed)
+    run = ClusterRun(context, changes_of(events, cluster.network), placed)
+    if problems := list(_problems(run, "cluster", asked)):
+        return problems, workload
+    if any("rings" in needs_of(each.policy, "cluster") for each in asked):
+        workload = _as_rings(workload)
+    return list(_own_problems(replace(context, jobs=workload.jobs), asked)), workload
+
+
+def _as_rings(workload: Workload) -> Workload:
+    """Return a workload of which all jobs are rings, with these as jobs of the pattern."""
+    rings = [ring for job in workload if (ring := ring_of(job)) is not None]
+    return workload if rings == list(workload) else replace(workload, jobs=rings)
+
+
+# --- runs on edge-clouds --------------------------------------------------------------------
+
+
+def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, scheduler: Any = None,
+                   transport: Any = "constant", seed: int = 0, epsilon: float = 0.0
+                   ) -> tuple[EdgeSetting, Any, TransportKind]:
+    """Return what runs on an edge-cloud, who decides, and how data moves.
+
+    Raises
+    ------
+    InputError
+        If there is no such policy, or jobs, policies and edge-cloud do not go together.
+    """
+    workload.check_on(system)
+    setting = EdgeSetting(system, workload.jobs, seed, epsilon)
+    decider = make_edge_scheduler("a-online" if scheduler is None else scheduler)
+    kind = make_transport(transport)
+    for _, problem in problems_of_edge(setting, decider, kind):
+        raise InputError(problem)
+    return setting, decider, kind
+
+
+def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportKind
+                     ) -> list[tuple[str, str]]:
+    """Return what does not go together on an edge-cloud: the key of each problem, and why.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+    scheduler : object
+        See `netsim.schedulers.edge_registry.make_edge_scheduler`.
+    transport : TransportKind
+    """
+    asked = [_Asked(kind, registry.to_dict(policy)["name"], policy) for kind, policy, registry in (
+        ("scheduler", scheduler, EDGE_SCHEDULERS), ("transport", transport, TRANSPORTS))]
+    return list(_problems(EdgeRun(setting, transport), "edge-cloud", asked))
+
+
+# --- arguments ------------------------------------------------------------------------------
 
 #: Why an allocator, and how often it looks, is not for jobs that run by a model.
 NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
                     'execution = "fabric"')
-
 
 #: What runs, and the arguments of `netsim.simulate` that are not for it, with the reason.
 NOT_FOR: Mapping[str, Sequence[tuple[tuple[str, ...], str]]] = {
@@ -83,269 +594,3 @@ def refuse_arguments(target: str, given: Mapping[str, bool], **said: str) -> Non
     for names, reason in NOT_FOR[target]:
         if wrong := [name for name, is_given in given.items() if is_given and name in names]:
             raise InputError(reason.format(given=", ".join(wrong), **said))
-
-
-#: Cases of runs on clusters, and on edge-clouds, that some policies refuse: what each goes against.
-CASES: Mapping[str, Mapping[str, str]] = {
-    "cluster": {
-        "models of several stages, slices, experts, trees": "rings",
-        "other patterns, stages written out": "rings known",
-        "`allreduce_factor` other than 1": "rings whole",
-        "servers with different numbers of GPUs": "alike",
-        "jobs that come later": "at-0",
-        "no history": "history",
-        "a `placement`": "own",
-        "servers that fail, with `restart`": "lasting",
-        "`events` of links": "no-links"},
-    "edge-cloud": {
-        "no cloud": "cloud",
-        "a type of workers that no server has": "workers",
-        "servers that are full": "room",
-        "a `transport` other than `constant`": "constant"},
-}
-
-#: What a policy may need of a run, and words of the error where that is not so.
-REASONS: Mapping[str, str] = {
-    "rings": "is no ring: ",
-    "known": "what an iteration takes is known of models, and of the pattern 'ring-all-reduce'",
-    "whole": "as coflows all of it is sent, and the factor must be 1",
-    "alike": "servers must have equally many GPUs each",
-    "at-0": "this scheduler plans jobs that are all there at 0",
-    "history": "has nothing to learn from",
-    "own": "chooses GPUs itself",
-    "lasting": "has no plan for jobs that lose a server",
-    "no-links": "an event changes links, which jobs use where execution = \"fabric\"",
-    "cloud": "needs a cloud",
-    "workers": "the scheduler uses the edge alone",
-    "room": "storage is too small",
-    "constant": "is for schedulers of chunks",
-}
-
-_PREDICTS, _PLANS = "known alike history", "rings at-0 own lasting"
-
-#: What policies need that do not take every run, by kind and name.
-NEEDS: Mapping[str, Mapping[str, str]] = {
-    "scheduler": {
-        "a-srpt": f"{_PREDICTS} own", "a-srpt-perfect": "known alike own",
-        "ff": _PLANS, "ls": _PLANS, "rand": _PLANS, "sjf-bco": _PLANS,
-        "spjf": _PREDICTS, "spwf": _PREDICTS, "wcs-duration": _PREDICTS,
-        "wcs-workload": _PREDICTS},
-    "placement": {"mapped": "known alike"},
-    "execution": {"asrpt": "known alike no-links", "fabric": "whole",
-                  "rar-contention": "rings no-links"},
-    "edge scheduler": {"a-online-e": "workers room", "batch": "constant", "cloud-only": "cloud",
-                       "srtf": "workers constant", "tiresias-l": "workers constant"},
-}
-
-
-def needs_of(kind: str, name: str) -> frozenset[str]:
-    """Look up the needs of a policy in `NEEDS`; keys of `REASONS`."""
-    return frozenset(NEEDS[kind].get(name, "").split())
-
-
-def goes_with(kind: str, names: Iterable[str], target: str) -> pd.DataFrame:
-    """Return which policies take which cases.
-
-    Parameters
-    ----------
-    kind : str
-        A key of `NEEDS`.
-    names : iterable of str
-        Policies of that kind.
-    target : {"cluster", "edge-cloud"}
-
-    Returns
-    -------
-    DataFrame of bool
-        A row per policy, a column per case that one of them refuses.
-    """
-    import pandas as pd
-
-    rows = {name: {case: needs_of(kind, name).isdisjoint(against.split())
-                   for case, against in CASES[target].items()} for name in names}
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    return table.loc[:, ~table.all()]
-
-
-class Policies(NamedTuple):
-    """Who decides in a run on a cluster, and how jobs run.
-
-    Attributes
-    ----------
-    scheduler : Scheduler
-    placement : Placement
-        For schedulers that leave it to that.
-    execution : str
-        A name.
-    model : Contention
-        By which jobs run, or plans go.
-    """
-
-    scheduler: Any
-    placement: Placement
-    execution: str
-    model: Contention
-
-
-def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = None,
-                seed: int = 0) -> Policies:
-    """Return the scheduler, the placement, how jobs run, and the contention model.
-
-    Raises
-    ------
-    InputError
-        If there is no such policy, or a placement for a scheduler that does not ask for it.
-    """
-    decider = make_scheduler("fifo" if scheduler is None else scheduler)
-    if placement is not None and chooses_gpus(decider):
-        raise InputError(
-            f"scheduler {SCHEDULERS.to_dict(decider)['name']!r} chooses GPUs itself; a "
-            "placement is for those that leave it to that, such as 'fifo' and 'sjf'")
-    usual = getattr(decider, "placement", "first-fit")
-    placed = make_placement(usual if placement is None else placement, seed)
-    return Policies(decider, placed,
-                    *make_execution("rar-contention" if execution is None else execution))
-
-
-def check_jobs(workload: Workload, cluster: Cluster) -> None:
-    """Refuse jobs that are too large for a cluster, or cannot be split among its servers.
-
-    Raises
-    ------
-    InputError
-        Naming the first one.
-    """
-    held: set[ParallelModel] = set()
-    for job in workload:
-        check_size(job, cluster)
-        if job.model is None or job.model in held:
-            continue
-        held.add(job.model)
-        if not can_hold(job.model, cluster.gpus.tolist()):
-            raise InputError(f"job {job.id}: slices of a replica of model {job.model.name!r} must "
-                             "be on one server, and the servers of cluster "
-                             f"{cluster.name!r} cannot hold all of them")
-
-
-def as_rings(workload: Workload, cluster: Cluster, scheduler: Any, execution: str) -> Workload:
-    """Return a workload with its jobs as rings, where only rings can run.
-
-    They alone can by the contention model, and under schedulers that plan by it; and they or models
-    by the time of an iteration.
-
-    Parameters
-    ----------
-    workload : Workload
-    cluster : Cluster
-    scheduler : object
-        As `policies_of` returns it.
-    execution : str
-        A name.
-
-    Raises
-    ------
-    InputError
-        Naming the first job that cannot run so, for rings see `netsim.cluster.placed.ring_of`; or
-        if servers are not all alike where they must be; or if GPUs of one server exchange more
-        slowly than those of two, which rings do not allow for.
-    """
-    if execution == "fabric":
-        for model in dict.fromkeys(job.model for job in workload if job.model is not None):
-            model_coflows(model)
-    if execution == "asrpt":
-        try:
-            check_models(cluster, workload)
-        except InputError as error:
-            raise InputError(f"execution {execution!r}: {error}") from None
-    elif any(ring_of(job) is not None for job in workload):
-        check_rates(cluster)
-    if execution not in ("asrpt", "fabric"):
-        where = f"execution {execution!r} has"
-    elif hasattr(scheduler, "plan"):
-        where = f"scheduler {SCHEDULERS.to_dict(scheduler)['name']!r} plans for"
-    else:
-        return workload
-    rings = []
-    for job in workload:
-        if (ring := ring_of(job)) is None:
-            raise InputError(
-                f"job {job.id} is no ring: {where} jobs of the pattern 'ring-all-reduce', or of a "
-                f"model of one stage that all-reduces in a ring, not {_kind(job)}; others can run "
-                "with execution 'fabric', under schedulers that do not plan, such as 'fifo'")
-        rings.append(ring)
-    return workload if rings == list(workload) else replace(workload, jobs=rings)
-
-
-def _kind(job: JobSpec) -> str:
-    """Return in words what a job sends."""
-    if job.stages:
-        return "of explicit stages"
-    return f"{job.pattern!r}" if job.model is None else f"the model {job.model.name!r}"
-
-
-def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, placement: Any = None,
-              execution: Any = None, seed: int = 0) -> tuple[Workload, Policies]:
-    """Return what runs on a cluster, with rings where only they can, and who decides.
-
-    Raises
-    ------
-    InputError
-        If there is no such policy, or jobs, policies and cluster do not go together.
-    """
-    policies = policies_of(scheduler, placement, execution, seed)
-    check_jobs(workload, cluster)
-    rings = as_rings(workload, cluster, policies.scheduler, policies.execution)
-    for _, problem in _unsuited(rings, cluster, policies, seed):
-        raise InputError(problem)
-    return rings, policies
-
-
-def problems_of_policies(cluster: Cluster | None, workload: Workload, given: Mapping[str, Any],
-                         seed: int = 0) -> list[tuple[str, str]]:
-    """Return what is wrong with policies in an experiment: the key of each problem, and why.
-
-    Parameters
-    ----------
-    cluster : Cluster or None
-        None if there is none, so that no policy may be given.
-    workload : Workload
-    given : mapping
-        ``scheduler``, ``placement`` and ``execution``, as far as they are.
-    seed : int
-    """
-    try:
-        policies = policies_of(**given, seed=seed)
-    except InputError as error:
-        unknown = isinstance(error, UnknownNameError)
-        return [("scheduler.name" if unknown else "placement", str(error))]
-    if cluster is None:
-        return []
-    try:
-        rings = as_rings(workload, cluster, policies.scheduler, policies.execution)
-    except InputError as error:
-        return [("workload", str(error))]
-    return _unsuited(rings, cluster, policies, seed)
-
-
-def _unsuited(workload: Workload, cluster: Cluster, policies: Policies, seed: int
-              ) -> list[tuple[str, str]]:
-    """Return which policies are not for such jobs or such a cluster: what they are, and why."""
-    context = RunContext(cluster, workload.jobs, policies.model, workload.history, seed)
-    asked: list[tuple[str, Any, Registry]] = [
-        ("scheduler", policies.scheduler, SCHEDULERS)]
-    if not chooses_gpus(policies.scheduler):
-        asked.append(("placement", policies.placement, PLACEMENTS))
-    sliced = next((job for job in workload if is_sliced(job.model)), None)
-    problems = []
-    for what, policy, registry in asked:
-        owner = f"{what} {registry.to_dict(policy)['name']!r}"
-        if sliced is not None and not getattr(policy, "keeps_slices", True):
-            problems.append((what, f"{owner} does not keep the slices of a replica on one server; "
-                                   f"job {sliced.id} has some"))
-        try:
-            if hasattr(policy, "suits"):
-                policy.suits(context)
-        except InputError as error:
-            hint = "; another one, such as 'first-fit', may do" if what == "placement" else ""
-            problems.append((what, f"{owner}: {error}{hint}"))
-    return problems

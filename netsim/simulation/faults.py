@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.cluster.cluster import Cluster
 from netsim.engine.as_coflows import CoflowExecution
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
@@ -22,8 +21,6 @@ from netsim.jobs.stragglers import factors_of
 from netsim.network import GraphTopology, Topology
 from netsim.network.live import LiveNetwork
 from netsim.recording.recorder import Recorder
-from netsim.schedulers.registry import SCHEDULERS
-from netsim.simulation.compatibility import policies_of
 from netsim.simulation.events import Change, FaultEvent, after_all_else, changes_of
 
 __all__ = [
@@ -34,7 +31,6 @@ __all__ = [
     "dead_links",
     "hosts_of",
     "listed",
-    "problems_of_faults",
     "problems_on",
 ]
 
@@ -103,30 +99,6 @@ class Faults:
         """Whether jobs are stopped or take other routes, so that none may be left to the fabric."""
         return self.restarts or isinstance(self.network, LiveNetwork)
 
-    def check_on_cluster(self, scheduler: Any, execution: str) -> None:
-        """Refuse what jobs on a cluster cannot meet with.
-
-        Raises
-        ------
-        InputError
-            If jobs are to come back to a scheduler that has planned all beforehand; or if they run
-            by a model, which knows no links, and an event is of those.
-        """
-        if self.restarts and hasattr(scheduler, "plan"):
-            raise InputError(f"scheduler {SCHEDULERS.to_dict(scheduler)['name']!r} has planned "
-                             "all before the run, and has no plan for jobs that lose a server; "
-                             "restart = true is for others, such as 'fifo'")
-        if execution == "fabric":
-            return
-        for change in self._changes:
-            if change.host is None or change.kind == "degrade":
-                raise InputError("an event changes links, which jobs use where execution = "
-                                 f"\"fabric\"; execution {execution!r} has none: there, servers "
-                                 "fail and are repaired")
-            if change.kind == "fail" and not change.restart:
-                raise InputError(f"by execution {execution!r} jobs have no links to wait for; say "
-                                 f"restart = true where server {change.host} fails")
-
     def begin(self, env: Any, keeper: JobHost, fabric: Fabric | None = None,
               recorder: Recorder | None = None,
               seen: Callable[[float], float] = lambda at: at) -> None:
@@ -193,28 +165,6 @@ def problems_on(network: Topology, given: Any) -> list[tuple[str, str]]:
         except InputError as error:
             problems.append((f"{index}.{'link' if event.host is None else 'host'}", str(error)))
     return problems
-
-
-def problems_of_faults(cluster: Cluster | None, events: Sequence[Any],
-                       policies: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what of the events of an experiment jobs on a cluster cannot meet with, by key.
-
-    Parameters
-    ----------
-    cluster : Cluster or None
-    events : sequence of EventTable
-    policies : mapping
-        As given: ``scheduler``, ``placement`` and ``execution``.
-    """
-    if cluster is None:
-        return []
-    scheduler, _, execution, _ = policies_of(**policies)
-    try:
-        Faults([event.model_dump() for event in events], cluster.network).check_on_cluster(
-            scheduler, execution)
-    except InputError as error:
-        return [("events", str(error))]
-    return []
 
 
 def hosts_of(stragglers: Mapping[str, float]) -> dict[Any, float]:

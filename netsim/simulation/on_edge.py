@@ -11,7 +11,7 @@ import pandas as pd
 
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.checks import check_sequence
-from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.edge import EdgeWorkload
 from netsim.edge.jobs import EdgeJob
 from netsim.edge.registry import TRANSPORTS
 from netsim.edge.schedule import PSAssignments, Schedule
@@ -19,10 +19,10 @@ from netsim.edge.servers import hold_servers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.storage import peaks
 from netsim.edge.transport import LinkSettings, TransportKind
-from netsim.errors import InputError, StalledError
+from netsim.errors import StalledError
 from netsim.recording.link_recorder import LinkRecorder
 from netsim.schedulers.a_online import dispatch_jobs
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, check_setting, problem_between
+from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 from netsim.simulation.interrupt import so_far
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.simulation import jobs_table
@@ -35,8 +35,10 @@ class OnEdge:
 
     Parameters
     ----------
-    system : EdgeCloud
+    setting : EdgeSetting
+        The system, the jobs and the seed, which have what the policies need.
     workload : EdgeWorkload
+        What the jobs are of.
     scheduler : object
         See `netsim.schedulers.edge_registry.make_edge_scheduler`.
     kind : TransportKind
@@ -44,29 +46,15 @@ class OnEdge:
         Of a transport with links.
     recorder : LinkRecorder
         What links carry, where it is recorded.
-    seed : int
-        Of the draws of parameter servers.
-    epsilon : float
-        Speed augmentation: training takes 1 / (1 + epsilon) of its time, uploads what they do.
-
-    Raises
-    ------
-    InputError
-        If the scheduler does not go with the transport, or jobs do not with the system.
     """
 
     counts = "jobs"
 
-    def __init__(self, system: EdgeCloud, workload: EdgeWorkload, scheduler: Any,
-                 kind: TransportKind, sharing: LinkSettings, recorder: LinkRecorder, seed: int,
-                 epsilon: float) -> None:
-        self._system, self._workload, self._scheduler = system, workload, scheduler
+    def __init__(self, setting: EdgeSetting, workload: EdgeWorkload, scheduler: Any,
+                 kind: TransportKind, sharing: LinkSettings, recorder: LinkRecorder) -> None:
+        self._setting, self._workload, self._scheduler = setting, workload, scheduler
         self._kind, self._sharing, self._recorder = kind, sharing, recorder
-        self.seed, self._epsilon = seed, epsilon
-        self._setting = EdgeSetting(system, workload.jobs, seed, epsilon)
-        if (problem := problem_between(scheduler, kind)) is not None:
-            raise InputError(problem)
-        check_setting(self._setting, scheduler, kind)
+        self._system, self.seed = setting.system, setting.seed
         self.done = 0
         self._schedule: Schedule | None = None
         self._tables: _Tables | None = None
@@ -142,7 +130,7 @@ class OnEdge:
             "sharing": leftover_of(self._moved.fabric) if shares else {},
             "scheduler": EDGE_SCHEDULERS.to_dict(self._scheduler), "placement": None,
             "execution": {**moves_by, "name": "edge", "transport": moves_by["name"],
-                          "epsilon": float(self._epsilon)},
+                          "epsilon": float(self._setting.epsilon)},
             "observe_interval": self._sharing.observe_interval}
 
     def cost(self) -> dict[str, Any]:

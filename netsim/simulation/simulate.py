@@ -11,7 +11,7 @@ from netsim.allocators import make_allocator
 from netsim.checks import check_sequence, check_whole
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
-from netsim.edge.registry import TRANSPORTS, make_transport
+from netsim.edge.registry import TRANSPORTS
 from netsim.edge.transport import LinkSettings
 from netsim.errors import UnknownNameError
 from netsim.fabric.allocator import Allocator
@@ -20,8 +20,7 @@ from netsim.network.files import as_network
 from netsim.plain import plain_numbers
 from netsim.recording.link_recorder import OF_LINKS, RECORDS, LinkRecorder
 from netsim.results.result import Result
-from netsim.schedulers.edge_registry import make_edge_scheduler
-from netsim.simulation.compatibility import inputs_of, refuse_arguments
+from netsim.simulation.compatibility import edge_inputs_of, inputs_of, refuse_arguments
 from netsim.simulation.events import FaultEvent, capacities_of
 from netsim.simulation.faults import Faults
 from netsim.simulation.on_cluster import OnCluster
@@ -221,9 +220,8 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
         if name not in RECORDS:
             raise UnknownNameError("record", name, RECORDS)
     rings, policies = inputs_of(cluster, workload, args.scheduler, args.placement, args.execution,
-                                args.seed)
+                                args.seed, args.events)
     faults = Faults(args.events, cluster.network)
-    faults.check_on_cluster(policies.scheduler, policies.execution)
     interval = args.interval
     on_fabric = policies.execution == "fabric"
     if not on_fabric:
@@ -234,8 +232,8 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
 
 
 def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEdge:
-    decider = make_edge_scheduler("a-online" if args.scheduler is None else args.scheduler)
-    kind = make_transport(args.transport)
+    setting, decider, kind = edge_inputs_of(system, workload, args.scheduler, args.transport,
+                                            args.seed, args.epsilon)
     recorder = LinkRecorder(args.record, system.network.capacity)
     if not kind.shares_links:
         on_links = ", ".join(name for name in OF_LINKS if name in args.record)
@@ -245,4 +243,4 @@ def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEd
     sharing = LinkSettings(args.allocator, args.interval,
                            capacities_of(args.events, system.network) if args.events else (),
                            args.check, recorder if recorder.watches_fabric else None)
-    return OnEdge(system, workload, decider, kind, sharing, recorder, args.seed, args.epsilon)
+    return OnEdge(setting, workload, decider, kind, sharing, recorder)

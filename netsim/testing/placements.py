@@ -15,6 +15,7 @@ from netsim.errors import AllocationError, InputError
 from netsim.placements.placement import Placement, Room
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import labelled
+from netsim.simulation.compatibility import check_policy
 from netsim.testing.cluster_cases import Taken, draw_taken
 from netsim.testing.hunt import BrokenPromise, hunt, noted
 from netsim.workload import JobSpec
@@ -35,7 +36,8 @@ def check_placement(placement: Any, *, examples: int = 100, seed: int = 0) -> No
     with the slices of a replica on one server unless it declares ``keeps_slices = False``; leave
     the cluster and what it is shown as they are; choose the same GPUs again, for fresh instances of
     the same seed; and place any job on a cluster that is idle. If it has ``pick``, that gives what
-    ``scope`` and ``choose`` give. Examples that it refuses, in ``suits``, are passed over.
+    ``scope`` and ``choose`` give. Examples that it refuses, by its ``needs`` or ``suits``,
+    are passed over.
 
     Parameters
     ----------
@@ -145,10 +147,8 @@ class _Trial:
     @cached_property
     def refusal(self) -> InputError | None:
         """Why it is not for this example; None if it is."""
-        placement = self.made()
         try:
-            if hasattr(placement, "suits"):
-                placement.suits(self.drawn.case.context(self.seed))
+            check_policy("placement", self.made(), self.drawn.case.context(self.seed))
         except InputError as error:
             return error
         return None

@@ -16,6 +16,7 @@ from netsim.errors import AllocationError, InputError, StalledError
 from netsim.placements.registry import make_placement
 from netsim.plugins import labelled
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
+from netsim.simulation.compatibility import check_policy
 from netsim.testing.cluster_cases import ClusterCase, draw_jobs
 from netsim.testing.hunt import BrokenPromise, hunt, noted
 
@@ -49,8 +50,8 @@ def check_scheduler(scheduler: Any, *, placement: Any = None, examples: int = 60
       whichever jobs are yet to come.
 
     If it claims to be ``work_conserving``, whoever fits has started when it has decided. Jobs take
-    what is written down for them, whatever else they say. Examples that it refuses, in ``suits``
-    or ``begin``, are passed over.
+    what is written down for them, whatever else they say. Examples that it refuses, by its
+    ``needs``, ``suits`` or ``begin``, are passed over.
 
     Parameters
     ----------
@@ -203,9 +204,8 @@ class _Trial:
         """Why the scheduler, or its placement, is not for this example; None if it is."""
         context = self.case.context(self.seed)
         try:
-            for policy in (self.instance, self._placed()):
-                if hasattr(policy, "suits"):
-                    policy.suits(context)
+            check_policy("scheduler", self.instance, context)
+            check_policy("placement", self._placed(), context)
             decider_of(make_scheduler(self.scheduler), context)
         except InputError as error:
             return error

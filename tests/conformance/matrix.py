@@ -8,22 +8,30 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from netsim.edge.registry import TRANSPORTS
 from netsim.engine.registry import EXECUTIONS
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.simulation.compatibility import goes_with
+from netsim.simulation.compatibility import NEEDS, goes_with
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 
 
-def table(kind, names, target):
+def table(what, registry, target):
     """A table in Markdown: a row per policy, a column per case that some of them do not take."""
-    found = goes_with(kind, names, target)
-    what = kind.removeprefix("edge ")
+    found = goes_with(registry, target)
     lines = [f"| {what} | {' | '.join(found)} |", "|---" * (len(found.columns) + 1) + "|"]
     lines += [f"| `{name}` | {' | '.join('yes' if takes else 'no' for takes in row)} |"
               for name, row in found.iterrows()]
+    return "\n".join(lines)
+
+
+def needs(target):
+    """A table in Markdown: what policies may need, the cases without it, and why they need it."""
+    lines = ["| need | no | because |", "|---|---|---|"]
+    lines += [f"| `{name}` | {'; '.join(need.cases)} | {need.because} |"
+              for name, need in NEEDS[target].items()]
     return "\n".join(lines)
 
 
@@ -31,7 +39,10 @@ TABLES = {
     "executions": lambda: table("execution", EXECUTIONS, "cluster"),
     "schedulers": lambda: table("scheduler", SCHEDULERS, "cluster"),
     "placements": lambda: table("placement", PLACEMENTS, "cluster"),
-    "edge": lambda: table("edge scheduler", EDGE_SCHEDULERS, "edge-cloud"),
+    "needs": lambda: needs("cluster"),
+    "edge": lambda: table("scheduler", EDGE_SCHEDULERS, "edge-cloud"),
+    "transports": lambda: table("transport", TRANSPORTS, "edge-cloud"),
+    "edge_needs": lambda: needs("edge-cloud"),
 }
 
 _BLOCK = re.compile(r"(<!-- (\w+): written by tests/conformance/matrix.py -->\n).*?(<!-- end -->)",

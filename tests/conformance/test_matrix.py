@@ -1,8 +1,8 @@
 """What goes with what: every registered policy in every role, on the same small problems.
 
 A combination is refused before it runs, with the reason of a policy in it that needs what is not
-so, as `NEEDS` of `netsim.simulation.compatibility` has it; or it runs, and holds what every run
-does. Policies are found in the registries: those without an entry must take everything.
+so, as it declares in `needs`; or it runs, and holds what every run does. Policies are found in the
+registries: those that declare nothing must take everything.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from netsim.placements.registry import PLACEMENTS
 from netsim.predictors import PREDICTORS
 from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
-from netsim.simulation.compatibility import REASONS, needs_of
+from netsim.simulation.compatibility import needs_of as needs_of_policy
 from netsim.workload import History
 from tests.conformance import matrix
 from tests.conformance.test_schedulers import quick
@@ -45,7 +45,8 @@ HISTORY = History(np.array([0, 0, 1]), np.array([0, 0, 0]), np.array([2.0, 3.0, 
 
 _PUSH, _PULL = (Stage("push", [(0, 1, 1e5)], compute_s=0.01),
                 Stage("pull", [(1, 0, 1e5)], after=["push"]))
-_RING, _STAGED, _OTHER, _OVERLAPPED = set(), {"rings"}, {"rings", "known"}, {"rings", "whole"}
+_RING, _STAGED = set(), {"rings"}
+_OTHER, _OVERLAPPED = {"rings", "known iteration times"}, {"rings", "whole all-reduces"}
 
 #: Kinds of jobs: what they are made of, and which needs they go against.
 KINDS = {
@@ -80,18 +81,23 @@ def jobs_of(kinds, late=True, history=HISTORY):
     return Workload(jobs, history=history)
 
 
+def needs_of(registry, name, target="cluster"):
+    """What a registered policy needs, with its default options."""
+    return set(needs_of_policy(registry.make(name, {}), target))
+
+
 def needs_together(scheduler, placement=None, execution=None):
     """What the policies of a combination need; the placement is the scheduler's own if unnamed."""
-    found = needs_of("scheduler", scheduler) | needs_of("execution", execution)
-    if "own" in found:
+    found = needs_of(SCHEDULERS, scheduler) | needs_of(EXECUTIONS, execution or "rar-contention")
+    if "no placement" in found:
         return found
     usual = getattr(make_scheduler(quick(scheduler)), "placement", {"name": "first-fit"})
-    return found | needs_of("placement", placement or usual["name"])
+    return found | needs_of(PLACEMENTS, placement or usual["name"])
 
 
 def comes_late(scheduler):
     """Whether jobs of a test come one after the other: not if plans are for those there at 0."""
-    return "at-0" not in needs_together(scheduler)
+    return "jobs at 0" not in needs_together(scheduler)
 
 
 def expect(against, run, *arguments, **options):
@@ -107,18 +113,20 @@ def expect(against, run, *arguments, **options):
         assert not against, f"runs, though something needs {against}"
         return result
     assert isinstance(refusal, InputError), repr(refusal)
-    assert any(REASONS[need] in str(refusal) for need in against), repr(refusal)
+    # That servers are full is seen in the middle of a run, where nobody knows the need.
+    assert any(f" needs {need}: " in str(refusal) or (
+        need.startswith("edge storage") and "storage is too small" in str(refusal))
+        for need in against), repr(refusal)
     frames = [frame.name for frame in traceback.extract_tb(refusal.__traceback__)]
-    # That no server has room is seen when a job arrives.
-    assert "_go" not in frames or "room" in against, f"in the middle of the run: {refusal}"
+    assert "_go" not in frames or "edge storage" in against, f"in the middle of the run: {refusal}"
     return None
 
 
 def try_jobs(cluster, kinds, scheduler, placement, execution, late, besides=(), **others):
     """Try a combination on a cluster; what else it goes against is `besides`."""
     against = set().union(besides, *(KINDS[kind][1] for kind in kinds))
-    against |= {need for need, is_so in (("alike", cluster is UNLIKE), ("at-0", late),
-                                         ("own", placement is not None)) if is_so}
+    against |= {need for need, is_so in (("equal servers", cluster is UNLIKE), ("jobs at 0", late),
+                                         ("no placement", placement is not None)) if is_so}
     workload = jobs_of(kinds, late)
     try:
         result = expect(against & needs_together(scheduler, placement, execution), netsim.simulate,
@@ -177,9 +185,9 @@ def test_placements_x_jobs_x_servers(placement):
 #: What happens during a run, and which needs that goes against.
 FAULTS = {
     "a server": ([{"at": 0.01, "kind": "fail", "host": 0, "restart": True},
-                  {"at": 0.2, "kind": "repair", "host": 0}], {"lasting"}),
+                  {"at": 0.2, "kind": "repair", "host": 0}], {"no restarts"}),
     "a link": ([{"at": 0.01, "link": 0, "capacity": 0}, {"at": 0.2, "link": 0, "capacity": 1e6}],
-               {"no-links"}),
+               {"no link events"}),
 }
 
 
@@ -202,7 +210,7 @@ def test_allocators_x_schedulers_and_placements(allocator):
     for scheduler in SCHEDULERS:
         needs = needs_together(scheduler)
         kinds = (["ring", "data parallel"] if "rings" in needs else
-                 ["ring", "pipeline", "slices"] if "known" in needs else
+                 ["ring", "pipeline", "slices"] if "known iteration times" in needs else
                  ["all-to-all", "pipeline", "stages", "parameter-server"])
         try_jobs(ALIKE, kinds, scheduler, None, "fabric", comes_late(scheduler),
                  allocator=allocator)
@@ -250,7 +258,7 @@ def test_predictors_x_schedulers(predictor):
     given = {"name": predictor} | ({"trees": 3, "n_jobs": 1} if "forest" in predictor else {})
     for name in SCHEDULERS:
         for history in (HISTORY, None) if "predictor" in quick(name) else ():
-            against = {"history"} if history is None and predictor != "perfect" else set()
+            against = {"a history"} if history is None and predictor != "perfect" else set()
             workload = jobs_of(["ring", "pipeline"], history=history)
             result = expect(against, netsim.simulate, ALIKE, workload, execution="asrpt",
                             scheduler={"name": name, "predictor": given})
@@ -262,12 +270,12 @@ def test_predictors_x_schedulers(predictor):
 FILE_CLUSTERS = {"alike": {"servers": 3, "gpus": 8}, "unlike": {"gpus": [10, 8, 4]}}
 FILE_JOBS = {
     "rings": ({"format": "ring-jobs", "mix": {"1": 2, "2": 2}, "iterations": [2, 4]},
-              {"history"}),
+              {"a history"}),
     "models": ({"format": "recurrent", "jobs": 30, "max_gpus": 8, "train": 0.6, "seed": 3,
                 "single_gpu_share": 0.2, "median_duration": "2s", "mean_interarrival": "1s"},
-               {"rings", "at-0"}),
+               {"rings", "jobs at 0"}),
     "others": ({"format": "synthetic", "jobs": 2, "iterations": 1, "length": "1MB"},
-               {"rings", "known", "at-0", "history"}),
+               {"rings", "known iteration times", "jobs at 0", "a history"}),
 }
 
 
@@ -283,7 +291,8 @@ def test_experiment_files(execution):
             product(SCHEDULERS, (None, *PLACEMENTS)), cycle(places), strict=False):
         table, against = FILE_JOBS[jobs]
         against = against | {need for need, is_so in (
-            ("alike", servers == "unlike"), ("own", placement is not None)) if is_so}
+            ("equal servers", servers == "unlike"),
+            ("no placement", placement is not None)) if is_so}
         keys = {"cluster": FILE_CLUSTERS[servers], "workload": table, "execution": execution,
                 "scheduler": quick(scheduler)}
         built = expect(against & needs_together(scheduler, placement, execution), Experiment,
@@ -306,9 +315,12 @@ def edge_jobs(servers):
 
 SYSTEMS = {
     "plenty": (EdgeCloud([["a", "a"], ["a"]]), set()),
-    "no cloud": (EdgeCloud([["a", "a"], ["a"]], cloud=False), {"cloud"}),
-    "other workers": (EdgeCloud([["b"]]), {"workers"}),
-    "full servers": (EdgeCloud([["a"], ["a"]], storage=1), {"room"}),
+    "no cloud": (EdgeCloud([["a", "a"], ["a"]], cloud=False), {"a cloud"}),
+    "other workers": (EdgeCloud([["b"]]), {"edge workers"}),
+    "full servers": (EdgeCloud([["a"], ["a"]], storage=1), {"edge storage"}),
+    "small servers": (EdgeCloud([["a"], ["a"]], storage=0.5), {"edge storage"}),
+    "small servers, no cloud": (EdgeCloud([["a"], ["a"]], storage=0.5, cloud=False), {
+        "a cloud", "edge storage", "edge storage or a cloud"}),
     "no parameter servers": (EdgeCloud([["a"]], ps=0), set()),
 }
 
@@ -318,7 +330,7 @@ SYSTEMS = {
 def test_schedulers_of_edge_clouds(scheduler, system):
     """Full servers are found as chunks come: that alone is refused in the middle of a run."""
     where, against = SYSTEMS[system]
-    result = expect(needs_of("edge scheduler", scheduler) & against, netsim.simulate,
+    result = expect(needs_of(EDGE_SCHEDULERS, scheduler, "edge-cloud") & against, netsim.simulate,
                     where, edge_jobs(where.servers), scheduler=scheduler)
     if result is not None:
         assert result.jobs["finish_s"].notna().all()
@@ -330,8 +342,8 @@ def test_schedulers_of_edge_clouds(scheduler, system):
 def test_schedulers_x_transports(scheduler, transport):
     """And where links are shared, every allocator."""
     where, jobs = EdgeCloud([["a", "a"], ["a"]], edge_links="8bps", wan="4bps"), edge_jobs(2)
-    against = {"constant"} if transport != "constant" else set()
-    against &= needs_of("edge scheduler", scheduler)
+    against = {"constant delays"} if transport != "constant" else set()
+    against &= needs_of(EDGE_SCHEDULERS, scheduler, "edge-cloud")
     shares = transport == "fabric" and not against
     for allocator in ALLOCATORS if shares else ["maxmin"]:
         result = expect(against, netsim.simulate, where, jobs, scheduler=scheduler,

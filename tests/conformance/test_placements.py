@@ -126,7 +126,7 @@ BROKEN = [
     (Counting, "is not deterministic"),
     (OneServer, "leaves a job waiting on an idle cluster: job 0 gets none though all GPUs are"),
     (PicksOthers, r"does not pick what it chooses: of job 0 it picks \[1\], and chooses \[0\]"),
-    (Refusing, "refuses all of 100 examples, the last one so: no cluster is good enough"),
+    (Refusing, "refuses all of 100 examples, the last one so: placement 'Refusing': no cluster "),
 ]
 
 

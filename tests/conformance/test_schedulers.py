@@ -168,7 +168,7 @@ BROKEN = [
     (ShortestFirst, r"depends on iterations that a job has yet to make \(declare clairvoyant"),
     (Expecting, r"depends on jobs that are yet to come \(declare clairvoyant"),
     (Boasting, "is not work-conserving, as it claims: at .* s job 1 fits, and does not start"),
-    (Refusing, "refuses all of 60 examples, the last one so: no cluster is good enough"),
+    (Refusing, "refuses all of 60 examples, the last one so: scheduler 'Refusing': no cluster is "),
 ]
 
 

@@ -191,15 +191,15 @@ def test_systems_that_cannot_be(given, message):
 
 @pytest.mark.parametrize(("system", "specs", "options", "message"), [
     (EdgeCloud([["a"]], cloud=False), {"worker_type": "b"}, {},
-     "job 0 needs workers of type 'b'; there is no cloud, and the types of the edge are: 'a'"),
+     "job 0 needs workers of type 'b'; there is no cloud, and edge-cloud 'edge-cloud' has: 'a'"),
     (ONE, {"worker_type": "b"}, {"scheduler": "srtf"},
-     "job 0 needs workers of type 'b'; the scheduler uses the edge alone"),
+     "scheduler 'srtf' needs edge workers: job 0 needs workers of type 'b'; the types of the edge"),
     (EdgeCloud([["a"]], storage=3, cloud=False), {"worker_type": "a", "chunk_bytes": 4}, {},
      "job 0 has 1 chunks of 4 bytes.*hold at most 3 each: storage is too small"),
     (EdgeCloud([["a"]], storage=3), {"worker_type": "a", "chunk_bytes": 2, "chunks": 2},
      {"scheduler": "a-online-e"}, "storage is too small, and no cloud can be used"),
     (EdgeCloud([["a"]], cloud=False), {"worker_type": "a"}, {"scheduler": "cloud-only"},
-     "scheduler 'cloud-only' needs a cloud"),
+     "scheduler 'cloud-only' needs a cloud: edge-cloud '.*' has none"),
     (ONE, {"worker_type": "a"}, {"epsilon": -0.1}, "epsilon must be a number of at least 0, not"),
     (ONE, {"worker_type": "a", "upload_s": [1, 2]}, {},
      "job 0: upload_s has 2 delays; the edge-cloud has 1 servers"),

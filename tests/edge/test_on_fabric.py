@@ -314,7 +314,8 @@ def test_rates_that_cannot_be(mode, rate, said):
     ({"mode": "sync", "preemption": "drop"}, InputError, "is for mode 'exact'; where all chunks"),
     ({"mode": "exact", "preemption": "no"}, UnknownNameError, "unknown preemption 'no'"),
     ({"allocator": "ring-contention:count=running"}, InputError, "RingContention goes by the serv"),
-    ({"scheduler": "srtf"}, InputError, "transport 'fabric' is for schedulers of chunks"),
+    ({"scheduler": "srtf"}, InputError,
+     "scheduler 'srtf' needs constant delays: transport 'fabric' is for schedulers of chunks"),
 ])
 def test_what_is_refused(options, error, said):
     with pytest.raises(error, match=said):

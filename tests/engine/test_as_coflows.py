@@ -385,8 +385,8 @@ def test_slices_that_a_placement_tears_apart():
     class Careless(Given):
         keeps_slices = False
 
-    with pytest.raises(InputError, match=r"placement .*Careless' does not keep the slices of a "
-                                         "replica on one server; job 0 has some"):
+    with pytest.raises(InputError, match=r"placement .*Careless' needs no slices: it does not keep "
+                                         "the slices of a replica on one server; job 0 has some"):
         netsim.simulate(cluster, [JobSpec(0, model=model)], execution="fabric",
                         placement=Careless([[0, 1, 3, 4]]))
 
@@ -401,12 +401,12 @@ def test_only_rings_by_the_contention_model_and_its_plans():
                           for job in (ring, same))
             assert one.jobs["finish_s"].tolist() == pytest.approx(other.jobs["finish_s"].tolist())
     pair = JobSpec(1, model=ParallelModel([ModelStage(), ModelStage()], name="mine"))
-    with pytest.raises(InputError, match=r"job 1 is no ring: execution 'rar-contention' has .* not "
-                                         r"the model 'mine'; .* 'fifo'"):
+    with pytest.raises(InputError, match=r"execution 'rar-contention' needs rings: job 1 is no "
+                                         r"ring, .* not the model 'mine'; .* 'fifo'"):
         netsim.simulate(cluster, [ring, pair])
-    with pytest.raises(InputError, match="job 1 is no ring: scheduler 'ff' plans for"):
+    with pytest.raises(InputError, match="scheduler 'ff' needs rings: job 1 is no ring"):
         netsim.simulate(cluster, [ring, pair], execution="fabric", scheduler="ff")
-    with pytest.raises(InputError, match="not of explicit stages"):
+    with pytest.raises(InputError, match="and not explicit stages"):
         netsim.sweep(cluster, [JobSpec(0, stages=[Stage("a", [(0, 1, 1)])])], scheduler=["fifo"])
     assert netsim.simulate(cluster, [ring, pair], execution="fabric").jobs["finish_s"].notna().all()
 

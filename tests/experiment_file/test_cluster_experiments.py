@@ -77,7 +77,8 @@ def test_gpus_are_drawn_by_the_seed_and_the_first_servers_stay():
     ({"cluster": {"servers": 2, "gpus": 3, "draw_gpus": [4]}}, "cluster.draw_gpus: give either"),
     ({"cluster": {"servers": 2, "gpus": 0}}, "cluster.gpus: gpus: those of a server must be"),
     ({"cluster": {"servers": 2, "gpus": 2, "intra": 0}}, "cluster.intra: intra must be greater"),
-    ({"cluster": {"servers": 2, "gpus": 4, "intra": "1Gbps"}}, "workload: intra must be at least"),
+    ({"cluster": {"servers": 2, "gpus": 4, "intra": "1Gbps"}},
+     "cluster: execution 'rar-contention' needs fast servers: intra must be at least"),
     ({"cluster": {"gpus": 2}, "network": {"name": "big-switch-128-40g"},
       "compare": {"allocators": ["maxmin"]}}, "compare.allocators: allocators share out the netw"),
     ({"cluster": {"gpus": 2, "nic": "10Gbps"}, "network": {"name": "big-switch-128-40g"}},
@@ -86,18 +87,22 @@ def test_gpus_are_drawn_by_the_seed_and_the_first_servers_stay():
     ({"cluster": {"servers": 5}, "network": {"kind": "ring", "hosts": 4}},
      "network: a cluster has one number of servers, not 5 (servers), 4 (the hosts"),
     ({"cluster": {"servers": 1, "gpus": 2}}, "workload: job"),
-    ({"workload": {"name": "parrot-fig2"}}, "workload: job 0 is no ring"),
+    ({"workload": {"name": "parrot-fig2"}},
+     "workload: execution 'rar-contention' needs rings: job 0 is no ring"),
     ({"scheduler": "sjfbco"}, "scheduler.name: unknown scheduler 'sjfbco' (did you mean 'sjf-bco'"),
     ({"scheduler": "sjf-bco:lam=0"}, "scheduler.lam: lam must be a number of at least 1, not 0"),
     ({"placement": "nearest"}, "placement.name: unknown placement 'nearest'"),
-    ({"scheduler": "ff", "placement": "random"}, "placement: scheduler 'ff' chooses GPUs itself"),
+    ({"scheduler": "ff", "placement": "random"},
+     "placement: scheduler 'ff' needs no placement: it chooses GPUs itself"),
     ({"execution": "fabric:alpha=-1"}, "execution.alpha: alpha must be a number of at least 0"),
     ({"events": [{"at": 1, "link": 0, "capacity": 0}]},
-     "events: an event changes links, which jobs use"),
+     "events: execution 'rar-contention' needs no link events: an event changes links, which jobs"),
     ({"events": [{"at": 1, "host": 0, "kind": "fail"}]},
-     "events: by execution 'rar-contention' jobs have no links to wait for; say restart = true"),
+     "events: execution 'rar-contention' needs no link events: jobs have no links to wait for; say "
+     "restart = true"),
     ({"events": [{"at": 1, "host": 0, "kind": "fail", "restart": True}], "scheduler": "ls",
-      "execution": "fabric"}, "events: scheduler 'ls' has planned all before the run"),
+      "execution": "fabric"}, "events: scheduler 'ls' needs no restarts: it "
+     "has planned all before the run"),
     ({"events": [{"at": 1, "link": 9, "capacity": 0}], "execution": "fabric"},
      "events.0.link: "),
     ({"compare": {"schedulers": ["ff"], "allocators": ["maxmin"]}, "execution": "fabric"},
@@ -187,17 +192,17 @@ def test_what_does_not_suit_is_refused_before_anything_runs():
     """Plans are for jobs that are there at 0; times of an iteration for servers that are alike."""
     late = {"poisson_jobs": 5, "poisson_mean": "1s"}
     assert problems(scheduler="ff", workload=JOBS | late)[0].startswith(
-        "scheduler: scheduler 'ff': job 0 arrives at")
+        "workload: scheduler 'ff' needs jobs at 0: job 0 arrives at")
     unlike = {"cluster": {"gpus": [4, 2]}}
     assert problems(execution="asrpt", **unlike) == [
-        "workload: execution 'asrpt': servers must have equally many GPUs each, not [2, 4]: "
-        "a GPU's share of the NIC is 1 of that many"]
+        "cluster: execution 'asrpt' needs equal servers: servers must have equally many GPUs "
+        "each, not [2, 4]: a GPU's share of the NIC is 1 of that many"]
     assert problems(scheduler="spjf:predictor=perfect", placement="random", **unlike)[0].startswith(
-        "scheduler: scheduler 'spjf': servers must have")
+        "cluster: scheduler 'spjf' needs equal servers: servers must have")
     assert problems(placement="mapped", **unlike)[0].startswith(
-        "placement: placement 'mapped': servers must have")
+        "cluster: placement 'mapped' needs equal servers: servers must have")
     assert problems(scheduler="spjf")[0].startswith(
-        "scheduler: scheduler 'spjf': predictor 'random-forest' has nothing to learn from")
+        "workload: scheduler 'spjf' needs a history: the workload has none, and the predictor")
 
 
 def test_a_comparison_is_refused_before_anyone_has_run():
@@ -209,9 +214,9 @@ def test_a_comparison_is_refused_before_anyone_has_run():
             return []
 
     cluster, jobs = netsim.Cluster(gpus=[4, 2]), netsim.read_workload(seed=3, **JOBS)
-    with pytest.raises(InputError, match="scheduler 'a-srpt-perfect': servers must have"):
+    with pytest.raises(InputError, match="scheduler 'a-srpt-perfect' needs equal servers: serv"):
         netsim.compare(cluster, jobs, schedulers={"mine": First(), "other": "a-srpt-perfect"})
-    with pytest.raises(InputError, match="scheduler 'ff' chooses GPUs itself"):
+    with pytest.raises(InputError, match="scheduler 'ff' needs no placement: it chooses GPUs"):
         netsim.compare(cluster, jobs, schedulers={"mine": First(), "other": "ff"},
                        placement="random")
     assert begun == []

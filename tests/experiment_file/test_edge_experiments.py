@@ -122,9 +122,9 @@ def test_the_lp_bound(tmp_path):
     ({"record": ["decisions"]}, "record.decisions: is for transport 'fabric'"),
     ({"observe_interval": "1s"}, "observe_interval: is for transport 'fabric'"),
     ({"transport": "fabric", "scheduler": "srtf"},
-     "scheduler: transport 'fabric' is for schedulers of chunks; scheduler 'srtf' has constant"),
+     "scheduler: scheduler 'srtf' needs constant delays: transport 'fabric' is for schedulers of "),
     ({"transport": "fabric", "compare": {"schedulers": ["a-online", "batch"]}},
-     "compare.schedulers.1: transport 'fabric' is for schedulers of chunks"),
+     "compare.schedulers.1: scheduler 'batch' needs constant delays: transport 'fabric' is for"),
     ({"transport": "fabric:modes=exact"}, "transport.modes: unknown option of transport 'fabric'"),
     ({"until": "3s"}, "until: is for runs on a network or a cluster"),
     ({"record": ["worker"]}, "record: unknown record 'worker' (did you mean 'workers'?)"),
@@ -143,13 +143,16 @@ def test_the_lp_bound(tmp_path):
      "edge_cloud.workers: edge-cloud 'edge-cloud': workers of server 1 must be a list of types, "
      "each a name or a number, but holds 1.5"),
     ({"workload": listed(site=7), "transport": "fabric"},
-     "workload.jobs: job 3: site: there is no site 7: network 'edge-cloud' has 1 hosts beside "
-     "those of 4 servers and the cloud, so that site must be from 0 to 0"),
+     "workload.jobs: transport 'fabric' needs sites of the network: job 3: site: there is no site "
+     "7: network 'edge-cloud' has 1 hosts beside those of 4 servers and the cloud, so that "
+     "site must be from 0 to 0"),
     ({"workload": JOBS | {"types": ["tpu"]}, "scheduler": "srtf"},
-     "workload.types: job 5 needs workers of type 'tpu'; the scheduler uses the edge alone"),
+     "workload.types: scheduler 'srtf' needs edge workers: job 5 needs workers of type 'tpu'; the "
+     "types of the edge are"),
     ({"workload": JOBS | {"types": ["tpu"]}, "seed": 3,
       "compare": {"schedulers": ["a-online", "tiresias-l"]}},
-     "workload.types: job 4 needs workers of type 'tpu'; the scheduler uses the edge alone"),
+     "workload.types: scheduler 'tiresias-l' needs edge workers: job 4 needs workers of type "
+     "'tpu'; the types of the edge are"),
     ({"workload": listed(chunks=4_000_000_000)},
      "workload.jobs: job 3: chunks must be a whole number from 1 to 10,000,000, not 4000000000"),
 ])
@@ -170,7 +173,7 @@ def test_what_is_wrong_is_said_with_its_key(keys, problem):
     ("edge_cloud", 'kind = "edge-listed"\nworkers = [["a"]]\nps = [[1.5]]',
      "edge-cloud 'mine': ps of server 0 must be a list of types, each a name or a number, but hol"),
     ("workload", 'format = "edge-listed"\n[[jobs]]\ncompute_s = 1\nsite = 7',
-     "job 0: site: there is no site 7: network 'edge-cloud' has 1 hosts beside those of 4 servers"),
+     "transport 'fabric' needs sites of the network: job 0: site: there is no site 7: netw"),
     ("workload", 'format = "edge-listed"\n[[jobs]]\ncompute_s = 1\nworker_type = 1.5',
      "job 0: worker_type must be a name or a number, not 1.5"),
     ("workload", 'format = "edge-jobs"\nchunks = [4000000000]',

@@ -13,7 +13,7 @@ from netsim.reproductions.claims import Runs, table_of_claims
 from netsim.reproductions.factorial import Factorial
 from netsim.reproductions.joint import CONDITIONS, SYSTEMS
 from netsim.reproductions.joint import LAYERS as STUDIED
-from netsim.simulation.compatibility import policies_of
+from netsim.simulation.compatibility import needs_of, policies_of
 
 LAYERS = {"scheduler": ["s", "t"], "placement": ["p", "q"], "allocator": ["a", "b"]}
 FOUND = Factorial(LAYERS, {"network.name": "here"})
@@ -105,6 +105,7 @@ def test_all_choices_are_there_and_go_together(layers):
     """Those of the systems leave nothing to a placement but what their own option says."""
     for name in layers["scheduler"]:
         for placement in layers.get("placement", [None]):
-            policies_of(name, placement, "fabric")
+            scheduler = policies_of(name, placement, "fabric").scheduler
+            assert placement is None or "no placement" not in needs_of(scheduler, "cluster")
     assert [ALLOCATORS.to_dict(make_allocator(name))["name"] for name in layers["allocator"]] == [
         *layers["allocator"]]

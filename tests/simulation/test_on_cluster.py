@@ -196,12 +196,13 @@ def test_clusters_are_swept():
     ({"placement": {"name": "random", "lam": 2}}, "unknown option of placement 'random' 'lam'"),
     ({"placement": "least-busy-servers:lam=0.5"}, "lam must be a number of at least 1, not 0.5"),
     ({"placement": 3}, "3 is no placement: it needs methods scope and choose"),
-    ({"scheduler": "ff", "placement": "random"}, "scheduler 'ff' chooses GPUs itself; a placem"),
+    ({"scheduler": "ff", "placement": "random"},
+     "scheduler 'ff' needs no placement: it chooses GPUs itself; a placem"),
     ({"scheduler": "builtins:list"}, "scheduler 'builtins:list' cannot|is no scheduler"),
     ({"scheduler": "nowhere.to:Find"}, "scheduler 'nowhere.to:Find' cannot be loaded"),
     ({"scheduler": "builtins:dict"}, "scheduler 'builtins:dict' cannot be made"),
     ({"timeline": True}, "there is no timeline of a run on a cluster"),
-    ({"events": [{"at": 1, "link": 0, "capacity": 0}]}, "execution 'rar-contention' has none"),
+    ({"events": [{"at": 1, "link": 0, "capacity": 0}]}, "needs no link events: an event cha"),
     ({"until": -1}, "until"), ({"observe_interval": -5}, "observe_interval"),
     ({"allocator": "nonsense", "execution": "fabric"}, "unknown allocator 'nonsense'"),
     ({"allocator": "parrot"}, "allocator: allocators share out the network, which jobs on a clus"),
@@ -216,7 +217,7 @@ def test_bad_input(keywords, message):
 def test_jobs_that_are_no_rings_and_networks_that_are_no_clusters():
     cluster, jobs = crowded()
     other = JobSpec(0, pattern="all-to-all", ranks=2, nbytes=1e6)
-    with pytest.raises(InputError, match=r"job 0 is no ring: .* not 'all-to-all'"):
+    with pytest.raises(InputError, match=r"job 0 is no ring, .* not 'all-to-all'"):
         netsim.simulate(cluster, [other])
     with pytest.raises(InputError, match=r"scheduler, placement and execution are for jobs on a"):
         netsim.simulate("big-switch-128-10g", jobs, scheduler="fifo")

@@ -1,0 +1,141 @@
+"""The table of what goes with what: every need is refused alike, whichever way a run is given."""
+
+import re
+
+import pytest
+
+import netsim
+from netsim import InputError, JobSpec, ModelStage, ParallelModel, SpecError, Workload
+from netsim.errors import UnknownNameError
+from netsim.experiment_file.experiment import Experiment
+from netsim.placements.placement import FirstFit
+from netsim.schedulers.a_online import AOnline
+from netsim.schedulers.queues import FIFO
+from netsim.simulation.compatibility import NEEDS, needs_of
+
+HERE = __name__
+
+
+class OnCluster(FIFO):
+    def __init__(self, need=None):
+        self.needs = [need] if need else []
+
+
+class OnEdge(AOnline):
+    def __init__(self, need=None):
+        object.__setattr__(self, "needs", {need} if need else ())
+
+
+def jobs(*models, **keys):
+    """A file's table of jobs: rings, or one of each model."""
+    ring = {"pattern": "ring-all-reduce", "ranks": 2, "nbytes": 1e5, "iterations": 2}
+    return [JobSpec(k, **(keys if model is None else keys | {"model": model})) for k, model
+            in enumerate(models)] if models else [JobSpec(0, **(ring | keys))]
+
+
+SLICED = ParallelModel([ModelStage(2, 0.1, 0.1, slices=2, slice_bytes=1e5)])
+HALF = ParallelModel([ModelStage(2, 0.1, 0.1, param_bytes=1e5)], allreduce_factor=0.5)
+EXCHANGE = jobs(pattern="all-to-all")
+LOST = {"at": 1, "host": 0, "kind": "fail", "restart": True}
+
+#: On a cluster: need -> the jobs, and the keys of an experiment, of a run without it.
+WITHOUT = {
+    "rings": (EXCHANGE, {}),
+    "known iteration times": (EXCHANGE, {}),
+    "whole all-reduces": (jobs(HALF), {"execution": "asrpt"}),
+    "equal servers": (jobs(), {"cluster": {"gpus": [2, 1]}}),
+    "fast servers": (jobs(), {"cluster": {"servers": 2, "gpus": 2, "nic": "1Gbps",
+                                          "intra": "1Mbps"}, "execution": "asrpt"}),
+    "jobs at 0": (jobs(arrival_s=3), {}),
+    "a history": (jobs(), {}),
+    "no placement": (jobs(), {"placement": "random"}),
+    "no slices": (jobs(SLICED), {}),
+    "no restarts": (jobs(), {"events": [LOST]}),
+    "no link events": (jobs(), {"events": [{"at": 1, "link": 0, "capacity": 1e6}]}),
+}
+
+def without(need):
+    return Workload(WITHOUT[need][0])
+
+
+PLACE = {"kind": "edge-listed", "workers": [["a"], ["a"]]}
+CHUNKS = {"compute_s": 1, "chunks": 2, "worker_type": "a", "chunk_bytes": 5}
+
+#: On an edge-cloud: need -> the keys of its table, those of its one job, and of the experiment.
+WITHOUT_ON_EDGE = {
+    "constant delays": ({}, {}, {"transport": "fabric"}),
+    "a cloud": ({"cloud": False}, {}, {}),
+    "edge workers": ({}, {"worker_type": "b"}, {}),
+    "edge storage": ({"storage": 1}, {}, {}),
+    "edge storage or a cloud": ({"storage": 1, "cloud": False}, {}, {}),
+    "sites of the network": ({}, {"site": 7}, {}),
+}
+
+
+def test_every_need_is_tried():
+    assert set(NEEDS["cluster"]) == set(WITHOUT)
+    assert set(NEEDS["edge-cloud"]) == set(WITHOUT_ON_EDGE)
+
+
+def refused_alike(keys, owner, policy, need):
+    """Say that a run in which one policy needs what is not so is refused by all doors alike."""
+    given = Experiment(**keys)
+    with pytest.raises(SpecError) as of_file:
+        Experiment(**keys | {"scheduler": policy})
+    calls = given.settings | given.sharing | {"scheduler": policy}
+    with pytest.raises(InputError, match=f"^{re.escape(owner)} needs {need}: ") as of_call:
+        netsim.simulate(given.target, given.jobs, **calls)
+    assert str(of_call.value) in str(of_file.value)
+    others = {name: value for name, value in calls.items() if name != "scheduler"}
+    with pytest.raises(InputError) as of_comparison:
+        netsim.compare(given.target, given.jobs, schedulers=[policy], **others)
+    assert str(of_comparison.value) == str(of_call.value)
+    with pytest.raises(InputError) as of_sweep:
+        netsim.sweep(given.target, given.jobs, scheduler=[policy], **others)
+    assert str(of_sweep.value) == str(of_call.value)
+
+
+@pytest.mark.parametrize("need", WITHOUT)
+def test_on_a_cluster(need):
+    keys = {"cluster": {"servers": 2, "gpus": 2}, "execution": "fabric",
+            "workload": {"format": f"{HERE}:without", "need": need}} | WITHOUT[need][1]
+    name = f"{HERE}:OnCluster"
+    refused_alike(keys, f"scheduler {name!r}", {"name": name, "need": need}, need)
+
+
+@pytest.mark.parametrize("need", WITHOUT_ON_EDGE)
+def test_on_an_edge_cloud(need):
+    place, job, others = WITHOUT_ON_EDGE[need]
+    keys = {"edge_cloud": PLACE | place, "scheduler": f"{HERE}:OnEdge",
+            "workload": {"format": "edge-listed", "jobs": [CHUNKS | job]}} | others
+    name = f"{HERE}:OnEdge"
+    refused_alike(keys, f"scheduler {name!r}", {"name": name, "need": need}, need)
+
+
+def test_all_that_a_file_lacks_is_told_at_once():
+    with pytest.raises(SpecError) as error:
+        Experiment(cluster={"gpus": [2, 1]}, execution="asrpt", scheduler="ff", placement="random",
+                   workload={"format": "ring-jobs", "mix": {"2": 1}, "poisson_jobs": 1,
+                             "poisson_mean": "1s"})
+    assert [problem.partition(" needs ")[0] for problem in error.value.problems] == [
+        "cluster: execution 'asrpt'", "workload: scheduler 'ff'", "placement: scheduler 'ff'"]
+
+
+class Mistaken(FirstFit):
+    needs = frozenset({"equal server"})
+
+
+def test_a_need_that_there_is_not():
+    cluster = netsim.Cluster(servers=2, gpus=2)
+    with pytest.raises(UnknownNameError, match="unknown need 'equal server'"):
+        needs_of(Mistaken(), "cluster")
+    with pytest.raises(InputError, match=r"placement '.*Mistaken': unknown need 'equal server' \("):
+        netsim.simulate(cluster, jobs(), placement=Mistaken())
+
+
+def test_needs_that_options_change():
+    cluster = netsim.Cluster(servers=2, gpus=2)
+    with pytest.raises(InputError, match="scheduler 'spjf' needs a history: "):
+        netsim.simulate(cluster, jobs(), scheduler="spjf:predictor=mean")
+    for scheduler in ("spjf:predictor=perfect", "spjf:predictor=mean:retrain=1d"):
+        assert netsim.simulate(cluster, jobs(), scheduler=scheduler).jobs["finish_s"].notna().all()
