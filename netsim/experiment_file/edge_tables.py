@@ -24,10 +24,9 @@ from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.experiment_file.key_errors import KeyErrors, build
 from netsim.experiment_file.tables import OpenTable, PolicyTable
 from netsim.network import Topology
-from netsim.recording.link_recorder import OF_LINKS
 from netsim.results.result import Result
 from netsim.schedulers.edge_registry import make_edge_scheduler
-from netsim.simulation.compatibility import problems_of_edge
+from netsim.simulation.compatibility import problems_of_arguments, problems_of_edge
 from netsim.traces import FORMATS, ready_made
 
 __all__ = ["EdgeCloudTable", "TransportTable", "bound_of", "edge_jobs", "is_of_edge",
@@ -83,17 +82,6 @@ class TransportTable(PolicyTable):
     def shares_links(self) -> bool:
         """Whether there are links, that an allocator shares out."""
         return make_transport(self.given).shares_links
-
-
-#: What an edge-cloud has no use for, and why; and for what it has one where links are shared.
-_NOT_ON_EDGE = {
-    "cluster": "an edge-cloud has none",
-    "placement": "is for jobs on a cluster, and not on an edge-cloud",
-    "execution": "is for jobs on a cluster, and not on an edge-cloud",
-    "stragglers": "are hosts or servers; on an edge-cloud, jobs say how long training takes",
-    "until": "is for runs on a network or a cluster; on an edge-cloud jobs run to their ends"}
-_ON_LINKS = ("network", "events", "allocator", "observe_interval", "compare.allocators",
-             *(f"record.{name}" for name in OF_LINKS))
 
 
 def is_of_edge(table: Mapping[str, Any]) -> bool:
@@ -159,25 +147,19 @@ def resolved_edge_jobs(table: Mapping[str, Any]) -> dict[str, Any]:
     return full_edge_jobs(options, defaults=True)
 
 
-def problems_on_edge(of_edge: bool, given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what does not fit together, by key, of what an experiment gives.
+def problems_on_edge(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what is not for an edge-cloud, by key, of what an experiment on one gives.
 
     Parameters
     ----------
-    of_edge : bool
-        Whether it has an edge-cloud.
     given : mapping
         Those of its keys that concern this, where they are given.
     """
-    if not of_edge:
-        return [(name, "is for jobs on an edge-cloud; there is no [edge_cloud]")
-                for name in ("transport", "epsilon", "lp_bound") if name in given]
-    problems = [(name, why) for name, why in _NOT_ON_EDGE.items() if name in given]
+    problems = problems_of_arguments("edge-cloud", given)
     transport = make_transport(given.get("transport", "constant"))
     if not transport.shares_links:
-        called = TRANSPORTS.to_dict(transport)["name"]
-        problems += [(name, f"is for transport 'fabric'; with {called!r} delays and rates "
-                            "are constant") for name in _ON_LINKS if name in given]
+        problems += problems_of_arguments("edge-cloud without links", given,
+                                          transport=TRANSPORTS.to_dict(transport)["name"])
     for key in ("scheduler", *(key for key in given if key.startswith("compare.schedulers."))):
         if key in given:
             try:

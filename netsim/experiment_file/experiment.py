@@ -45,8 +45,9 @@ from netsim.plain import plain
 from netsim.recording.link_recorder import OF_LINKS, RECORDS
 from netsim.results.result import EDGE_TABLES
 from netsim.simulation.compatibility import (
-    NOTHING_TO_SHARE,
+    NOT_FOR,
     check_jobs,
+    problems_of_arguments,
     problems_of_cluster,
 )
 from netsim.simulation.faults import hosts_of, problems_on
@@ -221,8 +222,7 @@ class Experiment(Table):
     def _check_on_cluster(cls, table: Any, info: ValidationInfo) -> Any:
         known = [info.data.get(name, table) for name in ("cluster", "edge_cloud")]
         if table is not None and known == [None, None]:
-            raise InputError("is for jobs on a cluster; there is no [cluster]"
-                             + (", nor an [edge_cloud]" if info.field_name == "scheduler" else ""))
+            raise InputError(NOT_FOR["network"][str(info.field_name)])
         return table
 
     @field_validator("events", "stragglers")
@@ -242,11 +242,8 @@ class Experiment(Table):
         problems = []
         if self.compare.allocators and self.compare.schedulers:
             problems.append(("compare", "has allocators and schedulers; a sweep varies both"))
-        if self.compare.schedulers and self.cluster is self.edge_cloud is None:
-            problems.append(("compare.schedulers", "is for jobs on a cluster; there is no "
-                                                   "[cluster], nor an [edge_cloud]"))
-        problems += problems_on_edge(self.edge_cloud is not None, self._given())
         if self.edge_cloud is not None:
+            problems += problems_on_edge(self._given())
             system = self.edge_cloud.on(_built(self.network))
             jobs = self.workload.on(self.edge_cloud.on(None))
             problems = problems or problems_of_jobs(system, jobs, self.workload.given,
@@ -254,11 +251,10 @@ class Experiment(Table):
             if problems:
                 raise KeyErrors(problems)
             return self
-        problems += self._problems_of_policies()
+        target = "network" if self.cluster is None else "cluster"
+        problems += problems_of_arguments(target, self._given()) + self._problems_of_policies()
         if not self.allocates:
-            given = self._given()
-            problems += [(name, NOTHING_TO_SHARE) for name in (
-                "allocator", "observe_interval", "compare.allocators") if name in given]
+            problems += problems_of_arguments("cluster by a model", self._given())
         if problems:
             raise KeyErrors(problems)
         return self
@@ -271,8 +267,8 @@ class Experiment(Table):
                                           "observe_interval") if getattr(self, name)}
         if self.allocator != AllocatorTable(name="maxmin"):
             given["allocator"] = True
-        if self.compare.allocators:
-            given["compare.allocators"] = True
+        given |= {f"compare.{name}": True for name in ("allocators", "schedulers")
+                  if getattr(self.compare, name)}
         given |= {f"record.{name}": True for name in OF_LINKS if name in self.record}
         tables: dict[str, PolicyTable] = {
             f"compare.schedulers.{k}": each for k, each in enumerate(self.compare.schedulers)}

@@ -29,6 +29,7 @@ from netsim.models.mapping import can_hold
 from netsim.placements.placement import Placement
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import Registry
+from netsim.recording.link_recorder import OF_LINKS
 from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, make_edge_scheduler
 from netsim.schedulers.plan import check_at_start
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NEEDS", "NOTHING_TO_SHARE", "NOT_FOR", "ClusterRun", "EdgeRun", "Need", "Policies",
            "check_jobs", "check_policy", "edge_inputs_of", "goes_with", "inputs_of", "needs_of",
-           "policies_of", "problems_of_cluster", "problems_of_edge", "refuse_arguments"]
+           "policies_of", "problems_of_arguments", "problems_of_cluster", "problems_of_edge",
+           "refuse_arguments"]
 
 
 class ClusterRun(NamedTuple):
@@ -546,51 +548,63 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
 NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
                     'execution = "fabric"')
 
-#: What runs, and the arguments of `netsim.simulate` that are not for it, with the reason.
-NOT_FOR: Mapping[str, Sequence[tuple[tuple[str, ...], str]]] = {
-    "network": (
-        (("epsilon", "transport"), "epsilon and transport are for jobs on a netsim.EdgeCloud"),
-        (("scheduler", "placement", "execution"),
-         "scheduler, placement and execution are for jobs on a netsim.Cluster; on a network all "
-         "jobs run when they arrive, as coflows")),
-    "cluster": (
-        (("epsilon", "transport"), "epsilon and transport are for jobs on a netsim.EdgeCloud"),
-        (("timeline",), "there is no timeline of a run on a cluster; its `gpus` say who had what, "
-                        "from when to when")),
-    "cluster by a model": (
-        (("allocator",), f"allocator: {NOTHING_TO_SHARE}"),
-        (("observe_interval",), f"observe_interval: {NOTHING_TO_SHARE}")),
-    "edge-cloud": (
-        (("until", "timeline", "stragglers", "placement", "execution"),
-         "{given}: not for a netsim.EdgeCloud, where schedulers place chunks, and jobs run to "
-         "their ends"),),
-    "edge-cloud without links": (
-        (("record of links", "record of decisions", "record of links, decisions"),
-         "{given}: not for transport {transport!r}, where delays and rates are constant; for "
-         "transport 'fabric'"),
-        (("allocator", "observe_interval", "events"),
-         "{given}: not for transport {transport!r}, where delays and rates are constant; for "
-         "transport 'fabric'")),
+_FOR_EDGE_CLOUDS = "for jobs on an edge-cloud, [edge_cloud] in a file"
+_AS_COFLOWS = "on a network all jobs run when they arrive, as coflows"
+_FOR_CLUSTERS = f"for jobs on a cluster, [cluster] in a file; {_AS_COFLOWS}"
+_FOR_SCHEDULERS = f"for jobs on a cluster or an edge-cloud; {_AS_COFLOWS}"
+_PLACED_BY_SCHEDULERS = "for jobs on a cluster; on an edge-cloud the scheduler places jobs"
+_CONSTANT = "for transport 'fabric'; with {transport!r} delays and rates are constant"
+
+#: What runs -> the arguments of `netsim.simulate`, or keys of an experiment, that are not for it,
+#: with the reason.
+NOT_FOR: Mapping[str, Mapping[str, str]] = {
+    "network": {
+        **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS),
+        **dict.fromkeys(("scheduler", "compare.schedulers"), _FOR_SCHEDULERS),
+        **dict.fromkeys(("placement", "execution"), _FOR_CLUSTERS)},
+    "cluster": {
+        **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS),
+        "timeline": "there is no timeline of a run on a cluster; its `gpus` say who had what, from "
+                    "when to when"},
+    "cluster by a model": dict.fromkeys(
+        ("allocator", "observe_interval", "compare.allocators"), NOTHING_TO_SHARE),
+    "edge-cloud": {
+        "cluster": "an edge-cloud has none",
+        **dict.fromkeys(("placement", "execution"), _PLACED_BY_SCHEDULERS),
+        "stragglers": "for hosts and servers; on an edge-cloud, jobs say how long training takes",
+        "until": "for runs on a network or a cluster; on an edge-cloud jobs run to their ends",
+        "timeline": "there is no timeline of a run on an edge-cloud"},
+    "edge-cloud without links": dict.fromkeys(
+        ("network", "events", "allocator", "observe_interval", "compare.allocators",
+         *(f"record.{name}" for name in OF_LINKS)), _CONSTANT),
 }
 
 
-def refuse_arguments(target: str, given: Mapping[str, bool], **said: str) -> None:
-    """Refuse arguments that are not for what runs.
+def problems_of_arguments(target: str, given: Iterable[str], **said: str) -> list[tuple[str, str]]:
+    """Return which arguments are not for what runs, and why.
 
     Parameters
     ----------
     target : str
         A key of `NOT_FOR`.
-    given : mapping of str to bool
-        Argument -> whether it is given, in the order in which to name them.
+    given : iterable of str
+        The arguments that are given, in the order in which to name them.
     **said
         What the reason names besides.
+    """
+    return [(name, NOT_FOR[target][name].format(**said)) for name in given
+            if name in NOT_FOR[target]]
+
+
+def refuse_arguments(target: str, given: Iterable[str], **said: str) -> None:
+    """Refuse arguments that are not for what runs; see `problems_of_arguments`.
 
     Raises
     ------
     InputError
-        Naming them, and the reason.
+        Naming the first one, and others that are refused for the same reason.
     """
-    for names, reason in NOT_FOR[target]:
-        if wrong := [name for name, is_given in given.items() if is_given and name in names]:
-            raise InputError(reason.format(given=", ".join(wrong), **said))
+    problems = problems_of_arguments(target, given, **said)
+    for _, reason in problems:
+        names = ", ".join(name for name, why in problems if why == reason)
+        raise InputError(f"{names}: {reason}")

@@ -161,17 +161,19 @@ class Arguments(NamedTuple):
         return parse_seconds(self.observe_interval, "observe_interval")
 
     @property
-    def given(self) -> dict[str, bool]:
-        """Whether each argument differs from its default."""
-        # In the order in which errors name them.
-        return {
+    def given(self) -> list[str]:
+        """The arguments that differ from their defaults, in the order in which errors name them."""
+        differs = {
             "until": self.until is not None, "timeline": self.timeline,
             "stragglers": self.stragglers is not None, "placement": self.placement is not None,
             "execution": self.execution is not None, "allocator": self.allocator != "maxmin",
-            "observe_interval": self.observe_interval != 0,
+            "observe_interval": self.interval != 0,
             "events": not (isinstance(self.events, Sequence) and not self.events),
             "scheduler": self.scheduler is not None, "epsilon": self.epsilon != 0,
-            "transport": self.transport != "constant"}
+            "transport": self.transport != "constant",
+            **{f"record.{name}": isinstance(self.record, Sequence) and name in self.record
+               for name in OF_LINKS}}
+        return [name for name, is_given in differs.items() if is_given]
 
 
 def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, args: Arguments
@@ -225,7 +227,7 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
     interval = args.interval
     on_fabric = policies.execution == "fabric"
     if not on_fabric:
-        refuse_arguments("cluster by a model", {**args.given, "observe_interval": interval != 0})
+        refuse_arguments("cluster by a model", args.given)
     allocator = make_allocator(args.allocator) if on_fabric else None
     return partial(OnCluster, cluster, rings, policies, faults, args.seed, args.record,
                    args.stragglers, allocator, interval, args.check)
@@ -236,10 +238,8 @@ def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEd
                                             args.seed, args.epsilon)
     recorder = LinkRecorder(args.record, system.network.capacity)
     if not kind.shares_links:
-        on_links = ", ".join(name for name in OF_LINKS if name in args.record)
-        refuse_arguments("edge-cloud without links", {
-            **args.given, f"record of {on_links}": bool(on_links)},
-            transport=TRANSPORTS.to_dict(kind)["name"])
+        refuse_arguments("edge-cloud without links", args.given,
+                         transport=TRANSPORTS.to_dict(kind)["name"])
     sharing = LinkSettings(args.allocator, args.interval,
                            capacities_of(args.events, system.network) if args.events else (),
                            args.check, recorder if recorder.watches_fabric else None)

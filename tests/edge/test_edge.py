@@ -203,13 +203,14 @@ def test_systems_that_cannot_be(given, message):
     (ONE, {"worker_type": "a"}, {"epsilon": -0.1}, "epsilon must be a number of at least 0, not"),
     (ONE, {"worker_type": "a", "upload_s": [1, 2]}, {},
      "job 0: upload_s has 2 delays; the edge-cloud has 1 servers"),
-    (ONE, {"worker_type": "a"}, {"placement": "ff", "until": 3}, "until, placement: not for a net"),
+    (ONE, {"worker_type": "a"}, {"placement": "ff", "until": 3},
+     "until: for runs on a network or a cluster"),
     (ONE, {"worker_type": "a"}, {"scheduler": "tiresias-l", "transport": "x:y"},
      "transport 'x:y' cannot be loaded"),
     (ONE, {"worker_type": "a"}, {"transport": object}, "'object' is no transport: it needs a meth"),
     (ONE, {"worker_type": "a"}, {"transport": 7}, "7 is no transport"),
     (ONE, {"worker_type": "a"}, {"transport": LateTransport(), "observe_interval": 1},
-     "observe_interval: not for transport '.*LateTransport', where delays"),
+     "observe_interval: for transport 'fabric'; with '.*LateTransport' delays and rates are const"),
     (ONE, {"worker_type": "a"}, {"scheduler": {"name": "tiresias-l", "thresholds": [2, 1]}},
      r"thresholds must ascend, unlike \[2, 1\]"),
     (ONE, {"worker_type": "a"}, {"scheduler": "batch:first=0"}, "first must be a number of slots"),
@@ -238,7 +239,7 @@ def test_names_that_do_not_exist():
 def test_what_is_for_edge_clouds_alone():
     net = netsim.big_switch(2, "8Mbps")
     stage = netsim.Stage("push", [(0, 1, 1.0)])
-    with pytest.raises(InputError, match="epsilon and transport are for jobs on"):
+    with pytest.raises(InputError, match="epsilon: for jobs on an edge-cloud"):
         netsim.simulate(net, [netsim.JobSpec(0, stages=[stage])], epsilon=0.5)
     with pytest.raises(InputError, match="must be a list of EdgeJob"):
         netsim.simulate(ONE, [netsim.JobSpec(0, stages=[stage])])

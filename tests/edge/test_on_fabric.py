@@ -398,9 +398,9 @@ def test_links_are_not_recorded_where_rates_are_constant(record):
     """Nothing is sent over a link there; the tables of the jobs are as they always are."""
     system = netsim.EdgeCloud([["gpu"]])
     jobs = [netsim.EdgeJob(id=0, worker_type="gpu", compute_s=1)]
-    named = ", ".join(name for name in ("links", "decisions") if name in record)
-    with pytest.raises(InputError, match=rf"^record of {named}: not for transport 'constant', "
-                                         "where delays and rates are constant"):
+    named = ", ".join(f"record.{name}" for name in ("links", "decisions") if name in record)
+    with pytest.raises(InputError, match=rf"^{named}: for transport 'fabric'; with 'constant' "
+                                         "delays and rates are constant"):
         netsim.simulate(system, jobs, record=record)
     for other in ([], ["jobs"], ["jobs", "coflows"]):
         assert "links" not in netsim.simulate(system, jobs, record=other).recorded

@@ -11,7 +11,7 @@ from netsim.experiment_file.experiment import Experiment
 from netsim.placements.placement import FirstFit
 from netsim.schedulers.a_online import AOnline
 from netsim.schedulers.queues import FIFO
-from netsim.simulation.compatibility import NEEDS, needs_of
+from netsim.simulation.compatibility import NEEDS, NOT_FOR, needs_of
 
 HERE = __name__
 
@@ -110,6 +110,41 @@ def test_on_an_edge_cloud(need):
             "workload": {"format": "edge-listed", "jobs": [CHUNKS | job]}} | others
     name = f"{HERE}:OnEdge"
     refused_alike(keys, f"scheduler {name!r}", {"name": name, "need": need}, need)
+
+
+#: What runs: the keys of an experiment on it.
+TARGETS = {
+    "network": {"network": {"name": "parrot-fig2"}, "workload": {"name": "parrot-fig2"}},
+    "cluster": {"cluster": {"servers": 2, "gpus": 2}, "execution": "fabric",
+                "workload": {"format": f"{HERE}:without", "need": "a history"}},
+    "edge-cloud": {"edge_cloud": PLACE, "transport": "fabric",
+                   "workload": {"format": "edge-listed", "jobs": [CHUNKS]}},
+}
+TARGETS["cluster by a model"] = TARGETS["cluster"] | {"execution": "asrpt"}
+TARGETS["edge-cloud without links"] = TARGETS["edge-cloud"] | {"transport": "constant"}
+
+#: Values of arguments that a file and a call have in common.
+ARGUMENTS = {
+    "epsilon": 0.5, "transport": "fabric", "scheduler": "fifo", "placement": "random",
+    "execution": "fabric", "allocator": "sebf", "observe_interval": 1.0, "until": 3.0,
+    "events": [{"at": 1, "link": 0, "capacity": 1e6}], "stragglers": {"0": 2.0},
+    "record.links": ["links"], "record.decisions": ["decisions"]}
+
+
+@pytest.mark.parametrize(("target", "name"), [
+    (target, name) for target, reasons in NOT_FOR.items() for name in reasons
+    if name in ARGUMENTS])
+def test_arguments_that_are_not_for_what_runs(target, name):
+    """A file and a call refuse them alike."""
+    keys, value, argument = TARGETS[target], ARGUMENTS[name], name.partition(".")[0]
+    given = Experiment(**keys)
+    with pytest.raises(SpecError) as of_file:
+        Experiment(**keys | {argument: value})
+    calls = given.settings | given.sharing | {argument: value}
+    with pytest.raises(InputError) as of_call:
+        netsim.simulate(given.target, given.jobs, **calls)
+    assert str(of_call.value) in of_file.value.problems
+    assert str(of_call.value).startswith(f"{name}: ")
 
 
 def test_all_that_a_file_lacks_is_told_at_once():

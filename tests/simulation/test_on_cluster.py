@@ -219,7 +219,7 @@ def test_jobs_that_are_no_rings_and_networks_that_are_no_clusters():
     other = JobSpec(0, pattern="all-to-all", ranks=2, nbytes=1e6)
     with pytest.raises(InputError, match=r"job 0 is no ring, .* not 'all-to-all'"):
         netsim.simulate(cluster, [other])
-    with pytest.raises(InputError, match=r"scheduler, placement and execution are for jobs on a"):
+    with pytest.raises(InputError, match="scheduler: for jobs on a cluster or an edge-cloud; on "):
         netsim.simulate("big-switch-128-10g", jobs, scheduler="fifo")
 
 
