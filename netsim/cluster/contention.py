@@ -59,6 +59,9 @@ class Contention:
         If a value is not allowed.
     """
 
+    #: Whether jobs run as coflows on the links of a network, under an allocator.
+    uses_links: ClassVar[bool] = False
+    #: What a run by the model must have; see `netsim.engine.view.Scheduler`.
     needs: ClassVar[frozenset[str]] = frozenset({"rings", "fast servers", "no link events"})
 
     alpha: float = 0.0

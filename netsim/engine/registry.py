@@ -24,6 +24,7 @@ class CoflowContention(Contention):
         As for `Contention`, by which schedulers plan; there are no slots unless `time` says so.
     """
 
+    uses_links: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"whole all-reduces", "fast servers"})
 
     time: str = "continuous"
@@ -57,8 +58,8 @@ def make_execution(given: str | Mapping[str, Any]) -> tuple[str, Contention]:
     Parameters
     ----------
     given : str or mapping
-        A name of `EXECUTIONS`, or ``"module:Class"`` of a class that derives from `Contention`,
-        with options as in ``"rar-contention:time=continuous"``; or
+        A name of `EXECUTIONS`, or ``"module:Class"`` of a class that derives from one of theirs,
+        and runs jobs as that does; with options as in ``"rar-contention:time=continuous"``; or
         ``{"name": ..., option: ...}``.
 
     Returns

@@ -292,7 +292,7 @@ class Experiment(Table):
     def allocates(self) -> bool:
         """Whether jobs use the network, and so the allocator."""
         return self.cluster is None or (self.execution is not None
-                                        and self.execution.name == "fabric")
+                                        and self.execution.uses_links)
 
     @property
     def seeded(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.engine.registry import make_execution
+from netsim.engine.registry import IterationTime, make_execution
 from netsim.errors import InputError, UnknownNameError
 from netsim.experiment_file.key_errors import KeyErrors, build
 from netsim.experiment_file.values import LinkName, Rate, Seconds
@@ -130,7 +130,12 @@ class ExecutionTable(PolicyTable):
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
         name, model = make_execution(table)
-        return {"name": name} | ({} if name == "asrpt" else asdict(model))
+        return {"name": name} | ({} if isinstance(model, IterationTime) else asdict(model))
+
+    @property
+    def uses_links(self) -> bool:
+        """Whether jobs run on links, that an allocator shares out."""
+        return make_execution(self.given)[1].uses_links
 
 
 class EventTable(Table):

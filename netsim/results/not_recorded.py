@@ -32,7 +32,7 @@ def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
     if name in _OF_EDGE:
         return _of_others(name, "netsim.EdgeCloud")
     record = list(dict.fromkeys(("jobs", "coflows", name)))
-    if model != "fabric":
+    if (run.get("allocator") or {}).get("name") == model:
         given: dict[str, Any] = {"execution": "fabric"}
         return _error(f"there are no {name}: jobs ran by the model {model!r}, and sent nothing "
                       "over a network; `gpus` says who had which GPU",

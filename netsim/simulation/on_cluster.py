@@ -20,6 +20,7 @@ from netsim.cluster.placed import ring_of
 from netsim.engine.as_coflows import CoflowExecution
 from netsim.engine.by_iteration_time import IterationTimeExecution
 from netsim.engine.engine import ContentionExecution, Engine, Execution
+from netsim.engine.registry import IterationTime
 from netsim.engine.view import decider_of
 from netsim.errors import StalledError
 from netsim.fabric.allocator import Allocator
@@ -86,7 +87,7 @@ class OnCluster(Clocked):
     def _by_model(self) -> None:
         """Let jobs run as a model says."""
         jobs = self.workload.jobs
-        if self.execution == "asrpt":
+        if isinstance(self.model, IterationTime):
             timed = IterationTimeExecution(self.env, self.cluster, jobs, self.factors)
             self.least_s = timed.least
             self._begin(timed)
@@ -171,7 +172,7 @@ class OnCluster(Clocked):
             "placement": None if chooses_gpus(self.scheduler) else
             PLACEMENTS.to_dict(self.placement),
             "execution": {"name": self.execution} | (
-                {} if self.execution == "asrpt" else asdict(self.model)),
+                {} if isinstance(self.model, IterationTime) else asdict(self.model)),
             "gpus": self.cluster.total, "observe_interval": self.interval}
 
     def cost(self) -> dict[str, Any]:

@@ -225,7 +225,7 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
                                 args.seed, args.events)
     faults = Faults(args.events, cluster.network)
     interval = args.interval
-    on_fabric = policies.execution == "fabric"
+    on_fabric = policies.model.uses_links
     if not on_fabric:
         refuse_arguments("cluster by a model", args.given)
     allocator = make_allocator(args.allocator) if on_fabric else None

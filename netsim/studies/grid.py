@@ -239,7 +239,7 @@ def _checked(settings: Mapping[str, Any], varied: Collection[str], seed: int) ->
         place = place if isinstance(place, Cluster) else as_network(place)
         jobs = as_workload(jobs, seed)
     if "allocator" in varied and isinstance(place, Cluster) and (
-            policies_of(execution=settings.get("execution"))[2] != "fabric"):
+            not policies_of(execution=settings.get("execution")).model.uses_links):
         raise InputError(NOTHING_TO_SHARE)
     built = {"network": place, "workload": jobs}
     check_call(place, jobs, Arguments(**{

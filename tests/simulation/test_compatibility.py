@@ -6,6 +6,7 @@ import pytest
 
 import netsim
 from netsim import InputError, JobSpec, ModelStage, ParallelModel, SpecError, Workload
+from netsim.engine.registry import CoflowContention
 from netsim.errors import UnknownNameError
 from netsim.experiment_file.experiment import Experiment
 from netsim.placements.placement import FirstFit
@@ -174,3 +175,16 @@ def test_needs_that_options_change():
         netsim.simulate(cluster, jobs(), scheduler="spjf:predictor=mean")
     for scheduler in ("spjf:predictor=perfect", "spjf:predictor=mean:retrain=1d"):
         assert netsim.simulate(cluster, jobs(), scheduler=scheduler).jobs["finish_s"].notna().all()
+
+
+class MyCoflows(CoflowContention):
+    """Coflows under a name of one's own."""
+
+
+def test_an_execution_runs_as_the_one_that_it_derives_from():
+    cluster, specs = netsim.Cluster(servers=2, gpus=1, nic="8Mbps"), EXCHANGE
+    mine, usual = (netsim.simulate(cluster, specs, execution=name, allocator="sebf")
+                   for name in (f"{HERE}:MyCoflows", "fabric"))
+    assert mine.coflows.equals(usual.coflows)
+    with pytest.raises(netsim.NotRecordedError, match="were not recorded"):
+        mine.links  # noqa: B018
