@@ -191,7 +191,9 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
     def problems(jobs: EdgeWorkload) -> list[tuple[str, str]]:
         setting = EdgeSetting(system, jobs.jobs)
         return [(key if at == "scheduler" else at, why) for key, made in schedulers.items()
-                for at, why in problems_of_edge(setting, made, transport)]
+                for at, why in problems_of_edge(setting, made, transport,
+                                                given.get("allocator", "maxmin"),
+                                                given.get("events", ()))]
 
     def check(jobs: EdgeWorkload) -> None:
         for at, problem in problems(jobs):
@@ -199,14 +201,18 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
                 raise InputError(problem)
 
     try:
-        check(jobs)
-        return problems(jobs)
-    except InputError:
-        try:
-            edge_jobs(system, table, check)
-        except KeyErrors as error:
-            return [(f"workload.{key}" if key else "workload", why) for key, why in error.found]
-        raise
+        found = problems(jobs)
+    except InputError:  # as it is found again below
+        found = [("workload", "")]
+    others = [(key, why) for key, why in found if key != "workload"]
+    if len(others) == len(found):
+        return others
+    try:
+        edge_jobs(system, table, check)
+    except KeyErrors as error:
+        return others + [(f"workload.{key}" if key else "workload", why)
+                         for key, why in error.found]
+    raise AssertionError("jobs are refused that can be read")
 
 
 def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None

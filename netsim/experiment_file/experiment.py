@@ -266,7 +266,9 @@ class Experiment(Table):
         given |= {name: True for name in ("events", "stragglers", "epsilon", "lp_bound", "until",
                                           "observe_interval") if getattr(self, name)}
         if self.allocator != AllocatorTable(name="maxmin"):
-            given["allocator"] = True
+            given["allocator"] = self.allocator.given
+        if self.events:
+            given["events"] = [event.model_dump() for event in self.events]
         given |= {f"compare.{name}": True for name in ("allocators", "schedulers")
                   if getattr(self.compare, name)}
         given |= {f"record.{name}": True for name in OF_LINKS if name in self.record}

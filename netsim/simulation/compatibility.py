@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.cluster.cluster import Cluster, check_size, server_kind
 from netsim.cluster.contention import Contention, check_rates
 from netsim.cluster.context import RunContext
@@ -64,10 +65,11 @@ class ClusterRun(NamedTuple):
 
 
 class EdgeRun(NamedTuple):
-    """What is known of a run on an edge-cloud before it begins."""
+    """What is known of a run on an edge-cloud before it begins; `changes` as of a `ClusterRun`."""
 
     setting: EdgeSetting
     transport: TransportKind
+    changes: Sequence[Change] = ()
 
 
 class Need(NamedTuple):
@@ -254,6 +256,15 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
     "sites of the network": Need(
         lambda run: _refusal(run.setting.check_sites),
         "workload", ("data at a site that the network lacks",), "uploads start at sites"),
+    "no restarts": Need(
+        lambda run: ("restart is for hosts of a network and servers of a cluster"
+                     if any(change.restart for change in run.changes) else None),
+        "events", ("servers that fail, with `restart`",), "chunks do not start over"),
+    "placed jobs": Need(
+        lambda run: "chunks on an edge-cloud have no servers and GPUs of a cluster",
+        "", ("an edge-cloud",),
+        "allocators such as `ring-contention` and `reserved:shares=gpus` go by the servers or GPUs "
+        "of jobs"),
 }
 
 #: What policies may need, by target and by the name that they declare.
@@ -263,8 +274,11 @@ NEEDS: Mapping[str, Mapping[str, Need]] = {"cluster": _ON_CLUSTERS, "edge-cloud"
 _IMPLIED: Mapping[str, Callable[[Any], bool]] = {
     "no placement": chooses_gpus,
     "no slices": lambda policy: not getattr(policy, "keeps_slices", True),
-    "constant delays": lambda policy: not hasattr(policy, "begin"),
+    "constant delays": lambda policy: hasattr(policy, "run") and not hasattr(policy, "begin"),
     "sites of the network": lambda policy: getattr(policy, "shares_links", False),
+    "no restarts": lambda policy: getattr(policy, "shares_links", False),
+    "placed jobs": lambda policy: (getattr(policy, "sees_running", False)
+                                   or getattr(policy, "reserves_gpus", False)),
 }
 
 
@@ -508,7 +522,9 @@ def _as_rings(workload: Workload) -> Workload:
 
 
 def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, scheduler: Any = None,
-                   transport: Any = "constant", seed: int = 0, epsilon: float = 0.0
+                   transport: Any = "constant", seed: int = 0, epsilon: float = 0.0,
+                   allocator: Any = "maxmin",
+                   events: Sequence[FaultEvent | Mapping[str, Any]] = ()
                    ) -> tuple[EdgeSetting, Any, TransportKind]:
     """Return what runs on an edge-cloud, who decides, and how data moves.
 
@@ -521,12 +537,14 @@ def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, scheduler: Any = N
     setting = EdgeSetting(system, workload.jobs, seed, epsilon)
     decider = make_edge_scheduler("a-online" if scheduler is None else scheduler)
     kind = make_transport(transport)
-    for _, problem in problems_of_edge(setting, decider, kind):
+    for _, problem in problems_of_edge(setting, decider, kind, allocator, events):
         raise InputError(problem)
     return setting, decider, kind
 
 
-def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportKind
+def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportKind,
+                     allocator: Any = "maxmin",
+                     events: Sequence[FaultEvent | Mapping[str, Any]] = ()
                      ) -> list[tuple[str, str]]:
     """Return what does not go together on an edge-cloud: the key of each problem, and why.
 
@@ -536,10 +554,18 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
     scheduler : object
         See `netsim.schedulers.edge_registry.make_edge_scheduler`.
     transport : TransportKind
+    allocator, events
+        As for `netsim.simulate`; of no account if the transport has no links.
     """
-    asked = [_Asked(kind, registry.to_dict(policy)["name"], policy) for kind, policy, registry in (
-        ("scheduler", scheduler, EDGE_SCHEDULERS), ("transport", transport, TRANSPORTS))]
-    return list(_problems(EdgeRun(setting, transport), "edge-cloud", asked))
+    found: list[tuple[str, Any, Registry]] = [
+        ("scheduler", scheduler, EDGE_SCHEDULERS), ("transport", transport, TRANSPORTS)]
+    changes: Sequence[Change] = ()
+    if transport.shares_links:
+        found.append(("allocator", make_allocator(allocator), ALLOCATORS))
+        changes = changes_of(events, setting.system.network)
+    asked = [_Asked(kind, registry.to_dict(policy)["name"], policy)
+             for kind, policy, registry in found]
+    return list(_problems(EdgeRun(setting, transport, changes), "edge-cloud", asked))
 
 
 # --- arguments ------------------------------------------------------------------------------

@@ -128,12 +128,10 @@ def capacities_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Top
     Raises
     ------
     InputError
-        As `changes_of` does, and if jobs are to restart.
+        As `changes_of` does.
     """
-    changes = changes_of(events, network)
-    if any(change.restart for change in changes):
-        raise InputError("events: restart is for hosts of a network and servers of a cluster")
-    return [(change.at, *item) for change in changes for item in change.capacity.items()]
+    return [(change.at, *item) for change in changes_of(events, network)
+            for item in change.capacity.items()]
 
 
 def _resolve(event: FaultEvent | Mapping[str, Any], network: Topology) -> Change:

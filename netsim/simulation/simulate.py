@@ -11,7 +11,7 @@ from netsim.allocators import make_allocator
 from netsim.checks import check_sequence, check_whole
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
-from netsim.edge.registry import TRANSPORTS
+from netsim.edge.registry import TRANSPORTS, make_transport
 from netsim.edge.transport import LinkSettings
 from netsim.errors import UnknownNameError
 from netsim.fabric.allocator import Allocator
@@ -234,12 +234,13 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
 
 
 def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEdge:
-    setting, decider, kind = edge_inputs_of(system, workload, args.scheduler, args.transport,
-                                            args.seed, args.epsilon)
     recorder = LinkRecorder(args.record, system.network.capacity)
-    if not kind.shares_links:
+    transport = make_transport(args.transport)
+    if not transport.shares_links:
         refuse_arguments("edge-cloud without links", args.given,
-                         transport=TRANSPORTS.to_dict(kind)["name"])
+                         transport=TRANSPORTS.to_dict(transport)["name"])
+    setting, decider, kind = edge_inputs_of(system, workload, args.scheduler, transport,
+                                            args.seed, args.epsilon, args.allocator, args.events)
     sharing = LinkSettings(args.allocator, args.interval,
                            capacities_of(args.events, system.network) if args.events else (),
                            args.check, recorder if recorder.watches_fabric else None)

@@ -313,7 +313,8 @@ def test_rates_that_cannot_be(mode, rate, said):
     ({"preemption": "drop"}, InputError, "preemption 'drop' is for mode 'exact'; fluid"),
     ({"mode": "sync", "preemption": "drop"}, InputError, "is for mode 'exact'; where all chunks"),
     ({"mode": "exact", "preemption": "no"}, UnknownNameError, "unknown preemption 'no'"),
-    ({"allocator": "ring-contention:count=running"}, InputError, "RingContention goes by the serv"),
+    ({"allocator": "ring-contention:count=running"}, InputError,
+     "allocator 'ring-contention' needs placed jobs: chunks on an edge-cloud have no servers"),
     ({"scheduler": "srtf"}, InputError,
      "scheduler 'srtf' needs constant delays: transport 'fabric' is for schedulers of chunks"),
 ])

@@ -70,6 +70,8 @@ WITHOUT_ON_EDGE = {
     "edge storage": ({"storage": 1}, {}, {}),
     "edge storage or a cloud": ({"storage": 1, "cloud": False}, {}, {}),
     "sites of the network": ({}, {"site": 7}, {}),
+    "no restarts": ({}, {}, {"transport": "fabric", "events": [LOST]}),
+    "placed jobs": ({}, {}, {"transport": "fabric", "allocator": "ring-contention:count=running"}),
 }
 
 
@@ -78,12 +80,15 @@ def test_every_need_is_tried():
     assert set(NEEDS["edge-cloud"]) == set(WITHOUT_ON_EDGE)
 
 
-def refused_alike(keys, owner, policy, need):
-    """Say that a run in which one policy needs what is not so is refused by all doors alike."""
+def refused_alike(keys, owner, policy, need, besides=()):
+    """Say that a run in which one policy needs what is not so is refused by all doors alike.
+
+    Keys `besides` are refused for the sake of another policy, too.
+    """
     given = Experiment(**keys)
     with pytest.raises(SpecError) as of_file:
-        Experiment(**keys | {"scheduler": policy})
-    calls = given.settings | given.sharing | {"scheduler": policy}
+        Experiment(**keys | {"scheduler": policy} | dict(besides))
+    calls = given.settings | given.sharing | {"scheduler": policy} | dict(besides)
     with pytest.raises(InputError, match=f"^{re.escape(owner)} needs {need}: ") as of_call:
         netsim.simulate(given.target, given.jobs, **calls)
     assert str(of_call.value) in str(of_file.value)
@@ -108,9 +113,9 @@ def test_on_a_cluster(need):
 def test_on_an_edge_cloud(need):
     place, job, others = WITHOUT_ON_EDGE[need]
     keys = {"edge_cloud": PLACE | place, "scheduler": f"{HERE}:OnEdge",
-            "workload": {"format": "edge-listed", "jobs": [CHUNKS | job]}} | others
+            "workload": {"format": "edge-listed", "jobs": [CHUNKS | job]}}
     name = f"{HERE}:OnEdge"
-    refused_alike(keys, f"scheduler {name!r}", {"name": name, "need": need}, need)
+    refused_alike(keys, f"scheduler {name!r}", {"name": name, "need": need}, need, others)
 
 
 #: What runs: the keys of an experiment on it.

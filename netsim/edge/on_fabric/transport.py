@@ -20,7 +20,7 @@ from netsim.edge.queues import Queues
 from netsim.edge.schedule import ChunkPlacement, TransportLog
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.transport import LinkSettings
-from netsim.errors import InputError, StalledError
+from netsim.errors import StalledError
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric import Fabric
 from netsim.plain import plain_numbers
@@ -115,9 +115,6 @@ class FabricTraining:
 
     def _make_fabric(self, sharing: LinkSettings, network: PerFlowCapNetwork) -> Fabric:
         inner = make_allocator(sharing.allocator)
-        if inner.sees_running or inner.reserves_gpus:
-            raise InputError(f"allocator {inner.title} goes by the servers or GPUs of jobs on a "
-                             "cluster; chunks on an edge-cloud have none")
         asked = RateCappedAllocator(inner, self._use, network.first, sharing.check)
         fabric = Fabric(self._env, network, asked, self._setting.arrival,
                         observe_interval=sharing.observe_interval, check=sharing.check,
