@@ -112,9 +112,9 @@ def _first(problems: Iterable[str | None]) -> str | None:
 def _not_rings(run: ClusterRun) -> str | None:
     for job in run.context.jobs:
         if ring_of(job) is None:
-            return (f"job {job.id} is no ring, which has the pattern 'ring-all-reduce' or a model "
-                    f"of one stage that all-reduces in a ring, and not {_kind(job)}; others can "
-                    "run with execution 'fabric', under schedulers that do not plan, such as "
+            return (f"job {job.id} is no ring: it has {_kind(job)}, and rings have the pattern "
+                    "'ring-all-reduce', or a model of one stage that all-reduces in a ring; others "
+                    "can run with execution 'fabric', under schedulers that do not plan, such as "
                     "'fifo'")
     return None
 
@@ -123,7 +123,7 @@ def _kind(job: JobSpec) -> str:
     """Return in words what a job sends."""
     if job.stages:
         return "explicit stages"
-    return f"{job.pattern!r}" if job.model is None else f"the model {job.model.name!r}"
+    return f"the pattern {job.pattern!r}" if job.model is None else f"the model {job.model.name!r}"
 
 
 def _slow_servers(run: ClusterRun) -> str | None:
