@@ -40,7 +40,7 @@ from netsim.workload import JobSpec, Workload
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NEEDS", "NOTHING_TO_SHARE", "NOT_FOR", "ClusterRun", "EdgeRun", "Need", "Policies",
+__all__ = ["NEEDS", "NOT_FOR", "ClusterRun", "EdgeRun", "Need", "Policies",
            "check_jobs", "check_policy", "edge_inputs_of", "goes_with", "inputs_of", "needs_of",
            "policies_of", "problems_of_arguments", "problems_of_cluster", "problems_of_edge",
            "refuse_arguments"]
@@ -302,7 +302,8 @@ def needs_of(policy: Any, target: str) -> tuple[str, ...]:
         If it declares a need that the table does not have.
     """
     rows, declared = NEEDS[target], getattr(policy, "needs", ())
-    for name in (declared,) if isinstance(declared, str) else declared:
+    declared = (declared,) if isinstance(declared, str) else tuple(declared)
+    for name in declared:
         if name not in rows:
             raise UnknownNameError("need", name, rows)
     return tuple(name for name in rows
@@ -570,10 +571,8 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
 
 # --- arguments ------------------------------------------------------------------------------
 
-#: Why an allocator, and how often it looks, is not for jobs that run by a model.
-NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
-                    'execution = "fabric"')
-
+_NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
+                     'execution = "fabric"')
 _FOR_EDGE_CLOUDS = "for jobs on an edge-cloud, [edge_cloud] in a file"
 _AS_COFLOWS = "on a network all jobs run when they arrive, as coflows"
 _FOR_CLUSTERS = f"for jobs on a cluster, [cluster] in a file; {_AS_COFLOWS}"
@@ -593,7 +592,7 @@ NOT_FOR: Mapping[str, Mapping[str, str]] = {
         "timeline": "there is no timeline of a run on a cluster; its `gpus` say who had what, from "
                     "when to when"},
     "cluster by a model": dict.fromkeys(
-        ("allocator", "observe_interval", "compare.allocators"), NOTHING_TO_SHARE),
+        ("allocator", "observe_interval", "compare.allocators"), _NOTHING_TO_SHARE),
     "edge-cloud": {
         "cluster": "an edge-cloud has none",
         **dict.fromkeys(("placement", "execution"), _PLACED_BY_SCHEDULERS),

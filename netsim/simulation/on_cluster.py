@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
@@ -25,7 +25,6 @@ from netsim.engine.view import decider_of
 from netsim.errors import StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.fabric import Fabric
-from netsim.jobs.stragglers import factors_of
 from netsim.placements.registry import PLACEMENTS
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.recorder import Recorder
@@ -53,8 +52,10 @@ class OnCluster(Clocked):
     policies : Policies
     faults : Faults
         By a model, servers fail with ``restart`` and links do not.
-    seed, record, stragglers
+    seed, record
         As for `netsim.simulate`.
+    factors : array
+        How many times as long each server takes to compute.
     allocator : Allocator or None
         Where jobs run on the fabric, and None where they run by a model.
     observe_interval : float
@@ -66,11 +67,11 @@ class OnCluster(Clocked):
     counts = "jobs"
 
     def __init__(self, cluster: Cluster, workload: Workload, policies: Policies, faults: Faults,
-                 seed: int, record: Sequence[str], stragglers: Mapping[int, float] | None,
+                 seed: int, record: Sequence[str], factors: NDArray[np.float64],
                  allocator: Allocator | None, observe_interval: float, check: bool) -> None:
         self.cluster, self.workload, self.seed = cluster, workload, seed
         self.scheduler, self.placement, self.execution, self.model = policies
-        self.faults, self.factors = faults, factors_of(stragglers, cluster.servers)
+        self.faults, self.factors = faults, factors
         self.arrival_s = np.array([job.arrival_s for job in workload])
         self.env = simpy.Environment(0.0)
         numbers = CoflowNumbers(workload, emitted=allocator is not None)

@@ -15,6 +15,7 @@ from netsim.edge.registry import TRANSPORTS, make_transport
 from netsim.edge.transport import LinkSettings
 from netsim.errors import UnknownNameError
 from netsim.fabric.allocator import Allocator
+from netsim.jobs.stragglers import factors_of
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.plain import plain_numbers
@@ -206,13 +207,13 @@ def check_call(what: Topology | Cluster | EdgeCloud, workload: Workload | EdgeWo
     InputError
         As `simulate` does.
     """
-    if args.until is not None:
-        parse_seconds(args.until, "until", strict=True)
     if isinstance(what, Cluster) and isinstance(workload, Workload):
         refuse_arguments("cluster", args.given)
         _on_cluster(what, workload, args)
     else:
         target_of(what, workload, args)
+    if args.until is not None:
+        parse_seconds(args.until, "until", strict=True)
 
 
 def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callable[[], OnCluster]:
@@ -224,13 +225,14 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
     rings, policies = inputs_of(cluster, workload, args.scheduler, args.placement, args.execution,
                                 args.seed, args.events)
     faults = Faults(args.events, cluster.network)
+    factors = factors_of(args.stragglers, cluster.servers)
     interval = args.interval
     on_fabric = policies.model.uses_links
     if not on_fabric:
         refuse_arguments("cluster by a model", args.given)
     allocator = make_allocator(args.allocator) if on_fabric else None
-    return partial(OnCluster, cluster, rings, policies, faults, args.seed, args.record,
-                   args.stragglers, allocator, interval, args.check)
+    return partial(OnCluster, cluster, rings, policies, faults, args.seed, args.record, factors,
+                   allocator, interval, args.check)
 
 
 def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEdge:

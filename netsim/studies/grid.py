@@ -24,7 +24,11 @@ from netsim.network.files import as_network
 from netsim.plain import plain_numbers
 from netsim.plugins import parse_named
 from netsim.reading import read_text
-from netsim.simulation.compatibility import NOTHING_TO_SHARE, policies_of
+from netsim.simulation.compatibility import (
+    policies_of,
+    problems_of_arguments,
+    refuse_arguments,
+)
 from netsim.simulation.on_edge import as_edge_workload
 from netsim.simulation.simulate import Arguments, check_call, simulate
 from netsim.studies.code_version import code_version, own_modules
@@ -157,8 +161,10 @@ def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any]) -> It
     seeds = seeds_of(grid.seeds, variant.keys.get("seed", 0))
     variant.put("seed", seeds[0], f"seed={seeds[0]}")
     first = variant.build()
-    if not first.allocates and any(key.partition(".")[0] == "allocator" for key in values):
-        raise SpecError([f"sweep.vary: allocator: {NOTHING_TO_SHARE}"])
+    if not first.allocates:
+        varied = dict.fromkeys(key.partition(".")[0] for key in values)
+        if problems := problems_of_arguments("cluster by a model", varied):
+            raise SpecError([f"sweep.vary: {name}: {why}" for name, why in problems])
     resolved = first.single().resolved()
     labels = {_column(key): _label(key, value, variant.path) for key, value in values.items()}
     origin = cache(partial(_origin, {}, resolved, own_modules([resolved, first.jobs]), {}))
@@ -238,12 +244,12 @@ def _checked(settings: Mapping[str, Any], varied: Collection[str], seed: int) ->
     else:
         place = place if isinstance(place, Cluster) else as_network(place)
         jobs = as_workload(jobs, seed)
-    if "allocator" in varied and isinstance(place, Cluster) and (
-            not policies_of(execution=settings.get("execution")).model.uses_links):
-        raise InputError(NOTHING_TO_SHARE)
     built = {"network": place, "workload": jobs}
     check_call(place, jobs, Arguments(**{
         name: value for name, value in settings.items() if name not in built}, seed=seed))
+    if isinstance(place, Cluster) and (
+            not policies_of(execution=settings.get("execution")).model.uses_links):
+        refuse_arguments("cluster by a model", varied)
     return built
 
 

@@ -133,7 +133,7 @@ def policies_of_call(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[
         "allocator": (make_allocator(settings["allocator"]), ALLOCATORS)}
     if isinstance(settings["network"], Cluster):
         given: dict[str, Any] = {name: settings.get(name) for name in POLICIES}
-        scheduler, placement, execution, model = policies_of(**given)
+        scheduler, placement, _, model = policies_of(**given)
         made |= {"scheduler": (scheduler, SCHEDULERS), "placement": (placement, PLACEMENTS),
                  "execution": (model, EXECUTIONS)}
     elif isinstance(settings["network"], EdgeCloud):
@@ -146,8 +146,6 @@ def policies_of_call(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[
             identity[name]["given"] = settings.get(name)  # nobody knows its options
         if is_sent_whole(type(policy)):
             identity[name]["class"] = type(policy)
-    if "execution" in made:
-        identity["execution"]["name"] = execution  # two of them have models of one class
     return identity, [policy for policy, _ in made.values()]
 
 

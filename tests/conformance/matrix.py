@@ -13,7 +13,7 @@ from netsim.engine.registry import EXECUTIONS
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.simulation.compatibility import NEEDS, goes_with
+from netsim.simulation.compatibility import NEEDS, NOT_FOR, goes_with
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 
@@ -35,6 +35,16 @@ def needs(target):
     return "\n".join(lines)
 
 
+def arguments():
+    """A table in Markdown: a row per reason why arguments and keys are not for what runs."""
+    lines = ["| on | not | because |", "|---|---|---|"]
+    for target, reasons in NOT_FOR.items():
+        for reason in dict.fromkeys(reasons.values()):
+            names = ", ".join(f"`{name}`" for name, why in reasons.items() if why == reason)
+            lines.append(f"| {target} | {names} | {reason.format(transport='constant')} |")
+    return "\n".join(lines)
+
+
 TABLES = {
     "executions": lambda: table("execution", EXECUTIONS, "cluster"),
     "schedulers": lambda: table("scheduler", SCHEDULERS, "cluster"),
@@ -43,6 +53,7 @@ TABLES = {
     "edge": lambda: table("scheduler", EDGE_SCHEDULERS, "edge-cloud"),
     "transports": lambda: table("transport", TRANSPORTS, "edge-cloud"),
     "edge_needs": lambda: needs("edge-cloud"),
+    "arguments": arguments,
 }
 
 _BLOCK = re.compile(r"(<!-- (\w+): written by tests/conformance/matrix.py -->\n).*?(<!-- end -->)",

@@ -153,6 +153,25 @@ def test_arguments_that_are_not_for_what_runs(target, name):
     assert str(of_call.value).startswith(f"{name}: ")
 
 
+@pytest.mark.parametrize("wrong", [
+    {"stragglers": {9: 2.0}}, {"stragglers": {0: 0.5}}, {"until": -1}, {"record": ["nothing"]},
+    {"timeline": True}, {"observe_interval": "soon"}, {"epsilon": -1},
+    {"events": [{"at": 1, "link": 99, "capacity": 0}]}], ids=str)
+@pytest.mark.parametrize("target", [target for target in TARGETS if target != "network"])
+def test_comparisons_and_sweeps_refuse_what_a_run_does(target, wrong):
+    """In the words of the run, and before any run."""
+    given = Experiment(**TARGETS[target])
+    calls = given.settings | given.sharing | wrong
+    schedulers = [calls.pop("scheduler", None) or ("a-online" if "edge" in target else "fifo")]
+    with pytest.raises(InputError) as of_run:
+        netsim.simulate(given.target, given.jobs, scheduler=schedulers[0], **calls)
+    said = f"^{re.escape(str(of_run.value))}$"
+    with pytest.raises(InputError, match=said):
+        netsim.compare(given.target, given.jobs, schedulers=schedulers, **calls)
+    with pytest.raises(InputError, match=said):
+        netsim.sweep(given.target, given.jobs, scheduler=schedulers, **calls)
+
+
 def test_all_that_a_file_lacks_is_told_at_once():
     with pytest.raises(SpecError) as error:
         Experiment(cluster={"gpus": [2, 1]}, execution="asrpt", scheduler="ff", placement="random",
@@ -172,6 +191,15 @@ def test_a_need_that_there_is_not():
         needs_of(Mistaken(), "cluster")
     with pytest.raises(InputError, match=r"placement '.*Mistaken': unknown need 'equal server' \("):
         netsim.simulate(cluster, jobs(), placement=Mistaken())
+
+
+class Roomy(AOnline):
+    needs = "edge storage or a cloud"
+
+
+def test_a_need_may_stand_alone():
+    """A single name is that need, and not also those whose names are parts of it."""
+    assert needs_of(Roomy(), "edge-cloud") == ("edge storage or a cloud",)
 
 
 def test_needs_that_options_change():
