@@ -12,7 +12,7 @@ import pandas as pd
 
 from netsim.analysis.comparison import improvement_on, note_of, table_of
 from netsim.cluster import Cluster
-from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, Interrupted, SpecError
 from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.load import load_experiment
@@ -23,6 +23,7 @@ from netsim.plain import plain_numbers
 from netsim.results.drawing import draw
 from netsim.results.result import Result, records_of
 from netsim.results.store import save_comparison
+from netsim.simulation.on_edge import as_edge_workload
 from netsim.simulation.progress import show_progress
 from netsim.studies.grid import runs_of_calls
 from netsim.studies.labels import Policy, label_in, policies_by_label
@@ -189,7 +190,8 @@ class Comparison:
 
 @plain_numbers
 def compare(network: Topology | Cluster | EdgeCloud | str | Path,
-            workload: Workload | Sequence[JobSpec] | EdgeWorkload | str | Path,
+            workload: Workload | Sequence[JobSpec] | EdgeWorkload | Sequence[EdgeJob] | str
+            | Path,
             allocators: Sequence[Policy] | Mapping[str, Policy] | None = None, *,
             schedulers: Sequence[Any] | Mapping[str, Any] | None = None,
             baseline: str | None = None, seed: int = 0,
@@ -243,7 +245,8 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
         baseline = label_in(baseline, policies)
     # Built once, as all runs are of one seed.
     place = network if isinstance(network, Cluster | EdgeCloud) else as_network(network)
-    jobs = workload if isinstance(workload, EdgeWorkload) else as_workload(workload, seed)
+    given: Any = workload
+    jobs = as_edge_workload(given) if isinstance(place, EdgeCloud) else as_workload(given, seed)
     results = _results({"network": place, "workload": jobs, **settings}, kind, policies, seed,
                        progress)
     return Comparison(results, baseline=baseline)

@@ -221,3 +221,12 @@ def test_an_execution_runs_as_the_one_that_it_derives_from():
     assert mine.coflows.equals(usual.coflows)
     with pytest.raises(netsim.NotRecordedError, match="were not recorded"):
         mine.links  # noqa: B018
+
+
+def test_jobs_of_an_edge_cloud_are_compared_as_they_run():
+    """They may be a list, as for `simulate`."""
+    given = Experiment(**TARGETS["edge-cloud without links"])
+    jobs = list(given.jobs)
+    one = netsim.simulate(given.target, jobs, scheduler="a-online")
+    both = netsim.compare(given.target, jobs, schedulers=["a-online", "cloud-only"])
+    assert both.results["a-online"].jobs.equals(one.jobs)
