@@ -1,4 +1,4 @@
-"""What is in a trace, or all that is wrong with it."""
+"""Check a trace: list the facts about its workload, or every problem in the file."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["TraceReport", "check_trace"]
 
 @dataclass(frozen=True, slots=True)
 class TraceReport:
-    """What `check_trace` found.
+    """Report of `check_trace` on one file.
 
     Attributes
     ----------
     path : path-like
         The file that was read, or that the problems are in.
     format : str
-        The name of its format; ``"toml"`` for a workload file that is itself wrong.
+        The name of its format; ``"toml"`` if the workload file itself is invalid.
     facts : tuple of (str, number)
-        What the workload holds: a label, with the unit where there is one, and a value. Flow
+        Facts about the workload: a label, including the unit if there is one, and a value. Flow
         sizes that are drawn later count with their mean. Empty if there are problems.
     problems : tuple of Problem
-        All that is wrong, as (line or None, message).
+        All errors in the file, as (line or None, message).
     notices : tuple of Problem
-        What is not wrong, but was read otherwise than it stands there.
+        Warnings: contents that are valid, but that the reader changed, such as their order.
     """
 
     path: str | Path
@@ -49,7 +49,7 @@ class TraceReport:
 
 
 def check_trace(path: str | Path, format: str | None = None, **options: Any) -> TraceReport:
-    """Read a trace as `read_workload` does, and report instead of raising what is wrong in it.
+    """Read a trace as `read_workload` does, and report errors in it instead of raising them.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ def check_trace(path: str | Path, format: str | None = None, **options: Any) -> 
     Raises
     ------
     TraceError
-        If there is no such file, or it is a folder.
+        If the file does not exist, or is a folder.
     InputError
-        If the arguments are wrong.
+        If an argument is invalid.
     """
     name = format or "toml"
     seed = options.pop("seed", None)
@@ -78,7 +78,7 @@ def check_trace(path: str | Path, format: str | None = None, **options: Any) -> 
 
 
 def _notices(caught: Iterable[warnings.WarningMessage]) -> tuple[Problem, ...]:
-    """Return the notices among the warnings of a reader; the others are passed on."""
+    """Select netsim's own warnings among those of a reader, and issue the others again."""
     notices = []
     for warning in caught:
         if isinstance(warning.message, NetsimWarning):
@@ -90,6 +90,7 @@ def _notices(caught: Iterable[warnings.WarningMessage]) -> tuple[Problem, ...]:
 
 
 def _facts(workload: Workload) -> list[tuple[str, float]]:
+    """List the facts that are reported for formats without facts of their own."""
     jobs = workload.jobs
     facts: list[tuple[str, float]] = [("jobs", len(jobs))]
     if all(map(_is_known, jobs)):
@@ -107,6 +108,7 @@ def _facts(workload: Workload) -> list[tuple[str, float]]:
 
 
 def _spread(label: str, values: Sequence[int]) -> list[tuple[str, float]]:
+    """Return minimum, median and maximum of `values` as facts."""
     return [
         (f"{label} per job, least", min(values)),
         (f"{label} per job, median", median(values)),
@@ -115,7 +117,7 @@ def _spread(label: str, values: Sequence[int]) -> list[tuple[str, float]]:
 
 
 def _is_known(job: JobSpec) -> bool:
-    """Whether it is known here what a job sends: rings and models are drawn when they run."""
+    """Whether a job's flows can be counted before it runs; rings and models make theirs later."""
     return bool(job.stages) or (isinstance(job.pattern, Mapping)
                                  and job.pattern.get("name") == "parameter-server"
                                  and "servers" in job.pattern)
@@ -128,14 +130,14 @@ def _sent(job: JobSpec) -> tuple[int, int, float]:
         flows = sum(len(coflow) for coflow in coflows)
         nbytes = sum(float(coflow.nbytes.sum()) for coflow in coflows)
         return len(coflows) * job.iterations, flows * job.iterations, nbytes * job.iterations
-    # All to all from workers to servers and back; sizes are uniform in (0, nbytes].
+    # All workers push to all servers, then pull; sizes are uniform in (0, nbytes].
     coflows_sent = 2 * job.iterations
     flows_sent = coflows_sent * _width(job) * _servers(job)
     return coflows_sent, flows_sent, flows_sent * job.nbytes / 2
 
 
 def _width(job: JobSpec) -> int:
-    """Return the workers of a job, or the hosts that it uses."""
+    """Return the number of a job's workers, or of the hosts that its flows use."""
     if job.pattern is not None:
         return job.ranks - _servers(job)
     used = [np.concatenate((stage.flows.src, stage.flows.dst))

@@ -1,4 +1,4 @@
-"""JSON documents, read value by value with the path of everything that is wrong."""
+"""Parse and validate JSON documents, reporting the JSON path and line of every problem."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from netsim.workload import Flows, JobSpec, Stage
 
 __all__ = ["Checker", "lines_of", "parse_json"]
 
-_MOST_HOSTS = 100_000  # a slip of the pen in one src shall not fill the memory
+_MOST_HOSTS = 100_000  # so that a typo in one src does not exhaust the memory
 
 
 def parse_json(text: str, path: str | Path) -> dict[str, Any]:
-    """Return the object that the text of a JSON file says.
+    """Parse the text of a JSON file that holds an object.
 
     Raises
     ------
     TraceProblemsError
-        If it is not JSON, with the line, or not an object.
+        If the text is not JSON (with the line), or not an object.
     """
     try:
         document = json.loads(text)
@@ -46,13 +46,13 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s",:\[\]{}]+|[\[\]{}]')
 
 @dataclass(slots=True)
 class _Open:
-    """A list or an object that a value is in: the next place, or the key whose value is next."""
+    """A list or object that is still open while scanning, and the index or key that is next."""
 
     path: str
     next: int | str | None
 
     def take(self) -> str:
-        """Return the path of the value that comes next."""
+        """Return the path of the next value, and move past it."""
         if isinstance(self.next, int):
             self.next += 1
             return f"{self.path}[{self.next - 1}]"
@@ -61,14 +61,19 @@ class _Open:
 
 
 def lines_of(text: str, paths: Container[str]) -> dict[str, int]:
-    """Return the lines on which values of a JSON document begin, where they are there.
+    """Find the lines on which values of a JSON document begin.
 
     Parameters
     ----------
     text : str
-        The document, which must be JSON.
+        The document, which must be valid JSON.
     paths : container of str
-        The values, such as ``jobs[2].coflows[0][1].src``.
+        JSON paths of the values, such as ``jobs[2].coflows[0][1].src``.
+
+    Returns
+    -------
+    dict of str to int
+        Line, counted from 1, of each path that the document has.
     """
     found: dict[str, int] = {}
     ends = [match.start() for match in re.finditer("\n", text)]
@@ -88,17 +93,17 @@ def lines_of(text: str, paths: Container[str]) -> dict[str, int]:
 
 
 def _path_up(path: str) -> list[str]:
-    """Return the path of a value, and those of what it is in, the nearest first."""
+    """Return the path of a value, followed by the paths of its containers from inside out."""
     parts = re.findall(r"\[\d+\]|[^\[\]]+?(?=\.|\[|$)", path)
     return ["".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 class Checker:
-    """Collects the problems of an instance, so that reading can go on after the first.
+    """Validates an instance and collects its problems, so that reading continues after the first.
 
-    Every method takes a value and its JSON path, such as ``jobs[2].coflows[0][1]``. Where the
-    value is not allowed it notes a problem and returns something of the right type: what is
-    built of it is dropped.
+    Most methods take a value and its JSON path, such as ``jobs[2].coflows[0][1]``. If the value is
+    invalid, they record a problem and return a placeholder of the right type; the reader discards
+    everything that was built from placeholders.
 
     Parameters
     ----------
@@ -117,12 +122,12 @@ class Checker:
         self._hosts = _MOST_HOSTS if self.problems else hosts
 
     def problems_in(self, text: str) -> list[Problem]:
-        """Return the problems with their lines, in this order.
+        """Return the problems with their line numbers, sorted by line.
 
         Parameters
         ----------
         text : str
-            The document as it was read.
+            The text of the document.
         """
         ways = {where: _path_up(where) for where, _ in self.problems}
         lines = lines_of(text, {path for way in ways.values() for path in way})
@@ -131,17 +136,17 @@ class Checker:
         return sorted(found, key=lambda problem: problem.line or 0)
 
     def refuse(self, where: str, message: str) -> None:
-        """Note a problem."""
+        """Record a problem."""
         self.problems.append((where, message))
 
     def must_be(self, where: str, allowed: object, value: object) -> None:
-        """Note that a value is not what it must be."""
+        """Record that a value is not an allowed one."""
         self.refuse(where, f" must be {allowed}, not {reprlib.repr(value)}")
 
     def table(
         self, value: object, where: str, required: Collection[str], optional: Iterable[str] = ()
     ) -> dict[str, Any] | None:
-        """Return an object with the keys allowed, or None where it is not one."""
+        """Check that a value is an object with the right keys; return it, or None if not."""
         if not isinstance(value, dict):
             self.must_be(where, f"an object with {', '.join(required)}" if required else
                          "an object", value)
@@ -157,7 +162,7 @@ class Checker:
         return value if len(self.problems) == known else None
 
     def items(self, value: object, where: str, *, empty: bool = True) -> list[Any]:
-        """Return a list."""
+        """Check that a value is a list; return it, or an empty list if not."""
         if not isinstance(value, list):
             self.must_be(where, "a list", value)
             return []
@@ -166,7 +171,7 @@ class Checker:
         return value
 
     def number(self, value: object, where: str, rule: Rule) -> float:
-        """Return a number that `rule` allows."""
+        """Check that a value is a number that `rule` allows; return it, or the least allowed."""
         number = rule.number(value)
         if number is None:
             self.must_be(where, rule, value)
@@ -174,17 +179,17 @@ class Checker:
         return number
 
     def deadline(self, entry: dict[str, Any], where: str) -> float | None:
-        """Return the ``deadline_s`` of a coflow or a stage, None if it has none."""
+        """Read the ``deadline_s`` of a coflow or stage; None if it has none."""
         if "deadline_s" not in entry:
             return None
         return self.number(entry["deadline_s"], f"{where}.deadline_s", POSITIVE)
 
     def whole(self, value: object, where: str, least: int = 0, most: float = 1e15) -> int:
-        """Return a whole number."""
+        """Check that a value is a whole number between `least` and `most`; return it."""
         return int(self.number(value, where, Rule(least, most, whole=True)))
 
     def text(self, value: object, where: str) -> str:
-        """Return a string."""
+        """Check that a value is a string that can be encoded; return it, or ``""`` if not."""
         if not isinstance(value, str):
             self.must_be(where, "a string", value)
             return ""
@@ -194,7 +199,7 @@ class Checker:
         return value
 
     def flows(self, value: object, where: str) -> Flows:
-        """Return the flows of a coflow, ``[{src, dst, bytes}, ...]``."""
+        """Read the flows of a coflow, ``[{src, dst, bytes}, ...]``."""
         last = self._hosts - 1
         rows: list[tuple[int, int, float]] = []
         for k, entry in enumerate(self.items(value, where)):
@@ -215,9 +220,9 @@ class Checker:
         iterations: int = 1,
         name: str = "",
     ) -> JobSpec | None:
-        """Return a job whose rank k runs on host k, or None where the model refuses it.
+        """Make a job whose rank k runs on host k; None if `JobSpec` rejects it.
 
-        The model checks what no single value shows: unknown parents, cycles, equal names.
+        `JobSpec` finds problems of the graph of stages: unknown parents, cycles, duplicate names.
         """
         ranks = max((stage.flows.ranks for stage in stages if stage.flows is not None), default=0)
         try:

@@ -1,4 +1,4 @@
-"""The coflow-benchmark format: the Facebook trace of the coflow papers, a coflow per line."""
+"""The coflow-benchmark format of the Facebook trace used in coflow papers: a coflow per line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CoflowRow(NamedTuple):
     Attributes
     ----------
     line : int
-        Where it stands in the file.
+        Line number in the file, counted from 1.
     coflow_id : int
         Unique in the file.
     arrival_ms : Decimal
@@ -43,7 +43,7 @@ class CoflowRow(NamedTuple):
     mappers, reducers : tuple of int
         Ports, counted from 0.
     megabytes : tuple of Decimal
-        What each reducer receives from all mappers together.
+        Megabytes that each reducer receives from all mappers together.
     """
 
     line: int
@@ -69,39 +69,41 @@ def read_coflow_benchmark(
 ) -> Workload:
     """Read the Facebook trace of the coflow papers (a line per coflow).
 
-    The first line is ``ports coflows``; each other is a coflow, ``id arrival_ms m mapper_1 ..
-    mapper_m r reducer_1:MB_1 .. reducer_r:MB_r``. A reducer's MB come from all mappers in equal
-    parts, one flow each: reducer by reducer, with the mappers in their order inside. A port may
-    be a mapper and a reducer, or be named twice: the flows are then apart.
+    The first line is ``ports coflows``. Every other line is a coflow, ``id arrival_ms m mapper_1
+    .. mapper_m r reducer_1:MB_1 .. reducer_r:MB_r``. Each reducer receives its megabytes in equal
+    parts from all mappers, as one flow per mapper. Flows are ordered by reducer, then by mapper,
+    in the order of the line. A port may be both a mapper and a reducer, or be listed twice, which
+    makes separate flows.
 
-    Each coflow is a job of its own, with its id; rank k runs on host k, the port. In the
-    published results a flow from a port to itself crosses the port: give the network
-    ``loopback_uses_ports``.
+    Each coflow becomes a job of its own with the coflow's id; rank k runs on host k, which is port
+    k. In the published results, a flow from a port to itself uses the port: to reproduce them, set
+    ``loopback_uses_ports`` on the network.
 
     Parameters
     ----------
     path : path-like
         The file.
     seed : int
-        The workload's seed, of the deadlines; a coflow's depends on it and its id alone.
+        The workload's seed, used to draw deadlines. A coflow's deadline depends on the seed and
+        its id only.
     megabyte : str or float
-        What the trace means by a MB; ``"1MiB"`` for 2**20 bytes.
+        The size of a megabyte in the trace; ``"1MiB"`` for 2**20 bytes.
     first_port : int
-        The number of the first port, 0 or 1 in the files that there are.
+        The number of the first port; published files use 0 or 1.
     arrival_scale : float
-        Factor of the arrival times.
+        Factor by which arrival times are multiplied.
     limit : int, optional
-        Only the first so many coflows to arrive.
+        Read only the first `limit` coflows in order of arrival.
     chain : int, optional
-        Make one job of so many coflows in order of (arrival, id), the last perhaps of fewer. It
-        has the id and the arrival of its first; each of the others starts when the one before
-        has finished, and its own arrival is not used.
+        Combine every `chain` coflows, in order of (arrival, id), into one job; the last job may
+        have fewer. A job has the id and the arrival of its first coflow. Each other coflow starts
+        when the one before it has finished, and its own arrival is ignored.
     deadline_factor : float, optional
-        x: each coflow that has bytes is to finish within (1 + U(0, x)) times the least time that
-        it can take, alone on the network; U is uniform (Varys, Section 7). No deadlines if not
-        given; there, x is 1 unless said otherwise.
+        The factor x of Varys (Section 7), which uses x = 1 by default: the deadline of each
+        coflow that has bytes is (1 + U(0, x)) times its completion time alone on the network,
+        where U is uniform. Without it, coflows have no deadlines.
     deadline_rate : quantity
-        Of each port, for that least time.
+        The rate of each port with which that completion time is computed.
 
     Warns
     -----
@@ -113,7 +115,7 @@ def read_coflow_benchmark(
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line and the field.
+        If the file's contents are invalid, with the line and the field.
     InputError
         If an option is out of range.
     """
@@ -135,12 +137,13 @@ def read_coflow_benchmark(
 
 
 def scaled(value: Decimal, factor: Decimal, divisor: int) -> float:
-    """Return value * factor / divisor, rounded once, so that any float can be written."""
+    """Compute value * factor / divisor with one rounding, so that files can express any float."""
     exact = Context(prec=40)
     return float(exact.divide(exact.multiply(value, factor), divisor))
 
 
 def _in_order(rows: list[CoflowRow], path: str | Path) -> list[CoflowRow]:
+    """Sort coflows by arrival, with a warning if the file does not list them in this order."""
     late = [(row, before) for before, row in pairwise(rows)
             if row.arrival_ms < before.arrival_ms]
     if late:
@@ -154,7 +157,7 @@ def _in_order(rows: list[CoflowRow], path: str | Path) -> list[CoflowRow]:
 def _deadlines(
     seed: int, factor: float | None, rate: float
 ) -> Callable[[int, Flows], float | None]:
-    """Return a function of a coflow's id and flows: its deadline, seconds after its validity."""
+    """Return a function that draws a coflow's deadline (s) from its id and its flows."""
     if factor is not None and Rule().number(factor) is None:
         raise InputError(f"deadline_factor must be {Rule()}, not {factor!r}")
 
@@ -194,14 +197,23 @@ def _flows(row: CoflowRow, unit: Decimal) -> Flows:
 def parse_coflow_benchmark(
     text: str, first_port: int = 0
 ) -> tuple[int, list[CoflowRow], list[Problem]]:
-    """Return the number of ports, the coflows in order of lines, and all that is wrong.
+    """Parse a trace without raising: collect the problems of all its lines.
 
     Parameters
     ----------
     text : str
         The file's contents, not blank.
     first_port : int
-        The number of the first port in it.
+        The number of the first port in the file.
+
+    Returns
+    -------
+    ports : int
+        Number of ports; 0 if the header is not readable.
+    rows : list of CoflowRow
+        The valid coflows, in the order of the file.
+    problems : list of Problem
+        The problems found; the rows are complete only if there are none.
     """
     problems: list[Problem] = []
     lines = [(n, line.split()) for n, line in enumerate(split_lines(text), 1) if line.strip()]
@@ -229,7 +241,7 @@ def parse_coflow_benchmark(
 
 
 class _Line:
-    """Reads the fields of a line; notes what is wrong and returns None for it."""
+    """Parses the fields of one line; an invalid field is recorded as a problem and gives None."""
 
     def __init__(self, number: int, problems: list[Problem]) -> None:
         self.line, self._problems = number, problems
@@ -250,6 +262,7 @@ class _Line:
 
 
 def _row(line: _Line, fields: list[str], first_port: int, ports: int) -> CoflowRow | None:
+    """Parse the fields of a coflow; None if any of them is invalid."""
     if len(fields) < 3:
         line.refuse(f"{len(fields)} fields, where a coflow has: {_LAYOUT}")
         return None
@@ -277,12 +290,12 @@ def _row(line: _Line, fields: list[str], first_port: int, ports: int) -> CoflowR
 
 
 def _split(line: _Line, fields: list[str]) -> tuple[list[str], list[str]] | None:
-    """Return the fields of the mappers and of the reducers, if m and r are as many."""
+    """Split a line into fields of mappers and of reducers; None if m or r do not fit its length."""
     m = line.whole(fields[2], "m, the number of mappers,", 1)
     if m is None:
         return None
     if 3 + m >= len(fields):
-        line.refuse(f"m is {m}, but only {len(fields) - 3} fields follow, where r is among them")
+        line.refuse(f"m is {m}, but only {len(fields) - 3} fields follow, including r")
         return None
     r = line.whole(fields[3 + m], f"r, the number of reducers after {m} mappers,", 1)
     if r is None:
@@ -294,7 +307,7 @@ def _split(line: _Line, fields: list[str]) -> tuple[list[str], list[str]] | None
 
 
 def coflow_benchmark_facts(workload: Workload) -> list[tuple[str, float]]:
-    """Return what `check_trace` reports: a label and a value each."""
+    """List the facts that `check_trace` reports for this format, as (label, value)."""
     coflows = [stage.flows for job in workload for stage in job.stages if stage.flows is not None]
     widths = [len(flows) for flows in coflows]
     return [

@@ -1,4 +1,4 @@
-"""The explicit form that lists coflows: those that belong together make one job."""
+"""Explicit instances that list coflows: connected coflows become the stages of one job."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ _OPTIONAL = ("arrival_s", "weight", "deadline_s", "starts_after", "finishes_befo
 
 
 class _Coflow(NamedTuple):
+    """An entry of the list ``coflows``, with its JSON path `where`."""
+
     where: str
     id: int
     arrival_s: float
@@ -27,7 +29,7 @@ class _Coflow(NamedTuple):
 
 
 def jobs_of_coflows(check: Checker, value: object) -> list[JobSpec]:
-    """Return the jobs of the list ``coflows``; see `netsim.traces.instances.read_instances`.
+    """Make jobs of the list ``coflows``; see `netsim.traces.instances.read_instances`.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ def jobs_of_coflows(check: Checker, value: object) -> list[JobSpec]:
     Returns
     -------
     list of JobSpec
-        In order of their first coflow in the file; not complete if there were problems.
+        Jobs in the order of their first coflow in the file; incomplete if there were problems.
     """
     entries = check.items(value, "coflows", empty=False)
     read = [_coflow(check, entry, f"coflows[{k}]") for k, entry in enumerate(entries)]
@@ -76,6 +78,7 @@ def _ids(check: Checker, value: object, where: str) -> tuple[int, ...]:
 
 
 def _check_ids(check: Checker, coflows: Sequence[_Coflow]) -> None:
+    """Report duplicate ids, and references to coflows that do not exist."""
     first: dict[int, _Coflow] = {}
     for coflow in coflows:
         if coflow.id in first:
@@ -90,7 +93,10 @@ def _check_ids(check: Checker, coflows: Sequence[_Coflow]) -> None:
 
 
 def _groups(coflows: Sequence[_Coflow]) -> list[list[_Coflow]]:
-    """Return what shares a job or is connected, by union-find; in the order of the file."""
+    """Group coflows that name the same job or depend on each other, by union-find.
+
+    Groups, and the coflows of each, are in the order of the file.
+    """
     leader = list(range(len(coflows)))
 
     def find(k: int) -> int:
@@ -115,6 +121,7 @@ def _groups(coflows: Sequence[_Coflow]) -> list[list[_Coflow]]:
 
 
 def _job(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> JobSpec | None:
+    # `taken` holds the ids that some coflow names as its job.
     job_id = _job_id(check, group, taken)
     if job_id is None:
         return None
@@ -136,6 +143,7 @@ def _job(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> JobSpec |
 
 
 def _job_id(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> int | None:
+    """Return the job that a group of coflows names, or the smallest of their ids."""
     named = [coflow for coflow in group if coflow.job is not None]
     for coflow in named:
         if coflow.job != named[0].job:

@@ -1,4 +1,4 @@
-"""Workloads from one format to another."""
+"""Convert workloads from one format to another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from netsim.workload import Workload
 
 __all__ = ["WRITERS", "convert"]
 
-#: Functions ``write(workload, path, *, network)``, by the names that their formats are read under.
+#: Writers of the formats that can be written, by the name of the format: functions
+#: ``write(workload, path, *, network)``; see `FORMATS`.
 WRITERS = Registry("format to write", {
     "json": "netsim.traces.writers:write_instance",
     "coflow-benchmark": "netsim.traces.writers:write_coflow_benchmark",
@@ -38,27 +39,28 @@ def convert(
     source : path-like
         A file, or the name of a ready-made workload.
     target : path-like
-        The file to write; one that is there is replaced.
+        The file to write; an existing file is replaced.
     format, seed, **options
         As for `read_workload`.
     to : str, optional
-        A name of `WRITERS`, or ``"module:function"``; by default the suffix tells, as it does for
+        A name of `WRITERS`, or ``"module:function"``; by default inferred from the suffix, as for
         reading.
     prepare : callable, optional
-        Makes of the workload one that can be written, such as one without patterns; see
-        `netsim.studies.convert`.
+        Function that turns the workload into one that the format can express, such as one without
+        patterns; see `netsim.studies.convert`.
     network : mapping, optional
         As for `write_instance`.
 
     Returns
     -------
     Workload
-        What was written.
+        The workload that was written.
 
     Raises
     ------
     InputError
-        If the source cannot be read, or the target's format cannot say it; nothing is written.
+        If the source cannot be read, or the target's format cannot express it; then no file is
+        written.
     OutputError
         If the file cannot be written.
     """
@@ -74,7 +76,7 @@ def _writer(target: str | Path, to: str | None) -> Callable[..., None]:
     suffix = Path(target).suffix.lower()
     name = SUFFIXES.get(suffix) if to is None else to
     if name is None:
-        raise InputError(f"{target}: the suffix {suffix!r} tells no format; give one of: "
+        raise InputError(f"{target}: no format has the suffix {suffix!r}; give one of: "
                          f"{', '.join(WRITERS)}")
     write: Callable[..., None] = WRITERS.resolve(name)
     return write

@@ -1,4 +1,4 @@
-"""Text files in and out: errors with a place, and writes that are whole or not at all."""
+"""Read and write text files, with errors that name the line and writes that are atomic."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["read_text", "require_file", "split_lines", "write_text"]
 
 
 def require_file(path: str | Path) -> Path:
-    """Return `path` if a file is there.
+    """Return `path` after checking that it is an existing file.
 
     Raises
     ------
     TraceError
-        If nothing is there, or a folder is.
+        If the path does not exist or is a folder.
     """
     if os.path.isdir(path):
         raise TraceError("is a folder, not a file", path)
@@ -30,12 +30,12 @@ def require_file(path: str | Path) -> Path:
 
 
 def read_text(path: str | Path) -> str:
-    """Return the text of a UTF-8 file, without its byte-order mark.
+    """Read a UTF-8 file, dropping a byte-order mark.
 
     Raises
     ------
     TraceError
-        If there is no such file, or it cannot be read.
+        If the file does not exist or cannot be read.
     TraceProblemsError
         If it is empty or not UTF-8.
     """
@@ -54,17 +54,17 @@ def read_text(path: str | Path) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Split at line ends only; `str.splitlines` splits at seven other characters too."""
+    """Split text at line ends only; `str.splitlines` also splits at seven other characters."""
     return re.split(r"\r\n|\r|\n", text)
 
 
 def write_text(text: str, path: str | Path) -> None:
-    """Write a UTF-8 file under a temporary name, then rename it.
+    """Write a UTF-8 file atomically: under a temporary name that is then renamed.
 
     Raises
     ------
     OutputError
-        If it cannot be written; nothing is left behind then.
+        If the file cannot be written; no partial file is left.
     """
     with atomic_write(path) as temporary:
         temporary.write_bytes(text.encode("utf-8"))

@@ -1,4 +1,4 @@
-"""The formats by name, and the one door to all of them."""
+"""The registry of workload formats, and `read_workload`, which reads any of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark"}
 _OWN_KEYS = ("name", "description", "format", "file", "seed")
 
 
-#: Formats of the traces of GPU clusters, whose jobs train models.
+#: Readers of traces of GPU clusters, whose jobs train models.
 _OF_CLUSTERS = {
     "pai": "netsim.traces.cluster.pai:read_pai",
     "pai-100k": "netsim.traces.cluster.pai_sample:read_pai_sample",
@@ -40,7 +40,7 @@ _OF_CLUSTERS = {
     "recurrent": "netsim.traces.cluster.recurrent:recurrent",
 }
 
-#: Functions ``read(path, *, seed, **options)``, or without `path` where no file is needed.
+#: Readers ``read(path, *, seed, **options)``; those without `path` are generators.
 FORMATS = Registry(
     "workload format", {
         "json": "netsim.traces.instances:read_instances",
@@ -64,7 +64,7 @@ class Format:
     name : str
         As in `FORMATS`, or ``"module:function"``.
     read : callable
-        What reads or generates; see `FORMATS`.
+        The reader or generator; see `FORMATS`.
     """
 
     name: str
@@ -72,17 +72,17 @@ class Format:
 
     @property
     def needs_file(self) -> bool:
-        """Whether it reads a file; otherwise it generates."""
+        """Whether the format reads a file; otherwise it generates a workload."""
         return "path" in inspect.signature(self.read).parameters
 
     @property
     def facts(self) -> Callable[[Workload], list[tuple[str, float]]] | None:
-        """What `check_trace` says of such a workload, where it is not what it says of any."""
+        """Function that lists this format's facts for `check_trace`; None for the common facts."""
         return _FACTS.get(self.name)
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The reader's options with their defaults; ``**construction`` has fields of its own."""
+        """The reader's options with their defaults, including the fields of ``**construction``."""
         found: dict[str, Any] = {}
         for name, each in inspect.signature(self.read).parameters.items():
             if each.kind is each.VAR_KEYWORD and self.name in FORMATS:
@@ -94,7 +94,7 @@ class Format:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The names of all options: those of the reader, and those that every format has."""
+        """The names of all options: the reader's own, and those that every format has."""
         return (*self.defaults, *_POISSON)
 
     def workload(self, path: Path | None, seed: int, options: Mapping[str, Any]) -> Workload:
@@ -103,14 +103,14 @@ class Format:
         Raises
         ------
         InputError
-            If that is none; and as the reader does.
+            If the reader does not return a `Workload`, or raises it.
         """
         given = {name: value for name, value in (("path", path), ("seed", seed))
                  if name in inspect.signature(self.read).parameters}
         made = self.read(**given, **options)
         if not isinstance(made, Workload):
-            raise InputError(f"{self.name!r} is no format: it must return a netsim.Workload, not "
-                             f"{reprlib.repr(made)}")
+            raise InputError(f"{self.name!r} is not a format: it must return a netsim.Workload, "
+                             f"not {reprlib.repr(made)}")
         return made
 
 
@@ -120,42 +120,58 @@ def format_of(name: str) -> Format:
     Parameters
     ----------
     name : str
-        A name of `FORMATS`, or ``"module:function"`` of one's own: ``read(path, *, seed,
-        **options)``, which reads a file and returns a `Workload`, or without `path` one that
-        generates. The options that it declares can be given wherever those of any format can.
+        A name of `FORMATS`, or ``"module:function"`` for a user-defined one: ``read(path, *, seed,
+        **options)`` reads a file and returns a `Workload`; without the parameter `path`, it
+        generates one. The options that it declares are accepted wherever options of a format are.
 
     Raises
     ------
     UnknownNameError
         If there is no such format.
     InputError
-        If it cannot be loaded, or is no function.
+        If the function cannot be loaded, or is not callable.
     """
     read = FORMATS.resolve(name)
     if not callable(read):
-        raise InputError(f"{name!r} is no format: it must be a function that returns a "
+        raise InputError(f"{name!r} is not a format: it must be a function that returns a "
                          "netsim.Workload")
     return Format(name, read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be read: the format, its file and options, all names checked."""
+    """A checked request to read or generate a workload.
+
+    Attributes
+    ----------
+    format : str
+        Name of the format.
+    path : Path or None
+        The data file; None for formats that generate.
+    seed : int
+        The workload's seed.
+    options : mapping
+        Options of the format.
+    name : str or None
+        The workload's name, if a workload file gives one.
+    workload_file : Path or None
+        The workload file that errors in options name; None if options come from the caller, too.
+    """
 
     format: str
     path: Path | None
     seed: int
     options: Mapping[str, Any]
     name: str | None = None
-    blame: Path | None = None
+    workload_file: Path | None = None
 
     def workload(self) -> Workload:
-        """Read or generate it."""
+        """Read or generate the workload."""
         form = format_of(self.format)
         options = {name: value for name, value in self.options.items() if name not in _POISSON}
         poisson = {_POISSON[name]: value for name, value in self.options.items()
                    if name in _POISSON}
-        with _blaming(self.blame):
+        with _naming(self.workload_file):
             if len(poisson) == 1:
                 raise InputError(f"give both or neither of {' and '.join(_POISSON)}")
             workload = form.workload(self.path, self.seed, options)
@@ -165,8 +181,8 @@ class Request:
 
 
 @contextmanager
-def _blaming(path: Path | None) -> Iterator[None]:
-    """Name the workload file where it is the file's options that are wrong."""
+def _naming(path: Path | None) -> Iterator[None]:
+    """Add the path of the workload file to errors in its options; nothing if `path` is None."""
     try:
         yield
     except TraceError:
@@ -190,22 +206,22 @@ def read_workload(
     ----------
     source : path-like, optional
         A file, or the name of a ready-made workload (see `ready_made`). A ``.toml`` file names
-        the ``format`` and its options, and its ``file``, relative to itself. Left out for
-        formats that generate.
+        the ``format``, its options, and the data ``file``, relative to the ``.toml`` file. Not
+        given for formats that generate a workload.
     format : str, optional
         A name of `FORMATS`. By default ``.json`` is read as ``"json"``, ``.csv`` as
         ``"tiresias"`` and ``.txt`` as ``"coflow-benchmark"``.
     seed : int, optional
-        Seed of everything random in the workload; by default that of the ``.toml`` file, else 0.
+        Seed of all random draws of the workload; by default the seed of the ``.toml`` file, or 0.
     **options
-        Options of the format, over those of a ``.toml`` file; and for every format
-        ``poisson_jobs`` and ``poisson_mean``, the arguments `jobs` and `mean_interarrival` of
-        `poisson_resample`.
+        Options of the format, which override those of a ``.toml`` file. Every format also has
+        ``poisson_jobs`` and ``poisson_mean``, which are the arguments `jobs` and
+        `mean_interarrival` of `poisson_resample`.
 
     Raises
     ------
     TraceError
-        If the file cannot be read or its contents are wrong, with the line.
+        If the file cannot be read or its contents are invalid, with the line.
     UnknownNameError
         If there is no such workload, format or option.
     InputError
@@ -223,7 +239,7 @@ def read_workload(
 def resolve(
     source: str | Path | None, format: str | None, seed: int | None, options: Mapping[str, Any]
 ) -> Request:
-    """Return what `read_workload` is asked to read; raises as it does."""
+    """Check the arguments of `read_workload`, which raises the same errors."""
     if source is None:
         return _request(None, format, seed, options)
     path = locate(source)
@@ -231,23 +247,24 @@ def resolve(
         return _request(path, format, seed, options)
     table = load_workload_file(path)
     own = {key: value for key, value in table.items() if key not in _OWN_KEYS}
-    blame = None if options or seed is not None else path
-    with _blaming(path):
+    workload_file = None if options or seed is not None else path
+    with _naming(path):
         file = _string(table, "file")
         declared = _string(table, "format")
         name = _string(table, "name") or path.stem
         if file is not None and file.lower().endswith(".toml"):
             raise InputError(f"file must not be another workload file, such as {file!r}")
         if file is None and declared is None:
-            raise InputError("a workload file names a 'format', or a 'file' whose suffix tells it")
+            raise InputError("a workload file must name a 'format', or a 'file' whose suffix is "
+                             "that of a format")
     if format is not None and format != declared:
         raise InputError(f"{path}: the file names its format, {declared!r}; {format!r} cannot be "
-                         "given besides")
-    with _blaming(blame):
+                         "given as well")
+    with _naming(workload_file):
         data = None if file is None else locate(path.parent / file)
         request = _request(data, declared, table.get("seed") if seed is None else seed,
                            {**own, **options})
-        return replace(request, name=name, blame=blame)
+        return replace(request, name=name, workload_file=workload_file)
 
 
 def _string(table: Mapping[str, Any], key: str) -> str | None:
@@ -278,18 +295,18 @@ def _inferred(path: Path | None) -> str:
     if path is None:
         raise InputError(f"give a file, a ready-made workload's name, or a format: {listed}")
     if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{path}: the suffix {path.suffix!r} tells no format; give one of: "
+        raise InputError(f"{path}: no format has the suffix {path.suffix!r}; give one of: "
                          f"{listed}")
     return SUFFIXES[path.suffix.lower()]
 
 
 def as_workload(given: Workload | Sequence[JobSpec] | str | Path, seed: int) -> Workload:
-    """Return a workload that is given as it is, by its jobs, by name or by path.
+    """Convert an argument to a workload: from a workload, a list of jobs, a name or a path.
 
     Raises
     ------
     InputError
-        If it is nothing of the kind, or cannot be read.
+        If the argument is none of these, or cannot be read.
     """
     if isinstance(given, Workload):
         return given

@@ -1,4 +1,4 @@
-"""Explicit instances: hand-made jobs or coflows in JSON, with every flow written out."""
+"""Explicit instances: hand-written jobs or coflows in JSON that list every flow."""
 
 from __future__ import annotations
 
@@ -21,19 +21,22 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
     """Read explicit jobs or coflows, flow by flow (JSON), in either of two forms.
 
     ``jobs: [{arrival_s, coflows: [[{src, dst, bytes}, ...], ...]}]``
-        A chain of coflows per job, named ``"c0"``, ``"c1"``, ...; optionally ``iterations``,
-        ``name``, and ``compute_s``, a list of the seconds before each coflow. Or, for a DAG,
+        Each job is a chain of coflows, named ``"c0"``, ``"c1"``, ...; optionally with
+        ``iterations``, ``name``, and ``compute_s``, a list of the seconds of computation before
+        each coflow. For a DAG, a job has instead of ``coflows``
         ``stages: [{name, flows, after, compute_s, finishes_before, deadline_s}]``. A job's id is
         its position in the file.
     ``coflows: [{id, arrival_s, weight, deadline_s, flows, starts_after, finishes_before, job}]``
-        Coflows that share a ``job``, or that ``starts_after`` or ``finishes_before`` connects,
-        are the stages of one job. Its id is that ``job``, else the smallest id of its coflows.
+        Coflows that name the same ``job``, or that ``starts_after`` or ``finishes_before``
+        connects, are the stages of one job. The job's id is that ``job``, or else the smallest id
+        of its coflows.
 
-    A ``deadline_s`` counts from when the coflow becomes valid; there is none if it is left out.
+    A ``deadline_s`` counts from the instant at which the coflow becomes valid; without it, the
+    coflow has no deadline.
 
-    Flows are between hosts, and each job's rank k runs on host k. Other keys of the file are
-    left to other readers, except ``hosts``, the number of hosts, which bounds src and dst, and
-    ``name``, the workload's.
+    Flows are between hosts, and each job's rank k runs on host k. Of the other keys of the file,
+    this reader uses ``hosts``, the number of hosts, which limits src and dst, and ``name``, the
+    workload's name.
 
     Parameters
     ----------
@@ -47,7 +50,7 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line and the JSON path.
+        If the file's contents are invalid, with the line and the JSON path.
     """
     text = read_text(path)
     document = parse_json(text, path)

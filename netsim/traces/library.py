@@ -19,28 +19,28 @@ __all__ = ["load_workload_file", "locate", "ready_made"]
 _SUFFIXES = (".toml", ".json")
 _EXPERIMENT = ("network", "cluster", "edge_cloud", "allocator")
 
-#: Formats with it are of jobs of edge-clouds, which `netsim.edge` reads.
+#: Prefix of the formats of edge-cloud jobs, which `netsim.edge` reads.
 _EDGE = "edge-"
 
 
 def _folder() -> Path:
-    """Return where the ready-made workloads are: in the package, or beside it in a checkout."""
+    """Return the folder of ready-made workloads: in the package, or beside it in a checkout."""
     package = Path(__file__).parent.parent
     inside = package / "workloads"
     return inside if inside.is_dir() else package.parent / "workloads"
 
 
 def ready_made() -> dict[str, str]:
-    """Return the ready-made workloads: name to one-line description, sorted by name.
+    """List the ready-made workloads: names to one-line descriptions, sorted by name.
 
     They are the workload files (``*.toml`` with a ``description``) and explicit instances
-    (``*.json`` with a ``note``) of the folder ``workloads``; experiments are not among them, and
-    jobs of edge-clouds are not, see `netsim.edge.files`.
+    (``*.json`` with a ``note``) in the folder ``workloads``. Experiments in this folder are not
+    listed, nor are jobs of edge-clouds, for which see `netsim.edge.files`.
 
     Raises
     ------
     TraceProblemsError
-        If a file of the folder cannot be read as what it is.
+        If a file in the folder is not valid TOML or JSON.
     """
     found: dict[str, str] = {}
     for path in sorted(_folder().glob("*"), key=lambda path: path.stem):
@@ -54,14 +54,15 @@ def ready_made() -> dict[str, str]:
 
 
 def locate(source: str | Path) -> Path:
-    """Return the file that `source` is: a ready-made workload by name, or a path.
+    """Find the file of a workload that is given by name (if ready-made) or by path.
 
     Raises
     ------
     UnknownNameError
-        If it is a bare name, without suffix and folder, of no workload and no file.
+        If `source` is a bare name, without suffix or folder, and neither a workload nor a file
+        has this name.
     TraceError
-        If there is no such file, or a folder is there.
+        If the file does not exist or is a folder.
     """
     if not isinstance(source, str | Path):
         raise InputError(f"source must be a name or a path, not {reprlib.repr(source)}")
@@ -81,14 +82,14 @@ def locate(source: str | Path) -> Path:
 
 
 def load_workload_file(path: Path) -> dict[str, Any]:
-    """Return the keys of a workload file.
+    """Read a workload file into a dict.
 
     Raises
     ------
     TraceError
-        If the file cannot be read, or is of jobs of an edge-cloud.
+        If the file cannot be read, or describes jobs of an edge-cloud.
     TraceProblemsError
-        If it is not TOML, with the line, or is an experiment.
+        If the file is not valid TOML (with the line), or is an experiment.
     """
     table = _load_toml(path)
     keys = _experiment_keys(table)

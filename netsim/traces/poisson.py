@@ -22,20 +22,21 @@ def poisson_resample(
     mean_interarrival: str | float = "500ms",
     seed: int = 0,
 ) -> Workload:
-    """Sample jobs with replacement and let them arrive as a Poisson process (Section 6.1).
+    """Sample jobs with replacement; they arrive as a Poisson process (Parrot, Section 6.1).
 
-    The jobs get the ids 0, 1, ... in order of arrival. The time before the first has the
-    distribution of the gaps between them. What is sampled and when it arrives are streams of
-    their own: more jobs never change those before, and another mean only scales the arrivals.
+    The jobs get the ids 0, 1, ... in order of arrival. The time before the first arrival has the
+    same distribution as the gaps between arrivals. Jobs and arrivals are drawn from separate
+    random streams: a larger number of jobs does not change the earlier ones, and another mean
+    only scales the arrivals.
 
     Parameters
     ----------
     workload : Workload
-        What to sample from; its name, seed and history are kept.
+        The workload to sample from; its name, seed and history are kept.
     jobs : int
-        How many to sample, at least 1.
+        Number of jobs to sample, at least 1.
     mean_interarrival : str or float
-        Mean of the exponential gaps, greater than 0; seconds.
+        Mean of the exponential gaps between arrivals, greater than 0; seconds.
     seed : int
         Seed of the sample.
 

@@ -1,4 +1,4 @@
-"""What is wrong in a file: problems are collected, then raised together."""
+"""Problems found in a file, which are collected and then raised together."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["POSITIVE", "Problem", "Rule", "TraceProblemsError", "whole_option"]
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong in a file.
+    """One error in a file.
 
     Attributes
     ----------
     line : int or None
-        The line, counted from 1; None where the message says the place in another way.
+        The line, counted from 1; None if the message gives the place in another way.
     message : str
-        What is wrong, with the offending value and what was allowed.
+        Description of the error, with the invalid value and the allowed ones.
     """
 
     line: int | None
@@ -27,12 +27,14 @@ class Problem(NamedTuple):
 
 
 class TraceProblemsError(TraceError):
-    """The contents of a file are wrong: the first problem, holding all of them.
+    """The contents of a file are invalid.
+
+    The message is that of the first problem; the attribute ``problems`` holds all of them.
 
     Parameters
     ----------
     problems : iterable of Problem
-        At least one; the first is the message.
+        The problems, at least one.
     path : path-like
         The file.
     """
@@ -44,19 +46,19 @@ class TraceProblemsError(TraceError):
         super().__init__(message + more, path, line)
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        # The default would hand the message to __init__, so that a worker could not raise it.
+        # By default, pickle would pass the message to __init__, and workers could not raise it.
         return type(self), (self.problems, self.path)
 
 
 class Rule(NamedTuple):
-    """The numbers that a field may hold; prints as what is allowed.
+    """The range of numbers that a field accepts; `str` describes it for messages.
 
-    The bounds are far beyond any use, and near enough that no sum of allowed values overflows.
+    The default bounds exceed any realistic value, but sums of allowed values cannot overflow.
 
     Attributes
     ----------
     least, most : float
-        The bounds, both allowed.
+        The bounds, both inclusive.
     whole : bool
         Whether only whole numbers are allowed.
     """
@@ -69,7 +71,7 @@ class Rule(NamedTuple):
         return f"a {'whole ' * self.whole}number from {self.least:g} to {self.most:g}"
 
     def number(self, value: object) -> float | None:
-        """Return `value` as an int or a float, or None where it is not allowed."""
+        """Return `value` as an int or a float, or None if it is not allowed."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
         if not self.least <= value <= self.most:  # NaN compares false
@@ -79,17 +81,17 @@ class Rule(NamedTuple):
         return float(value)
 
 
-#: Weights, deadlines.
+#: The rule for weights and deadlines.
 POSITIVE = Rule(least=1e-18)
 
 
 def whole_option(value: object, what: str, least: int, most: float = 1e15) -> int:
-    """Return an option that is a whole number.
+    """Check that an option is a whole number, and return it.
 
     Raises
     ------
     InputError
-        If it is not one, such as 1.0, or is below `least` or above `most`.
+        If the value is not an integer (1.0 is not), is below `least` or above `most`.
     """
     rule = Rule(least, most, whole=True)
     number = None if isinstance(value, float) else rule.number(value)

@@ -1,4 +1,4 @@
-"""Public traces that are not part of netsim: where they are, and a copy of them on this machine."""
+"""Download public traces that are not part of netsim, and keep copies of them."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 __all__ = ["PUBLIC_TRACES", "PublicTrace", "fetch"]
 
-#: Of a download: many times as much as any of the traces takes.
+#: Limits of a download; they are many times what any of the traces needs.
 _MOST_BYTES, _LONGEST_S = 100_000_000, 600.0
 
-#: How long to wait for the next bytes, and how many are waited for before the limits are looked at.
+#: Timeout for the next bytes, and the number of bytes after which the limits are checked.
 _WAIT_S, _CHUNK = 10.0, 64
 
 
 @dataclass(frozen=True, slots=True)
 class PublicTrace:
-    """A trace that others have published.
+    """A published trace that `fetch` can download.
 
     Attributes
     ----------
     summary : str
-        One line.
+        One-line description.
     url : str
-        Where it is; the last part is the file's name.
+        Address of the file; the last part is the file's name.
     licence : str
-        As its source states it, or ``"not stated"``.
+        The licence that its publisher states, or ``"not stated"``.
     sha256 : str
-        Of the file that netsim is tested with.
+        Digest of the version that netsim is tested with.
     """
 
     summary: str
@@ -55,7 +55,7 @@ class PublicTrace:
         return self.url.rpartition("/")[2]
 
 
-#: By the name of the format that reads them.
+#: The public traces, by the name of the format that reads them.
 PUBLIC_TRACES: Mapping[str, PublicTrace] = {
     "coflow-benchmark": PublicTrace(
         "an hour of a MapReduce cluster at Facebook: 526 coflows on 150 ports",
@@ -70,40 +70,40 @@ PUBLIC_TRACES: Mapping[str, PublicTrace] = {
 
 def fetch(name: str, folder: str | Path | None = None, *, source: str | None = None,
           traces: Mapping[str, PublicTrace] = PUBLIC_TRACES) -> Path:
-    """Return a public trace's file; it is downloaded unless it is there already, unchanged.
+    """Download a public trace, unless an unchanged copy exists already.
 
     Parameters
     ----------
     name : str
         One of `PUBLIC_TRACES`.
     folder : path-like, optional
-        Where it is kept; the user's cache if not given.
+        Folder for the file; the user's cache if not given.
     source : str, optional
-        A mirror: the URL of a folder that has the file, by the same name.
+        A mirror: the URL of a folder that has a file of the same name.
     traces : mapping of str to PublicTrace
-        What there is to choose from.
+        The traces to choose from.
 
     Returns
     -------
     Path
-        Absolute.
+        Absolute path of the file.
 
     Raises
     ------
     UnknownNameError
         If there is no such trace.
     FetchError
-        If it cannot be downloaded, or its digest is another one.
+        If the trace cannot be downloaded, or its digest differs.
     OutputError
-        If it cannot be kept there. In no case is anything left behind.
+        If the file cannot be written, or a copy cannot be read. No partial file is left.
     MissingExtraError
-        If pooch is not installed, and needed.
+        If pooch is needed but not installed.
     """
     if name not in traces:
         raise UnknownNameError("public trace", name, traces)
     trace = traces[name]
     target = Path(os.path.abspath(_cache() if folder is None else folder)) / trace.file
-    if not _is_there(target, trace.sha256):
+    if not _has_digest(target, trace.sha256):
         url = trace.url if source is None else f"{source.rstrip('/')}/{trace.file}"
         _write(_download(url, trace.sha256), target)
     return target
@@ -122,7 +122,8 @@ def _cache() -> Path:
     return Path(_pooch().os_cache("netsim"))
 
 
-def _is_there(path: Path, sha256: str) -> bool:
+def _has_digest(path: Path, sha256: str) -> bool:
+    """Whether the file exists and has this digest."""
     try:
         return _digest(read_bytes(path)) == sha256
     except FileNotFoundError:
@@ -136,44 +137,44 @@ def _digest(data: bytes) -> str:
 
 
 class _Received(io.BytesIO):
-    """What has been received of a download, up to the limits."""
+    """A buffer for a download that enforces its limits of size and time."""
 
     def __init__(self) -> None:
         super().__init__()
         self._began = time.monotonic()
 
     def write(self, data: Buffer, /) -> int:
-        """Take the next bytes.
+        """Append the next bytes.
 
         Raises
         ------
         OSError
-            If they are too many, or come too late.
+            If the download exceeds the limit of bytes or of time.
         """
         count = super().write(data)
         if self.tell() > _MOST_BYTES:
-            raise OSError(f"more than {_MOST_BYTES:,} bytes came, which no public trace has")
+            raise OSError(f"received more than {_MOST_BYTES:,} bytes, which no public trace has")
         if time.monotonic() - self._began > _LONGEST_S:
             raise OSError(f"it took more than {_LONGEST_S:g} s, for {self.tell():,} bytes")
         return count
 
 
 def _download(url: str, sha256: str) -> bytes:
-    """Return what is at a URL; into memory, so that nothing is on disk before it is checked."""
+    """Download a URL into memory, so that only checked bytes reach the disk."""
     received = _Received()
     try:
         _pooch().HTTPDownloader(chunk_size=_CHUNK, timeout=_WAIT_S)(url, received, None)
-    except OSError as error:  # of which those of requests are
+    except OSError as error:  # the exceptions of requests are subclasses of it
         raise FetchError(f"{url}: cannot be downloaded: {_reason(error)}") from error
     data = received.getvalue()
     if _digest(data) != sha256:
-        raise FetchError(f"{url}: is not the file that netsim knows: the sha256 of the "
+        raise FetchError(f"{url}: is not the expected file: the sha256 of the "
                          f"{len(data):,} bytes received is {_digest(data)}, not {sha256}")
     return data
 
 
 def _reason(error: BaseException) -> str:
-    """Return what a person makes something of: the status, or what is at the root of it all."""
+    """Describe a failed download for people: by the HTTP status, or by the root cause."""
     response = getattr(error, "response", None)
     if response is not None:
         return f"the server says {response.status_code} {response.reason}"

@@ -1,4 +1,4 @@
-"""Ring-all-reduce jobs drawn at random: the workload of SJF-BCO's evaluation, its Section 7."""
+"""Random ring-all-reduce jobs: the workload of SJF-BCO's evaluation (Section 7)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["SECTION_7", "ring_jobs"]
 
 _MOST_JOBS, _MOST_DIGITS = 10**6, 20
 
-#: GPUs -> jobs of so many.
+#: Number of jobs by number of GPUs.
 SECTION_7: Mapping[str, int] = {"1": 80, "2": 14, "4": 26, "8": 30, "16": 8, "32": 2}
 
 
@@ -26,25 +26,26 @@ SECTION_7: Mapping[str, int] = {"1": 80, "2": 14, "4": 26, "8": 30, "16": 8, "32
 def ring_jobs(*, mix: Mapping[str, int] = SECTION_7, iterations: Sequence[int] = (1000, 6000),
               compute: Sequence[Quantity] = ("10ms", "42.5ms"), length: Quantity = "625MB",
               estimate: Quantity = "50ms", seed: int = 0) -> Workload:
-    """Draw random ring-all-reduce jobs, all there at time 0, as in the evaluation of SJF-BCO.
+    """Draw random ring-all-reduce jobs that all arrive at time 0, as SJF-BCO's evaluation does.
 
-    The defaults are those of the evaluation of SJF-BCO: 160 jobs, whose gradients take a second
-    to be exchanged by two GPUs at 10 Gbps.
+    The defaults are those of that evaluation: 160 jobs, whose gradients two GPUs exchange in one
+    second at 10 Gbps.
 
     Parameters
     ----------
     mix : mapping of int to int
-        How many jobs there are of so many GPUs.
+        Number of jobs by the number of GPUs that they use.
     iterations : (int, int)
-        Each job's is drawn from the first to the last.
+        Range of a job's number of iterations, drawn uniformly; both ends are included.
     compute : (quantity, quantity)
-        Likewise its computation per iteration.
+        Range of a job's computation time per iteration, drawn uniformly.
     length : quantity
-        The gradients, m.
+        Size of the gradients, m in the paper.
     estimate : quantity
-        What schedulers expect an iteration to take.
+        Time per iteration that schedulers assume.
     seed : int
-        Each job draws from a stream of its own, but for the order.
+        The workload's seed. Each job draws from a random stream of its own; their order is drawn
+        from another.
 
     Raises
     ------
@@ -85,13 +86,14 @@ def _table(mix: object) -> Mapping[Any, Any]:
 
 
 def _whole(value: Any, name: str) -> int:
-    """Return a key of a table, which files have as text."""
+    """Parse a number of GPUs; in files, keys of a table are text."""
     digits = str(value)
     plain = digits.isdecimal() and len(digits) < _MOST_DIGITS
     return whole_option(int(digits) if plain else value, name, 1)
 
 
 def _pair(values: Any, name: str, parse: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Parse the least and the most of a range."""
     if isinstance(values, str) or not isinstance(values, Sequence) or len(values) != 2:
         raise InputError(f"{name} must be the least and the most, not {values!r}")
     least, most = map(parse, values)

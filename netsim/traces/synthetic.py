@@ -1,4 +1,4 @@
-"""A trace with the characteristics of the 60-job Tiresias trace, for use without the file."""
+"""Generate traces with the characteristics of the 60-job Tiresias trace."""
 
 from __future__ import annotations
 
@@ -34,21 +34,22 @@ _SHORTEST_S, _LONGEST_S = 120, 1800
 def synthetic_rows(jobs: int = 60, seed: int = 0) -> list[TiresiasRow]:
     """Draw a trace like the 60 jobs of the Parrot paper (Section 6.1).
 
-    - Models and GPUs: a shuffled deck of 60 cards, each of ten models three times on one GPU
-      and once on 2, 4 and 8; a new deck every 60 jobs. 60 jobs thus have 30, 10, 10 and 10.
+    - Models and GPUs: a shuffled deck of 60 cards, in which each of ten models occurs three times
+      with 1 GPU and once with 2, 4 and 8 GPUs; a new deck every 60 jobs. Of 60 jobs, 30 thus have
+      1 GPU, and 10 each have 2, 4 and 8.
     - Intervals between submissions: Poisson with mean 30, in whole seconds.
     - Durations: 120 s plus a Pareto excess with P(excess > x) = x**-0.5 for x >= 1, rounded
-      down, and at most 1800 s in all; 1/2 is the exponent of largest likelihood. Half of the
+      down, and at most 1800 s in total; 1/2 is the maximum-likelihood exponent. Half of the
       jobs take at most 124 s, one in ten more than three and a half minutes.
-    - Iterations: the duration over the model's seconds per iteration on that many GPUs, which
-      are the trace's, in two digits; hence between about 110 and 33,000.
+    - Iterations: the duration divided by the model's seconds per iteration on that many GPUs,
+      which are those of the trace with two digits; hence between about 110 and 33,000.
 
-    Each job draws from a stream of its own: more jobs never change those before.
+    Each job draws from a random stream of its own: more jobs do not change the earlier ones.
 
     Parameters
     ----------
     jobs : int
-        How many, at least 1.
+        Number of jobs, at least 1.
     seed : int
         The seed of the trace.
 
@@ -80,7 +81,7 @@ def synthetic_rows(jobs: int = 60, seed: int = 0) -> list[TiresiasRow]:
 
 
 def _draw(seed: int, job: int) -> tuple[int, int]:
-    """Return a job's duration and the interval to the next, in seconds."""
+    """Draw a job's duration and the interval to the next submission, in seconds."""
     rng = stream(seed, "synthetic-job", job)
     excess = (1.0 - rng.random()) ** -2.0  # inverse transform; the argument is in (0, 1]
     return min(_LONGEST_S, _SHORTEST_S + int(excess)), int(rng.poisson(_MEAN_INTERVAL_S))
@@ -95,11 +96,12 @@ def synthetic(
     Parameters
     ----------
     jobs : int
-        How many, at least 1.
+        Number of jobs, at least 1.
     seed : int
         Seed of the numbers of servers and of the flow sizes.
     trace_seed : int, optional
-        Seed of the trace itself; `seed` if None. Held fixed, many seeds run one trace.
+        Seed of the trace itself; `seed` if None. If fixed, runs with several seeds use the same
+        trace.
     **construction
         The fields of `Construction`.
 

@@ -1,4 +1,4 @@
-"""The 60-job Tiresias trace of the Parrot paper, and jobs made of it (Section 6.1)."""
+"""Read the 60-job Tiresias trace of the Parrot paper, and make jobs of it (Section 6.1)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _RULES = {
     "num_gpu": _WHOLE,
     "submit_time": Rule(),
     "iterations": _WHOLE,
-    "duration": Rule(least=1e-9),  # it is divided by
+    "duration": Rule(least=1e-9),  # a divisor
     "interval": Rule(),
 }
 
@@ -68,28 +68,30 @@ class Construction:
     """How rows of the trace become parameter-server jobs (Section 6.1).
 
     A job on ``num_gpu`` GPUs has ``W = ranks_per_gpu * num_gpu`` workers and ``P`` parameter
-    servers, and pushes and pulls once per iteration. Its flows are uniform in (0, L_j], where
-    L_j = `length` * (duration/iterations)_j / max over all jobs, of the trace's own iterations.
+    servers, and pushes and pulls once per iteration. Flow sizes are uniform in (0, L_j], where
+    L_j = `length` * (duration/iterations)_j / max_k (duration/iterations)_k, with the numbers of
+    iterations of the trace.
 
     Attributes
     ----------
     iterations : int, optional
         Iterations of every job; the trace's own if None.
     arrival_scale : float
-        Factor of the arrival times.
+        Factor by which arrival times are multiplied.
     length : str or float
-        L_max, the largest flow of the job with the longest iterations; bytes.
+        L_max, the largest possible flow of the job with the longest iterations; bytes.
     servers : int, optional
-        Parameter servers of every job; as many as it has workers if None.
+        Parameter servers of every job; as many as the job has workers if None.
     servers_max : int, optional
-        Instead: draw each job's P uniformly from 1 to `servers_max`.
+        Instead of `servers`: draw each job's P uniformly from 1 to `servers_max`.
     redraw : bool
-        Draw the flow sizes anew in each iteration.
+        Whether to draw new flow sizes in each iteration.
     ranks_per_gpu : int
         Workers per GPU.
     pattern : str or mapping, optional
-        What the workers send in an iteration, instead of pushes to servers and pulls: what
-        `netsim.JobSpec` takes, ``"module:Class"`` of one's own too. Its bytes are L_j.
+        Communication pattern of an iteration, instead of pushes to parameter servers and pulls:
+        any pattern of `netsim.JobSpec`, including a user-defined ``"module:Class"``. It gets L_j
+        bytes.
 
     Raises
     ------
@@ -122,19 +124,20 @@ class Construction:
 
     def _check_pattern(self, pattern: str | Mapping[str, Any]) -> None:
         if self.servers is not None or self.servers_max is not None:
-            raise InputError("servers and servers_max are for parameter servers; with a pattern "
-                             "they are options of it, if it has any")
-        refuse_code("pattern", parse_policy(pattern, "pattern")[0])  # jobs make it when they run
+            raise InputError("servers and servers_max are for parameter servers; give them as "
+                             "options of the pattern, if it has them")
+        # Refused here, as jobs make their patterns only when they run.
+        refuse_code("pattern", parse_policy(pattern, "pattern")[0])
 
     def workload(self, rows: Sequence[TiresiasRow], name: str, seed: int = 0) -> Workload:
-        """Return the jobs of `rows`, which must not be empty.
+        """Make the workload of the rows of a trace.
 
         Parameters
         ----------
         rows : sequence of TiresiasRow
-            The trace.
+            The trace; at least one row.
         name : str
-            The workload's label.
+            The workload's name.
         seed : int
             Seed of the numbers of servers, and of the sizes that the pattern draws.
         """
@@ -174,7 +177,7 @@ def read_tiresias(path: str | Path, *, seed: int = 0, **construction: Any) -> Wo
     path : path-like
         The file: UTF-8, one job per line.
     seed : int
-        As `Construction.workload`.
+        As for `Construction.workload`.
     **construction
         The fields of `Construction`.
 
@@ -183,7 +186,7 @@ def read_tiresias(path: str | Path, *, seed: int = 0, **construction: Any) -> Wo
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line.
+        If the file's contents are invalid, with the line.
     InputError
         If an option is out of range.
     """
@@ -195,7 +198,7 @@ def read_tiresias(path: str | Path, *, seed: int = 0, **construction: Any) -> Wo
 
 
 def parse_tiresias(text: str) -> tuple[list[TiresiasRow], list[Problem]]:
-    """Return the rows of a trace, and every problem of it, in order of lines."""
+    """Parse a trace without raising: return its valid rows, and the problems of all lines."""
     rows: list[TiresiasRow] = []
     problems: list[Problem] = []
     lines = [(n, line) for n, line in enumerate(split_lines(text), 1) if line.strip()]
@@ -220,7 +223,7 @@ def parse_tiresias(text: str) -> tuple[list[TiresiasRow], list[Problem]]:
 
 
 def _cells(number: int, line: str, problems: list[Problem]) -> list[str]:
-    """Split one line; each is read on its own, so that a stray quote spoils no other line."""
+    """Split one line; parsed alone, so that a stray quote does not affect the other lines."""
     try:
         return next(csv.reader([line], strict=True))
     except csv.Error as error:
@@ -233,7 +236,7 @@ def _header_problems(header: list[str], number: int) -> list[Problem]:
     twice = sorted({name for name in TiresiasRow._fields if header.count(name) > 1})
     found = f"the header has: {', '.join(map(repr, header))}"
     return [Problem(number, f"missing column {name!r}; {found}") for name in missing] + [
-        Problem(number, f"column {name!r} is there twice; {found}") for name in twice
+        Problem(number, f"duplicate column {name!r}; {found}") for name in twice
     ]
 
 
@@ -266,12 +269,12 @@ def _as_float(text: str) -> float | None:
 
 
 def write_tiresias(rows: Iterable[TiresiasRow], path: str | Path) -> None:
-    """Write a trace that `read_tiresias` reads back; whole or not at all.
+    """Write a trace that `read_tiresias` reads back. The file is written atomically.
 
     Raises
     ------
     InputError
-        If a model's name holds a line end.
+        If a model's name contains a line break.
     OutputError
         If the file cannot be written.
     """

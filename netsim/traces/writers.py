@@ -1,4 +1,4 @@
-"""Workloads to files, as the readers read them: what a format cannot say is refused."""
+"""Write workloads to files that the readers read back; inexpressible workloads are errors."""
 
 from __future__ import annotations
 
@@ -27,30 +27,32 @@ __all__ = ["write_coflow_benchmark", "write_instance"]
 def write_instance(
     workload: Workload, path: str | Path, *, network: Mapping[str, Any] | None = None
 ) -> None:
-    """Write an explicit instance that `read_instances` reads back; whole or not at all.
+    """Write an explicit instance that `read_instances` reads back. The file is written atomically.
 
-    The form is ``jobs``, with ``coflows`` for a chain named ``"c0"``, ``"c1"``, ... without
-    deadlines and ``stages`` for any other graph, if the ids of the jobs are 0, 1, ... and no
-    stage has a weight, a release time or a coflow's id. Otherwise it is ``coflows``, which needs
-    an id for each coflow, and has no iterations, computation, stages without flows, and labels.
+    The form ``jobs`` is chosen if the ids of the jobs are 0, 1, ... and no stage has a weight, a
+    release time or a coflow id. In it, a chain without deadlines whose stages are named ``"c0"``,
+    ``"c1"``, ... is written as ``coflows``, and any other graph as ``stages``. Otherwise the form
+    is ``coflows``, which needs an id for each coflow and cannot express iterations, computation,
+    stages without flows, or names of jobs.
 
-    Flows are written between hosts, and a job's ``compute_s`` with its first stages. All else
-    reads back as it was, except that a release time goes through the instant that it means.
+    Flows are written between hosts, and a job's ``compute_s`` is added to its first stages.
+    Everything else reads back unchanged, but for rounding of release times, which are written as
+    instants.
 
     Parameters
     ----------
     workload : Workload
-        Jobs with explicit stages and hosts; `netsim.studies.convert` makes them of others.
+        Jobs with explicit stages and hosts; `netsim.studies.convert` converts other jobs to such.
     path : path-like
         The file.
     network : mapping, optional
-        What `netsim.read_network` finds in the same file: ``hosts``,
-        ``port_capacity_bytes_per_s``, ``loopback_uses_ports``, ...
+        Keys of a network to write to the same file, which `netsim.read_network` reads:
+        ``hosts``, ``port_capacity_bytes_per_s``, ``loopback_uses_ports``, ...
 
     Raises
     ------
     InputError
-        If neither form can say it.
+        If neither form can express the workload.
     OutputError
         If the file cannot be written.
     """
@@ -63,7 +65,7 @@ def write_instance(
         try:
             key, entries = "coflows", _coflows_form(workload)
         except InputError as nor:
-            raise InputError("no explicit instance can say this workload; in the form 'jobs': "
+            raise InputError("no explicit instance can express this workload; in the form 'jobs': "
                              f"{why_not}; in the form 'coflows': {nor}") from None
     head = json.dumps({"name": workload.name, **(network or {})}, ensure_ascii=False)
     rows = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
@@ -71,13 +73,14 @@ def write_instance(
 
 
 def _refuse_if(job: JobSpec, reasons: Mapping[str, bool]) -> None:
-    for reason, given in reasons.items():
-        if given:
+    """Raise an error with the first reason that applies to a job."""
+    for reason, applies in reasons.items():
+        if applies:
             raise InputError(f"job {job.id} {reason}")
 
 
 def _check(job: JobSpec, hosts: int) -> None:
-    """Refuse what no format says, or no reader would take."""
+    """Raise an error if no format can express the job, or its reader would reject it."""
     sizes = [stage.flows.nbytes.max(initial=0) for stage in job.stages if stage.flows is not None]
     times = [time for stage in job.stages for time in (stage.release_s, stage.compute_s)]
     _refuse_if(job, {
@@ -98,7 +101,7 @@ def _check(job: JobSpec, hosts: int) -> None:
 
 
 def _on_hosts(job: JobSpec, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the host that each flow leaves, and the one that it goes to."""
+    """Return the source host and the destination host of each flow."""
     hosts = np.array(job.hosts, dtype=np.int64)
     return hosts[flows.src], hosts[flows.dst]
 
@@ -110,7 +113,7 @@ def _entries(job: JobSpec, flows: Flows) -> list[dict[str, Any]]:
 
 
 def _stages(job: JobSpec) -> list[Stage]:
-    """Return the stages with the job's own computation before those that nothing precedes."""
+    """Return the stages, with the job's own computation time added to those without parents."""
     return [stage if stage.after else replace(stage, compute_s=stage.compute_s + job.compute_s)
             for stage in job.stages]
 
@@ -119,7 +122,8 @@ def _jobs_form(workload: Workload) -> list[dict[str, Any]]:
     jobs = sorted(workload, key=lambda job: job.id)
     for place, job in enumerate(jobs):
         if job.id != place:
-            raise InputError(f"job {job.id} is number {place} by id, and an id is a position")
+            raise InputError(f"job {job.id} is number {place} in order of ids, and the id must be "
+                             "this number")
     return [_job_entry(job) for job in jobs]
 
 
@@ -190,10 +194,13 @@ def _coflow_entries(job: JobSpec) -> list[dict[str, Any]]:
 
 
 def _instant(arrival_s: float, release_s: float) -> float:
-    """Return arrival + release, rounded so that the difference is the release, if any is."""
+    """Return arrival + release, rounded so that subtracting the arrival gives the release.
+
+    If no neighbouring float does so, the sum is rounded as usual.
+    """
     instant = float(arrival_s + release_s)
-    near = (instant, np.nextafter(instant, 0.0), np.nextafter(instant, np.inf))
-    return float(next((each for each in near if each - arrival_s == release_s), instant))
+    candidates = (instant, np.nextafter(instant, 0.0), np.nextafter(instant, np.inf))
+    return float(next((each for each in candidates if each - arrival_s == release_s), instant))
 
 
 @plain_numbers
@@ -205,28 +212,29 @@ def write_coflow_benchmark(
     first_port: int = 0,
     network: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a trace that `read_coflow_benchmark` reads back; whole or not at all.
+    """Write a trace that `read_coflow_benchmark` reads back. The file is written atomically.
 
-    The format says jobs of one coflow without computation, weight, deadline and iterations, in
-    which every mapper sends every reducer an equal part; and the flows must be listed as it lists
-    them, reducer by reducer with the mappers in one order inside, for policies may go by it. It
-    has no labels. Arrivals and sizes need not be whole numbers; they read back as they were.
+    The format can express jobs of one coflow, without computation, weight, deadline or iterations,
+    in which each reducer receives equal parts from all mappers. The flows must be ordered by
+    reducer, then by mapper, as the reader makes them, because policies may depend on their order.
+    The format has no names of jobs. Arrivals and sizes need not be whole numbers; they read back
+    unchanged.
 
     Parameters
     ----------
     workload : Workload
-        What to write.
+        The workload to write.
     path : path-like
         The file.
     megabyte, first_port
         As for `read_coflow_benchmark`.
     network : mapping, optional
-        ``hosts`` is the number of ports; otherwise the most hosts that a job has.
+        Its ``hosts`` is the number of ports; without it, the largest number of hosts of a job.
 
     Raises
     ------
     InputError
-        If the format cannot say it.
+        If the format cannot express the workload.
     OutputError
         If the file cannot be written.
     """
@@ -245,7 +253,8 @@ def _row(job: JobSpec, unit: Decimal, first_port: int) -> str:
     stage = job.stages[0]
     flows = stage.flows
     _refuse_if(job, {
-        f"has {len(job.stages)} stages, and here every coflow stands alone": len(job.stages) > 1,
+        f"has {len(job.stages)} stages, and this format has one coflow per job":
+            len(job.stages) > 1,
         "has more than one iteration": job.iterations != 1,
         "computes": bool(job.compute_s or stage.compute_s),
         "has a coflow with a weight": stage.weight != 1,
@@ -273,7 +282,10 @@ def _row(job: JobSpec, unit: Decimal, first_port: int) -> str:
 def _mappers(
     src: NDArray[np.int64], dst: NDArray[np.int64], nbytes: NDArray[np.float64]
 ) -> int:
-    """Return how many mappers send to each reducer in turn; 0 where that is not so."""
+    """Return the number of mappers if flows are listed reducer by reducer in equal parts, else 0.
+
+    Of several possible numbers, it is the largest.
+    """
     changes = np.flatnonzero(dst != dst[0])
     first = int(changes[0]) if len(changes) else len(dst)
     for m in range(first, 0, -1):
@@ -286,11 +298,11 @@ def _mappers(
 
 
 def _text(value: float, factor: Decimal, divisor: int) -> str:
-    """Return the shortest of three decimals that `scaled` makes `value` of."""
+    """Return the shortest of three decimals for which `scaled` gives `value`."""
     for digits, exact in ((15, Decimal(repr(value))), (16, Decimal(repr(value))),
                           (17, Decimal(value))):
-        long = Context(prec=40)
-        number = long.divide(long.multiply(exact, divisor), factor)
+        context = Context(prec=40)
+        number = context.divide(context.multiply(exact, divisor), factor)
         number = Context(prec=digits).normalize(number)
         if scaled(number, factor, divisor) == value:
             break

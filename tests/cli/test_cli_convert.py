@@ -30,8 +30,8 @@ def test_convert_draws_and_places(netsim, here) -> None:
     (["bad.txt", "t.json"], "bad.txt:2: MB_1 must be a number from 0 to 1e+18, not 'x'\n"),
     (["parrot-60", "t.json"], "job 0 does not say the hosts of its ranks, and there is no network "
                                "to place them on\n"),
-    (["parrot-60", "t.txt", "--network", "big-switch-128-10g"], "job 0 has 2 stages, and here"),
-    (["coflow-sample", "t.dat"], "t.dat: the suffix '.dat' tells no format; give one of: json, "),
+    (["parrot-60", "t.txt", "--network", "big-switch-128-10g"], "job 0 has 2 stages, and"),
+    (["coflow-sample", "t.dat"], "t.dat: no format has the suffix '.dat'; give one of: json, "),
     (["coflow-sample", "t.csv"], "unknown format to write 'tiresias'; choose from: coflow-be"),
     (["coflow-sample", "none/t.json"], "none/t.json: cannot be written: "),
     (["coflow-sample", "t.json", "--network", "x"], "unknown network 'x'; choose from: "),

@@ -69,7 +69,7 @@ def test_trace_check_of_an_instance_has_lines_too(netsim, here) -> None:
 
 def test_trace_check_takes_a_format(netsim, refused, here) -> None:
     (here / "jobs.dat").write_text('{"jobs": [{"coflows": [[]]}]}')
-    assert "the suffix '.dat' tells no format" in refused("trace", "check", "jobs.dat")
+    assert "no format has the suffix '.dat'" in refused("trace", "check", "jobs.dat")
     assert netsim("trace", "check", "jobs.dat", "--format", "json").exit_code == 0
     assert "unknown workload format 'jso'" in refused("trace", "check", "jobs.dat",
                                                       "--format", "jso")

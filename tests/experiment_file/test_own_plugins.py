@@ -152,7 +152,7 @@ def test_a_format_in_a_workload_file(sizes: Path) -> None:
 
 @pytest.mark.parametrize(("format", "options", "error", "message"), [
     ("pairs", {"scal": 2}, UnknownNameError, r"unknown .*:pairs option 'scal' \(did you mean 'sca"),
-    ("nothing", {}, InputError, "nothing' is no format: it must be a function that returns a nets"),
+    ("nothing", {}, InputError, "nothing' is not a format: it must be a function that returns a n"),
     ("pears", {}, InputError, "workload format '.*:pears' cannot be loaded"),
     ("Fan", {}, InputError, "generates; it cannot read"),
 ])
@@ -163,7 +163,7 @@ def test_formats_that_are_none(sizes: Path, format: str, options: dict[str, Any]
 
 
 def test_what_a_format_returns_is_checked(sizes: Path) -> None:
-    with pytest.raises(InputError, match="Fan' is no format: it must return a netsim"):
+    with pytest.raises(InputError, match="Fan' is not a format: it must return a netsim"):
         netsim.read_workload(format=f"{HERE}:Fan")
     sizes.write_text("1e6\nx\n")
     with pytest.raises(TraceError, match=r"sizes.dat:2: must be a number, not 'x'"):

@@ -138,7 +138,7 @@ def test_the_format_must_be_known(write, sample, facts) -> None:
     with pytest.raises(InputError, match="the format 'synthetic' generates; it cannot read"):
         read_workload(sample, format="synthetic")
     path = write("trace.dat", sample.read_text(encoding="utf-8"))
-    with pytest.raises(InputError, match=r"trace\.dat: the suffix '\.dat' tells no format"):
+    with pytest.raises(InputError, match=r"trace\.dat: no format has the suffix '\.dat'"):
         read_workload(path)
     assert facts(read_workload(path, format="tiresias")) == facts(read_workload(sample))
 
@@ -194,7 +194,8 @@ def test_a_workload_file_names_its_format_and_a_file_beside_it(
 @pytest.mark.parametrize(("text", "line", "message"), [
     ('format = "json\n', 1, "not TOML: Illegal character"),
     ("", 1, "the file is empty"),
-    ("jobs = 3", None, "a workload file names a 'format', or a 'file' whose suffix tells it"),
+    ("jobs = 3", None, "a workload file must name a 'format', or a 'file' whose suffix is that of "
+                       "a format"),
     ('format = "synthetic"\njobbs = 3', None, "unknown synthetic option 'jobbs' (did you mean "
                                               "'jobs'?)"),
     ('format = "synthtic"', None, "unknown workload format 'synthtic' (did you mean"),

@@ -139,7 +139,7 @@ LINE = "1 0 1 0 1 1:5"
     (["2 1", "1 0 2 0 1 1:5"], 2, "r, the number of reducers after 2 mappers, must be a whole "
                                   "number from 1 to 1e+15, not '1:5'"),
     (["2 1", "1 0 9 0 1 1:5"], 2,
-     "m is 9, but only 3 fields follow, where r is among them"),
+     "m is 9, but only 3 fields follow, including r"),
     (["2 1", "1 0 1 0 2 1:5"], 2, "6 fields, where 1 mappers and 2 reducers make 7"),
     (["2 1", "1 0 1 0 1 1:5 0:5"], 2, "7 fields, where 1 mappers and 1 reducers make 6"),
     (["2 1", "1 0 2 0 2 1 1:5"], 2, "mapper_2 must be a whole number from 0 to 1, not '2'"),

@@ -144,7 +144,7 @@ def test_an_unknown_name() -> None:
 def test_another_file_than_expected(server, get, tmp_path) -> None:
     """As a cut one is; the earlier file, which was changed, stays as it is."""
     server.files = {"/60_job.csv": DATA[:-1]}
-    with pytest.raises(FetchError, match=r"60_job\.csv: is not the file that netsim knows: the sh"
+    with pytest.raises(FetchError, match=r"60_job\.csv: is not the expected file: the sh"
                                          r"a256 of the 80 bytes received is [0-9a-f]{64}, not "):
         get("tiresias", tmp_path / "new")
     assert left(tmp_path) == []
@@ -241,7 +241,7 @@ def test_fetch_prints_the_path_that_a_run_takes(server, get, tmp_path, monkeypat
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["tiresia"], "error: unknown public trace 'tiresia'"),
-    (["tiresias"], "is not the file that netsim knows"),
+    (["tiresias"], "is not the expected file"),
     (["coflow-benchmark"], "cannot be downloaded: the server says 404"),
 ])
 def test_fetch_refuses(server, tmp_path, arguments, message) -> None:
@@ -255,8 +255,8 @@ def test_fetch_refuses(server, tmp_path, arguments, message) -> None:
 
 def test_a_download_that_never_ends_has_a_limit(get, server, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(public, "_MOST_BYTES", 10**6)
-    with pytest.raises(FetchError, match=r"/endless/60_job\.csv: cannot be downloaded: more than "
-                                         "1,000,000 bytes"):
+    with pytest.raises(FetchError, match=r"/endless/60_job\.csv: cannot be downloaded: received more "
+                                         "than 1,000,000 bytes"):
         get("tiresias", tmp_path, source=f"{server.url}/endless")
     assert list(tmp_path.iterdir()) == []
 

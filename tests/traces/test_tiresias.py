@@ -140,7 +140,7 @@ def test_a_missing_column_is_named(read, tmp_path: Path) -> None:
 
 
 def test_a_column_that_is_there_twice(read) -> None:
-    with pytest.raises(TraceError, match=r"t\.csv:1: column 'duration' is there twice; "):
+    with pytest.raises(TraceError, match=r"t\.csv:1: duplicate column 'duration'; "):
         read(HEADER + ",duration", GOOD + ",1")
 
 

@@ -201,20 +201,21 @@ def test_what_no_format_says(write, job: JobSpec, message: str, tmp_path: Path) 
 
 @pytest.mark.parametrize(("job", "as_jobs", "as_coflows"), [
     (spec([Stage("1", [FLOW])], iterations=2),
-     "job 1 is number 0 by id, and an id is a position", "job 1 has more than one iteration"),
+     "job 1 is number 0 in order of ids, and the id must be this number",
+     "job 1 has more than one iteration"),
     (spec(id=0, compute_s=1), "job 0 has a coflow with an id", "job 0 computes"),
     (spec([Stage("a", [FLOW], weight=2)], id=0), "job 0 has a stage with a weight",
      "job 0 has a coflow without an id"),
     (spec([Stage("a", [FLOW], release_s=2, coflow_id=3)], id=0),
      "job 0 has a stage with a release time", "job 0 has no coflow that is released with it"),
-    (spec([Stage("a", None)]), "job 1 is number 0 by id, and an id is a position",
+    (spec([Stage("a", None)]), "job 1 is number 0 in order of ids, and the id must be this number",
      "job 1 has a stage without flows"),
 ])
 def test_what_json_does_not_say(job, as_jobs: str, as_coflows: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         write_instance(Workload([job]), tmp_path / "t.json")
-    assert str(caught.value) == ("no explicit instance can say this workload; in the form 'jobs': "
-                                 f"{as_jobs}; in the form 'coflows': {as_coflows}")
+    assert str(caught.value) == ("no explicit instance can express this workload; in the form "
+                                 f"'jobs': {as_jobs}; in the form 'coflows': {as_coflows}")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -223,7 +224,7 @@ UNEQUAL = ("job 1 is not a coflow in which every mapper sends an equal part to e
 
 
 @pytest.mark.parametrize(("job", "message"), [
-    (spec([*ONE, Stage("2")]), "job 1 has 2 stages, and here every coflow stands alone"),
+    (spec([*ONE, Stage("2")]), "job 1 has 2 stages, and this format has one coflow per job"),
     (spec([Stage("1", [FLOW])], iterations=2), "job 1 has more than one iteration"),
     (spec(compute_s=1), "job 1 computes"),
     (spec([Stage("1", [FLOW], 2.0)]), "job 1 computes"),
@@ -264,7 +265,7 @@ def test_convert_reads_and_writes_by_suffix(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("target", "to", "kind", "message"), [
-    ("t.dat", None, InputError, r"t\.dat: the suffix '\.dat' tells no format; give one of: json, "),
+    ("t.dat", None, InputError, r"t\.dat: no format has the suffix '\.dat'; give one of: json, "),
     ("t.csv", None, UnknownNameError, "unknown format to write 'tiresias'; choose from: coflow"),
     ("t.json", "jsn", UnknownNameError, r"unknown format to write 'jsn' \(did you mean 'json'"),
 ])

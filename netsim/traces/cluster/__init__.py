@@ -1,4 +1,4 @@
-"""Traces of GPU clusters: jobs as columns, cleaned, and as workloads of jobs that train models."""
+"""Read traces of GPU clusters, as columns of cleaned jobs or as workloads of training jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of a GPU cluster as columns, and the count of what was dropped on the way there."""
+"""Jobs of a GPU cluster's trace as columns, with counts of the jobs dropped while cleaning."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from netsim.traces.problems import Problem, TraceProblemsError
 __all__ = ["FAILED", "NO_GPU", "NO_SUBMIT", "NO_TIME", "UNFINISHED", "ClusterJobs", "Codes",
            "Intake", "gpus_of"]
 
-#: Why a job is dropped, where several formats have the reason.
-NO_SUBMIT = "no time of submission"
-UNFINISHED = "had not run to an end"
-FAILED = "failed, or was cancelled"
-NO_GPU = "asked for no GPU"
-NO_TIME = "ran no time"
+#: Reasons for dropping a job that several formats share.
+NO_SUBMIT = "no submission time"
+UNFINISHED = "did not finish"
+FAILED = "failed or was cancelled"
+NO_GPU = "requested no GPU"
+NO_TIME = "no running time"
 
 _MOST_GPUS = 10**6
 _COLUMNS = {"submit_s": np.float64, "duration_s": np.float64, "gpus": np.int32,
@@ -30,24 +30,27 @@ _COLUMNS = {"submit_s": np.float64, "duration_s": np.float64, "gpus": np.int32,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterJobs:
-    """The jobs of a trace that are left after cleaning, in order of submission.
+    """The jobs of a trace that remain after cleaning, in order of submission.
 
     Attributes
     ----------
     submit_s : ndarray of float, shape (jobs,)
-        Seconds since the first of them was submitted.
+        Submission time, in seconds since the first job's submission.
     duration_s : ndarray of float, shape (jobs,)
-        Seconds for which it ran, without waiting.
+        Running time, in seconds, without waiting.
     gpus : ndarray of int, shape (jobs,)
+        Number of GPUs.
     group : ndarray of int, shape (jobs,)
-        Jobs of one group are the same job, submitted again. Numbered as the file names them.
+        Number of the job's group; the jobs of a group are submissions of the same job. Groups are
+        numbered from 0 in the order in which they first occur in the file.
     user : ndarray of int, shape (jobs,)
+        Number of the job's user, likewise.
     read : int
-        How many jobs the file has.
+        Number of jobs in the file.
     dropped : mapping of str to int
-        How many were dropped, by the reason: the first that holds, in this order.
+        Number of jobs dropped for each reason. A job counts under the first reason that applies.
     notes : mapping of str to int
-        How many of those kept were read otherwise than they stand there.
+        Number of jobs kept with a change, such as a rounded number of GPUs, for each kind.
     """
 
     submit_s: NDArray[np.float64]
@@ -66,7 +69,7 @@ class ClusterJobs:
 
 
 class Codes:
-    """Numbers for names, counted from 0 in the order in which they are first seen."""
+    """Assigns numbers to names, from 0 on in the order in which names are first seen."""
 
     def __init__(self) -> None:
         self._of: dict[Hashable, int] = {}
@@ -82,15 +85,15 @@ class Codes:
 
 @dataclass(slots=True)
 class Intake:
-    """Takes in the jobs of a file, chunk by chunk, and keeps of each chunk what passes the rules.
+    """Collects the jobs of a file chunk by chunk, and drops those that violate a rule.
 
     Attributes
     ----------
     path : path-like
-        The file, for errors.
+        The file, for error messages.
     read : int
     dropped, notes : dict of str to int
-        As of `ClusterJobs`.
+        See `ClusterJobs`.
     """
 
     path: str | Path
@@ -106,16 +109,16 @@ class Intake:
         notes: Mapping[str, NDArray[np.bool_]] | None = None,
         **columns: NDArray[np.generic],
     ) -> None:
-        """Take in jobs.
+        """Add a chunk of jobs.
 
         Parameters
         ----------
         rules : mapping of str to ndarray of bool, shape (jobs,)
-            Which jobs to drop, by the reason; a job counts under the first that holds.
+            Masks of the jobs to drop, by reason; a job counts under the first that applies.
         notes : mapping of str to ndarray of bool, shape (jobs,)
-            Which of them were read otherwise than they stand there.
+            Masks of the jobs whose values were changed, by the kind of change.
         **columns : ndarray, shape (jobs,)
-            Those of `ClusterJobs`; `submit_s` from any origin.
+            The columns of `ClusterJobs`; `submit_s` may count from any origin.
         """
         kept = np.ones(len(columns["submit_s"]), dtype=bool)
         self.read += len(kept)
@@ -128,20 +131,20 @@ class Intake:
             self._parts[name].append(columns[name][kept].astype(dtype))
 
     def jobs(self) -> ClusterJobs:
-        """Return the jobs that are left, in order of submission; the intake is empty then.
+        """Return the remaining jobs in order of submission. Can be called once, at the end.
 
         Raises
         ------
         TraceProblemsError
-            If none is left.
+            If no job remains.
         """
         if not sum(map(len, self._parts["submit_s"])):
             why = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.items()
                             if count)
-            message = f"no job is left of {self.read:,}: {why}" if self.read else "holds no jobs"
+            message = f"no jobs remain of {self.read:,}: {why}" if self.read else "holds no jobs"
             raise TraceProblemsError([Problem(None, message)], self.path)
         columns = {}
-        for name in _COLUMNS:  # one after the other, so that no two are in memory twice
+        for name in _COLUMNS:  # pop each column, so that at most one is in memory twice
             columns[name] = np.concatenate(self._parts.pop(name))
         order = np.argsort(columns["submit_s"], kind="stable")
         for name in _COLUMNS:
@@ -151,20 +154,27 @@ class Intake:
 
 
 def gpus_of(shares: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return whole GPUs for shares of GPUs, rounded up, and which are rounded.
+    """Round requests for fractions of GPUs up to whole GPUs.
 
     Parameters
     ----------
     shares : ndarray of float, shape (jobs,)
-        GPUs that a job asks for, such as 0.5; NaN counts as 0.
+        GPUs that each job requests, such as 0.5; NaN counts as 0.
+
+    Returns
+    -------
+    gpus : ndarray of int, shape (jobs,)
+    rounded : ndarray of bool, shape (jobs,)
+        Whether the request was not a whole number.
     """
     known = np.where(np.isnan(shares), 0.0, shares)
-    near = np.round(known)
-    whole = np.abs(known - near) <= 1e-9 * np.maximum(1.0, near)  # three times a third is one
-    gpus = np.minimum(np.where(whole, near, np.ceil(known)), _MOST_GPUS)
+    nearest = np.round(known)
+    # Within a tolerance, as three times a third should be one.
+    whole = np.abs(known - nearest) <= 1e-9 * np.maximum(1.0, nearest)
+    gpus = np.minimum(np.where(whole, nearest, np.ceil(known)), _MOST_GPUS)
     return gpus.astype(np.int64), ~whole
 
 
 def share_of(count: int, share: float) -> int:
-    """Return a share of a count, rounded down; 0.29 of 100 is 29."""
+    """Compute a share of a count, rounded down but for rounding errors; 0.29 of 100 is 29."""
     return math.floor(share * count + 1e-9)

@@ -1,4 +1,4 @@
-"""Jobs of a trace as jobs of a workload: a model to train for each, and how many iterations."""
+"""Make workloads of traces: draw a model for each job, and compute its number of iterations."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from netsim.workload import History, JobSpec, Workload
 
 __all__ = ["ClusterConstruction", "TraceWorkload", "cluster_facts"]
 
-_TOO_LARGE = "asked for more GPUs than max_gpus"
+_TOO_LARGE = "more GPUs than max_gpus"
 _MOST_ITERATIONS = 10**15
-#: Mapping a job takes seconds for so many replicas, and a minute for twice as many.
+#: Mapping a job of this many replicas takes seconds, and a minute for twice as many.
 _MOST_GPUS = 4096
-_PAST = "came after the first that limit allows"
+_PAST = "beyond limit"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TraceWorkload(Workload):
-    """A workload with an account of how it was made of a trace.
+    """A workload made of a trace, with counts of the trace's jobs that were dropped or changed.
 
     Attributes
     ----------
     read : int
-        How many jobs the trace has.
+        Number of jobs in the trace.
     dropped : mapping of str to int
-        How many of them were dropped, by the reason.
+        Number of jobs dropped for each reason.
     notes : mapping of str to int
-        How many of those kept were read otherwise than they stand there.
+        Number of jobs kept with a change, such as a rounded number of GPUs, for each kind.
     """
 
     read: int = field(default=0, kw_only=True)
@@ -53,30 +53,31 @@ class TraceWorkload(Workload):
 class ClusterConstruction:
     """How jobs of a GPU cluster's trace become jobs that train models (A-SRPT).
 
-    A trace says how many GPUs a job has and how long it ran, and not what it trains. A job gets
-    one of the models of the catalogue that run on so many GPUs, drawn for its group, so that jobs
-    of a group train the same. It has max(1, duration/alpha~_min) iterations, rounded to the nearest
-    whole number, as a job repeats whole iterations; alpha~_min is what an iteration takes on as few
-    servers as can be, mapped by Heavy-Edge.
+    Traces tell the number of GPUs of a job and its duration, but not the model that it trains.
+    Each group of jobs gets a model of the catalogue, drawn from those that run on its number of
+    GPUs, so that all jobs of a group train the same model. A job has max(1, duration/alpha~_min)
+    iterations, rounded to the nearest whole number, as jobs repeat whole iterations. alpha~_min is
+    the time of an iteration on as few servers as possible, mapped by Heavy-Edge.
 
     Attributes
     ----------
     limit : int, optional
-        Only the first so many jobs that are left.
+        Keep only the first `limit` of the remaining jobs.
     train : float
-        The share of the jobs, by the time of submission and rounded down, that become the
-        workload's history: what predictors learn from. The others are its jobs. 0: no history.
+        Share of the jobs, in order of submission and rounded down, that become the workload's
+        history, from which predictors learn. The other jobs are those of the workload. 0 for no
+        history.
     max_gpus : int, optional
-        Drop jobs that ask for more. There must be none with more than 4,096.
+        Drop jobs that request more GPUs. Without it, no job may request more than 4,096.
     arrival_scale : float
-        Factor of the times of submission.
+        Factor by which submission times are multiplied.
     base_nic : quantity
-        Rate of a server's NIC for which iterations are counted. They stay as they are for
-        simulations of others.
+        Rate of a server's NIC with which numbers of iterations are computed. They do not depend
+        on the network that is simulated.
     intra : quantity
-        Rate inside a server, for the same.
+        Rate inside a server, for the same purpose.
     gpus_per_server : int
-        For the same.
+        GPUs per server, for the same purpose.
 
     Raises
     ------
@@ -104,21 +105,21 @@ class ClusterConstruction:
             parse_rate(getattr(self, name), name, strict=True)
 
     def workload(self, jobs: ClusterJobs, name: str, seed: int = 0) -> TraceWorkload:
-        """Return the workload.
+        """Make the workload of the jobs of a trace.
 
         Parameters
         ----------
         jobs : ClusterJobs
-            What is left of a trace.
+            The cleaned jobs.
         name : str
-            The workload's label.
+            The workload's name.
         seed : int
-            Seed of the models that groups train, and of the workload.
+            Seed of the workload, also used to draw the models of groups.
 
         Raises
         ------
         InputError
-            If no jobs are left, or none as history where some are to be.
+            If no jobs remain, or the history or the workload would be empty.
         """
         picked, dropped = self._picked(jobs)
         known = share_of(len(picked), self.train)
@@ -140,12 +141,12 @@ class ClusterConstruction:
                              dropped=dropped, notes=jobs.notes)
 
     def of_file(self, jobs: ClusterJobs, path: str | Path, seed: int = 0) -> TraceWorkload:
-        """Return the workload of a file's jobs, under the file's name.
+        """Make the workload of a file's jobs, and name it after the file.
 
         Raises
         ------
         TraceProblemsError
-            Where `workload` raises; it names the file.
+            If `workload` raises an error; this one names the file.
         """
         try:
             return self.workload(jobs, Path(path).stem, seed)
@@ -153,7 +154,7 @@ class ClusterConstruction:
             raise TraceProblemsError([Problem(None, str(error))], path) from error
 
     def _picked(self, jobs: ClusterJobs) -> tuple[NDArray[np.int64], dict[str, int]]:
-        """Return the places of the jobs that the options leave, and the count of the others."""
+        """Return the indices of the jobs that the options keep, and counts of those dropped."""
         dropped = dict(jobs.dropped)
         picked = np.arange(len(jobs))
         if self.max_gpus is not None:
@@ -166,16 +167,16 @@ class ClusterConstruction:
             raise InputError(f"max_gpus = {self.max_gpus} leaves none of {len(jobs):,} jobs: all "
                              f"have more GPUs, at least {jobs.gpus.min()}")
         if (most := int(jobs.gpus[picked].max())) > _MOST_GPUS:
-            raise InputError(f"a job asks for {most:,} GPUs, and iterations are counted of jobs "
-                             f"with {_MOST_GPUS:,} at most; give max_gpus to drop such jobs")
+            raise InputError(f"a job asks for {most:,} GPUs, and iterations can be computed for "
+                             f"at most {_MOST_GPUS:,}; give max_gpus to drop such jobs")
         return picked, dropped
 
     def _models(
         self, jobs: ClusterJobs, picked: NDArray[np.int64], seed: int
     ) -> tuple[list[ParallelModel], NDArray[np.int64], NDArray[np.float64]]:
-        """Return the models, which of them each job trains, and for how many iterations."""
+        """Draw the models: return them, each job's index into them, and its iterations."""
         group, gpus = jobs.group[picked], jobs.gpus[picked]
-        # By group, so that it does not matter which other jobs there are.
+        # Drawn by group, so that a job's model does not depend on which other jobs are kept.
         draws = stream(seed, "trace-models").random(int(group.max()) + 1)[group]
         models: list[ParallelModel] = []
         which = np.zeros(len(picked), dtype=np.int64)
@@ -192,8 +193,8 @@ class ClusterConstruction:
         return models, which, np.clip(iterations, 1, _MOST_ITERATIONS)
 
     def _seconds(self) -> Callable[[ParallelModel], float]:
-        """Return a function of a model: alpha~_min, in seconds."""
-        # Here, for they load the compiler, which nobody needs who reads other traces.
+        """Return a function that computes alpha~_min of a model, in seconds."""
+        # Imported here because they load the compiler, which other traces do not need.
         from netsim.models.mapping import Mapper
         from netsim.models.servers import ServerKind
 
@@ -203,12 +204,12 @@ class ClusterConstruction:
 
 
 def cluster_facts(workload: Workload) -> list[tuple[str, float]]:
-    """Return what `check_trace` says of a trace of a cluster: what was dropped, and what is left.
+    """List the facts that `check_trace` reports for a cluster's trace, as (label, value).
 
     Parameters
     ----------
     workload : Workload
-        Of jobs that train models.
+        A workload of jobs that train models.
     """
     facts: list[tuple[str, float]] = []
     history = 0 if workload.history is None else len(workload.history)

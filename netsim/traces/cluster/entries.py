@@ -1,4 +1,4 @@
-"""One long JSON array, read entry by entry: as much memory as the longest entry."""
+"""Read a long JSON array entry by entry, in memory for the longest entry only."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ __all__ = ["read_entries"]
 
 _BLOCK = 1 << 18
 _LONGEST = 1 << 24
-#: A token that is cut off at the end of what was read is no longer than that, or a string.
+#: A token other than a string is at most this long, so that one cut off at a block's end is near.
 _TOKEN = 64
 _SPACE = " \t\n\r"
 
 
 def read_entries(path: str | Path, block: int = _BLOCK) -> Iterator[tuple[int, Any]]:
-    """Yield the entries of a file that is one JSON array, each with the line that it begins on.
+    """Yield the entries of a file that is one JSON array, each with the line on which it begins.
 
     Parameters
     ----------
     path : path-like
-        The file: UTF-8.
+        The file, in UTF-8.
     block : int
-        How many characters to read at once.
+        Number of characters to read at once.
 
     Raises
     ------
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If it is empty, not JSON or not an array, with the line.
+        If the file is empty, not valid JSON, or not an array; with the line.
     """
     with locating(path), open_text(require_file(path)) as file:
         text = _Text(file, path, block)
-        mark = text.mark()
-        if not mark:
-            raise text.problem("the file is empty" if text.line == 1 else "nothing is in the file")
-        if mark != "[":
+        first = text.peek()
+        if not first:
+            raise text.problem("the file is empty" if text.line == 1 else "the file is blank")
+        if first != "[":
             raise text.problem(f"the file must hold a JSON array, which begins with '[', "
-                               f"not with {mark!r}")
+                               f"not with {first!r}")
         text.skip()
-        if text.mark() != "]":
+        if text.peek() != "]":
             yield text.entry()
-            while text.mark() == ",":
+            while text.peek() == ",":
                 text.skip()
                 yield text.entry()
-            if text.mark() != "]":
+            if text.peek() != "]":
                 raise text.problem(f"not JSON: ',' or ']' must follow an entry, not {text.found}")
         text.skip()
-        if text.mark():
+        if text.peek():
             raise text.problem(f"not JSON: {text.found} follows the end of the array")
 
 
 class _Text:
-    """The part of a file that is read and not used yet; `line` is that of its first character."""
+    """A buffer of the unused text of a file; `line` is the line of its first character."""
 
     def __init__(self, file: TextIO, path: str | Path, block: int) -> None:
         self._file, self._path, self._block = file, path, block
@@ -76,8 +76,8 @@ class _Text:
         rest = self._text[self._at:self._at + 20]
         return repr(rest) if rest else "the end of the file"
 
-    def mark(self) -> str:
-        """Return the next character that is not white space; nothing at the end of the file."""
+    def peek(self) -> str:
+        """Skip white space and return the next character; ``""`` at the end of the file."""
         while True:
             while self._at < len(self._text) and self._text[self._at] in _SPACE:
                 self.skip()
@@ -89,15 +89,15 @@ class _Text:
         self._at += 1
 
     def _more(self) -> bool:
-        """Read on, twice as much as is there already; say whether there was anything."""
+        """Read more text, at least doubling the buffer; return False at the end of the file."""
         rest = self._text[self._at:]
         read = self._file.read(max(self._block, len(rest)))
         self._text, self._at = rest + read, 0
         return bool(read)
 
     def entry(self) -> tuple[int, Any]:
-        """Return the next value and its line."""
-        self.mark()
+        """Parse the next value; return the line on which it begins, and the value."""
+        self.peek()
         begin = self.line
         while True:
             try:
@@ -114,6 +114,6 @@ class _Text:
             return begin, value
 
     def _cut_off(self, error: json.JSONDecodeError) -> bool:
-        """Say whether more text may mend it."""
+        """Whether the error may be due to a value that is cut off at the end of the buffer."""
         return (error.pos > len(self._text) - _TOKEN
                 or error.msg.startswith("Unterminated string"))

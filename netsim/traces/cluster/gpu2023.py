@@ -1,4 +1,4 @@
-"""Alibaba's GPU cluster of 2023: pods and nodes, ``openb_*.csv`` (Weng et al., ATC '23)."""
+"""Read the trace of Alibaba's GPU cluster of 2023, ``openb_*.csv`` (Weng et al., ATC '23)."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def read_gpu_v2023(path: str | Path, *, seed: int = 0, failed: bool = False, **c
     path : path-like
         The file.
     seed : int
-        As `ClusterConstruction.workload`.
+        As for `ClusterConstruction.workload`.
     failed : bool
-        As `gpu_v2023_jobs`.
+        As for `gpu_v2023_jobs`.
     **construction
         The fields of `ClusterConstruction`.
 
@@ -54,7 +54,7 @@ def read_gpu_v2023(path: str | Path, *, seed: int = 0, failed: bool = False, **c
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line, or no job is left.
+        If the file's contents are invalid, with the line, or no job is left.
     InputError
         If an option is out of range.
     """
@@ -63,36 +63,38 @@ def read_gpu_v2023(path: str | Path, *, seed: int = 0, failed: bool = False, **c
 
 
 def gpu_v2023_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
-    """Return the pods of an ``openb_pod_list_*.csv`` that are left after cleaning, as jobs.
+    """Read the pods of an ``openb_pod_list_*.csv`` as jobs, and clean them.
 
     The header has ``cpu_milli``, ``memory_mib``, ``num_gpu``, ``gpu_milli``, ``gpu_spec``,
     ``qos``, ``pod_phase`` and ``creation_time``, ``deletion_time`` and ``scheduled_time``
-    (seconds), in any order; other columns are not read. A job is submitted when its pod is
-    created, and runs from when that is scheduled until it is deleted. The trace has no users, and
-    so all jobs are of one; a group is all pods that ask for the same.
+    (seconds), in any order; other columns are ignored. A job is submitted when its pod is
+    created, and runs from the time at which the pod is scheduled until it is deleted. The trace
+    does not name users, so all jobs belong to one user. A group is all pods with the same
+    requests.
 
-    A pod has ``num_gpu`` GPUs; one that asks for a part of a GPU (``gpu_milli`` below 1000) gets
-    a whole one, which is noted. Dropped, and counted under the first that holds, are pods
+    A pod has ``num_gpu`` GPUs. A pod that requests a part of a GPU (``gpu_milli`` below 1000)
+    gets a whole GPU, which is counted in ``notes``. The following pods are dropped, and counted
+    under the first reason that applies:
 
-    - without a time of creation;
-    - that were never scheduled or never deleted, or were ``Pending``;
-    - that ``Failed``, unless `failed`;
-    - that asked for no GPU;
-    - that ran no time: deleted when they were scheduled, or before.
+    - pods without a creation time;
+    - pods that were never scheduled or never deleted, or were ``Pending``;
+    - pods that ``Failed``, unless `failed` is set;
+    - pods that requested no GPU;
+    - pods that did not run: deleted when they were scheduled, or before.
 
     Parameters
     ----------
     path : path-like
         The file.
     failed : bool
-        Keep pods that ``Failed`` too: they had their GPUs for as long as they ran.
+        Whether to keep pods that ``Failed``, which occupied their GPUs while they ran.
 
     Raises
     ------
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line, or no job is left.
+        If the file's contents are invalid, with the line, or no job is left.
     """
     keep_failed = flag(failed, "failed")
     intake, groups = Intake(path), Codes()
@@ -121,9 +123,9 @@ class GpuNodes:
     Attributes
     ----------
     name, model : tuple of str
-        A server's name, and what GPUs it has; empty for none.
+        Name of each server, and the model of its GPUs; ``""`` for servers without GPUs.
     gpus : ndarray of int, shape (servers,)
-        How many.
+        Number of GPUs of each server.
     """
 
     name: tuple[str, ...]
@@ -136,14 +138,14 @@ class GpuNodes:
         return len(self.name)
 
     def sizes(self) -> dict[int, int]:
-        """Return how many servers have so many GPUs, by the GPUs."""
+        """Count the servers by number of GPUs."""
         return dict(sorted(Counter(self.gpus.tolist()).items()))
 
 
 def gpu_v2023_nodes(path: str | Path) -> GpuNodes:
-    """Return the servers of an ``openb_node_list_*.csv``, with and without GPUs.
+    """Read the servers of an ``openb_node_list_*.csv``, with and without GPUs.
 
-    The header has ``sn``, ``gpu`` and ``model``, in any order; other columns are not read.
+    The header has ``sn``, ``gpu`` and ``model``, in any order; other columns are ignored.
 
     Parameters
     ----------
@@ -155,7 +157,7 @@ def gpu_v2023_nodes(path: str | Path) -> GpuNodes:
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line, or there are no servers.
+        If the file's contents are invalid, with the line, or it holds no servers.
     """
     names: list[str] = []
     models: list[str] = []

@@ -1,4 +1,4 @@
-"""Helios: jobs of SenseTime's GPU clusters, ``cluster_log.csv`` (Hu et al., SC '21)."""
+"""Read the Helios trace of SenseTime's GPU clusters, ``cluster_log.csv`` (Hu et al., SC '21)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def read_helios(path: str | Path, *, seed: int = 0, failed: bool = False, **cons
     path : path-like
         The file.
     seed : int
-        As `ClusterConstruction.workload`.
+        As for `ClusterConstruction.workload`.
     failed : bool
-        As `helios_jobs`.
+        As for `helios_jobs`.
     **construction
         The fields of `ClusterConstruction`.
 
@@ -47,7 +47,7 @@ def read_helios(path: str | Path, *, seed: int = 0, failed: bool = False, **cons
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line, or no job is left.
+        If the file's contents are invalid, with the line, or no job is left.
     InputError
         If an option is out of range.
     """
@@ -56,36 +56,36 @@ def read_helios(path: str | Path, *, seed: int = 0, failed: bool = False, **cons
 
 
 def helios_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
-    """Return the jobs of a ``cluster_log.csv`` that are left after cleaning.
+    """Read the jobs of a ``cluster_log.csv``, and clean them.
 
     The header has ``user``, ``vc``, ``gpu_num``, ``cpu_num``, ``node_num``, ``state``,
     ``submit_time``, ``start_time``, ``end_time`` and ``duration`` (seconds, without the time in
-    the queue), in any order; other columns are not read. Times are as ``2020-06-09 18:41:01``,
-    without a zone. The trace has no names of jobs, and so a group is all jobs of a user in a
-    virtual cluster (``vc``) with the same numbers of GPUs, CPUs and nodes.
+    the queue), in any order; other columns are ignored. Times have the form
+    ``2020-06-09 18:41:01``, without a time zone. The trace does not name jobs, so a group is all
+    jobs of a user in a virtual cluster (``vc``) with the same numbers of GPUs, CPUs and nodes.
 
-    Dropped, and counted under the first that holds, are jobs
+    The following jobs are dropped, and counted under the first reason that applies:
 
-    - without a time of submission;
-    - that have no start, end or duration, or whose state is none of the five of the trace;
-    - that failed or were cancelled, which is all but ``COMPLETED``, unless `failed`;
-    - that asked for no GPU: jobs of CPUs alone;
-    - that ran no time: a duration of 0.
+    - jobs without a submission time;
+    - jobs without start, end or duration, or whose state is not one of the trace's five;
+    - jobs that failed or were cancelled (all but ``COMPLETED``), unless `failed` is set;
+    - jobs that requested no GPU, which used CPUs only;
+    - jobs with a duration of 0.
 
     Parameters
     ----------
     path : path-like
         The file.
     failed : bool
-        Keep jobs that were ``CANCELLED``, ``FAILED``, ``TIMEOUT`` or ``NODE_FAIL`` too: they had
-        their GPUs for as long as they ran.
+        Whether to keep jobs that were ``CANCELLED``, ``FAILED``, ``TIMEOUT`` or ``NODE_FAIL``,
+        which occupied their GPUs while they ran.
 
     Raises
     ------
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line, or no job is left.
+        If the file's contents are invalid, with the line, or no job is left.
     """
     keep_failed = flag(failed, "failed")
     intake, groups, users = Intake(path), Codes(), Codes()

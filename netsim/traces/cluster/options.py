@@ -1,4 +1,4 @@
-"""Options that readers of traces have in common."""
+"""Validate options that several trace readers share."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["flag"]
 
 
 def flag(value: object, what: str) -> bool:
-    """Return an option that is true or false.
+    """Check that an option is a bool, and return it.
 
     Raises
     ------
     InputError
-        If it is something else.
+        If the value is not a bool.
     """
     if not isinstance(value, bool):
         raise InputError(f"{what} must be true or false, not {value!r}")

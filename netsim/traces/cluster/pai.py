@@ -1,4 +1,4 @@
-"""Alibaba PAI: the tables of its GPU cluster of 2020 (Weng et al., NSDI '22)."""
+"""Read the tables of Alibaba PAI's GPU cluster of 2020 (Weng et al., NSDI '22)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from netsim.traces.problems import Problem, Rule, TraceProblemsError
 
 __all__ = ["pai_jobs", "read_pai"]
 
-#: The headers as published, for tables that have no file for theirs beside them.
+#: The published headers, for tables without a ``.header`` file.
 _HEADERS = {
     "pai_job_table": "job_name,inst_id,user,status,start_time,end_time",
     "pai_task_table": "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,"
@@ -55,11 +55,11 @@ def read_pai(
     Parameters
     ----------
     path : path-like
-        ``pai_job_table.csv``; the other tables are beside it.
+        ``pai_job_table.csv``; the other tables must be in the same folder.
     seed : int
-        As `ClusterConstruction.workload`.
+        As for `ClusterConstruction.workload`.
     failed, instances : bool
-        As `pai_jobs`.
+        As for `pai_jobs`.
     **construction
         The fields of `ClusterConstruction`.
 
@@ -68,7 +68,7 @@ def read_pai(
     TraceError
         If a file cannot be read.
     TraceProblemsError
-        If the contents of one are wrong, with the line, or no job is left.
+        If the contents of a file are invalid, with the line, or no job is left.
     InputError
         If an option is out of range.
     """
@@ -78,46 +78,46 @@ def read_pai(
 
 
 def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False) -> ClusterJobs:
-    """Return the jobs of the tables of Alibaba PAI's GPU cluster that are left after cleaning.
+    """Read the jobs from the tables of Alibaba PAI's GPU cluster, and clean them.
 
-    Four tables are in a folder, under the names with which they are published:
-    ``pai_job_table.csv``, ``pai_task_table.csv``, ``pai_group_tag_table.csv`` and, if asked for,
-    ``pai_instance_table.csv``. They have no header; that of each is read from the file
-    ``.header`` beside it, or is taken to be the published one. Times are in seconds, and 0 is
-    none; ``plan_gpu`` is in percent of a GPU.
+    Four tables are read from one folder, under their published names: ``pai_job_table.csv``,
+    ``pai_task_table.csv``, ``pai_group_tag_table.csv`` and, with `instances`,
+    ``pai_instance_table.csv``. The tables have no header; it is read from a file of the same name
+    with the suffix ``.header``, and the published header is assumed if there is none. Times are
+    in seconds, where 0 stands for a missing value; ``plan_gpu`` is in percent of a GPU.
 
-    A job is submitted at its ``start_time``, and runs from when the first of its tasks starts
-    until the last one ends. It has the sum of ``inst_num * plan_gpu`` over its tasks, rounded up
-    to whole GPUs, which is noted. Its group is the tag of its ``inst_id``; where it has none, all
-    such jobs of a user are a group, as in the publishers' analysis. Dropped, and counted under
-    the first that holds, are jobs
+    A job is submitted at its ``start_time``, and runs from the first start of its tasks until the
+    last end. Its number of GPUs is the sum of ``inst_num * plan_gpu`` over its tasks, rounded up
+    to whole GPUs, which is counted in ``notes``. Its group is the tag of its ``inst_id``. All jobs
+    of a user without a tag are one group, as in the publishers' analysis. The following jobs are
+    dropped, and counted under the first reason that applies:
 
-    - whose ``job_name`` was given before;
-    - without a time of submission;
-    - that have no task, no start or no end, or that are ``Running`` or ``Waiting``;
-    - that are ``Failed``, unless `failed`: only ``Terminated`` is a success;
-    - that asked for no GPU: jobs of CPUs alone;
-    - that ran no time, or less.
+    - jobs whose ``job_name`` occurred before;
+    - jobs without a submission time;
+    - jobs without task, start or end, or that are ``Running`` or ``Waiting``;
+    - jobs that ``Failed``, unless `failed` is set: only ``Terminated`` means success;
+    - jobs that requested no GPU, which used CPUs only;
+    - jobs with a duration of 0 or less.
 
     Tables are read in chunks and joined by 64-bit digests of the names, so that only numbers are
-    kept of a job. Rows of tables that are of no job of the job table are not used.
+    kept in memory. Rows of the other tables whose job is not in the job table are ignored.
 
     Parameters
     ----------
     path : path-like
         ``pai_job_table.csv``.
     failed : bool
-        Keep jobs that are ``Failed`` too: they had their GPUs for as long as they ran.
+        Whether to keep jobs that ``Failed``, which occupied their GPUs while they ran.
     instances : bool
-        Take starts and ends from the table of instances, for jobs that it has: that of a task may
-        be before any of its instances runs.
+        Whether to take starts and ends from the table of instances, for jobs that it contains: a
+        task may start before any of its instances runs.
 
     Raises
     ------
     TraceError
         If a file cannot be read.
     TraceProblemsError
-        If the contents of one are wrong, with the line, or no job is left.
+        If the contents of a file are invalid, with the line, or no job is left.
     """
     keep_failed = flag(failed, "failed")
     with_instances = flag(instances, "instances")
@@ -136,7 +136,7 @@ def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False)
     gpus, rounded = gpus_of(found.shares)
     intake = Intake(path)
     intake.add(
-        {"a job_name that was given before": table.again,
+        {"duplicate job_name": table.again,
          NO_SUBMIT: np.isnan(table.submit),
          UNFINISHED: ~(np.isfinite(start) & np.isfinite(end)) | ~table.ended,
          FAILED: table.failed & (not keep_failed),
@@ -162,8 +162,8 @@ def _read(path: str | Path, table: str, columns: Sequence[str]) -> Iterator[Chun
 
 
 def _digests(names: Sequence[str]) -> NDArray[np.uint64]:
-    """Return 64-bit digests, the same in every run: a million names collide once in 4e7 times."""
-    from pandas.util import hash_array  # only here, for it takes a second to load
+    """Return reproducible 64-bit digests; of a million names, two collide once in 4e7 times."""
+    from pandas.util import hash_array  # imported here because it takes a second to load
 
     digests: NDArray[np.uint64] = hash_array(np.array(names, dtype=object), categorize=False)
     return digests
@@ -179,7 +179,8 @@ class _JobTable:
     submit : ndarray of float, shape (jobs,)
     user : ndarray of int, shape (jobs,)
     ended, failed, again : ndarray of bool, shape (jobs,)
-        Whether it ran to an end, good or bad; to a bad one; whether the name was there before.
+        Whether the job ended, successfully or not; whether it failed; whether its name is that
+        of an earlier job.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -200,25 +201,25 @@ class _JobTable:
         self.again[self._order[1:]] = self._sorted[1:] == self._sorted[:-1]
 
     def places(self, rows: Chunk) -> NDArray[np.int64]:
-        """Return which job each row is of, by its name; -1 for none."""
+        """Return the index of the job to which each row belongs, by name; -1 if there is none."""
         digests = _digests(rows.cells["job_name"])
         at = np.minimum(np.searchsorted(self._sorted, digests), len(self._sorted) - 1)
         return np.where(self._sorted[at] == digests, self._order[at], -1)
 
 
 def _times(rows: Chunk, name: str) -> NDArray[np.float64]:
-    """Return a column of instants; NaN where nothing is, or 0."""
+    """Return a column of instants; NaN where the cell is blank or 0."""
     values = rows.numbers(name, SECONDS, blank=True)
     return np.where(values == 0, np.nan, values)
 
 
 class _Tasks:
-    """What the tasks, or the instances, of each job say together.
+    """Sums and extremes over the tasks, or the instances, of each job.
 
     Attributes
     ----------
     shares, start, end : ndarray of float, shape (jobs,)
-        GPUs, the first start and the last end; infinite where there is none.
+        GPUs, first start and last end; start and end are infinite if there is none.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -227,7 +228,7 @@ class _Tasks:
         self.end = np.full(jobs, -np.inf)
 
     def add(self, places: NDArray[np.int64], rows: Chunk) -> None:
-        """Take in rows of the jobs at `places`."""
+        """Add rows; `places` has the index of each row's job, or -1."""
         ours = places >= 0
         np.fmin.at(self.start, places[ours], _times(rows, "start_time")[ours])
         np.fmax.at(self.end, places[ours], _times(rows, "end_time")[ours])
@@ -238,7 +239,7 @@ class _Tasks:
 
 
 def _groups(path: str | Path, table: _JobTable) -> NDArray[np.int64]:
-    """Return the group of each job: of its tag, or past those, of its user."""
+    """Return the group of each job: the number of its tag, or one past those for its user."""
     tags = Codes()
     names, which = np.unique(table.inst, return_inverse=True)
     tag = np.full(len(names), -1, dtype=np.int64)

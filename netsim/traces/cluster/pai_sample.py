@@ -1,4 +1,4 @@
-"""The samples of Alibaba PAI's jobs that its simulator runs, ``pai_job_*_100K.csv``."""
+"""Read samples of Alibaba PAI's jobs made for its simulator, ``pai_job_*_100K.csv``."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 
 __all__ = ["ROUNDED", "pai_sample_jobs", "read_pai_sample"]
 
-#: What is noted of jobs with a part of a GPU.
-ROUNDED = "a part of a GPU, rounded up to whole ones"
+#: The key of `ClusterJobs.notes` for jobs that request a fraction of a GPU.
+ROUNDED = "a fraction of a GPU, rounded up"
 
 _COLUMNS = ("num_inst", "submit_time", "num_gpu", "gpu_type", "duration", "user")
 
 
 def read_pai_sample(path: str | Path, *, seed: int = 0, **construction: Any) -> TraceWorkload:
-    """Read samples of Alibaba PAI's jobs, as for its simulator (CSV), as jobs that train models.
+    """Read a sample of Alibaba PAI's jobs, as its simulator uses (CSV), as jobs that train models.
 
     Parameters
     ----------
     path : path-like
         The file, such as ``pai_job_no_estimate_100K.csv``.
     seed : int
-        As `ClusterConstruction.workload`.
+        As for `ClusterConstruction.workload`.
     **construction
         The fields of `ClusterConstruction`.
 
@@ -45,7 +45,7 @@ def read_pai_sample(path: str | Path, *, seed: int = 0, **construction: Any) -> 
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line, or no job is left.
+        If the file's contents are invalid, with the line, or no job is left.
     InputError
         If an option is out of range.
     """
@@ -54,21 +54,21 @@ def read_pai_sample(path: str | Path, *, seed: int = 0, **construction: Any) -> 
 
 
 def pai_sample_jobs(path: str | Path) -> ClusterJobs:
-    """Return the jobs of a sample of Alibaba PAI's jobs that are left after cleaning.
+    """Read a sample of Alibaba PAI's jobs, and clean them.
 
-    The header has ``num_inst``, ``submit_time`` and ``duration`` (seconds), ``num_gpu`` (of each
-    instance, perhaps a part of one), ``gpu_type`` and ``user``, in any order; other columns are
-    not read, but for ``group``, which ``pai_job_duration_estimate_100K.csv`` has. Where there is
-    no such column, or nothing in it, a group is all jobs of a user with the same numbers of
-    instances and GPUs and the same type.
+    The header has ``num_inst``, ``submit_time`` and ``duration`` (seconds), ``num_gpu`` (GPUs or
+    a fraction of one, per instance), ``gpu_type`` and ``user``, in any order. The column
+    ``group``, which ``pai_job_duration_estimate_100K.csv`` has, is optional; other columns are
+    ignored. Without this column, or where it is blank, a group is all jobs of a user with the
+    same numbers of instances and GPUs and the same type of GPU.
 
-    A job has ``num_inst * num_gpu`` GPUs, rounded up to whole ones, which is noted. Dropped, and
-    counted under the first that holds, are jobs
+    A job has ``num_inst * num_gpu`` GPUs, rounded up to whole ones, which is counted in
+    ``notes``. The following jobs are dropped, and counted under the first reason that applies:
 
-    - without a time of submission;
-    - without a duration;
-    - that asked for no GPU: jobs of CPUs alone;
-    - that ran no time: a duration of 0.
+    - jobs without a submission time;
+    - jobs without a duration;
+    - jobs that requested no GPU, which used CPUs only;
+    - jobs with a duration of 0.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def pai_sample_jobs(path: str | Path) -> ClusterJobs:
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line, or no job is left.
+        If the file's contents are invalid, with the line, or no job is left.
     """
     intake, groups, users = Intake(path), Codes(), Codes()
     for rows in read_table(path, _COLUMNS, ("group",)):
@@ -88,7 +88,7 @@ def pai_sample_jobs(path: str | Path) -> ClusterJobs:
         duration = rows.numbers("duration", SECONDS, blank=True)
         instances = rows.numbers("num_inst", COUNT, blank=True)
         shares = rows.numbers("num_gpu", COUNT, blank=True)
-        # As their simulator does: where nothing is said of instances, there is one.
+        # As in Alibaba's simulator, a blank number of instances means one.
         gpus, rounded = gpus_of(np.where(np.isnan(instances), 1.0, instances) * shares)
         like = rows.texts("user", "num_inst", "num_gpu", "gpu_type")
         names = like if not rows.has("group") else (

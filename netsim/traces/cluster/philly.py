@@ -1,4 +1,4 @@
-"""Philly: jobs of Microsoft's GPU clusters, ``cluster_job_log`` (Jeon et al., ATC '19)."""
+"""Read the Philly trace of Microsoft's GPU clusters, ``cluster_job_log`` (Jeon et al., ATC '19)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KEYS = ("status", "vc", "attempts", "submitted_time", "user")
 
 
 class _Row(NamedTuple):
-    """What is of interest of an entry; times are empty where nothing is."""
+    """The parts of an entry that are used; missing times are ``""``."""
 
     line: int
     status: str
@@ -55,9 +55,9 @@ def read_philly(path: str | Path, *, seed: int = 0, failed: bool = False, **cons
     path : path-like
         The file.
     seed : int
-        As `ClusterConstruction.workload`.
+        As for `ClusterConstruction.workload`.
     failed : bool
-        As `philly_jobs`.
+        As for `philly_jobs`.
     **construction
         The fields of `ClusterConstruction`.
 
@@ -66,7 +66,7 @@ def read_philly(path: str | Path, *, seed: int = 0, failed: bool = False, **cons
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line, or no job is left.
+        If the file's contents are invalid, with the line, or no job is left.
     InputError
         If an option is out of range.
     """
@@ -75,40 +75,41 @@ def read_philly(path: str | Path, *, seed: int = 0, failed: bool = False, **cons
 
 
 def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
-    """Return the jobs of a ``cluster_job_log`` that are left after cleaning.
+    """Read the jobs of a ``cluster_job_log``, and clean them.
 
     The file is one JSON array; an entry has ``status``, ``vc``, ``user``, ``submitted_time`` and
     ``attempts``, a list of ``start_time``, ``end_time`` and ``detail``, which is a list of
-    servers with the names of their ``gpus``. Times are as ``2017-10-07 01:12:09``, of one zone
-    with summer time: a job that runs when that ends is taken to run an hour less.
+    servers with the names of their ``gpus``. Times have the form ``2017-10-07 01:12:09``, in a
+    time zone with daylight saving: jobs that run while it ends appear an hour shorter.
 
-    As its publishers do, a job has the GPUs of its first attempt, and runs from the first one's
-    start to the last one's end. The trace has no names of jobs that recur, and so a group is all
-    jobs of a user in a virtual cluster (``vc``) on as many GPUs. Dropped, and counted under the
-    first that holds, are jobs
+    As in the publishers' analysis, a job has the GPUs of its first attempt, and runs from the
+    start of its first attempt to the end of its last. The trace does not name recurring jobs, so
+    a group is all jobs of a user in a virtual cluster (``vc``) with the same number of GPUs. The
+    following jobs are dropped, and counted under the first reason that applies:
 
-    - without a time of submission;
-    - without attempts;
-    - whose first attempt has no start or whose last has no end (they still ran), or whose status
-      is none of the three of the trace;
-    - that were ``Killed`` or ``Failed``, unless `failed`;
-    - without GPUs;
-    - that ran no time, or less.
+    - jobs without a submission time;
+    - jobs without attempts;
+    - jobs whose first attempt has no start or whose last has no end (as they still ran), or whose
+      status is not one of the trace's three;
+    - jobs that were ``Killed`` or ``Failed``, unless `failed` is set;
+    - jobs without GPUs;
+    - jobs with a duration of 0 or less.
 
     Parameters
     ----------
     path : path-like
         The file.
     failed : bool
-        Keep jobs that were ``Killed`` or ``Failed`` too: they had their GPUs for as long as they
-        ran.
+        Whether to keep jobs that were ``Killed`` or ``Failed``, which occupied their GPUs while
+        they ran.
 
     Raises
     ------
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line on which the entry begins, or no job is left.
+        If the file's contents are invalid, with the line on which the entry begins, or no job is
+        left.
     """
     keep_failed = flag(failed, "failed")
     intake, groups, users = Intake(path), Codes(), Codes()
@@ -119,7 +120,7 @@ def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
         status = np.array([row.status for row in rows], dtype=object)
         intake.add(
             {NO_SUBMIT: np.isnan(submit),
-             "no attempt to run": np.array([row.attempts == 0 for row in rows]),
+             "no attempt": np.array([row.attempts == 0 for row in rows]),
              UNFINISHED: np.isnan(start + end) | ~np.isin(status, ("Pass", "Killed", "Failed")),
              FAILED: (status != "Pass") & (not keep_failed),
              NO_GPU: gpus == 0,
@@ -131,6 +132,7 @@ def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
 
 
 def _seconds(rows: list[_Row], name: str, path: str | Path) -> np.ndarray[Any, Any]:
+    """Parse a column of dates into seconds since 1970; NaN where the date is missing."""
     cells = [getattr(row, name) for row in rows]
     values, good = seconds_of(cells)
     if not good.all():
@@ -142,12 +144,12 @@ def _seconds(rows: list[_Row], name: str, path: str | Path) -> np.ndarray[Any, A
 
 
 def _row(line: int, entry: Any, path: str | Path) -> _Row:
-    """Return what is of interest of an entry.
+    """Check an entry, and extract the parts that are used.
 
     Raises
     ------
     TraceProblemsError
-        If it is not as it must be.
+        If the entry is invalid.
     """
     problems = list(_problems(entry))
     if problems:
@@ -160,7 +162,7 @@ def _row(line: int, entry: Any, path: str | Path) -> _Row:
 
 
 def _problems(entry: Any) -> Iterator[str]:
-    """Yield what is wrong with an entry."""
+    """Yield the error messages for an entry."""
     if not isinstance(entry, dict):
         yield f"an entry must be an object with {', '.join(_KEYS)}, not {reprlib.repr(entry)}"
         return

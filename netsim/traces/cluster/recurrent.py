@@ -1,4 +1,4 @@
-"""Recurrent workloads, drawn: with what is published of the GPU cluster of Alibaba PAI."""
+"""Draw recurrent workloads with the published characteristics of Alibaba PAI's GPU cluster."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from netsim.units import Quantity, parse_seconds
 
 __all__ = ["recurrent", "recurrent_jobs"]
 
-_RECURRING = 5  # times, and it counts as recurring
+_RECURRING = 5  # number of jobs from which a group counts as recurring
 _GPUS = (2, 4, 8, 16, 32, 64)
 _GPU_SHARES = (0.32, 0.26, 0.24, 0.12, 0.04, 0.02)
 _DAY_S = 86400.0
-_SWING = 0.8  # of the rate of arrivals over a day, around its mean
+_SWING = 0.8  # amplitude of the arrival rate over a day, relative to its mean
 _LONGEST_S = 14 * _DAY_S
 _SHORTEST_S = 10.0
 _WITHIN = 0.2  # standard deviation of the logarithm of durations within a group
@@ -48,9 +48,9 @@ def recurrent(
     ----------
     jobs, seed, groups, users, single_gpu_share, recurring_share, median_duration, tail, \
 mean_interarrival, arrivals
-        As `recurrent_jobs`.
+        As for `recurrent_jobs`. The jobs of the history are counted in `jobs`.
     **construction
-        The fields of `ClusterConstruction`. `jobs` counts those of the history too.
+        The fields of `ClusterConstruction`.
 
     Raises
     ------
@@ -81,44 +81,49 @@ def recurrent_jobs(
 ) -> ClusterJobs:
     """Draw the jobs of a recurrent workload.
 
-    - Groups: a share of the jobs is of groups with at least five jobs each; how many more a group
-      has is drawn with Zipf's weights 1, 1/2, 1/3, ... The other jobs are of groups of 1 to 4.
-    - Users: each group is of one user, drawn with Zipf's weights, so that a few submit most.
-    - GPUs: all jobs of a group have as many. Groups in random order have one GPU as long as the
-      share of jobs on one is not reached; the others 2, 4, 8, 16, 32 or 64 GPUs with
-      probabilities 0.32, 0.26, 0.24, 0.12, 0.04 and 0.02, which are chosen, not published.
-    - Durations: a group's median is log-normal, and so are its jobs' durations around it, with a
-      standard deviation of the logarithm of 0.2, which is chosen; from 10 s to 14 days.
-    - Arrivals: jobs of all groups in random order, as a Poisson process; ``"diurnal"``: one whose
-      rate follows the sine of the day, with a swing of 0.8 around the mean.
+    - Groups: `recurring_share` of the jobs belong to recurring groups, which have five jobs each,
+      plus a number drawn with Zipf's weights 1, 1/2, 1/3, ... The other jobs belong to groups of
+      1 to 4 jobs.
+    - Users: each group belongs to one user, drawn with Zipf's weights, so that few users submit
+      most of the jobs.
+    - GPUs: all jobs of a group have the same number of GPUs. Groups, in random order, have one
+      GPU until `single_gpu_share` is reached. The other groups have 2, 4, 8, 16, 32 or 64 GPUs
+      with probabilities 0.32, 0.26, 0.24, 0.12, 0.04 and 0.02, which are netsim's choice, as none
+      are published.
+    - Durations: the median of each group is log-normal, and so are the durations of its jobs
+      around this median, with a standard deviation of the logarithm of 0.2 (netsim's choice);
+      limited to between 10 s and 14 days.
+    - Arrivals: the jobs of all groups, in random order, arrive as a Poisson process. With
+      ``"diurnal"``, its rate is a sine of the time of day, with an amplitude of 0.8 of the mean.
 
     Parameters
     ----------
     jobs : int
-        How many, at least 1.
+        Number of jobs, at least 1.
     seed : int
         The seed of all draws.
     groups : int, optional
-        How many groups recur; one for each 25 of their jobs if not given.
+        Number of recurring groups; one for each 25 of their jobs if not given.
     users : int, optional
-        How many users there are to draw from; one for each 50 jobs if not given.
+        Number of users to draw from; one for each 50 jobs if not given.
     single_gpu_share : float
         Share of the jobs that have one GPU: 72 % in the trace.
     recurring_share : float
-        Share of the jobs of groups that have at least five: 65 % in the trace.
+        Share of the jobs that belong to groups of at least five: 65 % in the trace.
     median_duration : quantity
-        Of the medians of groups.
+        Median of the groups' median durations.
     tail : float
-        Standard deviation of the logarithm of the medians of groups: with 1.7, one in eleven
-        takes more than ten times the median, and the mean is more than four times.
+        Standard deviation of the logarithm of the groups' median durations. With 1.7, one in
+        eleven is more than ten times their median, and their mean is more than four times it.
     mean_interarrival : quantity
-        Mean time between jobs.
+        Mean time between arrivals.
     arrivals : {"poisson", "diurnal"}
+        Whether the arrival rate is constant or varies over the day.
 
     Returns
     -------
     ClusterJobs
-        With groups and users in the order in which they are drawn.
+        The jobs; groups and users are numbered in the order in which they are drawn.
 
     Raises
     ------
@@ -147,7 +152,7 @@ def recurrent_jobs(
 
 
 def _sizes(jobs: int, seed: int, share: float, groups: int | None) -> NDArray[np.int64]:
-    """Return how many jobs each group has: those that recur first."""
+    """Draw the number of jobs of each group; recurring groups come first."""
     rng = stream(seed, "recurrent-groups")
     recurring = round(share * jobs)
     if recurring < _RECURRING:
@@ -174,7 +179,7 @@ def _sizes(jobs: int, seed: int, share: float, groups: int | None) -> NDArray[np
 
 
 def _gpus(sizes: NDArray[np.int64], seed: int, share: float) -> NDArray[np.int64]:
-    """Return how many GPUs the jobs of each group have."""
+    """Draw the number of GPUs of each group's jobs."""
     rng = stream(seed, "recurrent-gpus")
     gpus = rng.choice(_GPUS, size=len(sizes), p=_GPU_SHARES)
     left = round(share * int(sizes.sum()))
@@ -186,14 +191,14 @@ def _gpus(sizes: NDArray[np.int64], seed: int, share: float) -> NDArray[np.int64
 
 
 def _owners(groups: int, seed: int, users: int | None, jobs: int) -> NDArray[np.int64]:
-    """Return the user of each group."""
+    """Draw the user of each group."""
     number = max(1, jobs // 50) if users is None else whole_option(users, "users", 1, 10**6)
     weights = 1 / np.arange(1, number + 1)
     return stream(seed, "recurrent-users").choice(number, size=groups, p=weights / weights.sum())
 
 
 def _arrivals(jobs: int, seed: int, mean: Quantity, kind: str) -> NDArray[np.float64]:
-    """Return the times of submission, from 0 on."""
+    """Draw the submission times, in seconds; the first is 0."""
     gap = parse_seconds(mean, "mean_interarrival", strict=True)
     if POSITIVE.number(gap) is None or gap * jobs > 1e12:
         raise InputError(f"mean_interarrival = {mean!r} is too long for {jobs:,} jobs")
@@ -206,12 +211,13 @@ def _arrivals(jobs: int, seed: int, mean: Quantity, kind: str) -> NDArray[np.flo
 
 
 def _over_the_day(times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return when a process whose rate swings over the day has had as many arrivals.
+    """Map arrivals of a process with constant rate to one whose rate varies over the day.
 
-    The rate at t is 1 + s sin(w t) of the mean, so that t + (s/w) (1 - cos(w t)) are expected
-    until then; this is inverted on a grid of minutes, in which the rate hardly changes.
+    The rate at time t is 1 + s sin(w t), relative to the mean, so that t + (s/w) (1 - cos(w t))
+    arrivals are expected until t, in units of the mean gap. This is inverted by interpolation on a
+    grid of minutes, within which the rate hardly changes.
     """
-    days, rest = np.divmod(times, _DAY_S)  # a day has as many as the mean rate says
+    days, rest = np.divmod(times, _DAY_S)  # over a whole day, both processes expect the same
     grid = np.linspace(0, _DAY_S, 1441)
     turn = 2 * np.pi / _DAY_S
     expected = grid + _SWING / turn * (1 - np.cos(turn * grid))

@@ -1,4 +1,4 @@
-"""Tables of comma-separated values, read in chunks: as much memory as a chunk, however long."""
+"""Read tables of comma-separated values of any length in chunks, so that memory is bounded."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from netsim.traces.problems import Problem, Rule, TraceProblemsError
 
 __all__ = ["COUNT", "SECONDS", "Chunk", "locating", "read_table", "seconds_of"]
 
-#: Instants and durations: up to thirty thousand years, of which sums are exact to 0.1 ms.
+#: Rule for instants and durations: up to 30,000 years, so that sums are exact to 0.1 ms.
 SECONDS = Rule(0, 1e12)
-#: GPUs, instances, ...
+#: Rule for numbers of GPUs, instances, ...
 COUNT = Rule(0, 1e6)
 
-#: What writers put where nothing is known.
+#: Cells that stand for a missing value.
 _BLANKS = frozenset(("", "nan", "NaN", "NaT", "None", "null", "NULL", "\\N", "Unknown"))
 _CHUNK = 1 << 14
 _SHOWN = 10
@@ -35,15 +35,16 @@ _DATE = set("0123456789-: T")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some rows of a table, one after the other.
+    """Consecutive rows of a table.
 
     Attributes
     ----------
     path : path-like
+        The file, for error messages.
     lines : list of int
         The line in the file on which each row ends, counted from 1.
     cells : dict of str to sequence of str
-        The columns that were asked for, by name.
+        The selected columns, by name.
     """
 
     path: str | Path
@@ -54,24 +55,25 @@ class Chunk:
         return len(self.lines)
 
     def has(self, name: str) -> bool:
-        """Say whether an optional column is there."""
+        """Whether the table has an optional column."""
         return name in self.cells
 
     def numbers(self, name: str, rule: Rule, *, blank: bool = False) -> NDArray[np.float64]:
-        """Return a column of numbers.
+        """Parse a column of numbers.
 
         Parameters
         ----------
         name : str
+            Name of the column.
         rule : Rule
-            What is allowed.
+            The allowed numbers.
         blank : bool
-            Allow cells in which nothing is; they are NaN.
+            Whether to allow blank cells, which become NaN.
 
         Raises
         ------
         TraceProblemsError
-            If a cell holds something else, with its line; of many the first few.
+            If cells are invalid, with the lines of the first few.
         """
         cells = self.cells[name]
         if blank:
@@ -87,14 +89,14 @@ class Chunk:
         return values
 
     def times(self, name: str) -> NDArray[np.float64]:
-        """Return a column of dates such as ``2020-06-09 18:41:01``, in seconds since 1970.
+        """Parse a column of dates such as ``2020-06-09 18:41:01`` into seconds since 1970.
 
-        There are no time zones. Cells in which nothing is are NaN.
+        Dates have no time zone. Blank cells become NaN.
 
         Raises
         ------
         TraceProblemsError
-            If a cell holds something else, with its line.
+            If cells are invalid, with the lines of the first few.
         """
         cells = self.cells[name]
         values, good = seconds_of(cells)
@@ -103,11 +105,11 @@ class Chunk:
         return values
 
     def texts(self, *names: str) -> Iterable[tuple[str, ...]]:
-        """Return the cells of some columns, row by row."""
+        """Iterate over the rows of some columns, as tuples of cells."""
         return zip(*(self.cells[name] for name in names), strict=True)
 
     def are(self, name: str, *allowed: str) -> NDArray[np.bool_]:
-        """Say which cells hold one of some words."""
+        """Return the mask of the rows whose cell is one of the words `allowed`."""
         words = frozenset(allowed)
         return np.fromiter((cell in words for cell in self.cells[name]), bool, len(self))
 
@@ -119,8 +121,8 @@ class Chunk:
 
 
 def _floats(cells: Sequence[str]) -> NDArray[np.float64]:
-    """Return cells as floats; NaN where they are none."""
-    if "_" not in "".join(cells):  # which Python allows between digits
+    """Parse cells as floats; NaN where a cell is not a number."""
+    if "_" not in "".join(cells):  # Python allows it between digits; a file must not have it
         try:
             return np.array(cells, dtype=object).astype(np.float64)
         except ValueError:
@@ -136,12 +138,18 @@ def _float(cell: str) -> float:
 
 
 def seconds_of(cells: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return dates as seconds since 1970, and which of them could be read.
+    """Parse dates into seconds since 1970.
 
     Parameters
     ----------
     cells : sequence of str
-        Such as ``2020-06-09 18:41:01``; where nothing is, the result is NaN.
+        Dates such as ``2020-06-09 18:41:01``; blank cells become NaN.
+
+    Returns
+    -------
+    values : ndarray of float, shape (cells,)
+    good : ndarray of bool, shape (cells,)
+        Whether each cell is a valid date, or blank.
     """
     given = ["NaT" if cell in _BLANKS else cell for cell in cells]
     good = np.ones(len(cells), dtype=bool)
@@ -162,7 +170,8 @@ def seconds_of(cells: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.bo
 def _dates(cells: Sequence[str]) -> NDArray[np.datetime64]:
     known = [cell for cell in cells if cell != "NaT"]
     if any(len(cell) != 19 for cell in known) or not _DATE.issuperset("".join(known)):
-        raise ValueError("not dates")  # numpy reads words such as "now", and zones with a warning
+        # NumPy would accept words such as "now", and time zones with a warning.
+        raise ValueError("not dates")
     return np.array(cells, dtype="datetime64[s]")
 
 
@@ -178,23 +187,23 @@ def read_table(
     Parameters
     ----------
     path : path-like
-        The file: UTF-8.
+        The file, in UTF-8.
     required : sequence of str
-        Columns that must be there, in any order.
+        Columns that the table must have, in any order.
     optional : sequence of str
-        Columns that are read if they are there.
+        Columns that are read if the table has them.
     header : sequence of str, optional
-        The names of the columns, for a file that does not begin with them. One that does
-        nevertheless is read too.
+        Names of the columns, for a file without a header line. If the first line equals them, it
+        is skipped.
     chunk : int
-        Rows of a chunk.
+        Number of rows of a chunk.
 
     Raises
     ------
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If it is empty, a column is missing, or a row is broken, with the line.
+        If the file is empty, a column is missing, or a row is malformed; with the line.
     """
     with locating(path), open_text(require_file(path), newline="") as file:
         batches = _batches(csv.reader(file, strict=True), path, chunk)
@@ -216,7 +225,7 @@ def read_table(
 
 @contextmanager
 def locating(path: str | Path) -> Iterator[None]:
-    """Turn what goes wrong in reading a UTF-8 file into errors with a place.
+    """Convert errors in reading a UTF-8 file to errors that name the file and the line.
 
     Raises
     ------
@@ -234,7 +243,7 @@ def locating(path: str | Path) -> Iterator[None]:
 
 
 def _undecodable(path: str | Path) -> Problem:
-    """Return the first line that is not UTF-8: the decoder tells only its place in a block."""
+    """Find the first line that is not UTF-8; the decoder knows only its position in a block."""
     with open_bytes(path) as file:
         for number, line in enumerate(file, 1):
             try:
@@ -246,7 +255,7 @@ def _undecodable(path: str | Path) -> Problem:
 
 def _batches(reader: Any, path: str | Path, size: int
              ) -> Iterator[tuple[list[int], list[list[str]]]]:
-    """Yield rows in which anything is, some at a time, and the line on which each ends."""
+    """Yield batches of rows that are not blank, with the line on which each row ends."""
     while True:
         before = reader.line_num
         try:
@@ -257,7 +266,7 @@ def _batches(reader: Any, path: str | Path, size: int
         if not rows:
             return
         lines = list(range(before + 1, before + 1 + len(rows)))
-        if reader.line_num != lines[-1]:  # a cell goes on in the next line
+        if reader.line_num != lines[-1]:  # some cell contains line breaks
             lines = (before + np.cumsum([
                 1 + sum(len(split_lines(cell)) - 1 for cell in row) for row in rows])).tolist()
         if min(map(len, rows)) < 2:
@@ -271,12 +280,12 @@ def _batches(reader: Any, path: str | Path, size: int
 
 def _picks(names: list[str], required: Sequence[str], optional: Sequence[str],
            path: str | Path, line: int | None) -> dict[str, int]:
-    """Return the places of the columns that are wanted."""
+    """Return the positions of the selected columns, by name."""
     wanted = (*required, *optional)
     found = f"the header has: {', '.join(map(repr, names))}"
     problems = [Problem(line, f"missing column {name!r}; {found}")
                 for name in required if name not in names]
-    problems += [Problem(line, f"column {name!r} is there twice; {found}")
+    problems += [Problem(line, f"duplicate column {name!r}; {found}")
                  for name in wanted if names.count(name) > 1]
     if problems:
         raise TraceProblemsError(problems, path)
@@ -285,6 +294,7 @@ def _picks(names: list[str], required: Sequence[str], optional: Sequence[str],
 
 def _chunk(lines: list[int], rows: list[list[str]], picks: dict[str, int], width: int,
            path: str | Path) -> Chunk:
+    """Select the columns `picks` of rows, after checking that each row has `width` cells."""
     if {*map(len, rows)} != {width}:
         broken = [(line, row) for line, row in zip(lines, rows, strict=True) if len(row) != width]
         raise TraceProblemsError(
@@ -295,5 +305,5 @@ def _chunk(lines: list[int], rows: list[list[str]], picks: dict[str, int], width
 
 
 def _shown(text: str) -> str:
-    """Return a text in quotes, as much of it as fits a line."""
+    """Quote a text, shortened to the length of a line."""
     return repr(text if len(text) <= _LONGEST else text[:_LONGEST - 3] + "...")

@@ -1,4 +1,4 @@
-"""Tiresias' CSV as jobs of a cluster: as many GPUs, for as long, in place of its iterations."""
+"""Read the Tiresias CSV as jobs of a cluster, with its GPUs and durations but new iterations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_tiresias_cluster(path: str | Path, *, seed: int = 0, **construction: An
     path : path-like
         The file.
     seed : int
-        As `ClusterConstruction.workload`.
+        As for `ClusterConstruction.workload`.
     **construction
         The fields of `ClusterConstruction`.
 
@@ -32,7 +32,7 @@ def read_tiresias_cluster(path: str | Path, *, seed: int = 0, **construction: An
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line, or no job is left.
+        If the file's contents are invalid, with the line, or no job is left.
     InputError
         If an option is out of range.
     """
@@ -41,13 +41,13 @@ def read_tiresias_cluster(path: str | Path, *, seed: int = 0, **construction: An
 
 
 def tiresias_jobs(path: str | Path) -> ClusterJobs:
-    """Return the jobs of a trace in the form of Tiresias' ``60_job.csv`` after cleaning.
+    """Read the jobs of a trace in the format of Tiresias' ``60_job.csv``, and clean them.
 
     The header has ``num_gpu``, ``submit_time`` and ``duration`` (seconds) and ``model_name``, in
-    any order; other columns are not read, nor are the trace's own iterations. The trace has no
-    users, and so all jobs are of one; a group is all jobs with one model on as many GPUs.
-    Dropped, and counted under the first that holds, are jobs that asked for no GPU, and jobs that
-    ran no time.
+    any order; other columns are ignored, including the trace's own iterations. The trace does not
+    name users, so all jobs belong to one user. A group is all jobs with the same model and number
+    of GPUs. Jobs that requested no GPU and jobs with a duration of 0 are dropped, and counted
+    under the first reason that applies.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def tiresias_jobs(path: str | Path) -> ClusterJobs:
     TraceError
         If the file cannot be read.
     TraceProblemsError
-        If its contents are wrong, with the line, or no job is left.
+        If the file's contents are invalid, with the line, or no job is left.
     """
     intake, groups = Intake(path), Codes()
     for rows in read_table(path, ("num_gpu", "submit_time", "model_name", "duration")):

@@ -67,14 +67,14 @@ def test_a_missing_column_is_named_with_what_was_found(trace, tmp_path: Path, na
         read_workload(path, format=name)
     assert caught.value.line == 1
     path.write_text(text.replace("\n", f",{column}\n", 1))
-    with pytest.raises(TraceError, match=f"column '{column}' is there twice"):
+    with pytest.raises(TraceError, match=f"duplicate column '{column}'"):
         read_workload(path, format=name)
 
 
 @pytest.mark.parametrize("name", [*TABLES, "philly"])
 @pytest.mark.parametrize(("data", "line", "message"), [
     (b"", 1, "the file is empty"),
-    (b" \n \n", 1, "empty|nothing is in the file"),
+    (b" \n \n", 1, "empty|the file is blank"),
     (b"\xef\xbb\xbf\n\nb\xe9c,d\n", 3, "byte 0xe9 is not UTF-8"),
 ])
 def test_a_file_that_is_no_trace(tmp_path: Path, name: str, data: bytes, line: int, message: str
@@ -102,8 +102,8 @@ def test_a_file_of_which_nothing_is_left(tmp_path: Path) -> None:
     path = tmp_path / "h.csv"
     path.write_text("\n".join((HELIOS, GOOD.replace("COMPLETED", "FAILED"),
                                GOOD.replace(",1,4,", ",0,4,"))))
-    with pytest.raises(TraceError, match=r"h\.csv: no job is left of 2: 1 failed, or was "
-                       r"cancelled, 1 asked for no GPU"):
+    with pytest.raises(TraceError, match=r"h\.csv: no jobs remain of 2: 1 failed or was "
+                       r"cancelled, 1 requested no GPU"):
         helios_jobs(path)
 
 

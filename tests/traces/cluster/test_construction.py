@@ -21,7 +21,7 @@ def jobs_of(gpus: list[int], group: list[int], duration_s: float = 3600.0) -> Cl
     count = len(gpus)
     return ClusterJobs(np.arange(count) * 10.0, np.full(count, duration_s),
                        np.array(gpus, np.int32), np.array(group, np.int32),
-                       np.arange(count, dtype=np.int32), count, {"ran no time": 0}, {})
+                       np.arange(count, dtype=np.int32), count, {"no running time": 0}, {})
 
 
 def test_iterations_are_the_duration_over_what_one_takes() -> None:
@@ -80,8 +80,8 @@ def test_limit_and_max_gpus_are_counted() -> None:
     jobs = jobs_of([1, 64, 2, 8, 1], [0] * 5)
     workload = ClusterConstruction(train=0, max_gpus=8, limit=3).workload(jobs, "w")
     assert [job.ranks for job in workload] == [1, 2, 8]
-    assert workload.dropped == {"ran no time": 0, "asked for more GPUs than max_gpus": 1,
-                                "came after the first that limit allows": 1}
+    assert workload.dropped == {"no running time": 0, "more GPUs than max_gpus": 1,
+                                "beyond limit": 1}
     with pytest.raises(InputError, match="max_gpus = 1 leaves none of 2 jobs: all have more GPUs, "
                        "at least 2"):
         ClusterConstruction(max_gpus=1).workload(jobs_of([2, 4], [0, 0]), "w")
@@ -137,7 +137,7 @@ def test_a_workload_keeps_its_account(trace) -> None:
 
 def test_a_job_must_not_be_larger_than_can_be_mapped() -> None:
     jobs = jobs_of([1, 5000, 1], [0] * 3)
-    with pytest.raises(InputError, match=r"a job asks for 5,000 GPUs, .* with 4,096 at most; give "
+    with pytest.raises(InputError, match=r"a job asks for 5,000 GPUs, .* for at most 4,096; give "
                        "max_gpus"):
         ClusterConstruction(train=0).workload(jobs, "w")
     assert len(ClusterConstruction(train=0, max_gpus=4096).workload(jobs, "w")) == 2

@@ -38,31 +38,31 @@ EXPECTED = {
     # Jobs 15, 11, 12, 22 in order of submission; 07:59:00 is the origin.
     "helios": ([0, 60, 360, 86460], [610, 600, 3600, 605], [1, 1, 8, 1], [0, 0, 1, 0],
                [0, 0, 0, 0],
-               {"no time of submission": 1, "had not run to an end": 2,
-                "failed, or was cancelled": 3, "asked for no GPU": 1, "ran no time": 1}, {}),
+               {"no submission time": 1, "did not finish": 2,
+                "failed or was cancelled": 3, "requested no GPU": 1, "no running time": 1}, {}),
     # Jobs 1, 0, 2, 4, 5, 9: 4 x 2 GPUs, 3 x 0.25 rounded up.
     "pai-100k": ([0, 60, 120, 140, 150, 190], [600, 60, 7200, 90, 62, 610], [1, 1, 8, 1, 1, 1],
                  [1, 0, 2, 4, 0, 7], [1, 0, 1, 2, 0, 1],
-                 {"no time of submission": 1, "had not run to an end": 1, "asked for no GPU": 1,
-                  "ran no time": 1}, {"a part of a GPU, rounded up to whole ones": 3}),
+                 {"no submission time": 1, "did not finish": 1, "requested no GPU": 1,
+                  "no running time": 1}, {"a fraction of a GPU, rounded up": 3}),
     # Pods c, a, b, d.
     "gpu-v2023": ([0, 100, 200, 300], [90000, 3990, 600, 599], [8, 1, 1, 1], [2, 0, 1, 1],
                   [0, 0, 0, 0],
-                  {"no time of submission": 1, "had not run to an end": 2,
-                   "failed, or was cancelled": 1, "asked for no GPU": 1, "ran no time": 1},
-                  {"a part of a GPU, rounded up to whole ones": 2}),
+                  {"no submission time": 1, "did not finish": 2,
+                   "failed or was cancelled": 1, "requested no GPU": 1, "no running time": 1},
+                  {"a fraction of a GPU, rounded up": 2}),
     # Applications 1 (GPUs of its first attempt), 3 and 10.
     "philly": ([0, 540, 86940], [3600, 600, 620], [6, 1, 1], [0, 2, 2], [0, 1, 1],
-               {"no time of submission": 1, "no attempt to run": 1, "had not run to an end": 1,
-                "failed, or was cancelled": 2, "asked for no GPU": 1, "ran no time": 1}, {}),
+               {"no submission time": 1, "no attempt": 1, "did not finish": 1,
+                "failed or was cancelled": 2, "requested no GPU": 1, "no running time": 1}, {}),
     # Jobs 2 (tag-y), 1 (tag-x), 10 (no tag: past both tags, by its user).
     "pai": ([0, 100, 1100], [4000, 600, 690], [4, 1, 1], [1, 0, 2], [1, 0, 0],
-            {"a job_name that was given before": 1, "no time of submission": 1,
-             "had not run to an end": 3, "failed, or was cancelled": 1, "asked for no GPU": 1,
-             "ran no time": 1}, {"a part of a GPU, rounded up to whole ones": 1}),
+            {"duplicate job_name": 1, "no submission time": 1,
+             "did not finish": 3, "failed or was cancelled": 1, "requested no GPU": 1,
+             "no running time": 1}, {"a fraction of a GPU, rounded up": 1}),
     "tiresias-cluster": ([0, 25, 40, 80, 100, 150], [80, 100, 100, 50, 60, 130],
                          [1, 2, 4, 1, 8, 1], [0, 1, 2, 3, 4, 5], [0] * 6,
-                         {"asked for no GPU": 0, "ran no time": 0}, {}),
+                         {"requested no GPU": 0, "no running time": 0}, {}),
 }
 
 
@@ -79,7 +79,7 @@ def test_what_is_left_and_what_is_dropped(trace, name: str) -> None:
                                             ("philly", [1, 2]), ("pai", [2])])
 def test_failed_jobs_are_kept_if_asked_for(trace, name: str, more: list[int]) -> None:
     few, many = READ[name](trace(name)), READ[name](trace(name), failed=True)
-    assert many.dropped["failed, or was cancelled"] == 0
+    assert many.dropped["failed or was cancelled"] == 0
     assert sorted(many.gpus.tolist()) == sorted(few.gpus.tolist() + more)
     with pytest.raises(InputError, match="failed must be true or false, not 1"):
         READ[name](trace(name), failed=1)
@@ -124,12 +124,12 @@ def test_check_says_what_was_dropped(trace) -> None:
     report = check_trace(trace("helios"), "helios", train=0)
     facts = dict(report.facts)
     assert facts["jobs in the trace"] == 12
-    assert facts["dropped: failed, or was cancelled"] == 3
+    assert facts["dropped: failed or was cancelled"] == 3
     assert (facts["jobs"], facts["jobs of the history"], facts["groups"]) == (4, 0, 2)
     assert (facts["GPUs per job, most"], facts["jobs on one GPU (%)"]) == (8, 75)
     assert facts["last arrival (s)"] == 86460
     assert dict(check_trace(trace("pai"), "pai", train=0).facts)[
-        "kept: a part of a GPU, rounded up to whole ones"] == 1
+        "kept: a fraction of a GPU, rounded up"] == 1
 
 
 def test_large_tables_are_the_same_in_chunks(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_as_a_format() -> None:
     workload = read_workload(format="recurrent", jobs=100, max_gpus=8, train=0.5)
     assert workload.name == "recurrent-100"
     assert len(workload) + len(workload.history) == 100 - workload.dropped[
-        "asked for more GPUs than max_gpus"]
+        "more GPUs than max_gpus"]
 
 
 @pytest.mark.parametrize(("options", "message"), [
