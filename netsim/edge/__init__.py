@@ -1,4 +1,4 @@
-"""Edge-cloud systems: servers near the data with few workers, a cloud far away with many."""
+"""Edge-cloud systems: servers with few workers near the data, and a distant cloud with many."""
 
 from netsim.edge.jobs import EdgeJob, EdgeWorkload
 from netsim.edge.system import EdgeCloud

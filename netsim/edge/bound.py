@@ -1,4 +1,4 @@
-"""How short the JCTs of an edge-cloud system can be at best: the LP bound of A_online's paper."""
+"""A lower bound on the total JCT on an edge-cloud: the LP bound of A_online's paper."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["LPBound", "lp_bound"]
 
 @dataclass(frozen=True)
 class LPBound:
-    """What the total JCT of some jobs cannot be below.
+    """A lower bound on the total JCT of some jobs.
 
     Attributes
     ----------
     lp_s : float
-        The optimum of the linear programme, in seconds: a lower bound.
+        The optimum of the linear programme, in seconds; a valid lower bound by itself.
     half_processing_s : float
-        Half of the sum of p1: what a chunk takes of a worker next to its PS, of each job once.
+        Half of the sum over jobs of p1, the training time of one chunk without exchanges; seconds.
     """
 
     lp_s: float
@@ -34,15 +34,15 @@ class LPBound:
 
     @property
     def jct_s(self) -> float:
-        """The bound that is tighter, and valid as well without speed augmentation.
+        """The tighter bound `lp_s` + `half_processing_s`; valid without speed augmentation only.
 
-        The LP has a job's work finish, on average, where a slot begins, not where its last chunk
-        ends: that is at least half a chunk later (Appendix B of the paper).
+        In the LP, the cost of a job is the mean time at which its work begins. Its last chunk ends
+        at least half a chunk's training time later (Appendix B of the paper).
         """
         return self.lp_s + self.half_processing_s
 
     def ratio_paper(self, jct_total_s: float) -> float:
-        """Return the competitive ratio as the paper has it: total JCT over the LP's optimum."""
+        """Return the competitive ratio as the paper defines it: total JCT over `lp_s`."""
         return jct_total_s / self.lp_s if self.lp_s > 0 else math.inf
 
     def ratio(self, jct_total_s: float) -> float:
@@ -53,24 +53,26 @@ class LPBound:
 def lp_bound(system: EdgeCloud, jobs: EdgeWorkload | Iterable[EdgeJob], *,
              slot: Quantity = "1h", horizon: Quantity | None = None,
              time_limit: Quantity | None = None) -> LPBound:
-    """Return a lower bound on the total JCT of jobs under any scheduler.
+    """Compute a lower bound on the total JCT of jobs under any scheduler.
 
-    All exchanges of gradients are left out (zeta = 1), chunks may be split and moved, and time is
-    in slots: work in a slot counts from where that begins. Storage and PSs have no limits.
+    The bound comes from a relaxation: exchanges of gradients are ignored (zeta = 1), chunks may be
+    split and moved between workers, storage and PSs are unlimited, and time is divided into slots,
+    where work in a slot counts as done at the slot's begin.
 
     Parameters
     ----------
     system : EdgeCloud
     jobs : EdgeWorkload or iterable of EdgeJob
     slot : quantity
-        The shorter, the tighter the bound, and the larger the programme: per job, server with its
-        type of worker and slot, up to where the cloud has its data, a variable.
+        Length of a slot. A shorter slot gives a tighter bound and a larger programme: there is a
+        variable for each job, each server with workers of its type, and each slot until the job's
+        data is in the cloud.
     horizon : quantity, optional
-        Where there is no cloud: work must be done by then, rounded up to slots. One that is enough
-        for the optimum if not given; it can be so large that one that is given is far quicker, but
-        a shorter one gives no lower bound if it cuts the optimum off.
+        Time by which all work must be done, rounded up to slots; for systems without a cloud. By
+        default, it is long enough for the optimum, which may be very long. A shorter one is
+        faster to solve, but the result is not a lower bound if the horizon excludes the optimum.
     time_limit : quantity, optional
-        Give up after so long.
+        Time after which the solver is stopped.
 
     Returns
     -------
@@ -81,13 +83,13 @@ def lp_bound(system: EdgeCloud, jobs: EdgeWorkload | Iterable[EdgeJob], *,
     MissingExtraError
         If SciPy is not installed (extra ``ilp``).
     InputError
-        If jobs cannot be trained at all or within the horizon, or an argument is not allowed.
+        If jobs cannot be trained at all or within the horizon, or an argument is invalid.
     NetsimError
-        If the time was up, or the solver fails.
+        If the time limit is reached, or the solver fails.
 
     Examples
     --------
-    Two jobs on one worker, a slot from there: the shorter one first.
+    Two jobs on one worker, whose data takes one slot to upload; the shorter job goes first.
 
     >>> jobs = [EdgeJob(id=k, compute_s=seconds, upload_s="1s")
     ...         for k, seconds in enumerate([2, 4])]
@@ -101,7 +103,7 @@ def lp_bound(system: EdgeCloud, jobs: EdgeWorkload | Iterable[EdgeJob], *,
     workload.check_on(system)
     last = None if horizon is None else math.ceil(
         parse_seconds(horizon, "horizon", strict=True) / slot_s)
-    # Jobs of different types do not meet: each type is a programme by itself.
+    # Jobs of different worker types do not compete, so each type is a programme of its own.
     works: dict[Kind, list[Work]] = {}
     for job in workload:
         works.setdefault(job.worker_type, []).append(_work(job, system, slot_s))
@@ -112,7 +114,7 @@ def lp_bound(system: EdgeCloud, jobs: EdgeWorkload | Iterable[EdgeJob], *,
 
 
 def _work(job: EdgeJob, system: EdgeCloud, slot_s: float) -> Work:
-    """Return a job in slots, with the servers that have workers of its type, and the cloud."""
+    """Convert a job to units of slots, with the servers of its type and the cloud as places."""
     servers, workers = np.unique(system.server_of[system.of_type(job.worker_type)],
                                  return_counts=True)
     delays = job.delays(system.servers)

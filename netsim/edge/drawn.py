@@ -1,4 +1,4 @@
-"""Edge-cloud systems and jobs drawn at random: the setting of A_online's evaluation, Section V."""
+"""Random edge-cloud systems and jobs, as in the evaluation of A_online (Section V)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
 
 __all__ = ["CHUNKS", "SIZES", "draw_edge_cloud", "draw_edge_jobs"]
 
-#: Workers of a server -> of all servers how many have so many.
+#: Relative frequencies of servers by their number of workers.
 SIZES: Mapping[str, float] = {"2": 321, "8": 231}
 
-#: D: each is as likely as the others.
+#: Numbers of chunks D, which are equally likely.
 CHUNKS = (27, 115, 60)
 
-#: Beyond this many slots times would not be exact.
+#: Beyond this number of slots, floating-point times would not be exact.
 _MOST_SLOTS = 2.0**40
 
 
@@ -36,22 +36,24 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
                     cloud: bool = True, edge_links: Quantity | Sequence[Quantity] = "10Gbps",
                     wan: Quantity = "10Gbps", name: str = "edge-cloud", seed: int = 0
                     ) -> EdgeCloud:
-    """Draw edge servers with typed workers.
+    """Draw a random edge-cloud: servers with workers of several types.
 
     The defaults are those of the evaluation of A_online: 100 servers of 2 or 8 workers. The paper
-    has 8 to 10 types of workers, and does not say how many PSs there are.
+    has 8 to 10 types of workers, and does not give the number of PSs.
 
     Parameters
     ----------
     servers : int
-        Each draws from a stream of its own: one more changes no other.
+        Number of edge servers. Each is drawn from a random stream of its own, so that adding a
+        server does not change the others.
     sizes : mapping of int to float
-        Numbers of workers, and how likely each is, relative to the others.
+        Relative probability of each number of workers of a server.
     types : int
-        Each worker is of one of so many types, from 0 on, all as likely.
+        Number of types of workers, numbered from 0; the type of each worker is drawn uniformly.
     ps, storage, cloud, edge_links, wan, name
         As for `EdgeCloud`.
     seed : int
+        Seed of the draws.
 
     Raises
     ------
@@ -81,20 +83,21 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
 
 
 def _sizes(sizes: object) -> tuple[list[int], np.ndarray]:
-    """Return numbers of workers, and the probability of no more than each."""
+    """Return the numbers of workers of a server, and their cumulative probabilities."""
     if not isinstance(sizes, Mapping) or not sizes:
-        raise InputError(f"sizes must be a table of workers to how likely they are, not {sizes!r}")
+        raise InputError("sizes must be a table of numbers of workers to probabilities, not "
+                         f"{sizes!r}")
     counts, weights = [], []
     for size, weight in sizes.items():
         count = int(size) if str(size).isdecimal() else size
         check_whole(count, "sizes: workers", 0, 10**6)
         if not (is_number(weight) and 0 <= weight <= 1e15):
-            raise InputError(f"sizes: how likely {size} workers are must be a number from 0 to "
-                             f"1e15, not {reprlib.repr(weight)}")
+            raise InputError(f"sizes: the probability of {size} workers must be a number from 0 "
+                             f"to 1e15, not {reprlib.repr(weight)}")
         counts.append(count)
         weights.append(weight)
     if not sum(weights) > 0:
-        raise InputError("sizes: one must be likely at all; all are 0")
+        raise InputError("sizes: at least one probability must be greater than 0")
     likely = np.cumsum(weights) / math.fsum(weights)
     likely[-1] = 1.0
     return counts, likely
@@ -114,47 +117,52 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
                    cloud_upload: Sequence[Quantity] = ("10h", "15h"), slot: Quantity = "1h",
                    chunk: Quantity = "1GB", gang: int | None = None, name: str = "edge-jobs",
                    seed: int = 0) -> EdgeWorkload:
-    """Draw jobs for an edge-cloud.
+    """Draw random jobs for an edge-cloud.
 
-    The defaults are those of the evaluation of A_online, which has slots of an hour. Of a range,
-    given as the least and the most, all values are as likely.
+    The defaults are those of the evaluation of A_online, which has slots of an hour. Values of a
+    range, which is given as (least, most), are drawn uniformly.
 
     Parameters
     ----------
     jobs : int
-        Each draws from streams of its own: one more, or other ranges, change nothing else.
+        Number of jobs. Each draws from random streams of its own, so that adding a job, or
+        changing a range, changes nothing else.
     servers : int
-        To so many edge servers each job has delays.
+        Number of edge servers for which each job has an upload delay.
     types : int or sequence of str or int
-        Each job needs one of these types of workers, or of so many, from 0 on.
+        Types of workers from which each job's is drawn, or their number, for types 0, 1, ...
     span : quantity
-        Jobs arrive from 0 on, until then.
+        Interval from 0 in which jobs arrive.
     peaks : sequence of float
-        Where in the span many arrive: around each equally many, normally distributed.
+        Centres of the peaks of arrivals, as shares of the span. Arrivals are divided equally
+        among the peaks, and normally distributed around each.
     peak_width : float
-        The standard deviation, as a share of the span.
+        Standard deviation of arrivals in a peak, as a share of the span.
     in_peaks : float
-        The share of jobs that arrive in peaks; the others do at any time.
+        Share of the jobs that arrive in peaks; the others arrive uniformly over the span.
     chunks : sequence of int
-        D is one of these, each as likely; one that is listed twice is twice as likely.
+        Values from which D, the number of chunks, is drawn uniformly; a value that is listed
+        twice is twice as likely.
     minibatches : int
-        B, of each chunk.
+        B, the number of mini-batches of each chunk.
     epochs : (int, int)
-        The range of E.
+        Range of E, the number of epochs.
     compute, update : (quantity, quantity)
-        The ranges of m, of a mini-batch's computation, and of G, of the update by the PS.
+        Ranges of m, the time to compute a mini-batch, and of G, the time of the PS's update.
     gradients, bandwidth : (quantity, quantity)
-        The ranges of q and b.
+        Ranges of q, the size of the gradients, and of b, the bandwidth to the PS.
     upload, cloud_upload : (quantity, quantity)
-        The ranges of the delays to each edge server, and to the cloud, in whole slots.
+        Ranges of the upload delays to each edge server and to the cloud; whole slots.
     slot : quantity
-        Jobs arrive, and delays are, at multiples of it.
+        Unit of time: arrivals and upload delays are multiples of it.
     chunk : quantity
-        The size of a chunk, for systems whose storage is limited; the paper gives none.
+        Size of a chunk, for systems with limited storage; the paper gives none.
     gang : int, optional
-        k, for schedulers of whole jobs; D if not given.
+        k, the number of workers for schedulers of whole jobs; D if not given.
     name : str
+        The workload's name.
     seed : int
+        Seed of the draws.
 
     Raises
     ------
@@ -183,7 +191,7 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
     far = _range(cloud_upload, "cloud_upload", lambda value, what: _slots(value, what, slot_s))
     drawn = []
     for k in range(jobs):
-        # Always the same numbers between 0 and 1, whatever the ranges that they are put into.
+        # The uniform numbers do not depend on the ranges to which they are scaled.
         kind, size, *at = stream(seed, "edge job", k).random(2 + len(ranges)).tolist()
         own = {what: _at(u, *ranges[what]) for what, u in zip(ranges, at, strict=True)}
         rng = stream(seed, "uploads of an edge job", k)
@@ -199,7 +207,7 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
 
 
 class _Arrivals:
-    """When jobs arrive, in slots."""
+    """Draws the arrivals of jobs, in slots."""
 
     def __init__(self, span: int, peaks: Sequence[float], width: float, share: float) -> None:
         self.span, self.width, self.share = max(span, 1), width, share
@@ -229,14 +237,14 @@ def _kinds(types: object) -> Sequence[Kind]:
         return range(types)
     kinds: tuple[Kind, ...] = check_sequence(types, str | int, "types", "names and numbers")
     if not kinds:
-        raise InputError("types: there is none that jobs could need")
+        raise InputError("types must not be empty")
     return kinds
 
 
 def _counts(values: object, what: str) -> tuple[int, ...]:
     counts: tuple[int, ...] = check_sequence(values, int | np.integer, what, "whole numbers")
     if not counts:
-        raise InputError(f"{what}: there are none to choose from")
+        raise InputError(f"{what} must not be empty")
     for each in counts:
         check_whole(each, f"{what}: each", 1)
     return counts
@@ -261,18 +269,20 @@ def _whole(value: Any, what: str) -> int:
 
 
 def _slots(value: Any, what: str, slot_s: float) -> int:
-    """Return a duration in whole slots."""
+    """Parse a duration that must be a whole number of slots."""
     slots = parse_seconds(value, what) / slot_s
     if slots > _MOST_SLOTS or abs(slots - round(slots)) > 1e-9 * max(slots, 1.0):
-        raise InputError(f"{what} must be whole slots of {slot_s:g} s, not {value!r}")
+        raise InputError(f"{what} must be a multiple of the slot, {slot_s:g} s, not {value!r}")
     return round(slots)
 
 
 def _at(u: float, least: float, most: float) -> float:
+    """Scale a uniform number in [0, 1) to a range."""
     return least + u * (most - least)
 
 
 def _whole_at(u: float, least: int, most: int) -> int:
+    """Scale a uniform number in [0, 1) to the whole numbers of a range, both ends included."""
     return least + int(u * (most - least + 1))
 
 

@@ -1,4 +1,4 @@
-"""Edge-cloud systems and their jobs from tables: ready-made ones by name, files, or options."""
+"""Make edge-clouds and their jobs from ready-made names, TOML files, or options."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def listed_cloud(workers: Sequence[Sequence[Kind]],
                   ps: int | Sequence[int | Sequence[Kind | None]] = 1, storage: Any = math.inf,
                   cloud: bool = True, edge_links: Any = "10Gbps", wan: Quantity = "10Gbps",
                   name: str = "edge-cloud", seed: int = 0) -> EdgeCloud:
-    """Edge servers whose workers are listed, server by server."""
+    """Make an edge-cloud from a list of the workers of each server; see `EdgeCloud`."""
     return EdgeCloud(workers, ps=ps, storage=storage, cloud=cloud, edge_links=edge_links, wan=wan,
                      name=name)
 
 
 def listed_jobs(jobs: Sequence[Mapping[str, Any]], name: str = "edge-jobs",
                  seed: int = 0) -> EdgeWorkload:
-    """Jobs of an edge-cloud that are listed, each a table; see `EdgeJob`."""
+    """Make jobs of an edge-cloud from a list of tables, each with the fields of an `EdgeJob`."""
     if isinstance(jobs, str) or not isinstance(jobs, Sequence):
         raise InputError(f"jobs must be a list of tables, not {jobs!r}")
     made = []
@@ -68,7 +68,7 @@ EDGE_KINDS = Registry(
         "edge-listed": "netsim.edge.files:listed_cloud",
     },
     noun="edge-cloud", accepts=lambda made: isinstance(made, EdgeCloud),
-    refusal="is no edge-cloud: it must make a netsim.EdgeCloud")
+    refusal="is not an edge-cloud: it must make a netsim.EdgeCloud")
 
 EDGE_FORMATS = Registry(
     "format of an edge-cloud's jobs", {
@@ -76,32 +76,33 @@ EDGE_FORMATS = Registry(
         "edge-listed": "netsim.edge.files:listed_jobs",
     },
     noun="format", accepts=lambda made: isinstance(made, EdgeWorkload),
-    refusal="makes no jobs of an edge-cloud: it must return a netsim.EdgeWorkload")
+    refusal="does not make jobs of an edge-cloud: it must return a netsim.EdgeWorkload")
 
 
 @plain_numbers
 def make_edge_cloud(*, name: str | None = None, file: str | Path | None = None,
                     kind: str | None = None, seed: int = 0, **options: Any) -> EdgeCloud:
-    """Return an edge-cloud that a table describes.
+    """Make an edge-cloud: a ready-made one, one from a file, or one of a kind with options.
 
     Parameters
     ----------
     name : str, optional
-        A ready-made one, see `ready_made_edge_clouds`; beside `file` or `kind` just a label.
+        Name of a ready-made edge-cloud, see `ready_made_edge_clouds`. If `file` or `kind` is
+        given, it is only a label.
     file : path-like, optional
-        A TOML file with such a table.
+        A TOML file with a ``kind`` and its options.
     kind : str, optional
         A name of `EDGE_KINDS`: ``"edge-servers"``, with the options of `draw_edge_cloud`, or
         ``"edge-listed"``, with those of `EdgeCloud`.
     seed : int
-        Of what is drawn.
+        Seed of the random draws.
     **options
-        Over those of a file.
+        Options of the kind, which override those of a file.
 
     Raises
     ------
     InputError
-        If there is no such thing, or an option has a value that is not allowed.
+        If the name, kind or file does not exist, or an option has an invalid value.
     TraceError
         If a file cannot be read.
 
@@ -120,9 +121,10 @@ def make_edge_cloud(*, name: str | None = None, file: str | Path | None = None,
 
 
 def full_edge_cloud(table: Mapping[str, Any], defaults: bool = False) -> Table:
-    """Return the table of an edge-cloud with what a ready-made one or a file says, and its kind.
+    """Resolve the arguments of `make_edge_cloud` to a table with its kind and all given options.
 
-    And with the options that it does not give, on request.
+    The options of a ready-made edge-cloud or of a file are merged in. With `defaults`, options
+    that are not given get their default values.
 
     Raises
     ------
@@ -134,7 +136,7 @@ def full_edge_cloud(table: Mapping[str, Any], defaults: bool = False) -> Table:
 
 
 def read_edge_cloud(source: str | Path, *, seed: int = 0, **options: Any) -> EdgeCloud:
-    """Return an edge-cloud from a TOML file, or by the name of a ready-made one.
+    """Read an edge-cloud from a TOML file, or make a ready-made one by name.
 
     Parameters
     ----------
@@ -160,15 +162,15 @@ def read_edge_cloud(source: str | Path, *, seed: int = 0, **options: Any) -> Edg
 def make_edge_jobs(system: EdgeCloud | None = None, *, name: str | None = None,
                    file: str | Path | None = None, format: str | None = None, seed: int = 0,
                    **options: Any) -> EdgeWorkload:
-    """Return jobs that a table describes.
+    """Make jobs of an edge-cloud: ready-made ones, from a file, or of a format with options.
 
     Parameters
     ----------
     system : EdgeCloud, optional
-        What they are to run on: jobs that are drawn have as many delays as it has servers. They
-        need a type that its workers have, unless `types` are given.
+        The edge-cloud that the jobs will run on. Random jobs then have an upload delay for each
+        of its servers and need a type that its workers have, unless `servers` or `types` is given.
     name, file, seed, **options
-        As for `make_edge_cloud`, of `ready_made_edge_jobs`.
+        As for `make_edge_cloud`; names are those of `ready_made_edge_jobs`.
     format : str, optional
         A name of `EDGE_FORMATS`: ``"edge-jobs"``, with the options of `draw_edge_jobs`, or
         ``"edge-listed"``, with a list of ``jobs``, each a table of the fields of `EdgeJob`.
@@ -176,8 +178,8 @@ def make_edge_jobs(system: EdgeCloud | None = None, *, name: str | None = None,
     Raises
     ------
     InputError
-        If there is no such thing, an option has a value that is not allowed, or nothing can train
-        the jobs.
+        If the name, format or file does not exist, an option has an invalid value, or the system
+        cannot train the jobs.
     TraceError
         If a file cannot be read.
     """
@@ -188,7 +190,7 @@ def make_edge_jobs(system: EdgeCloud | None = None, *, name: str | None = None,
 def edge_jobs_of(given: Mapping[str, Any], system: EdgeCloud | None = None,
                  check: Callable[[EdgeWorkload], None] = lambda jobs: None, *, seed: int = 0
                  ) -> EdgeWorkload:
-    """Return the jobs that a table describes, as `make_edge_jobs` does.
+    """Make jobs from a mapping of the arguments of `make_edge_jobs`.
 
     Parameters
     ----------
@@ -197,8 +199,8 @@ def edge_jobs_of(given: Mapping[str, Any], system: EdgeCloud | None = None,
     system, seed
         As for `make_edge_jobs`.
     check : callable
-        Raises InputError for jobs that cannot be run. Where only a file is given, the message of
-        any error begins with it.
+        A further check, which raises InputError for jobs that cannot run. If only a file is
+        given, the messages of all errors begin with its path.
 
     Raises
     ------
@@ -219,9 +221,10 @@ def edge_jobs_of(given: Mapping[str, Any], system: EdgeCloud | None = None,
 
 
 def full_edge_jobs(table: Mapping[str, Any], defaults: bool = False) -> Table:
-    """Return the table of jobs with what ready-made ones or a file say, and its format.
+    """Resolve the arguments of `make_edge_jobs` to a table with its format and all given options.
 
-    And with the options that it does not give, on request, but for those that the system decides.
+    The options of ready-made jobs or of a file are merged in. With `defaults`, options that are
+    not given get their default values, except for those that depend on the system.
 
     Raises
     ------
@@ -234,7 +237,7 @@ def full_edge_jobs(table: Mapping[str, Any], defaults: bool = False) -> Table:
 
 def read_edge_jobs(source: str | Path, system: EdgeCloud | None = None, *, seed: int = 0,
                    **options: Any) -> EdgeWorkload:
-    """Return jobs from a TOML file, or by the name of ready-made ones.
+    """Read jobs from a TOML file, or make ready-made ones by name.
 
     Parameters
     ----------
@@ -257,17 +260,17 @@ def read_edge_jobs(source: str | Path, system: EdgeCloud | None = None, *, seed:
 
 
 def ready_made_edge_clouds() -> dict[str, str]:
-    """Return the ready-made edge-clouds: name to one-line description."""
+    """List the ready-made edge-clouds: names to one-line descriptions."""
     return _ready_made("topologies", "kind", EDGE_KINDS)
 
 
 def ready_made_edge_jobs() -> dict[str, str]:
-    """Return the ready-made jobs of edge-clouds: name to one-line description."""
+    """List the ready-made jobs of edge-clouds: names to one-line descriptions."""
     return _ready_made("workloads", "format", EDGE_FORMATS)
 
 
 def _kinds_of(system: EdgeCloud) -> Sequence[Kind]:
-    """Return the types of workers in an order that does not hang on which server has them."""
+    """Return the types of workers, sorted, so that the order does not depend on the servers."""
     return sorted(system.types, key=lambda kind: (isinstance(kind, str), kind)) or [0]
 
 
@@ -276,7 +279,7 @@ def _kinds_of(system: EdgeCloud) -> Sequence[Kind]:
 
 def _full(given: Mapping[str, Any], key: str, what: str, known: Registry,
           folder: str) -> Table:
-    """Return a table that says by itself what it describes."""
+    """Resolve a name or a file to a table that has its kind or format, which is `key`."""
     table = {name: value for name, value in given.items() if value is not None}
     file = table.pop("file", None)
     if file is not None and key in table:
@@ -302,12 +305,12 @@ def _full(given: Mapping[str, Any], key: str, what: str, known: Registry,
 
 @contextmanager
 def _naming_file(given: Mapping[str, Any]) -> Iterator[None]:
-    """Begin the message of an error with the file that is given, unless it is about an option."""
+    """Prefix error messages with the given file, unless the error names an option given here."""
     try:
         yield
     except InputError as error:
-        said = {name for name, value in given.items() if value is not None} - {"name", "file"}
-        named = any(re.search(rf"(?<![\w-]){re.escape(name)}\b", str(error)) for name in said)
+        options = {name for name, value in given.items() if value is not None} - {"name", "file"}
+        named = any(re.search(rf"(?<![\w-]){re.escape(name)}\b", str(error)) for name in options)
         if (given.get("file") is not None and not named
                 and not str(error).startswith(where := f"{given['file']}: ")):
             error.args = (where + str(error),)
@@ -316,7 +319,7 @@ def _naming_file(given: Mapping[str, Any]) -> Iterator[None]:
 
 def _refuse_seed(table: Mapping[str, Any], file: str | Path | None, reader: str, key: str) -> None:
     if "seed" in table:
-        raise TraceError(f"seed is not for a file, but here {table['seed']!r}: give it where the "
+        raise TraceError(f"seed must not be in a file, but is {table['seed']!r}: give it when the "
                          f"file is read, as seed={table['seed']!r} to {reader}, or in {key} of an "
                          "experiment", file)
 
@@ -328,13 +331,14 @@ def _from(source: str | Path) -> Table:
 
 
 def _folder(name: str) -> Path:
-    """Return where ready-made files are: in the package, or beside it in a checkout."""
+    """Return a folder of ready-made files: in the package, or beside it in a checkout."""
     package = Path(__file__).parent.parent
     inside = package / name
     return inside if inside.is_dir() else package.parent / name
 
 
 def _ready_made(folder: str, key: str, known: Collection[str]) -> dict[str, str]:
+    """Describe the files of a folder whose kind or format is a known one."""
     tables = {path.stem: _read(path) for path in sorted(_folder(folder).glob("*.toml"))}
     return {name: str(table.get("description", "")) for name, table in tables.items()
             if str(table.get(key)) in known}
@@ -350,7 +354,7 @@ def _read(path: Path) -> Table:
 
 
 def _defaults(known: Registry, name: str) -> Table:
-    """Return the options with their defaults, but for those that the system decides."""
+    """Return the defaults of the options, except for those that depend on the system."""
     decided = ("servers", "types") if name == "edge-jobs" else ()
     return {option: default for option, default in known.options(name).items()
             if default not in (None, inspect.Parameter.empty) and option not in decided}

@@ -1,4 +1,4 @@
-"""Jobs of an edge-cloud: chunks of data, on each of which one worker trains."""
+"""Jobs of an edge-cloud: chunks of data, each of which is trained by one worker."""
 
 from __future__ import annotations
 
@@ -22,47 +22,50 @@ __all__ = ["EdgeJob", "EdgeWorkload"]
 @plain_numbers
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EdgeJob:
-    """One training job: D chunks of B mini-batches each, E epochs.
+    """A training job: D chunks of B mini-batches each, trained for E epochs.
 
-    The symbols are those of A_online's paper; its unit of time, the slot, is not used here.
+    The symbols are those of A_online's paper, but times are in seconds and not in slots.
+    Quantities may be given with units, such as ``"2h"``.
 
     Attributes
     ----------
     id : int
-        Unique in the workload; jobs that arrive together go by it.
+        Unique in the workload; jobs that arrive at the same time are ordered by id.
     arrival_s : float
-        r, in seconds; as other quantities also given as ``"2h"``.
+        r, the arrival time.
     worker_type : str or int
-        Of which type its workers must be.
+        The type of workers that the job needs.
     chunks, minibatches, epochs : int
-        D, at most 10 million; B, of each chunk; E. Each at least 1.
+        D, the number of chunks, at most 10 million; B, the number of mini-batches per chunk; E,
+        the number of epochs. Each at least 1.
     compute_s, update_s : float
-        m and G: seconds that a worker computes on a mini-batch, and that the PS then updates
-        parameters. Not both 0.
+        m and G: seconds in which a worker computes a mini-batch, and in which the PS then updates
+        the parameters. Not both 0.
     gradient_bytes : float
-        q: what a worker sends to the PS for each mini-batch, and gets back.
+        q: bytes that a worker sends to the PS for each mini-batch, and receives from it.
     bandwidth : float
-        b, reserved between a worker and the PS, in bytes per second; greater than 0.
+        b, the bandwidth reserved between a worker and the PS, in bytes per second; greater than 0.
     upload_s : float or tuple of float
-        Seconds until a chunk is at an edge server: Delta of all, or of each.
+        Delta, the seconds until a chunk is at an edge server: one value, or one per server.
     cloud_upload_s : float
-        The same of the cloud, Delta_c.
+        Delta_c, the seconds until a chunk is in the cloud.
     chunk_bytes : float
-        u, what a chunk takes of a server's storage, and what is uploaded.
+        u, the size of a chunk, which is uploaded and occupies a server's storage.
     gang : int, optional
-        k, how many workers schedulers of whole jobs give it; as many as chunks if not given.
+        k, the number of workers that schedulers of whole jobs give to the job; by default its
+        number of chunks.
     ps_type : str or int, optional
-        Of which type PSs of the edge must be, if not just any.
+        The type of PS that the job needs at the edge; by default any.
     site : int
-        Where its data lies: 0 is the first host behind those of the servers and the cloud; see
-        `EdgeCloud.network`.
+        The site where the job's data is. Site 0 is the first host after those of the servers and
+        the cloud; see `EdgeCloud.network`.
     name : str
         A label.
 
     Raises
     ------
     InputError
-        If a value is not allowed.
+        If a value is invalid.
 
     Examples
     --------
@@ -119,7 +122,8 @@ class EdgeJob:
         if isinstance(self.upload_s, str | int | float | np.number):
             return parse_seconds(self.upload_s, what)
         listed = check_sequence(self.upload_s, object, what, "durations, one per server")
-        # As drawn for hundreds of servers: checked one by one below, they would take most of a run.
+        # A fast path for drawn jobs: parsing the delays of hundreds of servers one by one, as
+        # below, would take most of a run.
         if all(type(each) is float and 0 <= each < math.inf for each in listed):
             return listed
         return tuple(parse_seconds(each, f"{what} of server {server}")
@@ -133,46 +137,46 @@ class EdgeJob:
 
     @property
     def exchange_s(self) -> float:
-        """X = 2 q / b: seconds per mini-batch in which a worker and the PS exchange gradients."""
+        """Time to exchange the gradients of a mini-batch with the PS, x = 2 q / b; seconds."""
         return 2 * self.gradient_bytes / self.bandwidth
 
     @property
     def batches(self) -> int:
-        """E B: mini-batches that a chunk is trained on."""
+        """E B: the number of mini-batches trained per chunk, over all epochs."""
         return self.epochs * self.minibatches
 
     @property
     def p0_s(self) -> float:
-        """Seconds of training that a chunk needs unless all are in the cloud: E B (m + G + x)."""
+        """Training time of a chunk if not all chunks are in the cloud, E B (m + G + x); seconds."""
         return self.batches * (self.compute_s + self.update_s + self.exchange_s)
 
     @property
     def p1_s(self) -> float:
-        """The same if all chunks of the job are in the cloud (zeta = 1): E B (m + G)."""
+        """Training time of a chunk if all are in the cloud (zeta = 1), E B (m + G); seconds."""
         return self.batches * (self.compute_s + self.update_s)
 
     @property
     def weight_s(self) -> float:
-        """D p0 = 1 / gamma: who has the least goes first under HAPRF."""
+        """D p0 = 1 / gamma, in seconds: under HAPRF, the job with the least goes first."""
         return self.chunks * self.p0_s
 
     @property
     def gamma(self) -> float:
-        """The rate of HAPRF, 1 / (D p0), per second."""
+        """The priority of HAPRF, 1 / (D p0); per second."""
         return 1 / self.weight_s
 
     @property
     def workers(self) -> int:
-        """How many workers schedulers of whole jobs give it at most: min(k, D)."""
+        """The most workers that schedulers of whole jobs give to the job: min(k, D)."""
         return self.chunks if self.gang is None else min(self.gang, self.chunks)
 
     def delays(self, servers: int) -> NDArray[np.float64]:
-        """Return the seconds of uploading to each of so many servers.
+        """Return the upload delay to each of `servers` edge servers, in seconds.
 
         Raises
         ------
         InputError
-            If they are listed for another number of servers.
+            If `upload_s` has values for another number of servers.
         """
         if isinstance(self.upload_s, tuple) and len(self.upload_s) != servers:
             raise InputError(f"job {self.id}: upload_s has {len(self.upload_s)} delays; the "
@@ -183,7 +187,7 @@ class EdgeJob:
 @plain_numbers
 @dataclass(frozen=True, slots=True, eq=False)
 class EdgeWorkload:
-    """Jobs of an edge-cloud, in order of (arrival, id), whatever order they were given in.
+    """The jobs of an edge-cloud, sorted by (arrival, id).
 
     Attributes
     ----------
@@ -191,12 +195,13 @@ class EdgeWorkload:
     name : str
         A label for results.
     seed : int
-        Of whatever made it.
+        The seed with which the jobs were drawn.
 
     Raises
     ------
     InputError
-        If there are no jobs, two have one id, or they have more than 10 million chunks in all.
+        If there are no jobs, two have the same id, or they have more than 10 million chunks in
+        total.
     """
 
     jobs: Sequence[EdgeJob]
@@ -227,13 +232,13 @@ class EdgeWorkload:
         return f"<EdgeWorkload {self.name!r}: {len(self):,} jobs>"
 
     def check_on(self, system: EdgeCloud) -> None:
-        """Refuse jobs that nothing in an edge-cloud can train.
+        """Check that an edge-cloud can train all jobs.
 
         Raises
         ------
         InputError
-            Naming the first one: it has delays for another number of servers, or needs a type
-            that no worker has, and there is no cloud.
+            If a job has upload delays for another number of servers, or needs a type that no
+            worker has and there is no cloud; it names the first such job.
         """
         for job in self.jobs:
             job.delays(system.servers)

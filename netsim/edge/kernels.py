@@ -1,9 +1,9 @@
 """Compiled loops over the queues of workers: HAPRF, Q of Eq. 5 and A_greedy.
 
-`netsim.reference.a_online` is a readable version of all; the tests hold one against the other.
+`netsim.reference.a_online` is a readable version; tests compare the two.
 
-The arrays have the meaning, shapes and names of `netsim.edge.queues.Queues`. A queue is in the
-order of HAPRF, so that of the chunks that are ready the first one is trained.
+The arrays have the meaning, shapes and names of `netsim.edge.queues.Queues`. Queues are in order
+of HAPRF, so that a worker trains the first chunk of its queue that is ready.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from netsim import ties
 from netsim.compiling import in_place
 
-#: Relative to the instant: what is not later by more happens at once. Sums of times are off by
-#: less, and no two events of a system are nearer.
+#: Relative tolerance within which instants are equal. Rounding errors of sums of times are smaller,
+#: and distinct events of a system are further apart.
 ROUNDING = 1e-12
 
 _equal = in_place(ties.equal)
@@ -20,7 +20,7 @@ _equal = in_place(ties.equal)
 
 @in_place
 def _soonest(row, count, left, ready):
-    """Return when the first of these chunks will be ready that are not finished; inf if none."""
+    """Return the earliest instant at which an unfinished chunk becomes ready; inf if none."""
     least = float("inf")
     for k in range(count):
         if left[k] > 0 and ready[row[k]] < least:
@@ -30,9 +30,10 @@ def _soonest(row, count, left, ready):
 
 @in_place
 def project(row, count, left, ready, now, until, later):
-    """Project one queue from `now` to `until` with nobody else; fill `later` with what is left.
+    """Project one queue from `now` to `until` as if no more chunks arrived.
 
-    `later[k]` is of the chunk `row[k]`; 0 if it has finished.
+    Fills `later[k]` with the seconds of training that chunk `row[k]` will have left; 0 if it will
+    have finished.
     """
     for k in range(count):
         later[k] = left[row[k]]
@@ -55,10 +56,10 @@ def project(row, count, left, ready, now, until, later):
 @in_place
 def advance(workers, until, queue, count, clock, current, since, left, ready, finish, preemptions,
             job_of, unfinished, ended, log_chunk, log_start, log_end, logged):
-    """Let workers train up to an instant; return how many intervals of training are logged.
+    """Simulate workers up to an instant; return the number of intervals of training logged so far.
 
-    Who trains from `until` on is not chosen yet, since chunks may still be dispatched then. Nor is
-    it from an instant that differs from `until` by rounding alone.
+    The chunks that train from `until` on are not chosen yet, since more chunks may be dispatched at
+    that instant. The same holds for instants that differ from `until` by rounding only.
     """
     for worker in workers:
         row, now = queue[worker], clock[worker]
@@ -100,7 +101,7 @@ def advance(workers, until, queue, count, clock, current, since, left, ready, fi
 
 @in_place
 def insert(chunks, where, queue, count, weight):
-    """Put chunks into the queues of their workers, behind those of equal weight."""
+    """Insert chunks into the queues of their workers, behind chunks of equal weight."""
     for k in range(len(chunks)):
         worker, chunk = where[k], chunks[k]
         row, place = queue[worker], count[worker]
@@ -113,9 +114,10 @@ def insert(chunks, where, queue, count, weight):
 
 @in_place
 def calculate_q(row, count, left, ready, weight, share, now, delay, p, chunks, own, later):
-    """Return Q of Eq. 5 for one worker, and how long the planned start is after `now`.
+    """Compute Q of Eq. 5 for one worker, and the delay from `now` to the planned start.
 
-    `own` is D p0 of the new chunk, of a job of so many chunks; `later` is room for the projection.
+    `own` is D p0 of the new chunk's job, which has `chunks` chunks; `later` is a work array for the
+    projection.
     """
     project(row, count, left, ready, now, now + delay, later)
     ahead = harm = 0.0
@@ -129,9 +131,9 @@ def calculate_q(row, count, left, ready, weight, share, now, delay, p, chunks, o
 
 @in_place
 def _least(q, workers, server_of, room, cloud):
-    """Return the first worker with the least Q of those whose server has room, and of the cloud.
+    """Return the first worker with the least Q among those whose server has room, or -1.
 
-    -1 is the cloud, which comes last among equals; `cloud` is its Q, inf if there is none.
+    -1 stands for the cloud, which loses ties; `cloud` is its Q, or inf if there is no cloud.
     """
     least = cloud
     for k in range(len(workers)):
@@ -147,21 +149,23 @@ def _least(q, workers, server_of, room, cloud):
 @in_place
 def greedy(workers, server_of, room, delays, queue, count, left, ready, weight, share, now, p,
            chunks, own, cloud_delay, cloud_p, has_cloud, q, start, later, where, alpha, t_star):
-    """Dispatch the chunks of a job: A_greedy; return how many have found a place.
+    """Dispatch the chunks of a job by A_greedy; return the number of chunks placed.
 
     Parameters
     ----------
     workers : array of int
-        The candidates, in order.
+        The candidate workers, in order.
     room : array of int, shape (servers,)
-        How many chunks of the job each server can still hold; counted down.
+        Number of the job's chunks that each server can still store; decremented in place.
     delays : array of float, shape (servers,)
+        Upload delay to each server.
     now, p, cloud_delay, cloud_p : float
-        Arrival; time of a chunk with zeta = 0; delay, and time with zeta = 1, in the cloud.
+        Arrival of the job; training time of a chunk with zeta = 0; upload delay to the cloud, and
+        training time with zeta = 1.
     q, start, later : arrays
-        Room for the work, of as many as `workers`, and of the longest queue.
+        Work arrays: the first two have the length of `workers`, `later` of the longest queue.
     where, alpha, t_star : arrays, shape (chunks,)
-        Filled with the worker (-1: the cloud), Q and t* of each chunk.
+        Output: worker (-1 for the cloud), Q and t* of each chunk.
     """
     for k in range(len(workers)):
         worker = workers[k]
@@ -179,7 +183,7 @@ def greedy(workers, server_of, room, delays, queue, count, left, ready, weight, 
         where[chunk], alpha[chunk] = workers[best], q[best]
         t_star[chunk] = now + start[best]
         room[server_of[workers[best]]] -= 1
-        # A sibling on the same worker is ready when this one is: it only has to wait for it too.
+        # Another chunk of the job on this worker is ready at the same time, and waits for this one.
         start[best] += p
         q[best] += p / chunks
     return chunks
@@ -187,7 +191,10 @@ def greedy(workers, server_of, room, delays, queue, count, left, ready, weight, 
 
 @in_place
 def begin_spans(job, start, end, fresh):
-    """Say which intervals, in order of (job, start), do not go on with those before of the job."""
+    """Mark the intervals, sorted by (job, start), that begin a new span of training.
+
+    The others overlap or touch an earlier interval of the same job.
+    """
     until = 0.0
     for k in range(len(job)):
         fresh[k] = k == 0 or job[k] != job[k - 1] or start[k] > until * (1 + ROUNDING)

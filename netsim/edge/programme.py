@@ -1,6 +1,6 @@
-"""The linear programme that bounds what any edge-cloud scheduler can do; needs the extra ``ilp``.
+"""The linear programme that bounds the total JCT of edge-clouds; needs the extra ``ilp``.
 
-In slots, as the paper has it: `netsim.edge.bound` makes it of a system.
+Times are in slots, as in the paper; `netsim.edge.bound` converts systems and jobs.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ __all__ = ["CLOUD", "Place", "Work", "least_cost", "sufficient_horizon"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: The group of workers that is the cloud.
+#: The group of workers that stands for the cloud.
 CLOUD = -1
 
-#: Of the solver, on numbers near 1.
-_SOLVER = 1e-9
+#: Feasibility tolerance of the solver, for numbers near 1.
+_TOLERANCE = 1e-9
 
-#: HiGHS needs many minutes for far fewer.
+#: HiGHS needs many minutes even for far fewer variables.
 _MOST_VARIABLES = 10_000_000
 
-#: Of `scipy.optimize.linprog`.
+#: Status codes of `scipy.optimize.linprog`.
 _SOLVED, _STOPPED, _INFEASIBLE = 0, 1, 2
 
 
 class Place(NamedTuple):
-    """Where a job can train: the workers of its type of one server, or the cloud.
+    """A place where a job can train: the workers of its type on one server, or the cloud.
 
     Attributes
     ----------
     group : int
-        The server; `CLOUD` has no limit but the job's chunks.
+        The server, or `CLOUD`, which has a worker for each chunk of the job.
     workers : int
+        Number of workers; not used for the cloud.
     ready : float
-        When the data of the job are there, in slots.
+        When the data of the job is at this place, in slots.
     """
 
     group: int
@@ -54,18 +55,18 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """A job, as the programme sees it.
+    """A job in the linear programme.
 
     Attributes
     ----------
     arrival : float
-        In slots.
+        Arrival time, in slots.
     chunks : int
-        At most so many workers train it at once.
+        Number of chunks, and so the largest number of workers that train the job at once.
     chunk_time : float
-        What a chunk takes on a worker, in slots; `EdgeJob.p1_s` over the slot.
+        Training time of a chunk, in slots: `EdgeJob.p1_s` over the slot.
     places : tuple of Place
-        At least one.
+        The places where the job can train; at least one.
     """
 
     arrival: float
@@ -75,22 +76,22 @@ class Work:
 
     @property
     def cloud(self) -> float:
-        """When its data are in the cloud; infinite if there is none."""
+        """When the job's data is in the cloud, in slots; infinite if there is no cloud."""
         return min((each.ready for each in self.places if each.group == CLOUD), default=math.inf)
 
 
 def sufficient_horizon(jobs: Sequence[Work]) -> int:
-    """Return a number of slots beyond which an optimum needs nothing, without a cloud.
+    """Return a number of slots that suffices for an optimum without a cloud.
 
-    Once all data are everywhere, a job that has work left in a slot, and could be moved into an
-    earlier one, finds there either all workers that can train it busy, or all its chunks in
-    training. The former cannot last longer than all work by all workers, the latter not longer than
-    a chunk.
+    In an optimum, work of a job cannot be moved to an earlier slot. Once all data is at all places,
+    this means that in each earlier slot either all workers of the job's type are busy, or all its
+    chunks are in training. The former lasts at most as long as all work on all workers, the latter
+    at most as long as a chunk.
 
     Parameters
     ----------
     jobs : sequence of Work
-        All with the same groups of workers, and none with a cloud.
+        Jobs with the same groups of workers, and without a cloud.
     """
     ready = max(place.ready for job in jobs for place in job.places)
     work = math.fsum(job.chunks * job.chunk_time for job in jobs)
@@ -101,34 +102,35 @@ def sufficient_horizon(jobs: Sequence[Work]) -> int:
 
 def least_cost(jobs: Sequence[Work], horizon: int | None = None,
                until: float | None = None) -> float:
-    """Return the optimum: the least sum over jobs of the mean time from arrival to training.
+    """Minimise the sum over jobs of the mean time from arrival to training.
 
-    The variables are the share of a job's work that a group of workers does in a slot, whose cost
-    is the time from the job's arrival to where the slot, or what of it is left when the data are
-    there, begins. A group has so many workers, and no more than a job's chunks train at once.
+    There is a variable for each job, group of workers and slot: the share of the job's work that
+    the group does in the slot. Its cost is the time from the job's arrival to the begin of the
+    slot, or to the instant in the slot at which the job's data is ready. Constraints limit each
+    group to its number of workers, and each job to one worker per chunk.
 
     Parameters
     ----------
     jobs : sequence of Work
-        All of one type: those that can use a group of workers can use all of them.
+        Jobs of one worker type, so that all of them can use the same groups.
     horizon : int, optional
-        The number of slots, for jobs that have no cloud. It may cut off better solutions.
+        Number of slots, for jobs without a cloud. It may exclude the optimum.
     until : float, optional
-        When the solver is stopped, in seconds of `time.monotonic`.
+        When to stop the solver, in seconds of `time.monotonic`.
 
     Returns
     -------
     float
-        In slots.
+        The optimum, in slots.
 
     Raises
     ------
     MissingExtraError
         If SciPy is not installed.
     InputError
-        If the work does not fit the horizon, or there are too many slots.
+        If the work does not fit into the horizon, or there are too many variables.
     NetsimError
-        If the time was up, or the solver fails.
+        If the time limit is reached, or the solver fails.
     """
     if find_spec("scipy") is None:
         raise MissingExtraError("scipy", "ilp")
@@ -137,20 +139,20 @@ def least_cost(jobs: Sequence[Work], horizon: int | None = None,
     spans = (_slots(job, place, last) for job in jobs for place in job.places)
     count = sum(end - first for first, end in spans)
     if count > _MOST_VARIABLES:
-        raise InputError(f"the LP bound of {len(jobs)} jobs would have {count:,} variables, and "
-                         f"may have {_MOST_VARIABLES:,}; give a longer slot")
+        raise InputError(f"the LP bound of {len(jobs)} jobs would have {count:,} variables, but at "
+                         f"most {_MOST_VARIABLES:,} are possible; give a longer slot")
     return _solve(_columns(jobs, last), len(jobs), until, last)
 
 
 class _Columns(NamedTuple):
-    """The variables: of which job, group and slot; cost; upper bound; and what they use."""
+    """The variables: job, group and slot of each, its cost, upper bound and use of workers."""
 
     job: Ints
     group: Ints
     slot: Ints
     cost: Floats
     most: Floats
-    #: Worker-slots of the group's workers, and of the job's chunks, that a share of 1 takes.
+    #: Slots in which a share of 1 occupies all workers of the group, and all chunks of the job.
     per_worker: Floats
     per_chunk: Floats
 
@@ -171,10 +173,10 @@ def _columns(jobs: Sequence[Work], horizon: int) -> _Columns:
 
 
 def _slots(job: Work, place: Place, horizon: int) -> tuple[int, int]:
-    """Return the slots in which a job may train in a place: the first, and the end of them.
+    """Return the range of slots (first, end) in which a job may train at a place.
 
-    With a cloud, the edge is of no use in slots that begin when the cloud has the data: there the
-    work costs no more in the cloud, which has room for all chunks.
+    Slots at the edge that begin after the data is in the cloud are left out, as the work costs no
+    more in the cloud, which has room for all chunks.
     """
     if place.group == CLOUD:
         end = math.ceil(place.ready + job.chunk_time)
@@ -195,7 +197,8 @@ def _solve(columns: _Columns, jobs: int, until: float | None, horizon: int) -> f
     limits = vstack([_sums(columns.group, columns.slot, columns.per_worker, on_edge),
                      _sums(columns.job, columns.slot, columns.per_chunk, np.full(count, True))])
     whole = csr_array((np.ones(count), (columns.job, every)), shape=(jobs, count))
-    options = {"primal_feasibility_tolerance": _SOLVER, "dual_feasibility_tolerance": _SOLVER}
+    options = {"primal_feasibility_tolerance": _TOLERANCE,
+               "dual_feasibility_tolerance": _TOLERANCE}
     if limit_s is not None:
         options["time_limit"] = limit_s
     found = linprog(columns.cost, A_ub=limits.tocsr(), b_ub=np.ones(limits.shape[0]), A_eq=whole,
@@ -205,8 +208,8 @@ def _solve(columns: _Columns, jobs: int, until: float | None, horizon: int) -> f
         raise InputError(f"the LP bound: the jobs cannot be trained within {horizon} slots; give a "
                          "longer horizon, or none")
     if found.status == _STOPPED and limit_s is not None:
-        raise NetsimError(f"the LP bound of {jobs} jobs, {count:,} variables, is not known when "
-                          "the time is up; allow more time with time_limit, or give a "
+        raise NetsimError(f"the LP bound of {jobs} jobs, {count:,} variables, was not solved "
+                          "within the time limit; allow more time with time_limit, or give a "
                           "longer slot")
     if found.status != _SOLVED:
         raise NetsimError(f"HiGHS did not solve the LP bound of {jobs} jobs: {found.message}")
@@ -214,9 +217,9 @@ def _solve(columns: _Columns, jobs: int, until: float | None, horizon: int) -> f
 
 
 def _sums(owner: Ints, slot: Ints, use: Floats, mine: NDArray[np.bool_]):  # type: ignore[no-untyped-def]
-    """Return the rows that sum what some variables use, one per owner and slot.
+    """Build the constraint rows that sum the use of workers by variables, per owner and slot.
 
-    One variable alone has its upper bound, and needs no row.
+    A variable that is alone in its row is limited by its upper bound, and the row is left out.
     """
     from scipy.sparse import csr_array
 

@@ -1,4 +1,4 @@
-"""The chunks that workers have before them, as far as a scheduler knows."""
+"""The queues of chunks of edge workers, as schedulers see them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["Queues"]
 
 
 class Queues:
-    """What has been dispatched to each edge worker and has not finished.
+    """The chunks that have been dispatched to each edge worker and have not finished.
 
-    All of it is what a scheduler goes by: estimates, which with constant delays and rates are
-    true. A transport keeps them up to date.
+    Times are the estimates that schedulers use; with constant delays and rates, they are exact. A
+    transport keeps them up to date.
 
     Parameters
     ----------
@@ -23,15 +23,15 @@ class Queues:
     Attributes
     ----------
     queue : ndarray of int, shape (workers, longest)
-        The chunks of each, in order of HAPRF: (D p0, order of dispatch).
+        The chunks of each worker, in order of HAPRF: (D p0, order of dispatch).
     count : ndarray of int, shape (workers,)
-        How many they are.
+        Number of chunks of each worker; entries of `queue` beyond it are unused.
     clock : ndarray of float, shape (workers,)
-        The instant, in seconds, that each has been brought up to.
+        The instant up to which each worker has been simulated, in seconds.
     left, ready : ndarray of float, shape (chunks,)
-        Seconds of training that are left of a chunk, and the instant at which its data is there.
+        Seconds of training that a chunk has left, and the instant at which its data arrives.
     weight, share : ndarray of float, shape (chunks,)
-        D p0, and 1 / D, of its job.
+        D p0, and 1 / D, of the chunk's job.
     """
 
     def __init__(self, setting: EdgeSetting) -> None:
@@ -45,7 +45,7 @@ class Queues:
         self.share: Floats = np.repeat(1 / setting.chunks, setting.chunks)
 
     def insert(self, chunks: Ints, workers: Ints, ready: Floats, left: float) -> None:
-        """Add chunks that were dispatched to edge workers, in this order."""
+        """Add chunks, in order of dispatch, to the queues of their workers."""
         if not len(chunks):
             return
         self.left[chunks], self.ready[chunks] = left, ready
@@ -57,7 +57,7 @@ class Queues:
         kernels.insert(chunks, workers, self.queue, self.count, self.weight)
 
     def remove(self, chunk: int, worker: int) -> None:
-        """Take a chunk out of the queue of its worker."""
+        """Remove a chunk from the queue of its worker."""
         row, count = self.queue[worker], int(self.count[worker])
         place = int(np.flatnonzero(row[:count] == chunk)[0])
         row[place:count - 1] = row[place + 1:count].copy()

@@ -9,18 +9,18 @@ from netsim.plugins import Registry
 
 __all__ = ["TRANSPORTS", "make_transport"]
 
-#: See `netsim.edge.transport.TransportKind`.
+#: The transports; see `netsim.edge.transport.TransportKind`.
 TRANSPORTS = Registry(
     "transport", {
         "constant": "netsim.edge.transport:ConstantTransport",
         "fabric": "netsim.edge.on_fabric.transport:FabricTransport",
     },
     accepts=lambda made: hasattr(made, "begin") and hasattr(made, "shares_links"),
-    refusal="is no transport: it needs a method begin, and shares_links")
+    refusal="is not a transport: it needs a method begin, and shares_links")
 
 
 def make_transport(given: Any) -> TransportKind:
-    """Make the maker of a run's transport.
+    """Instantiate a kind of transport, which makes the transport of each run.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def make_transport(given: Any) -> TransportKind:
     UnknownNameError
         If the name or an option does not exist.
     InputError
-        If it is no transport, or an option has a value that is not allowed.
+        If the object is not a transport, or an option has an invalid value.
     """
     made: TransportKind = TRANSPORTS.instantiate(given)
     return made

@@ -1,4 +1,4 @@
-"""What came of a run on an edge-cloud, as arrays."""
+"""The results of a run on an edge-cloud, as arrays."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ __all__ = ["ChunkPlacement", "Chunks", "PSAssignments", "Schedule", "Training", 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The longest intervals in which a chunk, or a worker of a gang, trained without a break.
+    """The maximal intervals in which a chunk, or a worker of a gang, trained without a break.
 
     Attributes
     ----------
     job, chunk, worker : ndarray of int, shape (intervals,)
-        Jobs by place; chunks of each from 0, or -1 of a gang; worker `CLOUD` in the cloud.
+        Index of the job; number of the chunk in its job, or -1 for a gang; and the worker, or
+        `CLOUD`.
     start, end : ndarray of float, shape (intervals,)
-        Seconds.
+        Bounds of the interval, in seconds.
     """
 
     job: Ints
@@ -36,17 +37,18 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Chunks:
-    """What happened to each chunk, all jobs' numbered through; arrays of shape (chunks,).
+    """Results per chunk, numbered consecutively over all jobs; arrays of shape (chunks,).
 
     Attributes
     ----------
     worker : ndarray of int
-        `CLOUD`, or an edge worker.
+        The edge worker, or `CLOUD`.
     ready, start, finish : ndarray of float
-        When its data was there, when its training began, and when that ended.
+        When the chunk's data arrived, when its training began, and when it ended; seconds.
     preemptions : ndarray of int
+        Number of times that the chunk was displaced while it trained.
     alpha, t_star : ndarray of float
-        Q at selection, and the start that was planned then.
+        Q when the worker was selected, and the start planned then; seconds.
     """
 
     worker: Ints
@@ -60,17 +62,19 @@ class Chunks:
 
 @dataclass(frozen=True, eq=False)
 class PSAssignments:
-    """Which PS each job has had, and when.
+    """The PS that each job used in each interval of training.
 
     Attributes
     ----------
     job : ndarray of int, shape (spans,)
+        Index of the job.
     start, end : ndarray of float, shape (spans,)
-        The longest intervals in which a job trained without a break, in order of (start, job).
+        The maximal intervals in which a job trained without a break, in order of (start, job).
     server, ps : ndarray of int, shape (spans,)
-        The server, and the number of the PS there; `CLOUD` both in the cloud.
+        The server, and the number of the PS on it; both are `CLOUD` for a PS in the cloud.
     shortages : int
-        How often no PS of the edge was free that the job could use, and the cloud helped out.
+        Number of times that the job got a PS in the cloud because no suitable one at the edge was
+        free.
     """
 
     job: Ints
@@ -82,16 +86,16 @@ class PSAssignments:
 
 
 class ChunkPlacement(NamedTuple):
-    """Where the chunks of a job go.
+    """The placement of a job's chunks.
 
     Attributes
     ----------
     worker : ndarray of int, shape (chunks,)
-        An edge worker each, or `CLOUD`; in order of dispatch.
+        The edge worker of each chunk, or `CLOUD`; in order of dispatch.
     alpha : ndarray of float, shape (chunks,)
-        Q at selection, in seconds: the dual variable.
+        Q when the worker was selected, which is the dual variable; seconds.
     t_star : ndarray of float, shape (chunks,)
-        The instant at which it is planned to start.
+        The planned start, in seconds.
     """
 
     worker: Ints
@@ -100,21 +104,22 @@ class ChunkPlacement(NamedTuple):
 
 
 class TransportLog(NamedTuple):
-    """What has happened by the end.
+    """The events of a run, as a transport logs them.
 
     Attributes
     ----------
     chunk : ndarray of int, shape (intervals,)
-        Who trained, in each longest interval of a chunk's training, in no order.
+        The chunk that trained in each maximal interval of training; in no particular order.
     start, end : ndarray of float, shape (intervals,)
+        Bounds of the interval, in seconds.
     ready, finish : ndarray of float, shape (chunks,)
-        When a chunk's data was there, and its training ended.
+        When a chunk's data arrived, and when its training ended; seconds.
     preemptions : ndarray of int, shape (chunks,)
-        How often others displaced it after it had trained.
+        Number of times that a chunk was displaced while it trained.
     held : PSAssignments, optional
-        Which PSs jobs had, where that matters to the transport.
+        The PSs that jobs used, if the transport depends on them.
     exchange : ndarray of float, shape (chunks,), optional
-        Seconds of training that were not computation, where they are not what jobs say.
+        Seconds of training that were not computation; None if they are those of the jobs.
     """
 
     chunk: Ints
@@ -129,25 +134,25 @@ class TransportLog(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """What came of a run; arrays of shape (jobs,).
+    """The results of a run; arrays of shape (jobs,).
 
     Attributes
     ----------
     start, finish : ndarray of float
-        When the first chunk of a job began to train, and the last one ended.
+        When the first chunk of a job began to train, and when the last one ended; seconds.
     cloud_chunks : ndarray of int
-        How many were trained in the cloud.
+        Number of chunks trained in the cloud.
     preemptions : ndarray of int
-        Of its chunks; of a gang, of the job.
+        Number of preemptions of the job's chunks, or of the job if it is a gang.
     communication : ndarray of float
-        Seconds: uploads of all chunks and, unless all were in the cloud, their exchanges.
+        Seconds of uploads of all chunks and, unless all were in the cloud, of their exchanges.
     training : Training
     chunks : Chunks or None
-        None where whole jobs are scheduled.
+        Results per chunk; None if whole jobs are scheduled.
     held : PSAssignments or None
-        Which PSs jobs had, where that is not to be drawn yet.
+        The PSs that jobs used; None if they can be drawn afterwards, see `hold_servers`.
     counts : mapping
-        What else a scheduler has counted, for the summary.
+        Further counts of the scheduler, for the summary.
     """
 
     start: Floats
@@ -164,7 +169,7 @@ class Schedule:
 
 
 def of_chunks(setting: EdgeSetting, given: ChunkPlacement, log: TransportLog) -> Schedule:
-    """Return the schedule of chunks that were dispatched, all jobs' numbered through."""
+    """Make the results of a run of placed chunks, numbered consecutively over all jobs."""
     job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
     bounds = setting.first[:-1]
     start = np.full(setting.total, np.inf)

@@ -1,4 +1,4 @@
-"""A_ps: which parameter server a job has while it trains."""
+"""A_ps, which assigns a parameter server to each job while it trains."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ __all__ = ["ParameterServers", "hold_servers", "spans"]
 
 
 def spans(training: Training) -> tuple[Ints, Floats, Floats]:
-    """Return the longest intervals in which a chunk of a job trained, in order of (start, job).
+    """Merge intervals of training to the maximal ones in which some chunk of a job trained.
 
-    Those that touch are one.
+    Returns
+    -------
+    job, start, end : ndarray, shape (spans,)
+        In order of (start, job); intervals that touch are merged.
     """
     order = np.lexsort((training.start, training.job))
     job, start, end = training.job[order], training.start[order], training.end[order]
@@ -32,7 +35,7 @@ def spans(training: Training) -> tuple[Ints, Floats, Floats]:
 
 
 class ParameterServers:
-    """Those of the edge: who is free, and who gets which.
+    """The PSs of the edge: keeps track of those that are free, and assigns them at random.
 
     Parameters
     ----------
@@ -41,9 +44,9 @@ class ParameterServers:
     Attributes
     ----------
     server, number : ndarray of int, shape (PSs,)
-        Where each is, and its number there.
+        The server of each PS, and its number on the server.
     shortages : int
-        How often there was none for a job.
+        Number of times that no PS was available for a job.
     """
 
     def __init__(self, setting: EdgeSetting) -> None:
@@ -60,7 +63,7 @@ class ParameterServers:
         self._rng = stream(setting.seed, "parameter servers")
 
     def take(self, job: int) -> int:
-        """Return a PS that is free and that the job can use, each as likely; `CLOUD` if none is."""
+        """Draw a free PS that the job can use, uniformly; `CLOUD` if there is none."""
         choices = np.flatnonzero(self._free & self._usable[self._setting.jobs[job].ps_type])
         if not len(choices):
             self.shortages += 1
@@ -70,12 +73,12 @@ class ParameterServers:
         return held
 
     def give_back(self, held: int) -> None:
-        """Let a PS be free again."""
+        """Free a PS."""
         if held != CLOUD:
             self._free[held] = True
 
     def held(self, job: Ints, start: Floats, end: Floats, held: Ints) -> PSAssignments:
-        """Return who has had which, `CLOUD` in the cloud, and when."""
+        """Make the table of assignments; `held` has the PS of each interval, or `CLOUD`."""
         edge = held != CLOUD
         server, number = np.full(len(held), CLOUD), np.full(len(held), CLOUD)
         server[edge], number[edge] = self.server[held[edge]], self.number[held[edge]]
@@ -83,11 +86,11 @@ class ParameterServers:
 
 
 def hold_servers(setting: EdgeSetting, schedule: Schedule) -> PSAssignments:
-    """Draw a PS for each interval in which a job trains: A_ps.
+    """Draw a PS for each interval in which a job trains, by A_ps.
 
-    A job whose chunks are all in the cloud has one there. Another gets one of those at the edge
-    that are free and that it can use, each as likely as the others; if there is none, one in the
-    cloud. It keeps it until it trains no more. Rates do not depend on it.
+    A job whose chunks are all in the cloud uses a PS there. Other jobs get a PS at the edge that is
+    free and that they can use, drawn uniformly, or one in the cloud if there is none. They keep it
+    until the interval ends. Training times do not depend on it.
     """
     servers, busy = ParameterServers(setting), list[tuple[float, int]]()
     job, start, end = spans(schedule.training)

@@ -1,4 +1,4 @@
-"""What is known when a run begins: jobs on an edge-cloud, as arrays."""
+"""The jobs and the edge-cloud of a run, as arrays."""
 
 from __future__ import annotations
 
@@ -20,44 +20,49 @@ __all__ = ["CLOUD", "EdgeSetting", "Floats", "Ints"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: The worker, or the server, of what is in the cloud.
+#: The number of the worker, or of the server, that stands for the cloud.
 CLOUD = -1
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeSetting:
-    """Jobs on an edge-cloud. Jobs are places in `jobs`; so are rows of arrays.
+    """Jobs on an edge-cloud, as arrays that are indexed by the position of a job in `jobs`.
 
     Parameters
     ----------
     system : EdgeCloud
     jobs : sequence of EdgeJob
-        In order of (arrival, id).
+        Jobs in order of (arrival, id).
     seed : int
+        Seed of the run.
     epsilon : float
-        Speed augmentation: online, training takes 1 / (1 + epsilon) of its time, at least 0.
+        Speed augmentation, at least 0: training takes 1 / (1 + epsilon) of the jobs' times.
 
     Attributes
     ----------
     arrival : ndarray of float, shape (jobs,)
+        Arrival times, in seconds.
     chunks, first : ndarray of int, shapes (jobs,), (jobs + 1,)
-        How many, and the number of the first one of each job, as they are numbered through.
+        Number of chunks of each job, and the number of its first chunk, as the chunks of all jobs
+        are numbered consecutively.
     p0, p1 : ndarray of float, shape (jobs,)
-        Seconds that a chunk trains, with zeta 0 and 1, at the speed augmented.
+        Training time of a chunk with zeta = 0 and with zeta = 1, at the augmented speed; seconds.
     exchange : ndarray of float, shape (jobs,)
-        E B x, likewise: how many of those with zeta 0 it exchanges gradients.
+        E B x, the part of p0 in which the chunk exchanges gradients.
     weight : ndarray of float, shape (jobs,)
-        D p0 at the plain speed, that HAPRF goes by. Jobs of one type for which it is equal within
-        rounding have the same number; see `netsim.ties.merge_equal`.
+        D p0 without speed augmentation, by which HAPRF orders jobs. Weights of jobs of one type
+        that differ by rounding only are made equal; see `netsim.ties.merge_equal`.
     delays : ndarray of float, shape (jobs, servers)
+        Upload delays to the servers, in seconds.
     cloud_delay : ndarray of float, shape (jobs,)
+        Upload delays to the cloud, in seconds.
     workers_of : list of ndarray of int
-        For each job the edge workers of its type, in order.
+        The edge workers of each job's type, in order.
 
     Raises
     ------
     InputError
-        If a job cannot be trained, or epsilon is negative.
+        If a job has upload delays for another number of servers, or epsilon is negative.
     """
 
     system: EdgeCloud
@@ -104,12 +109,12 @@ class EdgeSetting:
         return int(self.first[-1])
 
     def check_workers(self) -> None:
-        """Refuse jobs that no worker of the edge can train.
+        """Check that each job has workers of the edge that can train it.
 
         Raises
         ------
         InputError
-            Naming the first one.
+            If no worker has the type that a job needs; it names the first such job.
         """
         for job, workers in zip(self.jobs, self.workers_of, strict=True):
             if not len(workers):
@@ -118,12 +123,12 @@ class EdgeSetting:
                                  + (", ".join(map(repr, self.system.types)) or "none"))
 
     def check_sites(self) -> None:
-        """Refuse jobs whose data is at a site that the network does not have.
+        """Check that the network has the site of each job's data.
 
         Raises
         ------
         InputError
-            Naming the first one.
+            If a site does not exist; it names the first such job.
         """
         for job in self.jobs:
             try:
@@ -132,7 +137,7 @@ class EdgeSetting:
                 raise InputError(f"job {job.id}: site: {error}") from None
 
     def check_storage(self, cloud: bool) -> None:
-        """Refuse jobs that the servers of their type could not hold even if these were empty.
+        """Check that empty servers with workers of a job's type could store all its chunks.
 
         Parameters
         ----------
@@ -142,7 +147,7 @@ class EdgeSetting:
         Raises
         ------
         InputError
-            Naming the first one.
+            If they could not; it names the first such job.
         """
         system = self.system
         if (cloud and system.cloud) or np.isinf(system.capacity).all():
@@ -157,10 +162,11 @@ class EdgeSetting:
 
 
 def _weights(jobs: Sequence[EdgeJob]) -> Floats:
+    """Return D p0 of each job, where weights that differ by rounding only are made equal."""
     weights = np.array([job.weight_s for job in jobs])
     by_type: dict[Kind, list[int]] = {}
     for place, job in enumerate(jobs):
         by_type.setdefault(job.worker_type, []).append(place)
-    for places in by_type.values():  # others do not meet
+    for places in by_type.values():  # jobs of different types are never compared
         weights[places] = merge_equal(weights[places])
     return weights

@@ -1,4 +1,4 @@
-"""What servers hold of the data of jobs (Section VI)."""
+"""The storage of edge servers for the data of jobs (Section VI of A_online's paper)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 
 __all__ = ["Storage", "peaks"]
 
-#: Relative: what sums of sizes may be off, and instants.
+#: Relative tolerance for rounding errors of sums of sizes, and of instants.
 _ROUNDING = 1e-12
 
 
 class Storage:
-    """The storage of edge servers: a chunk holds its size from dispatch to the end of its job.
+    """The storage of edge servers, which a chunk occupies from dispatch to the end of its job.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ class Storage:
     Attributes
     ----------
     limited : bool
-        Whether there is a limit anywhere.
+        Whether any server has limited storage.
     used : ndarray of float, shape (servers,)
-        Bytes.
+        Bytes occupied.
     """
 
     def __init__(self, setting: EdgeSetting) -> None:
@@ -38,7 +38,7 @@ class Storage:
         self._held: dict[int, Ints] = {}
 
     def room(self, job: int) -> Ints:
-        """Return how many chunks of a job each server can take in now; no more than it has."""
+        """Return how many chunks of a job each server can store now, at most all of the job's."""
         size, most = self._setting.jobs[job].chunk_bytes, int(self._setting.chunks[job])
         if not self.limited or size == 0:
             return np.full(len(self.used), most)
@@ -46,14 +46,14 @@ class Storage:
         return np.clip(np.floor(free / size), 0, most).astype(np.int64)
 
     def take(self, job: int, workers: Ints) -> None:
-        """Store chunks of a job with these workers; those in the cloud take nothing."""
+        """Store the chunks of a job on the servers of `workers`; chunks in the cloud need none."""
         if self.limited and self._setting.jobs[job].chunk_bytes > 0:
             servers = self._setting.system.server_of[workers[workers != CLOUD]]
             self._held[job] = np.bincount(servers, minlength=len(self.used))
             self._count()
 
     def release(self, now: float, ended: Callable[[int], float]) -> None:
-        """Give back what jobs held that have ended by now, as `ended` says of each, in seconds."""
+        """Free the storage of jobs that have ended; `ended(job)` is the end in seconds, or inf."""
         gone = [job for job in self._held if ended(job) <= now * (1 + _ROUNDING)]
         for job in gone:
             del self._held[job]
@@ -61,18 +61,19 @@ class Storage:
             self._count()
 
     def _count(self) -> None:
-        # Anew each time, so that no rounding is left of who has gone.
+        # Summed again each time, so that rounding errors of ended jobs do not accumulate.
         self.used = np.zeros(len(self.used))
         for job, chunks in self._held.items():
             self.used += chunks * self._setting.jobs[job].chunk_bytes
 
 
 def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:
-    """Return the most bytes that each server held at once; NaN where whole jobs were scheduled.
+    """Compute the peak use of each server's storage.
 
     Returns
     -------
     ndarray of float, shape (servers,)
+        Bytes; NaN if whole jobs were scheduled.
     """
     servers = setting.system.servers
     if schedule.chunks is None:
@@ -82,7 +83,7 @@ def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:
     edge = schedule.chunks.worker != CLOUD
     server = setting.system.server_of[schedule.chunks.worker[edge]]
     size, job = size[edge], job[edge]
-    # What is released at an instant makes room for who arrives then.
+    # Storage that is released at an instant is available to jobs that arrive then.
     at = np.concatenate([schedule.finish[job] * (1 - _ROUNDING), setting.arrival[job]])
     change = np.concatenate([-size, size])
     where = np.tile(server, 2)

@@ -19,57 +19,61 @@ from netsim.units import Quantity, parse_bytes, parse_rate
 
 __all__ = ["MOST", "EdgeCloud", "Kind"]
 
-#: How many workers, parameter servers, or chunks of all jobs there may be.
+#: The largest number of workers, of parameter servers, and of chunks of all jobs.
 MOST = 10_000_000
 
-#: What kind a worker or a parameter server is of: a name or a number.
+#: The type of a worker or a parameter server: a name or a number.
 Kind = str | int
 
 
 @plain_numbers
 @dataclass(frozen=True, eq=False)
 class EdgeCloud:
-    """Edge servers with typed workers and parameter servers (PSs), and a cloud without limits.
+    """Edge servers with typed workers and parameter servers (PSs), and an unlimited cloud.
 
-    Workers are numbered through, server by server.
+    Workers are numbered consecutively, server by server.
 
     Parameters
     ----------
     workers : sequence of sequence of str or int
         For each server, the type of each of its workers. A job needs workers of one type.
     ps : int, or sequence of int or of sequence of str or int
-        PSs of every server, or of each: how many, that any job may use, or the type of each.
+        PSs of the servers: one number for all servers, a number per server, or a list per server
+        of the type of each PS. PSs that are given by number can serve any job.
     storage : quantity, or sequence of quantity
-        What every server can hold, or each: ``"2TB"``; without limit if not given.
+        Storage of the servers, such as ``"2TB"``: one value for all, or one per server. Unlimited
+        by default.
     cloud : bool
-        Whether there is a cloud: any number of workers and PSs of every type, and any storage.
+        Whether there is a cloud, with unlimited workers and PSs of every type and unlimited
+        storage.
     edge_links : quantity, or sequence of quantity
-        What the link of every server, or of each, carries in either direction. These, `wan` and
-        `topology` count under the transport ``"fabric"`` alone.
+        Capacity of the servers' links, in each direction: one value for all, or one per server.
+        Used only by the transport ``"fabric"``, like `wan` and `topology`.
     wan : quantity
-        The same of the cloud's.
+        Capacity of the cloud's link, in each direction.
     topology : Topology, optional
-        Another network than that of such links; see `network`.
+        A network to use instead of these links; see `network`.
     name : str
+        A label for results.
 
     Attributes
     ----------
     workers : tuple of tuple of str or int
     ps : tuple of tuple of str, int or None
-        For each server the type of each PS, None for one that any job may use.
+        For each server, the type of each PS; None for PSs that can serve any job.
     storage : ndarray of float, shape (servers,)
-        U_s in bytes; inf without limit.
+        U_s, in bytes; inf if unlimited.
     types : tuple of str or int
-        Those of workers, in order of their first appearance.
+        The types of workers, in order of their first appearance.
     first : ndarray of int, shape (servers + 1,)
-        The number of the first worker of each server, and last that of all workers.
+        The number of the first worker of each server, and finally the number of all workers.
     server_of, type_of : ndarray of int, shape (workers,)
-        Where each worker is, and of which type, as a place in `types`.
+        The server of each worker, and its type, as an index into `types`.
 
     Raises
     ------
     InputError
-        If there is neither a worker nor a cloud, or the numbers do not fit one another.
+        If there is neither a worker nor a cloud, or the lengths of the lists are inconsistent.
 
     Examples
     --------
@@ -120,9 +124,9 @@ class EdgeCloud:
             raise InputError(f"{owner}: topology must be a Topology, not {self.topology!r}")
         if self.topology is not None and self.topology.hosts < len(workers) + 2:
             raise InputError(
-                f"{owner}: network {self.topology.name!r} has {self.topology.hosts} hosts; one for "
-                f"each of the {len(workers)} servers is needed, one for the cloud, and at least "
-                "one for the sites of jobs")
+                f"{owner}: network {self.topology.name!r} has {self.topology.hosts} hosts; it "
+                f"needs one for each of the {len(workers)} servers, one for the cloud, and at "
+                "least one for the sites of jobs")
 
     def _parameter_servers(self, owner: str) -> tuple[tuple[Kind | None, ...], ...]:
         given: Sequence[Any] = [self.ps] * self.servers if is_whole(self.ps) else _one_each(
@@ -158,10 +162,10 @@ class EdgeCloud:
 
     @cached_property
     def network(self) -> Topology:
-        """The network: the hosts are the servers, then the cloud, then the sites of jobs.
+        """The network, whose hosts are the servers, then the cloud, then the sites of jobs.
 
-        Unless there is a topology, a link from and to each around a switch, and one site, whose
-        link carries as much as all others.
+        It is `topology` if given. Otherwise it is a big switch with one site, whose link has the
+        capacity of all other links together.
         """
         if self.topology is not None:
             return self.topology
@@ -169,7 +173,7 @@ class EdgeCloud:
         return big_switch(len(rates) + 1, [*rates, sum(rates)], name=self.name)
 
     def host_of(self, server: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the hosts of servers; -1 is the cloud."""
+        """Return the hosts of servers, where -1 stands for the cloud."""
         return np.where(server < 0, self.servers, server)
 
     def site_host(self, site: int) -> int:
@@ -199,12 +203,12 @@ class EdgeCloud:
 
     @property
     def capacity(self) -> NDArray[np.float64]:
-        """`storage`, known to be an array of shape (servers,), in bytes."""
+        """`storage` as an array of shape (servers,), in bytes; typed for static checking."""
         return np.asarray(self.storage, np.float64)
 
     @property
     def ps_types(self) -> tuple[tuple[Kind | None, ...], ...]:
-        """`ps`, known to be the types of the PSs of each server."""
+        """`ps` as the types of the PSs of each server; typed for static checking."""
         return cast(tuple[tuple[Kind | None, ...], ...], self.ps)
 
     def of_type(self, kind: Kind) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
-"""How chunks get to workers and train there: what happens, whatever a scheduler expects.
+"""Transports, which simulate how chunks get to workers and train there.
 
-A scheduler of chunks knows delays and rates as the jobs say them. What they really are is a
-transport's to say: it moves the data, lets workers train by HAPRF, and keeps the `Queues` that the
-scheduler sees. It owns the clock too, and is asked only for instants at which jobs arrive.
+Schedulers of chunks know the delays and rates that jobs declare. A transport determines the real
+ones: it moves the data, trains chunks on workers by HAPRF, and maintains the `Queues` that the
+scheduler sees. It also owns the clock, and is advanced only to instants at which jobs arrive.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Constant", "ConstantTransport", "LinkSettings", "Transport", "Transp
 
 
 class LinkSettings(NamedTuple):
-    """What is said of a run's links, for a transport that has some.
+    """The options of a run that concern links, for transports that have links.
 
     Attributes
     ----------
@@ -31,12 +31,12 @@ class LinkSettings(NamedTuple):
     observe_interval : float
         In seconds; see `netsim.fabric.fabric.Fabric`.
     events : sequence of (float, int, float)
-        When, in seconds, which link has which capacity from then on, in bytes per second.
+        Changes of capacities: instant (s), link, and capacity from then on (bytes/s).
     check : bool
-        Check that each allocation is feasible.
+        Whether to check that each allocation is feasible.
     observer : Observer, optional
-        See `netsim.fabric.protocols.Observer`; of the links that it is told of the first are those
-        of the network.
+        See `netsim.fabric.protocols.Observer`. The first of the links that it sees are those of
+        the network; others follow.
     """
 
     allocator: Any = "maxmin"
@@ -47,67 +47,67 @@ class LinkSettings(NamedTuple):
 
 
 class Transport(Protocol):
-    """A back end that dispatched chunks run on.
+    """The back end on which dispatched chunks run.
 
     Attributes
     ----------
     queues : Queues
-        What a scheduler sees; after `advance` up to date of the workers asked for.
+        The queues that a scheduler sees. `advance` brings them up to date for the given workers.
     """
 
     queues: Queues
 
     def advance(self, until: float, workers: Ints) -> None:
-        """Let everything happen up to an instant, in seconds; at least of these workers.
+        """Simulate up to the instant `until`, in seconds; at least for the given workers.
 
-        Chunks that finish then have finished. Who trains from then on is not chosen yet: chunks may
-        still be dispatched at that instant.
+        Chunks that finish at `until` are finished afterwards. The chunks to train next are not
+        chosen yet, as more chunks may be dispatched at that instant.
         """
 
     def dispatch(self, job: int, given: ChunkPlacement) -> None:
-        """Upload and train the chunks of a job as it arrives, where its type has advanced to."""
+        """Dispatch the chunks of a job at its arrival, to which its workers have been advanced."""
 
     def ended(self, job: int) -> float:
-        """Return when the last chunk of a dispatched job ended, in seconds; inf if not yet.
+        """Return the instant at which a dispatched job ends, in seconds; inf if not known yet.
 
-        It may lie ahead where that is known.
+        It may be in the future.
         """
 
     def finish(self) -> TransportLog:
-        """Let everything happen to the end, and return it."""
+        """Simulate to the end of all jobs, and return the log."""
 
 
 class TransportKind(Protocol):
-    """What a transport is chosen by: its options, and what makes one for a run.
+    """A kind of transport with its options, which makes the transport of each run.
 
     Attributes
     ----------
     shares_links : bool
-        Whether there are links, that an allocator shares out. Then the transport has a `fabric`,
-        with the number of `decisions`, and how many `steps` of SimPy it has taken.
+        Whether there are links, which an allocator shares out. The transport then has the
+        attributes `fabric`, which counts `decisions`, and `steps`, the number of SimPy events.
     """
 
     shares_links: ClassVar[bool]
 
     def begin(self, setting: EdgeSetting, sharing: LinkSettings) -> Transport:
-        """Return a transport for one run."""
+        """Make the transport of one run."""
 
 
 @dataclass(frozen=True)
 class ConstantTransport:
-    """The delays and rates of the jobs, always: uploads and exchanges never contend."""
+    """Uploads and exchanges take the constant times that jobs declare, and never contend."""
 
     shares_links: ClassVar[bool] = False
 
     def begin(self, setting: EdgeSetting, sharing: LinkSettings) -> Transport:
-        """Return a transport for one run."""
+        """Make the transport of one run."""
         return Constant(setting)
 
 
 class Constant:
     """The transport of `ConstantTransport` in one run.
 
-    Workers have nothing to do with each other, and each advances when it is asked for.
+    Workers are independent of each other, so each is simulated only when `advance` asks for it.
 
     Parameters
     ----------
@@ -124,18 +124,19 @@ class Constant:
         self._job_of = np.repeat(np.arange(jobs), setting.chunks)
         self._unfinished = np.zeros(jobs, np.int64)
         self._ended = np.zeros(jobs)
-        # A chunk that becomes ready displaces at most one other; and each finishes once.
+        # Each chunk displaces at most one other when it becomes ready, and finishes once, so that
+        # there are at most two intervals per chunk.
         self._chunk = np.zeros(2 * chunks, np.int64)
         self._start, self._end = np.zeros(2 * chunks), np.zeros(2 * chunks)
         self._logged = 0
 
     def advance(self, until: float, workers: Ints) -> None:
         """See `Transport.advance`."""
-        see = self.queues
+        queues = self.queues
         self._logged = kernels.advance(
-            workers, until, see.queue, see.count, see.clock, self._current, self._since, see.left,
-            see.ready, self._finish, self._preemptions, self._job_of, self._unfinished,
-            self._ended, self._chunk, self._start, self._end, self._logged)
+            workers, until, queues.queue, queues.count, queues.clock, self._current, self._since,
+            queues.left, queues.ready, self._finish, self._preemptions, self._job_of,
+            self._unfinished, self._ended, self._chunk, self._start, self._end, self._logged)
 
     def dispatch(self, job: int, given: ChunkPlacement) -> None:
         """See `Transport.dispatch`."""
@@ -152,6 +153,7 @@ class Constant:
                        setting.p0[job] if edge.any() else setting.p1[job])
 
     def _in_cloud(self, job: int, chunks: Ints, ready: Floats, needed: float) -> None:
+        """Log the training of chunks in the cloud, where each starts as soon as it is ready."""
         if not len(chunks):
             return
         log = slice(self._logged, self._logged + len(chunks))

@@ -96,9 +96,9 @@ def test_jobs_are_of_types_that_are_given():
 @pytest.mark.parametrize(("options", "message"), [
     ({"servers": -1}, "servers must be a whole number"), ({"types": 0}, "types must be"),
     ({"sizes": {}}, "sizes must be a table"), ({"sizes": {"two": 1}}, "sizes: workers .* 'two'"),
-    ({"sizes": {"2": -1}}, "sizes: how likely 2 workers are .* not -1"),
-    ({"sizes": {"2": 10**400}}, "sizes: how likely 2 workers are must be a number from 0 to 1e15"),
-    ({"sizes": {"2": 0}}, "sizes: one must be likely"), ({"seed": -1}, "seed must be"),
+    ({"sizes": {"2": -1}}, "sizes: the probability of 2 workers .* not -1"),
+    ({"sizes": {"2": 10**400}}, "sizes: the probability of 2 workers must be a number from 0 to"),
+    ({"sizes": {"2": 0}}, "sizes: at least one prob"), ({"seed": -1}, "seed must be"),
     ({"servers": 99, "sizes": {"1000000": 1}}, "has more than 10,000,000 workers"),
     ({"servers": 99, "ps": 1_000_000}, "has more than 10,000,000 parameter servers"),
     ({"cloud": 2}, "cloud must be true or false, not 2"),
@@ -111,14 +111,14 @@ def test_bad_systems(options, message):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"jobs": 0}, "jobs must be a whole number"), ({"types": []}, "types: there is none"),
-    ({"chunks": []}, "chunks: there are none"), ({"chunks": [0]}, "chunks: each must be"),
+    ({"jobs": 0}, "jobs must be a whole number"), ({"types": []}, "types must not be"),
+    ({"chunks": []}, "chunks must not be"), ({"chunks": [0]}, "chunks: each must be"),
     ({"chunks": 27}, "chunks must be a list"), ({"minibatches": 0}, "minibatches must be"),
     ({"epochs": [0, 1]}, "epochs must be"), ({"epochs": [2, 1]}, "epochs: the least, 2, is more"),
     ({"compute": "1h"}, "compute must be the least and the most, not '1h'"),
     ({"bandwidth": [0, 0]}, "bandwidth must be greater than 0"),
-    ({"upload": ["90min", "2h"]}, "upload must be whole slots of 3600 s, not '90min'"),
-    ({"span": "30min"}, "span must be whole slots"), ({"slot": 0}, "slot must be greater"),
+    ({"upload": ["90min", "2h"]}, "upload must be a multiple of the slot, 3600 s, not '90min'"),
+    ({"span": "30min"}, "span must be a multiple"), ({"slot": 0}, "slot must be greater"),
     ({"in_peaks": 1.5}, "in_peaks must be a number from 0 to 1, not 1.5"),
     ({"peaks": [2.0]}, "peaks: each must be a number from 0 to 1"),
     ({"peaks": []}, "in_peaks is 0.6, but there are no peaks"),

@@ -93,8 +93,8 @@ def test_bad_jobs(table, message):
 @pytest.mark.parametrize(("read", "text", "message"), [
     (read_edge_cloud, 'kind = "edge-listed"\nworkers = [[1.5]]',
      "edge-cloud 'mine': workers of server 0 must be a list of types, each a name or a number"),
-    (read_edge_cloud, 'kind = "edge-servers"\nseed = 5', "seed is not for a file, but here 5"),
-    (read_edge_jobs, 'format = "edge-jobs"\nseed = 5', "seed is not for a file, but here 5"),
+    (read_edge_cloud, 'kind = "edge-servers"\nseed = 5', "seed must not be in a file, but is 5"),
+    (read_edge_jobs, 'format = "edge-jobs"\nseed = 5', "seed must not be in a file, but is 5"),
     (read_edge_cloud, "kind = []", "unknown kind of an edge-cloud []"),
 ])
 def test_errors_begin_with_the_file(read, text, message, tmp_path):

@@ -112,7 +112,7 @@ def test_the_lp_bound(tmp_path):
     ({"execution": "fabric"}, "execution: for jobs on a cluster"),
     ({"network": BIG}, "network: for transport 'fabric'; with 'constant' delays and rates are"),
     ({"network": {"name": "parrot-fig2"}},
-     "network: edge-cloud 'edge-cloud': network 'parrot-fig2' has 2 hosts; one for each of the 4"),
+     "network: edge-cloud 'edge-cloud': network 'parrot-fig2' has 2 hosts; it needs one"),
     ({"cluster": {"servers": 2}}, "cluster: an edge-cloud has none"),
     ({"events": [{"at": 1, "link": 0, "capacity": 0}]}, "events: for transport 'fabric'"),
     ({"events": [{"at": 1, "link": 99, "capacity": 0}], "transport": "fabric"},
@@ -163,10 +163,10 @@ def test_what_is_wrong_is_said_with_its_key(keys, problem):
 
 
 @pytest.mark.parametrize(("key", "text", "problem"), [
-    ("edge_cloud", 'kind = "edge-servers"\nseed = 5', "seed is not for a file, but here 5: give it "
-     "where the file is read, as seed=5 to netsim.read_edge_cloud, or in [edge_cloud] of an"),
-    ("workload", 'format = "edge-jobs"\nseed = 5', "seed is not for a file, but here 5: give it "
-     "where the file is read, as seed=5 to netsim.read_edge_jobs, or in [workload] of an"),
+    ("edge_cloud", 'kind = "edge-servers"\nseed = 5', "seed must not be in a file, but is 5: give "
+     "it when the file is read, as seed=5 to netsim.read_edge_cloud, or in [edge_cloud] of an"),
+    ("workload", 'format = "edge-jobs"\nseed = 5', "seed must not be in a file, but is 5: give "
+     "it when the file is read, as seed=5 to netsim.read_edge_jobs, or in [workload] of an"),
     ("edge_cloud", "[kind]\na = 1", "unknown kind of an edge-cloud {'a': 1}; choose from: edge-"),
     ("workload", 'format = ["edge-jobs"]', "unknown format of an edge-cloud's jobs ['edge-jobs']"),
     ("workload", 'format = "edge-job"', "unknown format of an edge-cloud's jobs 'edge-job'"),

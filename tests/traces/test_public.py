@@ -255,8 +255,8 @@ def test_fetch_refuses(server, tmp_path, arguments, message) -> None:
 
 def test_a_download_that_never_ends_has_a_limit(get, server, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(public, "_MOST_BYTES", 10**6)
-    with pytest.raises(FetchError, match=r"/endless/60_job\.csv: cannot be downloaded: received more "
-                                         "than 1,000,000 bytes"):
+    with pytest.raises(FetchError, match=r"/endless/60_job\.csv: cannot be downloaded: received "
+                                         "more than 1,000,000 bytes"):
         get("tiresias", tmp_path, source=f"{server.url}/endless")
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""Chunks whose uploads and exchanges are flows over the links of an edge-cloud."""
+"""The transport in which uploads and exchanges of chunks are flows over shared links."""
 
 from netsim.edge.on_fabric.transport import FabricTransport
 from netsim.lazy import loading

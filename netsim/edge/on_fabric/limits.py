@@ -1,4 +1,4 @@
-"""The allocator of an edge-cloud's fabric: the user's, and what flows make of its rates."""
+"""The allocator of an edge-cloud's fabric, which reduces the user's rates to those used."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ __all__ = ["RateCappedAllocator"]
 
 
 class RateCappedAllocator(Allocator):
-    """Asks another allocator at every event, the end of a flow included, and uses its rates.
+    """Calls another allocator at every event, including ends of flows, and reduces its rates.
 
     Parameters
     ----------
     inner : Allocator
+        The allocator that decides.
     use : callable
-        Of the limit of each flow (see `network.PerFlowCapNetwork`) and the rate that it is given,
-        both of shape (flows,): the rate, no higher, that it uses.
+        Function of the limit of each flow (see `PerFlowCapNetwork`) and of the rate that it is
+        given, both of shape (flows,), that returns the rate that it uses, which is not higher.
     first : int
         The link that is limit 0.
     check : bool
-        Whether rates that cannot be are to be refused, though what is used of them could be.
+        Whether to report infeasible rates even if the rates used would be feasible.
     """
 
     def __init__(self, inner: Allocator, use: Callable[[Ints, Floats], Floats], first: int,
@@ -45,13 +46,13 @@ class RateCappedAllocator(Allocator):
         return self._inner.counts
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return the rates that flows use of those that they are given."""
+        """Ask the inner allocator for rates, and return the rates that flows use of these."""
         given = self._inner.allocate(view)
         if not isinstance(given, Allocation):
             return given
         rates = view.rates(given)
         if rates.shape != (view.flows,) or not self._feasible(given, rates, view):
-            return given  # for the fabric to refuse
+            return given  # the fabric raises the error
         ptr, links = view.paths
         used = self._use(links[ptr[1:] - 1] - self._first, rates)
         revisit_at = given.revisit_at
@@ -63,7 +64,7 @@ class RateCappedAllocator(Allocator):
         return Allocation(used, revisit_at=revisit_at, note=given.note)
 
     def _feasible(self, given: Allocation, rates: Floats, view: FabricView) -> bool:
-        """Return whether links can carry what flows are given; else the fabric will say so."""
+        """Whether the links can carry the rates given; always True without `check`."""
         if not self._check or (given.rates is None and given.shares is None):
             return True
         carried = view.link_load(rates) <= view.capacity * (1 + DUST)

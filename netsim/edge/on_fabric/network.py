@@ -1,4 +1,4 @@
-"""The network of an edge-cloud, with a limit of its own for what each flow may send."""
+"""The network of an edge-cloud, extended by a rate limit for each flow."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ __all__ = ["PerFlowCapNetwork"]
 
 
 class PerFlowCapNetwork(Topology):
-    """A network to which each flow brings one more link, whose capacity is what it may send.
+    """A network with one additional link per flow, whose capacity is the flow's highest rate.
 
     A flow with the ECMP key k crosses limit k after the links of its path, so that any allocator
-    keeps to it. A flow from a host to itself crosses that alone.
+    respects the limit. A flow from a host to itself crosses its limit only.
 
     Parameters
     ----------
     network : Topology
     limits : int
-        How many there are.
+        Number of limits.
 
     Attributes
     ----------
     first : int
-        The link that is limit 0; those before are the network's.
+        The link that is limit 0; the links before it are those of the network.
     """
 
     def __init__(self, network: Topology, limits: int) -> None:
@@ -36,7 +36,7 @@ class PerFlowCapNetwork(Topology):
                          (*network.link_names, *names))
 
     def limit(self, first: int, rates: NDArray[np.float64]) -> slice:
-        """Set limits from one on, in bytes per second; return which links they are."""
+        """Set consecutive limits from `first` on, in bytes per second; return their links."""
         links = slice(self.first + first, self.first + first + len(rates))
         self.capacity.flags.writeable = True
         self.capacity[links] = rates
@@ -45,6 +45,6 @@ class PerFlowCapNetwork(Topology):
 
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
                ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the paths of flows, each with its limit; see `Topology.routes`."""
+        """Return the paths of flows, each followed by its limit; see `Topology.routes`."""
         ptr, links = self._network.routes(src, dst, key)
         return ptr + np.arange(len(ptr)), np.insert(links, ptr[1:], self.first + key)

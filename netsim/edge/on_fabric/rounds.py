@@ -1,4 +1,4 @@
-"""Training mini-batch by mini-batch: compute, push, update, pull, each as it comes."""
+"""Training in modes ``"exact"`` and ``"sync"``: compute, push, update, pull, per mini-batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from netsim.edge.on_fabric.wires import EdgeTraffic, Timer
+from netsim.edge.on_fabric.traffic import EdgeTraffic, Timer
 from netsim.edge.setting import Floats, Ints
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -21,28 +21,29 @@ _COMPUTE, _PUSH, _UPDATE, _PULL, _PHASES = range(5)
 
 @dataclass(slots=True, eq=False)
 class _Group:
-    """Chunks that go through mini-batches together.
+    """Chunks that go through the phases of mini-batches together, in rounds.
 
     Attributes
     ----------
     members, joining, leaving : list of int
-        Who is in the round under way, who from the next on, and which members no more then.
+        Chunks of the current round; chunks that join at the next round; and members that leave at
+        the end of the current round.
     hosts : dict of int to int
-        Where each trains.
+        The host on which each chunk trains.
     ps : int
         The host of their parameter server.
     phase : int
-        The one under way; `_PHASES` between two rounds.
+        The current phase; `_PHASES` between two rounds.
     since : float
-        When it began.
+        When the phase began, in seconds.
     done : float
-        The part of it that had been done by then.
+        The fraction of the phase that had been done when it began, after a pause.
     transfer : CoflowEvent or None
-        What is sent in it.
+        The coflow that is sent in the phase.
     timer : Event or None
-        What ends it.
+        The timer that ends the phase.
     whole : dict of bool to RoutedCoflow
-        What these members push, and pull (True), as far as that is known.
+        Cached coflows that these members push (key False) and pull (key True).
     """
 
     members: list[int] = field(default_factory=list)
@@ -58,7 +59,7 @@ class _Group:
     whole: dict[bool, RoutedCoflow] = field(default_factory=dict)
 
     def change(self, members: list[int]) -> None:
-        """Go on with other members."""
+        """Set the members; the cached coflows are dropped if they change."""
         if members != self.members:
             self.members, self.whole = members, {}
 
@@ -66,31 +67,33 @@ class _Group:
 class Rounds:
     """The modes ``"exact"`` and ``"sync"``.
 
-    In the first each chunk goes on by itself. In the second all chunks of a job that train push
-    together, in one coflow, the PS updates when it has heard of all, and they pull together. Who
-    begins meanwhile, waits for the next round. See `netsim.edge.on_fabric.training.Training`.
+    In mode ``"exact"``, chunks are independent. In mode ``"sync"``, all chunks of a job that are in
+    training push in one coflow, the PS updates when it has received all of them, and they pull in
+    one coflow. A chunk that starts in the meantime waits for the next round. See
+    `netsim.edge.on_fabric.training.Training`.
 
     Parameters
     ----------
-    wires : EdgeTraffic
+    traffic : EdgeTraffic
     together : bool
-        Whether it is ``"sync"``.
+        Whether the mode is ``"sync"``.
     preemption : {"finish", "drop", "pause"}
-        What a chunk that is to stop does with the mini-batch under way: finish it first; stop at
-        once, and do it again; or stop at once, and go on from there. Together, only the first.
+        What a chunk that has to stop does with its current mini-batch: finish it first; stop at
+        once, and repeat it later; or stop at once, and resume it later. In mode ``"sync"``, only
+        ``"finish"`` is possible.
     """
 
-    def __init__(self, wires: EdgeTraffic, together: bool, preemption: str) -> None:
-        self._wires, self._together, self._preemption = wires, together, preemption
+    def __init__(self, traffic: EdgeTraffic, together: bool, preemption: str) -> None:
+        self._traffic, self._together, self._preemption = traffic, together, preemption
         self._groups: dict[int, _Group] = {}
         self._between: dict[int, _Group] = {}
         self._paused: dict[int, tuple[int, float]] = {}
 
     def _key(self, chunk: int) -> int:
-        return int(self._wires.job_of[chunk]) if self._together else chunk
+        return int(self._traffic.job_of[chunk]) if self._together else chunk
 
     def begin(self, chunk: int, host: int, ps: int) -> None:
-        """Let a chunk train, from the next round on."""
+        """Add a chunk to the next round of its group."""
         key = self._key(chunk)
         group = self._groups.setdefault(key, _Group())
         group.joining.append(chunk)
@@ -99,7 +102,7 @@ class Rounds:
             self._between[key] = group
 
     def go(self) -> None:
-        """Let those go on that are between two mini-batches."""
+        """Start the next round of all groups that are between two mini-batches."""
         between, self._between = self._between, {}
         for key in sorted(between):
             group = between[key]
@@ -112,39 +115,39 @@ class Rounds:
                 del self._groups[key]
 
     def _enter(self, group: _Group, phase: int, done: float = 0.0) -> None:
-        """Begin a phase of which a part has been done, or the next one that takes any time."""
-        wires, chunk = self._wires, group.members[0]
+        """Begin a phase that is partly done, or the next phase whose duration is not 0."""
+        traffic, chunk = self._traffic, group.members[0]
         while phase < _PHASES:
-            group.phase, group.since, group.done = phase, wires.now, done
+            group.phase, group.since, group.done = phase, traffic.now, done
             if phase in (_PUSH, _PULL):
-                if wires.gradient[chunk] > 0:
+                if traffic.gradient[chunk] > 0:
                     group.transfer = self._exchange(group, phase == _PULL, 1 - done)
                     return
             elif (seconds := self._seconds(chunk, phase) * (1 - done)) > 0:
-                group.timer = wires.after(seconds, self._timed, group)
+                group.timer = traffic.after(seconds, self._timed, group)
                 return
             phase, done = phase + 1, 0.0
         self._end_round(group)
 
     def _seconds(self, chunk: int, phase: int) -> float:
-        wires = self._wires
-        return float((wires.compute if phase == _COMPUTE else wires.update)[chunk])
+        traffic = self._traffic
+        return float((traffic.compute if phase == _COMPUTE else traffic.update)[chunk])
 
     def _exchange(self, group: _Group, pull: bool, part: float) -> CoflowEvent:
-        wires, first = self._wires, group.members[0]
+        traffic, first = self._traffic, group.members[0]
         demand = group.whole.get(pull) if part == 1 else self._demand(group, pull, part)
         if demand is None:
             demand = group.whole[pull] = self._demand(group, pull, 1)
-        return wires.send(int(wires.job_of[first]), wires.order_of(first), demand,
+        return traffic.send(int(traffic.job_of[first]), traffic.order_of(first), demand,
                           partial(self._sent, group))
 
     def _demand(self, group: _Group, pull: bool, part: float) -> RoutedCoflow:
-        wires, members = self._wires, group.members
+        traffic, members = self._traffic, group.members
         hosts = np.array([group.hosts[chunk] for chunk in members])
         servers = np.full(len(members), group.ps)
         src, dst = (servers, hosts) if pull else (hosts, servers)
-        return wires.demand(Flows(src, dst, wires.gradient[members] * part),
-                            [wires.limit_of(chunk, pull=pull) for chunk in members])
+        return traffic.demand(Flows(src, dst, traffic.gradient[members] * part),
+                            [traffic.limit_of(chunk, pull=pull) for chunk in members])
 
     def _timed(self, group: _Group) -> None:
         group.timer = None
@@ -155,53 +158,53 @@ class Rounds:
         self._enter(group, group.phase + 1)
 
     def _end_round(self, group: _Group) -> None:
-        wires = self._wires
+        traffic = self._traffic
         group.phase = _PHASES
         leaving, group.leaving = group.leaving, []
         self._between[self._key(group.members[0])] = group
         members = group.members
-        wires.batches[members] -= 1
+        traffic.batches[members] -= 1
         group.change([chunk for chunk in members
-                      if wires.batches[chunk] > 0 and chunk not in leaving])
+                      if traffic.batches[chunk] > 0 and chunk not in leaving])
         for chunk in members:
-            if wires.batches[chunk] == 0:
-                wires.ended(chunk)
+            if traffic.batches[chunk] == 0:
+                traffic.ended(chunk)
             elif chunk in leaving:
-                wires.stopped(chunk)
-        wires.paused()
+                traffic.stopped(chunk)
+        traffic.paused()
 
     def left(self, chunk: int) -> float:
-        """Return how many mini-batches a chunk that has begun has left, with parts of one.
+        """Return the number of mini-batches that a chunk in training has left, with fractions.
 
-        A part counts by the time that it should take.
+        A fraction is measured by the time that the phases should take.
         """
         group = self._groups.get(self._key(chunk))
         if group is None or chunk not in group.members or group.phase == _PHASES:
             phase, done = self._paused.get(chunk, (_COMPUTE, 0.0))
         else:
             phase, done = group.phase, self._done(group, chunk)
-        return float(self._wires.batches[chunk]) - self._part(chunk, phase, done)
+        return float(self._traffic.batches[chunk]) - self._part(chunk, phase, done)
 
     def _done(self, group: _Group, chunk: int) -> float:
-        """Return which part of the phase under way a chunk has done."""
-        wires = self._wires
+        """Return the fraction of the current phase that a chunk has done."""
+        traffic = self._traffic
         if group.transfer is not None:
-            left = wires.left(group.transfer)[group.members.index(chunk)]
-            return float(1 - left / wires.gradient[chunk])
+            left = traffic.left(group.transfer)[group.members.index(chunk)]
+            return float(1 - left / traffic.gradient[chunk])
         seconds = self._seconds(chunk, group.phase)
-        return min(group.done + (wires.now - group.since) / seconds, 1.0)
+        return min(group.done + (traffic.now - group.since) / seconds, 1.0)
 
     def _part(self, chunk: int, phase: int, done: float) -> float:
-        """Return which part of a mini-batch is done, some phases and a part of one."""
-        wires = self._wires
-        exchange = wires.exchange[chunk]
-        takes = [wires.compute[chunk], exchange / 2, wires.update[chunk], exchange / 2]
-        return _through(takes, phase, done) / float(sum(takes))
+        """Return the fraction of a mini-batch done, after some phases and a fraction of one."""
+        traffic = self._traffic
+        exchange = traffic.exchange[chunk]
+        durations = [traffic.compute[chunk], exchange / 2, traffic.update[chunk], exchange / 2]
+        return _through(durations, phase, done) / float(sum(durations))
 
     def stop(self, chunk: int) -> bool:
-        """Let a chunk train no longer; return whether it has stopped at once.
+        """Stop a chunk; return whether it stopped at once.
 
-        Otherwise `EdgeTraffic.stopped` is called when it has.
+        If not, `EdgeTraffic.stopped` is called when it stops.
         """
         group = self._groups[self._key(chunk)]
         if chunk in group.joining:
@@ -217,21 +220,21 @@ class Rounds:
         if self._preemption == "pause":
             self._paused[chunk] = group.phase, done
         else:
-            wires = self._wires
-            takes = [wires.compute[chunk], 0.0, wires.update[chunk], 0.0]
-            wires.vain[chunk] += _through(takes, group.phase, done)
+            traffic = self._traffic
+            durations = [traffic.compute[chunk], 0.0, traffic.update[chunk], 0.0]
+            traffic.wasted[chunk] += _through(durations, group.phase, done)
         if group.transfer is not None:
-            self._wires.fabric.withdraw(group.transfer)
+            self._traffic.fabric.withdraw(group.transfer)
         if group.timer is not None:
-            self._wires.cancel(group.timer)
+            self._traffic.cancel(group.timer)
         del self._groups[chunk]
         return True
 
     def use(self, limit: Ints, rates: Floats) -> Floats:
-        """Return what flows use of the rates that they are given: all of it."""
+        """Return the rates that flows use, which are all of those given."""
         return rates
 
 
-def _through(takes: Sequence[float], phase: int, done: float) -> float:
-    """Return what it has taken to get to a phase, and through a part of it."""
-    return float(sum(takes[:phase]) + takes[phase] * done)
+def _through(durations: Sequence[float], phase: int, done: float) -> float:
+    """Return the time spent on the phases before `phase`, and on the fraction `done` of it."""
+    return float(sum(durations[:phase]) + durations[phase] * done)

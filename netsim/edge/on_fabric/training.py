@@ -1,4 +1,4 @@
-"""How chunks train on workers: the modes of the fabric transport."""
+"""The modes in which chunks train under the fabric transport."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 from netsim.edge.on_fabric.fluid import Fluid
 from netsim.edge.on_fabric.rounds import Rounds
-from netsim.edge.on_fabric.wires import EdgeTraffic
+from netsim.edge.on_fabric.traffic import EdgeTraffic
 from netsim.edge.setting import Floats, Ints
 from netsim.errors import InputError, UnknownNameError
 
@@ -14,54 +14,55 @@ __all__ = ["MODES", "PREEMPTIONS", "Training", "check_mode", "make_training"]
 
 MODES = ("fluid", "exact", "sync")
 
-#: What a chunk that is to stop does with its mini-batch.
+#: What a chunk that has to stop can do with its mini-batch.
 PREEMPTIONS = ("finish", "drop", "pause")
 
 
 class Training(Protocol):
-    """Lets chunks train, each on a worker of its own, and tells `Answers` what comes of it.
+    """Trains chunks, each on a worker of its own, and reports progress through `Callbacks`.
 
-    Between two mini-batches, of which it tells, others may take over; those that are still to
-    train go on when `go` is called.
+    After each mini-batch, it reports a pause, in which the worker may be given to another chunk.
+    The chunks that keep their workers continue when `go` is called.
     """
 
     def begin(self, chunk: int, host: int, ps: int) -> None:
-        """Let a chunk train on a host, with a PS on another or the same, once `go` is called."""
+        """Prepare to train a chunk on a host, with a PS on host `ps`, once `go` is called."""
 
     def go(self) -> None:
-        """Let those go on that are to."""
+        """Start or continue all chunks that are prepared or paused."""
 
     def stop(self, chunk: int) -> bool:
-        """Let a chunk train no longer; return whether it has stopped at once."""
+        """Stop a chunk; return whether it stopped at once."""
 
     def left(self, chunk: int) -> float:
-        """Return how many mini-batches a chunk that has begun has left, with parts of one."""
+        """Return the number of mini-batches that a chunk in training has left, with fractions."""
 
     def use(self, limit: Ints, rates: Floats) -> Floats:
-        """Return the rates that flows use of those given; see `limits.RateCappedAllocator`."""
+        """Return the rates that flows use of those given; see `RateCappedAllocator`."""
 
 
 def check_mode(mode: str, preemption: str | None) -> None:
-    """Refuse a mode that there is not, or what chunks that are to stop cannot do in it.
+    """Check that a mode exists, and that it supports a kind of preemption.
 
     Raises
     ------
     InputError
+        If the mode or the preemption is unknown, or the two cannot be combined.
     """
     if mode not in MODES:
         raise UnknownNameError("mode of transport 'fabric'", mode, MODES)
     if preemption is not None and preemption not in PREEMPTIONS:
         raise UnknownNameError("preemption", preemption, PREEMPTIONS)
     if mode == "fluid" and preemption not in (None, "pause"):
-        raise InputError(f"preemption {preemption!r} is for mode 'exact'; fluid mini-batches have "
-                         "no bounds, and a chunk that is to stop pauses")
+        raise InputError(f"preemption {preemption!r} is for mode 'exact'; in mode 'fluid', a "
+                         "chunk that has to stop always pauses")
     if mode == "sync" and preemption not in (None, "finish"):
-        raise InputError(f"preemption {preemption!r} is for mode 'exact'; where all chunks of a "
-                         "job push together, one stops when it has finished its mini-batch")
+        raise InputError(f"preemption {preemption!r} is for mode 'exact'; in mode 'sync', a chunk "
+                         "always finishes its mini-batch before it stops")
 
 
-def make_training(wires: EdgeTraffic, mode: str, preemption: str | None) -> Training:
-    """Return what trains in a mode; see `check_mode`."""
+def make_training(traffic: EdgeTraffic, mode: str, preemption: str | None) -> Training:
+    """Make the `Training` of a mode; see `check_mode`."""
     if mode == "fluid":
-        return Fluid(wires)
-    return Rounds(wires, mode == "sync", preemption or "finish")
+        return Fluid(traffic)
+    return Rounds(traffic, mode == "sync", preemption or "finish")

@@ -1,4 +1,4 @@
-"""The fabric transport: what uploads and exchanges really take, on links that are shared."""
+"""The fabric transport, in which uploads and exchanges contend for shared links."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from netsim.allocators import make_allocator
 from netsim.edge import kernels
 from netsim.edge.on_fabric.limits import RateCappedAllocator
 from netsim.edge.on_fabric.network import PerFlowCapNetwork
+from netsim.edge.on_fabric.traffic import Callbacks, EdgeTraffic
 from netsim.edge.on_fabric.training import check_mode, make_training
-from netsim.edge.on_fabric.wires import Answers, EdgeTraffic
 from netsim.edge.on_fabric.workers import Workers
 from netsim.edge.queues import Queues
 from netsim.edge.schedule import ChunkPlacement, TransportLog
@@ -28,8 +28,8 @@ from netsim.workload import Flows
 
 __all__ = ["FabricTraining", "FabricTransport"]
 
-#: After all else at an instant, decisions of the fabric included: where a run stops to let jobs
-#: arrive, and then, who trains from now on.
+#: SimPy priorities after those of all other events of an instant, including the fabric's decisions:
+#: first the run stops so that jobs can arrive, then the chunks to train next are chosen.
 _STOP, _CHOOSE = 4, 5
 
 
@@ -38,27 +38,28 @@ _STOP, _CHOOSE = 4, 5
 class FabricTransport:
     """Uploads and exchanges are flows over the links of an edge-cloud, under an allocator.
 
-    A chunk's upload is a flow of its bytes from the site of its job, that sends at most as fast as
-    the delay says, and the chunk is there when its own flow has ended. The uploads of a job are one
-    coflow. A worker pushes gradients to the PS of the job and pulls parameters at the bandwidth
-    of the job at most, each. What schedulers go by stays the estimate: delays as the jobs say, and
-    the mini-batches that are left at the rate that the jobs say.
+    The upload of a chunk is a flow of its bytes from the site of its job. The upload delay of the
+    job limits its rate, and the chunk is ready when its own flow has ended. The uploads of a job
+    are one coflow. A worker pushes gradients to the PS of the job and pulls parameters from it,
+    each at most at the job's bandwidth. Schedulers still use estimates: the upload delays of the
+    jobs, and the remaining mini-batches at the jobs' own speed.
 
     Parameters
     ----------
     mode : {"fluid", "exact", "sync"}
-        ``"exact"``: compute, push, update, pull, mini-batch by mini-batch, each a coflow of one
-        flow. ``"sync"``: the chunks of a job that train push in one coflow, for which the update
-        waits, and pull in one. ``"fluid"``: both flows are there all the time, and a mini-batch
-        takes what their rates make of it: a few events per chunk rather than per mini-batch.
+        ``"exact"``: each mini-batch is computed, pushed, updated and pulled, where push and pull
+        are coflows of one flow. ``"sync"``: the chunks of a job that are in training push in one
+        coflow, for which the update waits, and pull in one coflow. ``"fluid"``: both flows of a
+        chunk exist while it trains, and their rates determine the duration of a mini-batch; this
+        takes a few events per chunk rather than per mini-batch.
     preemption : {"finish", "drop", "pause"}, optional
-        What a chunk that is displaced does with its mini-batch: finish it first (the default, but
-        in ``"fluid"``), do it again later, or go on from there later (always so in ``"fluid"``).
+        What a chunk that is displaced does with its mini-batch: finish it first (the default
+        except in ``"fluid"``), repeat it later, or resume it later (always so in ``"fluid"``).
 
     Raises
     ------
     InputError
-        If the mode or `preemption` is not allowed.
+        If the mode or `preemption` is invalid.
     """
 
     shares_links: ClassVar[bool] = True
@@ -70,7 +71,7 @@ class FabricTransport:
         check_mode(self.mode, self.preemption)
 
     def begin(self, setting: EdgeSetting, sharing: LinkSettings) -> FabricTraining:
-        """Return a transport for one run; see `FabricTraining`."""
+        """Make the transport of one run; see `FabricTraining`."""
         return FabricTraining(setting, sharing, self.mode, self.preemption)
 
 
@@ -81,20 +82,21 @@ class FabricTraining:
     ----------
     setting : EdgeSetting
     sharing : LinkSettings
-        The allocator, and what happens to links.
+        The allocator, and changes of capacities.
     mode, preemption : str, str or None
+        As for `FabricTransport`.
 
     Attributes
     ----------
     queues : Queues
     fabric : Fabric
     steps : int
-        Of SimPy, so far.
+        Number of SimPy events processed so far.
 
     Raises
     ------
     InputError
-        If a job says a site that there is not, or the allocator is not allowed.
+        If the site of a job does not exist, or the allocator cannot be used here.
     """
 
     def __init__(self, setting: EdgeSetting, sharing: LinkSettings, mode: str,
@@ -103,9 +105,9 @@ class FabricTraining:
         self._setting, self.queues = setting, Queues(setting)
         self._env = simpy.Environment(0.0)
         network = PerFlowCapNetwork(setting.system.network, 3 * setting.total)
-        self._wires = EdgeTraffic(setting, self._env, network, Answers(
+        self._traffic = EdgeTraffic(setting, self._env, network, Callbacks(
             self._ended, self._stopped, self._choose_later))
-        self._training = make_training(self._wires, mode, preemption)
+        self._training = make_training(self._traffic, mode, preemption)
         self._workers = Workers(setting, self.queues, self._training)
         self.fabric = self._make_fabric(sharing, network)
         self._ready = np.full(setting.total, np.nan)
@@ -119,27 +121,27 @@ class FabricTraining:
         fabric = Fabric(self._env, network, asked, self._setting.arrival,
                         observe_interval=sharing.observe_interval, check=sharing.check,
                         observer=sharing.observer)
-        self._wires.fabric = fabric
+        self._traffic.fabric = fabric
         for at, link, capacity in sharing.events:
-            self._wires.after(at, fabric.set_capacity, link, capacity)
+            self._traffic.after(at, fabric.set_capacity, link, capacity)
             if sharing.observer is not None:
-                self._wires.after(at, sharing.observer.set_capacity, link, capacity)
+                self._traffic.after(at, sharing.observer.set_capacity, link, capacity)
         return fabric
 
-    # --- what schedulers see and say ---------------------------------------------------
+    # --- interface to schedulers -------------------------------------------------------
 
     def advance(self, until: float, workers: Ints) -> None:
         """See `Transport.advance`."""
         self._run(until)
         if self._env.peek() <= (soon := until * (1 + kernels.ROUNDING)):
-            # To the last event, and no further: what is dispatched then goes from there.
+            # To the last of these events and not further, as chunks are dispatched at its instant.
             self._run(max((at for at, priority, *_ in self._env._queue
                            if at <= soon and priority < _CHOOSE), default=until))
-        self._workers.look(workers)
+        self._workers.update_estimates(workers)
         self.queues.clock[workers] = until
 
     def _run(self, until: float) -> None:
-        """Let happen what does by then, but for the choice of who trains from then on."""
+        """Process events up to `until`, except for the choice of the chunks to train next."""
         env, stop = self._env, simpy.Event(self._env)
         stop._ok, stop._value = True, None
         env.schedule(stop, _STOP, max(until - env.now, 0.0))  # type: ignore[arg-type]
@@ -164,40 +166,40 @@ class FabricTraining:
         self._upload(job, chunks, server, delay)
 
     def _upload(self, job: int, chunks: Ints, server: Ints, delay: Floats) -> None:
-        spec, wires = self._setting.jobs[job], self._wires
+        spec, traffic = self._setting.jobs[job], self._traffic
         sent = (delay > 0) & (spec.chunk_bytes > 0)
         for chunk in chunks[~sent].tolist():
-            wires.after(float(delay[chunk - chunks[0]]), self._there, chunk)
+            traffic.after(float(delay[chunk - chunks[0]]), self._data_ready, chunk)
         if not sent.any():
             return
-        wires.set_uploads(int(chunks[0]), np.divide(
+        traffic.set_uploads(int(chunks[0]), np.divide(
             spec.chunk_bytes, delay, out=np.ones(len(chunks)), where=sent))
         system = self._setting.system
         flows = Flows(np.full(len(chunks), system.site_host(spec.site)),
                       system.host_of(server), np.where(sent, spec.chunk_bytes, 0.0))
         self._uploading[chunks[sent]] = True
-        wires.send(job, 0, wires.demand(flows, int(chunks[0])), partial(self._uploaded, chunks))
+        traffic.send(job, 0, traffic.demand(flows, int(chunks[0])), partial(self._uploaded, chunks))
 
     def _uploaded(self, chunks: Ints, _: CoflowEvent) -> None:
         for chunk in chunks[self._uploading[chunks]].tolist():
-            self._there(chunk)
+            self._data_ready(chunk)
 
     def ended(self, job: int) -> float:
         """See `Transport.ended`."""
         return self._workers.ended(job)
 
-    # --- what happens ------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------
 
     def _use(self, limit: Ints, rates: Floats) -> Floats:
-        """Take note of uploads that have ended; return what flows use of their rates."""
+        """Mark chunks ready whose upload has ended; return the rates that flows use."""
         gone = self._uploading.copy()
         gone[limit[limit < self._setting.total]] = False
         for chunk in np.flatnonzero(gone).tolist():
-            self._there(chunk)
+            self._data_ready(chunk)
         return self._training.use(limit, rates)
 
-    def _there(self, chunk: int) -> None:
-        """Let the data of a chunk be where it trains."""
+    def _data_ready(self, chunk: int) -> None:
+        """Record that the data of a chunk has arrived where it will be trained."""
         self._uploading[chunk] = False
         self._ready[chunk] = self._env.now
         self._workers.ready(chunk, self._env.now)
@@ -212,7 +214,7 @@ class FabricTraining:
         self._choose_later()
 
     def _choose_later(self) -> None:
-        """See that it is chosen who trains from now on, when all that happens now has."""
+        """Schedule the choice of the chunks to train next, after all events of this instant."""
         if not self._choosing:
             self._choosing = True
             self._choose_at(self._env.now)
@@ -225,15 +227,15 @@ class FabricTraining:
 
     def _choose(self, _: simpy.Event) -> None:
         now = self._env.now
-        # What happens so soon happens now: sums of times are off by less.
+        # Events that differ by rounding errors only belong to the same instant.
         if (upcoming := self._env.peek()) <= now * (1 + 3 * kernels.ROUNDING):
             self._choose_at(upcoming)
             return
         self._choosing = False
         for chunk, host, ps in self._workers.choose(now):
             if ps is None:
-                seconds = float(self._setting.p1[self._wires.job_of[chunk]])
-                self._wires.after(seconds, self._ended, chunk)
+                seconds = float(self._setting.p1[self._traffic.job_of[chunk]])
+                self._traffic.after(seconds, self._ended, chunk)
             else:
                 self._training.begin(chunk, host, ps)
         self._training.go()
@@ -245,11 +247,11 @@ class FabricTraining:
                 self._step()
             except simpy.core.EmptySchedule:
                 raise self._stalled() from None
-        return self._workers.log(self._ready, self._wires.vain)
+        return self._workers.log(self._ready, self._traffic.wasted)
 
     def _stalled(self) -> StalledError:
         pending = sorted({self._setting.jobs[job].id for job, _, _ in self.fabric.pending()})
         return StalledError(
             f"stalled at t = {self.fabric.decided_s:g} s: allocator "
-            f"{self.fabric.allocator.title} gives no bandwidth to what jobs "
-            f"{', '.join(map(str, pending[:5]))} send, and nothing else will happen")
+            f"{self.fabric.allocator.title} gives no bandwidth to the flows of jobs "
+            f"{', '.join(map(str, pending[:5]))}, and no other event is pending")

@@ -1,4 +1,4 @@
-"""Which chunk each worker trains, and which PS each job has, as a run goes on."""
+"""The state of workers and PSs during a run: which chunk each trains, and for which job."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 
 __all__ = ["Workers"]
 
-_NOBODY = -1
+_IDLE = -1
 
 
 class Workers:
-    """HAPRF on every worker, and A_ps for every job.
+    """Chooses the chunk that each worker trains, by HAPRF, and the PS of each job, by A_ps.
 
     Parameters
     ----------
     setting : EdgeSetting
     queues : Queues
-        Kept up to date.
+        The queues, which are kept up to date.
     training : Training
-        Lets chunks train.
+        Starts and stops the training of chunks.
     """
 
     def __init__(self, setting: EdgeSetting, queues: Queues, training: Training) -> None:
@@ -36,9 +36,9 @@ class Workers:
             1 + setting.epsilon)
         self._worker = np.full(chunks, CLOUD)
         self._ready = np.zeros(chunks, np.bool_)
-        self._current = np.full(setting.system.total, _NOBODY)
+        self._current = np.full(setting.system.total, _IDLE)
         self._leaving: set[int] = set()
-        self._look_at: set[int] = set()
+        self._to_check: set[int] = set()
         self._to_begin: list[int] = []
         self._zeta = np.zeros(jobs, np.bool_)
         self._train = np.zeros(jobs, np.int64)
@@ -53,42 +53,42 @@ class Workers:
         self._log: list[tuple[int, float, float]] = []
 
     def dispatch(self, job: int, chunks: Ints, worker: Ints) -> None:
-        """Know where the chunks of a job go."""
+        """Record to which workers the chunks of a job go."""
         self._worker[chunks] = worker
         self._zeta[job] = (worker == CLOUD).all()
 
     def ready(self, chunk: int, now: float) -> None:
-        """Know that the data of a chunk is there."""
+        """Record that the data of a chunk has arrived."""
         self._ready[chunk] = True
         self._queues.ready[chunk] = now
         if self._worker[chunk] == CLOUD:
             self._to_begin.append(chunk)
         else:
-            self._look_at.add(int(self._worker[chunk]))
+            self._to_check.add(int(self._worker[chunk]))
 
-    def look(self, workers: Ints) -> None:
-        """Bring up to date how long those that train on some workers have to go, as estimated."""
+    def update_estimates(self, workers: Ints) -> None:
+        """Update the estimated remaining training time of the chunks on some workers."""
         for chunk in self._current[workers].tolist():
-            if chunk != _NOBODY:
+            if chunk != _IDLE:
                 self._estimate(chunk)
 
     def _estimate(self, chunk: int) -> None:
-        # Not quite nothing: who has not ended is in the queue.
+        # Not 0, as a chunk that has not ended stays in the queue.
         batches = max(self._training.left(chunk), 1e-12)
         self._queues.left[chunk] = batches * self._batch_s[self._job_of[chunk]]
 
-    def _trained(self, chunk: int, now: float) -> None:
+    def _end_interval(self, chunk: int, now: float) -> None:
         self._log.append((chunk, float(self._since[chunk]), now))
         self._train[self._job_of[chunk]] -= 1
         self._last[self._job_of[chunk]] = now
         worker = int(self._worker[chunk])
         if worker != CLOUD:
-            self._current[worker] = _NOBODY
-            self._look_at.add(worker)
+            self._current[worker] = _IDLE
+            self._to_check.add(worker)
 
     def end(self, chunk: int, now: float) -> None:
-        """Know that a chunk has trained all that it is to."""
-        self._trained(chunk, now)
+        """Record that a chunk has finished its training."""
+        self._end_interval(chunk, now)
         self._leaving.discard(chunk)
         self._finish[chunk] = now
         self._unfinished[self._job_of[chunk]] -= 1
@@ -98,27 +98,28 @@ class Workers:
             self._queues.remove(chunk, int(self._worker[chunk]))
 
     def stop(self, chunk: int, now: float) -> None:
-        """Know that a chunk that was to make room has stopped training."""
-        self._trained(chunk, now)
+        """Record that a chunk that was displaced has stopped training."""
+        self._end_interval(chunk, now)
         self._leaving.discard(chunk)
         self._preemptions[chunk] += 1
         self._estimate(chunk)
 
     def choose(self, now: float) -> list[tuple[int, int, int | None]]:
-        """Choose who trains from now on, and with which PS.
+        """Choose the chunks that train from now on, and the PSs of their jobs.
 
         Returns
         -------
         list of (chunk, host, host of the PS)
-            Who begins. No PS where the job is in the cloud as a whole, and exchanges nothing.
+            The chunks to start. The host of the PS is None if all chunks of the job are in the
+            cloud, so that it exchanges no gradients.
         """
         begin, self._to_begin = self._to_begin, []
-        for worker in sorted(self._look_at):
-            first = self._first(worker)
-            if first != _NOBODY and self._vacate(worker, first, now):
+        for worker in sorted(self._to_check):
+            first = self._first_ready(worker)
+            if first != _IDLE and self._vacate(worker, first, now):
                 self._current[worker] = first
                 begin.append(first)
-        self._look_at.clear()
+        self._to_check.clear()
         starting = {self._job_of[chunk] for chunk in begin}
         for job in [job for job in self._ps if not self._train[job] and job not in starting]:
             self._release(job)
@@ -127,17 +128,17 @@ class Workers:
                 self._ps[job] = now, CLOUD if self._zeta[job] else self._servers.take(job)
         return [self._begin(chunk, now) for chunk in sorted(begin)]
 
-    def _first(self, worker: int) -> int:
-        """Return who is to train on a worker: HAPRF."""
+    def _first_ready(self, worker: int) -> int:
+        """Return the chunk that HAPRF trains on a worker: the first one that is ready."""
         row = self._queues.queue[worker, :self._queues.count[worker]]
         there = row[self._ready[row]]
-        return int(there[0]) if len(there) else _NOBODY
+        return int(there[0]) if len(there) else _IDLE
 
     def _vacate(self, worker: int, chunk: int, now: float) -> bool:
-        """Return whether a chunk can begin on a worker, whom another leaves for it if need be."""
+        """Displace the current chunk of a worker if needed; return whether `chunk` can start."""
         current = int(self._current[worker])
-        if current in (chunk, _NOBODY):
-            return current == _NOBODY
+        if current in (chunk, _IDLE):
+            return current == _IDLE
         if current not in self._leaving:
             if self._training.stop(current):
                 self.stop(current, now)
@@ -162,23 +163,24 @@ class Workers:
         self._held.append((job, start, float(self._last[job]), held))
 
     def ended(self, job: int) -> float:
-        """Return when a job ended, in seconds; inf if it has not."""
+        """Return the instant at which a job ended, in seconds; inf if it has not."""
         return float("inf") if self._unfinished[job] else float(self._last[job])
 
-    def log(self, ready: Floats, vain: Floats) -> TransportLog:
-        """Return what has happened, when all has ended.
+    def log(self, ready: Floats, wasted: Floats) -> TransportLog:
+        """Return the log of the run, after all jobs have ended.
 
         Parameters
         ----------
-        ready, vain : ndarray of float, shape (chunks,)
-            When the data of each was there; seconds that it has computed in vain.
+        ready, wasted : ndarray of float, shape (chunks,)
+            When the data of each chunk arrived; and seconds that it computed on mini-batches that
+            were dropped.
         """
         for job in list(self._ps):
             self._release(job)
         chunk, start, end = map(np.array, zip(*self._log, strict=True))
         self._held.sort(key=lambda row: (row[1], row[0]))
         held = self._servers.held(*map(np.array, zip(*self._held, strict=True)))
-        computed = np.repeat(self._setting.p1, self._setting.chunks) + vain
+        computed = np.repeat(self._setting.p1, self._setting.chunks) + wasted
         exchange = np.bincount(chunk, end - start, len(computed)) - computed
         return TransportLog(chunk, start, end, ready, self._finish, self._preemptions, held,
                             exchange)

@@ -1,4 +1,4 @@
-"""What chunks send over the fabric of an edge-cloud, and how long they compute."""
+"""The traffic of chunks over the fabric of an edge-cloud, and timers for their computation."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from netsim.fabric.fabric import Fabric
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.workload import Flows
 
-__all__ = ["Answers", "EdgeTraffic", "Timer"]
+__all__ = ["Callbacks", "EdgeTraffic", "Timer"]
 
-#: What is to happen some time later; see `EdgeTraffic.after`.
+#: A pending call; see `EdgeTraffic.after`.
 Timer = simpy.Event
 
 
-class Answers(NamedTuple):
-    """Whom those that train tell what has happened, each with the number of a chunk.
+class Callbacks(NamedTuple):
+    """Functions by which a `Training` reports progress.
 
     Attributes
     ----------
     ended : callable
-        It has trained on all mini-batches.
+        Called with a chunk that has trained on all its mini-batches.
     stopped : callable
-        It trains no longer, some time after it was to stop.
+        Called with a chunk that has stopped some time after it was told to.
     paused : callable
-        Without arguments: somebody is between two mini-batches; `go` is to be called.
+        Called without arguments if some chunk is between two mini-batches, so that `go` has to be
+        called.
     """
 
     ended: Callable[[int], None]
@@ -41,43 +42,43 @@ class Answers(NamedTuple):
 
 
 class EdgeTraffic:
-    """Sends for chunks, and counts time for them.
+    """Sends coflows and sets timers on behalf of chunks.
 
-    Chunks of all jobs are numbered through. Limit c of the network is that of the upload of chunk
-    c; then come two for each, what it pushes and what it pulls.
+    The chunks of all jobs are numbered consecutively. Limit c of the network is that of the upload
+    of chunk c; after these come two limits for each chunk, for its push and its pull.
 
     Parameters
     ----------
     setting : EdgeSetting
     env : simpy.Environment
     network : PerFlowCapNetwork
-    answers : Answers
+    callbacks : Callbacks
 
     Attributes
     ----------
     fabric : Fabric
-        To be set.
+        Must be set before anything is sent.
     chunks : int
-        How many there are.
+        Number of chunks of all jobs.
     compute, update, fixed : ndarray of float, shape (chunks,)
-        Seconds of a mini-batch in which a worker computes, in which the PS updates, and both, at
-        the speed augmented.
+        Seconds per mini-batch in which a worker computes, in which the PS updates, and their sum;
+        at the augmented speed.
     gradient : ndarray of float, shape (chunks,)
-        Bytes that are pushed and pulled each.
+        Bytes that are pushed per mini-batch, and as many pulled.
     exchange : ndarray of float, shape (chunks,)
-        Seconds of a mini-batch that both should take.
+        Seconds per mini-batch that push and pull should take together.
     batches : ndarray of float, shape (chunks,)
-        Mini-batches left, when training began last; or since then, by whoever counts them.
-    vain : ndarray of float, shape (chunks,)
+        Mini-batches left. Fluid training updates it when a chunk stops, rounds with each one.
+    wasted : ndarray of float, shape (chunks,)
         Seconds computed on mini-batches that were dropped.
     """
 
     fabric: Fabric
 
     def __init__(self, setting: EdgeSetting, env: simpy.Environment, network: PerFlowCapNetwork,
-                 answers: Answers) -> None:
+                 callbacks: Callbacks) -> None:
         self._env, self._network, self._setting = env, network, setting
-        self.ended, self.stopped, self.paused = answers
+        self.ended, self.stopped, self.paused = callbacks
         self.chunks = setting.total
         speed = 1 + setting.epsilon
         self.compute = self._per_chunk("compute_s") / speed
@@ -86,7 +87,7 @@ class EdgeTraffic:
         self.gradient = self._per_chunk("gradient_bytes")
         self.exchange = self._per_chunk("exchange_s") / speed
         self.batches = self._per_chunk("batches")
-        self.vain = np.zeros(self.chunks)
+        self.wasted = np.zeros(self.chunks)
         self.job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
         network.limit(self.chunks, np.repeat(self._per_chunk("bandwidth") * speed, 2))
 
@@ -100,47 +101,47 @@ class EdgeTraffic:
         return self._env.now
 
     def after(self, seconds: float, then: Callable[..., None], *args: Any) -> Timer:
-        """Call something after so many seconds, unless what is returned is cancelled."""
+        """Call a function after some seconds, unless the timer that is returned is cancelled."""
         timer = self._env.timeout(seconds)
         timer.callbacks.append(lambda _: then(*args))
         return timer
 
     def cancel(self, timer: Timer) -> None:
-        """See that nothing comes of a timer."""
+        """Cancel a timer."""
         timer.callbacks.clear()
 
     def limit_of(self, chunk: int, *, pull: bool) -> int:
-        """Return the limit of what a chunk pushes, or pulls."""
+        """Return the limit of the flow that a chunk pushes, or pulls."""
         return self.chunks + 2 * chunk + pull
 
     def set_uploads(self, first: int, rates: Floats) -> None:
-        """Set the most that uploads of chunks may send, from one on, in bytes per second."""
+        """Set the highest rates of uploads, of chunk `first` and those after; bytes per second."""
         links = self._network.limit(first, rates)
-        # Nobody uses them yet: there is nothing to decide anew.
+        # No flow uses these links yet, so that no new decision is needed.
         self.fabric.table.capacity[links] = rates
 
     def demand(self, flows: Flows, limits: ArrayLike) -> RoutedCoflow:
-        """Return a coflow between hosts, to be sent once or more often.
+        """Route a coflow between hosts, which can then be sent any number of times.
 
         Parameters
         ----------
         flows : Flows
         limits : int or array_like of int, shape (flows,)
-            Of each flow; or of the first, and the others have those that follow.
+            The limit of each flow; or that of the first, if the others have consecutive limits.
         """
         return RoutedCoflow.of(flows, self._network, key=limits)
 
     def send(self, job: int, order: int, demand: RoutedCoflow, done: Callable[[CoflowEvent], None]
              ) -> CoflowEvent:
-        """Send a coflow of a job, by place; `order` is its place among those of the job."""
+        """Send a coflow of a job (its index); `order` breaks ties between coflows of the job."""
         return self.fabric.submit(job, demand, order, done)
 
     def order_of(self, chunk: int) -> int:
-        """Return the place of what a chunk exchanges among the coflows of its job: 1, 2, ..."""
+        """Return the position of a chunk's exchanges among its job's coflows, from 1 on."""
         return 1 + chunk - int(self._setting.first[self.job_of[chunk]])
 
     def left(self, transfer: CoflowEvent) -> Floats:
-        """Return the bytes that each flow of a coflow has left now."""
+        """Return the bytes that each flow of a coflow still has to send."""
         if not transfer.key:
             return np.array(transfer.demand.flows["size"])
         self.fabric.catch_up()
