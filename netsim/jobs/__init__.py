@@ -1,4 +1,4 @@
-"""Jobs: communication patterns, and the process that runs a job on the fabric."""
+"""Communication patterns of jobs, and the process that runs a job on the fabric."""
 
 from netsim.lazy import loading
 

@@ -1,4 +1,4 @@
-"""The stages of an iteration as a graph: who waits for whom, and the longest path."""
+"""The graph of the stages of an iteration: dependencies and the longest path."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ Places = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Dag:
-    """How the stages of an iteration depend on each other; a stage is a number, its place.
+    """Dependencies between the stages of an iteration, which are numbered by position.
 
     Attributes
     ----------
     after, finishes_before : tuple of tuple of int
-        What each stage names, each once.
+        For each stage, the stages that its fields of these names list, without duplicates.
     children, held : tuple of tuple of int
-        The stages that each must complete for, and those that cannot finish before it does.
+        For each stage, the stages that start after it, and the stages that cannot finish before
+        it does.
     sequence : tuple of int
-        All stages, each behind those that it depends on.
+        All stages in a topological order.
     order : tuple of int
-        The rank of each stage by (depth, release, coflow id, place); depth counts parents in
-        line, and stages without a `coflow_id` come behind those that have one.
+        The rank of each stage by (depth, release, coflow id, position). The depth is the length
+        of the longest path of dependencies to the stage; stages without a `coflow_id` come after
+        those that have one.
     """
 
     after: Places
@@ -45,7 +47,7 @@ class Dag:
 
     @classmethod
     def of(cls, stages: Sequence[Stage]) -> Dag:
-        """Return how stages depend on each other: one object for all that do so alike.
+        """Make the dependencies of stages; cached, so that equal ones share one object.
 
         Raises
         ------
@@ -77,6 +79,7 @@ def _dag(stages: tuple[tuple[str, tuple[str, ...], tuple[str, ...], float], ...]
 
 
 def _inverse(relation: Places) -> Places:
+    """Turn lists of parents into lists of children."""
     found: list[list[int]] = [[] for _ in relation]
     for child, parents in enumerate(relation):
         for parent in parents:
@@ -86,15 +89,15 @@ def _inverse(relation: Places) -> Places:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageGraph:
-    """One iteration's stages, bound to a network.
+    """The stages of one iteration, routed on a network.
 
     Attributes
     ----------
     stages : tuple of Stage
     demands : tuple of RoutedCoflow or None
-        What each stage sends; None where it only computes.
+        The coflow of each stage; None for a stage that only computes.
     dag : Dag
-        How they depend on each other.
+        The dependencies between the stages.
     """
 
     stages: tuple[Stage, ...]
@@ -102,9 +105,9 @@ class StageGraph:
     dag: Dag
 
     def is_chain(self) -> bool:
-        """Whether stages run one after the other, each sends something, and none waits otherwise.
+        """Whether stages run one after the other, each with flows, without other constraints.
 
-        Then `Fabric.run_chain` goes through them by itself.
+        `Fabric.run_chain` can run such an iteration by itself.
         """
         dag, order = self.dag, self.dag.sequence
         behind = ((), *((k,) for k in order[:-1]))
@@ -119,17 +122,17 @@ class StageGraph:
         return sum(demand.gamma for demand in self.demands if demand is not None)
 
     def length(self, *, released: bool, capacity: NDArray[np.float64] | None = None) -> float:
-        """Return the longest path through compute times and bottlenecks, in seconds.
+        """Compute the longest path through compute times and bottlenecks, in seconds.
 
-        The iteration's duration if it had the network to itself and parallel coflows did
-        not share links: for a chain of stages, the sum of all.
+        It is the duration of the iteration alone on the network if parallel coflows do not share
+        links; for a chain of stages, it is the sum of all times.
 
         Parameters
         ----------
         released : bool
             Whether stages wait for their ``release_s``, as in the first iteration.
         capacity : ndarray of float, shape (links,), optional
-            Bytes per second; the network's nominal ones if not given.
+            Capacities in bytes per second; by default those of the network.
         """
         ends = [0.0] * len(self.stages)
         for k in self.dag.sequence:

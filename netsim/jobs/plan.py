@@ -1,4 +1,4 @@
-"""A job bound to a network: the demands of its stages, and how long it takes alone."""
+"""A job routed on a network: the coflows of its stages, and its lower bound."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["JobPlan", "check_all_fit", "check_fits", "delayed", "draw_stages", "
 
 
 class JobPlan:
-    """What a job does on a network: its stage graph per iteration, and its lower bound.
+    """The stage graph of each iteration of a job on a network, and the job's lower bound.
 
     Parameters
     ----------
@@ -37,11 +37,11 @@ class JobPlan:
     seed : int
         The workload's seed, for the sizes that a pattern draws.
     capacity : ndarray of float, shape (links,)
-        The most that each link ever has during the run, for the lower bound. All else goes by
-        the network's own capacities: nobody knows of a change before it happens.
+        The highest capacity of each link during the run, for the lower bound. Everything else
+        uses the network's nominal capacities, as changes are not known before they happen.
     placed : callable, optional
-        Returns the stages of an iteration as they run on the job's hosts, in as many coflows; as
-        they are if not given.
+        Function that adapts the stages of an iteration to the job's hosts, keeping their number
+        of coflows; by default they are unchanged.
     """
 
     def __init__(self, spec: JobSpec, network: Topology,
@@ -57,11 +57,11 @@ class JobPlan:
         self._fixed = None if spec.redraw else self._draw()
 
     def graph(self, iteration: int) -> StageGraph:
-        """Return the stages of an iteration; the same object throughout unless redrawn."""
+        """Return the stage graph of an iteration, which is always the same unless redrawn."""
         return self._draw(iteration) if self._fixed is None else self._fixed
 
     def reroute(self) -> None:
-        """Take the routes that the network has now."""
+        """Recompute the routes, after the network's have changed."""
         if self._fixed is not None:
             self._fixed = self._draw()
 
@@ -78,10 +78,10 @@ class JobPlan:
                                deadline_s=deadline_s)
 
     def lower_bound(self) -> float:
-        """Return the least possible JCT: the job alone on the network, in seconds.
+        """Compute the least possible JCT, of the job alone on the network; in seconds.
 
-        For a chain of stages the sum of all Gammas and compute times (the spec's LB); for
-        a DAG, the longest path through them.
+        For a chain of stages, it is the sum of all Gammas and compute times (LB in the Parrot
+        paper); for a DAG, the longest path through them.
         """
         iterations, fixed = self.spec.iterations, self._fixed
         if fixed is None:
@@ -93,7 +93,7 @@ class JobPlan:
         return first + (iterations - 1) * fixed.length(released=False, capacity=self._most)
 
     def communication_s(self, first: int = 0) -> float:
-        """Return the sum of the Gammas of all coflows from an iteration on, in seconds."""
+        """Sum the Gammas of all coflows from iteration `first` on, in seconds."""
         if self._fixed is None:
             return sum(self._draw(iteration).gamma_s
                        for iteration in range(first, self.spec.iterations))
@@ -101,19 +101,20 @@ class JobPlan:
 
 
 def ecmp_key(job: int, stage: str) -> int:
-    """Return the key by which the first flow of a stage is routed; the next have the next ones."""
+    """Return the ECMP key of the first flow of a stage; later flows have consecutive keys."""
     return crc32(f"{job}/{stage}".encode()) << 20
 
 
 def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
-    """Return a job's stages in rank space: its own, those of its model, or drawn by its pattern.
+    """Return a job's stages: its explicit ones, those of its model, or drawn by its pattern.
 
-    Depends on the workload's seed and the job's id alone, and on the iteration if given.
+    Flows are between ranks. Draws depend only on the workload's seed and the job's id, and on the
+    iteration if given.
 
     Raises
     ------
     InputError
-        If the pattern is none, or draws what no job has; or the model is not for coflows.
+        If the pattern is invalid or draws invalid stages, or the model cannot run as coflows.
     """
     if spec.model is not None:
         return model_stages(spec.model)
@@ -123,30 +124,30 @@ def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
 
 
 def drawn_stages(spec: JobSpec, rng: np.random.Generator) -> tuple[Stage, ...]:
-    """Return what a job's pattern draws.
+    """Draw the stages of a job's pattern, and check them.
 
     Raises
     ------
     InputError
-        If the pattern is none, or draws what no job has.
+        If the pattern is invalid, or draws invalid stages.
     """
     assert spec.pattern is not None
-    what = f"job {spec.id}: what its pattern draws"
+    what = f"job {spec.id}: the result of its pattern"
     stages = check_sequence(make_pattern(spec.pattern).stages(spec.ranks, spec.nbytes, rng),
                             Stage, what, "Stage")
     if not stages or any(stage.coflow_id is not None for stage in stages):
-        raise InputError(f"{what} must be one stage or more, without a coflow_id, "
+        raise InputError(f"{what} must be one or more stages without a coflow_id, "
                          f"not {reprlib.repr(stages)}")
     return stages
 
 
 def timed_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
-    """Return what `draw_stages` does, with the job's own computation before the first stages."""
+    """Return the stages of `draw_stages`, with the job's own computation before the first ones."""
     return delayed(draw_stages(spec, seed, *iteration), spec.compute_s)
 
 
 def delayed(stages: tuple[Stage, ...], compute_s: float) -> tuple[Stage, ...]:
-    """Return stages with so many seconds more of computation before the first ones."""
+    """Add `compute_s` seconds of computation to the stages that have no parents."""
     if not compute_s:
         return stages
     return tuple(stage if stage.after else replace(stage, compute_s=stage.compute_s + compute_s)
@@ -154,12 +155,13 @@ def delayed(stages: tuple[Stage, ...], compute_s: float) -> tuple[Stage, ...]:
 
 
 def check_fits(spec: JobSpec, network: Topology) -> None:
-    """Refuse a job that the network has no hosts for.
+    """Check that the network has the hosts of a job.
 
     Raises
     ------
     InputError
-        If a host is out of range, or the ranks are to be placed and outnumber the hosts.
+        If a host is out of range, or the job names no hosts and has more ranks than the network
+        has hosts.
     """
     where = f"network {network.name!r} has {network.hosts} hosts"
     if spec.hosts is None:
@@ -173,7 +175,7 @@ def check_fits(spec: JobSpec, network: Topology) -> None:
 
 
 def check_all_fit(jobs: Iterable[JobSpec], network: Topology) -> None:
-    """As `check_fits`, for many: hosts that several have in common are looked at once."""
+    """Call `check_fits` for many jobs; tuples of hosts that jobs share are checked once."""
     seen: set[int] = set()
     for job in jobs:
         if job.hosts is None or id(job.hosts) not in seen:
@@ -182,9 +184,9 @@ def check_all_fit(jobs: Iterable[JobSpec], network: Topology) -> None:
 
 
 def place_randomly(spec: JobSpec, network: Topology, seed: int) -> NDArray[np.int64]:
-    """Return a distinct random host for each rank of a job that says no hosts itself.
+    """Return the hosts of a job, or draw a distinct one for each rank if it names none.
 
-    Depends on the seed and the job's id alone: other jobs do not shift it.
+    The draw depends only on the seed and the job's id, and not on other jobs.
     """
     if spec.hosts is not None:
         return _as_array(spec.hosts)
@@ -193,7 +195,7 @@ def place_randomly(spec: JobSpec, network: Topology, seed: int) -> NDArray[np.in
 
 @lru_cache(maxsize=256)
 def _as_array(hosts: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return hosts as an array, one for all jobs that run on the same ones."""
+    """Convert hosts to an array; cached, so that jobs on the same hosts share one."""
     array = np.array(hosts, dtype=np.int64)
     array.setflags(write=False)
     return array

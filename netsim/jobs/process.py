@@ -1,4 +1,4 @@
-"""One running job, from event to event."""
+"""The process that runs a job on the fabric, from event to event."""
 
 from __future__ import annotations
 
@@ -22,61 +22,67 @@ __all__ = ["JobProcess", "JobRecorder"]
 
 
 class JobRecorder(Protocol):
-    """Is told what a job does, for records."""
+    """Records the progress of jobs."""
 
     def coflow_finished(self, job: JobProcess, stage: int, transfer: CoflowEvent, finish: float
                         ) -> None:
-        """Take note of a coflow that has completed, and when."""
+        """Record the completion of a stage's coflow, at `finish` seconds."""
 
     def job_finished(self, job: JobProcess) -> None:
-        """Take note of a job that has completed."""
+        """Record the completion of a job."""
 
     def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
-        """Take note of a job that is left to the fabric: its stages, in line, and their places."""
+        """Record that the fabric runs a job by itself.
+
+        `stages` are in the order of the chain, and `places` are their positions in the job.
+        """
 
 
 class JobProcess:
-    """Runs a job: iteration after iteration, stage after stage.
+    """Runs a job, iteration by iteration and stage by stage.
 
-    A job whose stages follow each other is left to the fabric, which goes through them by itself:
-    then only its lower bound is known here. Not so where its end matters, to who waits for it or
-    to an allocator that is told which jobs run: the fabric does not know when a job ends.
+    A job whose stages form a chain is handed over to the fabric, which runs it by itself; this
+    process then only knows its lower bound. This is not done if something depends on the end of the
+    job, such as an allocator that sees which jobs run, as the fabric does not report when a job
+    ends.
 
     Parameters
     ----------
     env : simpy.Environment
     fabric : Fabric
     index : int
-        The job's number by (arrival, id).
+        The job's position in order of (arrival, id).
+    arrival_s : float
+        The arrival time of the job.
     make_plan : callable returning JobPlan
-        Called with `index` when the job arrives, so that memory grows with the jobs that run.
+        Called with `index` when the job arrives, so that only jobs that run occupy memory.
     recorder : JobRecorder
     waited_for : bool
-        Whether somebody waits for its end, or may stop it or have it take other routes.
+        Whether another process waits for the job's end, or may stop or reroute the job.
     may_run : callable, optional
-        Asked with its hosts on arrival; if it may not, it waits for `resume`.
+        Called with the job's hosts on arrival; if it returns False, the job waits for `resume`.
 
     Attributes
     ----------
     arrival_s, finish_s : float
-        `finish_s` is the true end of its last stage so far.
+        Arrival, and the exact end of the last stage completed so far; seconds.
     start_s : float
-        When it first sent a byte; NaN before.
+        When the job first sent a byte; NaN before.
     iteration : int
-        The iteration that it is in, from 0; in the end, how many there were.
+        The current iteration, from 0; after the end, the number of iterations.
     done : bool
-        Whether it has completed.
+        Whether the job has completed.
     lower_bound_s : float
-        Its least possible JCT; NaN before it arrives. Once it has moved to other hosts, the least
-        of those on either.
+        The least possible JCT; NaN before the job arrives. After a move to other hosts, the least
+        of the bounds on all hosts so far.
     running : bool
-        Whether it has arrived, is not done, and is not stopped.
+        Whether the job has arrived, is not done, and is not stopped.
     restarts : int
-        How often it was stopped in an iteration, to start over with it.
+        Number of times that the job was stopped and had to repeat an iteration.
     lost_s, lost_bytes : float
-        Seconds that it was in iterations that it has started over, and what it sent in them.
+        Seconds spent in iterations that were repeated, and bytes sent in them.
     plan, graph : JobPlan, StageGraph
-        What it does, and the iteration that it is in; only while it runs.
+        The job's plan, and the stages of the current iteration; only while the job runs.
     """
 
     plan: JobPlan
@@ -113,41 +119,41 @@ class JobProcess:
             return
         if not (self._waited_for or self.plan.spec.redraw) and (
                 graph := self.plan.graph(0)).is_chain():
-            self._foretell()
-            self._run_as_line(graph)
+            self._announce()
+            self._run_as_chain(graph)
         else:
             self._begin()
 
-    def _foretell(self) -> None:
-        """Let the fabric know what is to come, for allocators that may."""
+    def _announce(self) -> None:
+        """Tell the fabric the remaining communication, for job-clairvoyant allocators."""
         if self._fabric.allocator.information == "job-clairvoyant":
             self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s(
                 self.iteration)
 
     def _begin(self) -> None:
-        """Run from the beginning of the iteration that it is in."""
-        self._foretell()
+        """Start the current iteration from its beginning."""
+        self._announce()
         if self._fabric.allocator.sees_running:
             self._fabric.running.begin(self.index, self.hosts)
         self.running = True
         self._iterate()
 
-    # --- what befalls its hosts and links -------------------------------------------------
+    # --- faults of hosts and links --------------------------------------------------------
 
     @property
     def waits(self) -> bool:
-        """Whether it has arrived and waits for `resume`."""
+        """Whether the job has arrived and waits for `resume`."""
         return hasattr(self, "plan") and not self.running
 
     @property
     def hosts(self) -> NDArray[np.int64]:
-        """Those of its ranks, while it runs or waits."""
+        """The hosts of the job's ranks; available while it runs or waits."""
         return self.plan.hosts[:self.plan.spec.ranks]
 
     def stop(self) -> None:
-        """Stop, and forget what it has done in its iteration; `resume` starts that over.
+        """Stop the job and discard its progress in the current iteration, which `resume` repeats.
 
-        What has ended unnoticed, between two observations, is forgotten as well.
+        Coflows that have ended since the last observation, unnoticed, are discarded as well.
         """
         for transfer in self._sending.values():
             if len(transfer.demand.flows):
@@ -166,12 +172,12 @@ class JobProcess:
             self._fabric.running.end(self.index)
 
     def resume(self, plan: JobPlan | None = None) -> None:
-        """Run on from the beginning of the iteration in which it was stopped, or from the first.
+        """Run from the beginning of the iteration in which the job was stopped, or from the first.
 
         Parameters
         ----------
         plan : JobPlan, optional
-            What it does on other hosts, if it has moved.
+            The plan on other hosts, if the job has moved.
         """
         if plan is not None:
             self.plan = plan
@@ -179,7 +185,7 @@ class JobProcess:
         self._begin()
 
     def rerouted(self) -> dict[CoflowEvent, RoutedCoflow]:
-        """Take the routes that the network has now; return what that changes of what it sends."""
+        """Recompute the routes; return the active coflows whose routes change, with new ones."""
         if not hasattr(self, "plan"):
             return {}
         self.plan.reroute()
@@ -194,8 +200,8 @@ class JobProcess:
 
     # --- stages ---------------------------------------------------------------------------
 
-    def _run_as_line(self, graph: StageGraph) -> None:
-        """Leave it to the fabric: nothing of this process is needed any more."""
+    def _run_as_chain(self, graph: StageGraph) -> None:
+        """Hand the job over to the fabric; this process does nothing afterwards."""
         stages = [graph.stages[k] for k in graph.dag.sequence]
         demands = [demand for k in graph.dag.sequence if (demand := graph.demands[k]) is not None]
         wait = max(self.arrival_s + stages[0].release_s - self._env.now, 0.0)
@@ -207,7 +213,7 @@ class JobProcess:
         del self.plan
 
     def _iterate(self) -> None:
-        """Start the stages of the iteration that wait for no other."""
+        """Begin the current iteration: start the stages that have no parents."""
         self.graph = self.plan.graph(self.iteration)
         self._began_s = self._env.now
         dag = self.graph.dag
@@ -247,25 +253,26 @@ class JobProcess:
 
     def _sent(self, stage: int, transfer: CoflowEvent) -> None:
         if self._sending.pop(stage, None) is not transfer:
-            return  # one without bytes, of an iteration that was stopped at that instant
+            return  # a coflow without bytes of an iteration that was stopped at this instant
         if not self.start_s <= transfer.start_s:
             self.start_s = transfer.start_s
         self._ready(stage, transfer, transfer.finish_s)
 
     def _ready(self, stage: int, transfer: CoflowEvent | None, finish: float) -> None:
-        """Complete a stage whose own work ended at `finish`, unless another holds it.
+        """Complete a stage whose own work ended at `finish`, unless another stage holds it.
 
-        Then those that only it held, and so on: a list, for the line may be a long one.
+        Stages that only this one held are completed as well, and so on; iteratively, as chains of
+        such stages may be too long for recursion.
         """
         self._held[stage] = transfer, finish
         ready = [] if self._holders[stage] else [stage]
-        for each in ready:  # which grows
+        for each in ready:  # the list grows in the loop
             ready += self._complete(each, *self._held.pop(each))
         if not self._left:
             self._end_iteration()
 
     def _complete(self, stage: int, transfer: CoflowEvent | None, finish: float) -> list[int]:
-        """Complete a stage; return the stages that were held for nothing else."""
+        """Complete a stage; return the finished stages that only this one still held."""
         finish = max(finish, self._held_until[stage])
         if transfer is not None:
             self._completed.append((stage, transfer, finish))
@@ -284,7 +291,7 @@ class JobProcess:
         return released
 
     def tell(self) -> None:
-        """Have recorded what has completed in this iteration, which counts now."""
+        """Record the coflows completed in this iteration, which will not be repeated."""
         completed, self._completed = self._completed, []
         for each in completed:
             self._recorder.coflow_finished(self, *each)

@@ -1,4 +1,4 @@
-"""Jobs of a single coflow: nothing waits for it, so that they need no process of their own."""
+"""Jobs of a single coflow, which need no process of their own as nothing follows the coflow."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from netsim.workload import Flows, JobSpec, Stage
 
 __all__ = ["SingleCoflows", "is_single"]
 
-#: Coflows and flows that are built at once, at most; a coflow of more flows is built alone.
+#: The most coflows and flows built in one batch; a coflow of more flows is built alone.
 _MOST_COFLOWS, _MOST_FLOWS = 4096, 100_000
 
 
 def is_single(job: JobSpec) -> bool:
-    """Whether all that a job does is to send one coflow."""
+    """Whether a job consists of a single coflow."""
     return job.iterations == 1 and len(job.stages) == 1 and job.stages[0].flows is not None
 
 
 class SingleCoflows:
-    """The coflows of those jobs of a workload that have only one, in order of validity.
+    """Builds the coflows of the jobs that have only one, in order of validity.
 
-    Their times are known beforehand, so that they are built many at once, a little ahead of time.
+    The instants at which they become valid are known in advance, so that coflows are built in
+    batches, a little ahead of time.
 
     Parameters
     ----------
     jobs : sequence of JobSpec
-        All of the workload, numbered by (arrival, id).
+        All jobs of the workload, in order of (arrival, id).
     members : sequence of int
-        Which of them; each `is_single`.
+        Positions of the jobs for which `is_single` holds.
     place : callable
-        Returns the host of each rank of a job.
+        Function that returns the host of each rank of a job.
     network : Topology
     most_capacity : ndarray of float, shape (links,)
-        The most that each link ever has, for the lower bounds.
+        The highest capacity of each link during the run, for the lower bounds.
     tell : callable
-        Called with the COFLOW rows of some that have completed, and all FLOW rows.
+        Called with the COFLOW rows of completed coflows, and all FLOW rows of their batch.
     at : callable
-        Sees that a function is called at an instant, in seconds, where a coflow without bytes
-        comes and ends.
+        Function that schedules a call at an instant, in seconds; used for coflows without bytes.
 
     Attributes
     ----------
     members : ndarray of int
-        The numbers of these jobs.
+        Positions of the jobs.
     stages : list of Stage
-        The stage of each.
+        The stage of each of these jobs.
     """
 
     def __init__(self, jobs: Sequence[JobSpec], members: Sequence[int],
@@ -81,7 +81,7 @@ class SingleCoflows:
         self._batches = self._split(np.lexsort((self.members, self._valid)))
 
     def _split(self, order: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Go through the members in order, so many at a time as are built at once."""
+        """Divide the members, in the given order, into batches that are built together."""
         flows = np.array([len(_flows(stage)) for stage in self.stages], np.int64)[order]
         before = np.concatenate(([0], np.cumsum(flows)))
         valid = self._valid[order]
@@ -89,12 +89,13 @@ class SingleCoflows:
         while first < len(order):
             stop = int(np.searchsorted(before, before[first] + _MOST_FLOWS, "right")) - 1
             stop = max(first + 1, min(stop, first + _MOST_COFLOWS))
-            stop = int(np.searchsorted(valid, valid[stop - 1], "right"))  # all of an instant
+            # Coflows that become valid at the same instant are in the same batch.
+            stop = int(np.searchsorted(valid, valid[stop - 1], "right"))
             yield order[first:stop]
             first = stop
 
     def more(self) -> RoutedCoflow | None:
-        """Return the next coflows; see `netsim.fabric.protocols.Source`."""
+        """Return the next batch of coflows; see `netsim.fabric.protocols.Source`."""
         for batch in self._batches:
             demand = self._build(batch)
             empty = demand.coflows["open"] == 0
@@ -105,9 +106,9 @@ class SingleCoflows:
         return None
 
     def lower_bounds(self, now: float) -> NDArray[np.float64]:
-        """Return the least possible JCTs of these jobs, NaN for others. Shape (jobs,).
+        """Return the least possible JCTs of these jobs, in seconds; shape (jobs,).
 
-        NaN, too, for those that have not arrived by now.
+        NaN for other jobs, and for jobs that have not arrived at `now`.
         """
         arrived = self._arrival <= now
         late = arrived & np.isnan(self._lower_bound_s[self.members])
@@ -118,12 +119,12 @@ class SingleCoflows:
         return bounds
 
     def _end_empty(self, row: NDArray[Any], flows: NDArray[Any]) -> None:
-        """End a coflow without bytes when it becomes valid: the fabric never sees it."""
+        """Schedule the end of a coflow without bytes when it becomes valid, without the fabric."""
         row["start"] = row["valid"]
         self._at(float(row["valid"][0]), lambda: self._tell(row, flows))
 
     def _build(self, which: NDArray[np.int64]) -> RoutedCoflow:
-        """Return what some of the members send."""
+        """Build the coflows of some members, and set their lower bounds."""
         members, valid = self.members[which], self._valid[which]
         jobs = [self._jobs[k] for k in members.tolist()]
         stages = [self.stages[k] for k in which.tolist()]
@@ -157,9 +158,9 @@ class SingleCoflows:
 
     def _hosts(self, jobs: Sequence[JobSpec]
                ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the hosts of the ranks of some jobs, and where those of each job begin.
+        """Concatenate the hosts of jobs; return them, and the position of each job's first.
 
-        Jobs that name the same ones have them in common.
+        Jobs with the same tuple of hosts share them.
         """
         first: list[int] = []
         known: dict[int, int] = {}

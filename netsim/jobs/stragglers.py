@@ -1,4 +1,4 @@
-"""Stragglers: hosts that take longer to compute than jobs say, and what waits for them."""
+"""Stragglers: hosts that compute more slowly than jobs specify."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Floats = NDArray[np.float64]
 
 
 def factors_of(stragglers: Mapping[int, float] | None, hosts: int) -> Floats:
-    """Return how many times as long each host takes to compute; 1 unless said. Shape (hosts,).
+    """Return the factor by which computation takes longer on each host; shape (hosts,).
 
     Parameters
     ----------
     stragglers : mapping of int to float, optional
-        Factors of at least 1, by host.
+        Factors of at least 1, by host; other hosts have the factor 1.
     hosts : int
-        How many there are.
+        Number of hosts.
 
     Raises
     ------
     InputError
-        If it is no such mapping, there is no such host, or a factor is below 1.
+        If `stragglers` is not a mapping, a host does not exist, or a factor is below 1.
     """
     factors = np.ones(hosts)
     if stragglers is None:
@@ -53,12 +53,12 @@ def factors_of(stragglers: Mapping[int, float] | None, hosts: int) -> Floats:
 
 
 def check_factor(factor: Any, what: str) -> None:
-    """Refuse what is no factor of a straggler.
+    """Check that a straggler's factor is a finite number of at least 1.
 
     Raises
     ------
     InputError
-        Beginning with `what`.
+        If it is not; the message begins with `what`.
     """
     number = isinstance(factor, int | float) and not isinstance(factor, bool)
     if not (number and 1 <= factor < math.inf):
@@ -66,21 +66,21 @@ def check_factor(factor: Any, what: str) -> None:
 
 
 def slowed_stages(stages: tuple[Stage, ...], factors: Floats) -> tuple[Stage, ...]:
-    """Return stages with the computation that they have on slow hosts.
+    """Scale the computation of stages to slow hosts.
 
-    A stage computes as long as the slowest of the ranks that send in its coflow; one that sends
-    nothing, as the slowest of all.
+    The computation of a stage takes as long as on the slowest rank that sends in its coflow, or on
+    the slowest of all ranks if the stage sends nothing.
 
     Parameters
     ----------
     stages : tuple of Stage
-        In rank space.
+        Stages, with flows between ranks.
     factors : ndarray of float, shape (ranks,)
-        Of the host of each rank.
+        The factor of each rank's host.
 
     Examples
     --------
-    Two workers push to a parameter server, rank 2, which has nothing to compute.
+    Two workers push to a parameter server, rank 2, whose factor has no effect.
 
     >>> push = Stage("push", [(0, 2, 1.0), (1, 2, 1.0)], compute_s=3)
     >>> [slowed_stages((push,), np.array(slow))[0].compute_s for slow in ([1, 2, 1], [1, 1, 2])]
@@ -93,26 +93,28 @@ def slowed_stages(stages: tuple[Stage, ...], factors: Floats) -> tuple[Stage, ..
 
 
 def _slowest(stage: Stage, factors: Floats) -> float:
+    """Return the largest factor of the ranks that a stage waits for."""
     senders = stage.flows.src if stage.flows else slice(None)
     return float(factors[senders].max())
 
 
 def slowed_job(job: JobSpec, factors: Floats
                ) -> tuple[JobSpec, Callable[[tuple[Stage, ...]], tuple[Stage, ...]]]:
-    """Return a job as it computes on slow hosts, and what makes its stages do so.
+    """Scale the computation of a job to slow hosts.
 
     Parameters
     ----------
     job : JobSpec
     factors : ndarray of float, shape (ranks,)
-        Of the host of each rank.
+        The factor of each rank's host.
 
     Returns
     -------
     job : JobSpec
-        With `slowed_model`, where it has a model.
+        The job; with its model scaled by `slowed_model` if it has one.
     slowed : callable
-        `slowed_stages` for all other jobs.
+        Function to apply to the stages of each iteration: `slowed_stages` for jobs without a
+        model, otherwise the identity.
     """
     if (factors == 1).all():
         return job, tuple
@@ -123,15 +125,15 @@ def slowed_job(job: JobSpec, factors: Floats
 
 
 def slowed_model(model: ParallelModel, factors: Floats) -> ParallelModel:
-    """Return a model with the computation that it has on slow hosts.
+    """Scale the computation of a model to slow hosts.
 
-    Each of its stages computes as long as the slowest of its replicas.
+    Each model stage takes as long as the slowest of its replicas.
 
     Parameters
     ----------
     model : ParallelModel
     factors : ndarray of float, shape (GPUs,)
-        Of the host of each rank, stage by stage.
+        The factor of each rank's host, stage by stage.
     """
     if (factors == 1).all():
         return model

@@ -1,4 +1,4 @@
-"""Models that are trained with several kinds of parallelism at once, and how they are mapped."""
+"""Models trained with several kinds of parallelism, and their mapping to servers."""
 
 from netsim.lazy import loading
 from netsim.models.models import ALLREDUCES, ModelStage, ParallelModel, allreduce_edges

@@ -1,7 +1,7 @@
-"""Neural networks to train, on any number of GPUs: the nine of Table I of A-SRPT.
+"""A catalogue of neural networks to train on any number of GPUs: those of Table I of A-SRPT.
 
-What is published of them is in ``catalogue.toml``, with the formulas by which times and
-activations are derived of it.
+The published data is in ``catalogue.toml``, with the formulas by which compute times and
+activations are derived from it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from netsim.units import parse_bytes
 
 __all__ = ["MODELS", "make_model", "models_for", "parallel_models"]
 
-#: Of a network's operations: backward, for each forward.
+#: Operations of the backward pass per operation of the forward pass.
 _BACKWARD = 2.0
 
 
 def parallel_models() -> dict[str, int]:
-    """Return the names of the catalogue's models, and how many GPUs each needs at least.
+    """Return the names of the catalogue's models with the least number of GPUs of each.
 
-    These are as many as it has stages at least, so that each stage's state, see the file, fits into
+    It is the least number of stages such that each stage's state (see ``catalogue.toml``) fits into
     a GPU's memory.
 
     Examples
@@ -43,18 +43,19 @@ def parallel_models() -> dict[str, int]:
 
 @cache
 def models_for(gpus: int) -> tuple[ParallelModel, ...]:
-    """Return all models of the catalogue that can be trained on so many GPUs, in its order.
+    """Make all models of the catalogue that can be trained on a number of GPUs, in its order.
 
-    There are some for each number: the small ones can be trained on any.
+    There is at least one for each number, as the small models can be trained on any.
 
     Parameters
     ----------
     gpus : int
+        Number of GPUs.
 
     Raises
     ------
     InputError
-        If it is not a whole number of at least 1.
+        If `gpus` is not a whole number of at least 1.
     """
     check_whole(gpus, "gpus", 1)
     return tuple(make_model(name, gpus) for name, least in parallel_models().items()
@@ -64,21 +65,22 @@ def models_for(gpus: int) -> tuple[ParallelModel, ...]:
 @plain_numbers
 def make_model(name: str, gpus: int, *, stages: int | None = None, **options: Any
                ) -> ParallelModel:
-    """Make a model, trained on a number of GPUs.
+    """Make a model that is trained on a number of GPUs.
 
-    Layers and GPUs are split into stages as evenly as they can be: two stages differ by at most
-    one layer, and by at most one replica. Each iteration trains the model's batch per replica that
-    a stage has on average.
+    Layers and GPUs are divided into stages as evenly as possible: two stages differ by at most
+    one layer, and by at most one replica. The batch of an iteration is the model's batch times the
+    average number of replicas of a stage.
 
     Parameters
     ----------
     name : str
-        A name of `MODELS`, or ``"module:function"`` of one's own: called with the GPUs and the
-        options, it returns a `ParallelModel`.
+        A name of `MODELS`, or ``"module:function"`` of a user-defined function, which is called
+        with the number of GPUs and the options, and returns a `ParallelModel`.
     gpus : int
+        Number of GPUs.
     stages : int, optional
-        Of the pipeline; as few as a GPU's memory allows if not given, which is plain data
-        parallelism where that is one.
+        Number of pipeline stages. By default as few as a GPU's memory allows; a single stage is
+        plain data parallelism.
     **options
         As for `ParallelModel`, such as ``allreduce="tree"`` or ``micro_batches=8``.
 
@@ -87,8 +89,8 @@ def make_model(name: str, gpus: int, *, stages: int | None = None, **options: An
     UnknownNameError
         If there is no such model.
     InputError
-        If the stages are more than the GPUs or the layers, or fewer than memory allows; or an
-        option has a value that is not allowed.
+        If there are more stages than GPUs or layers, or fewer than memory allows; or an option
+        has an invalid value.
 
     Examples
     --------
@@ -99,13 +101,13 @@ def make_model(name: str, gpus: int, *, stages: int | None = None, **options: An
         options["stages"] = stages
     made = MODELS.resolve(name)(gpus, **options)
     if not isinstance(made, ParallelModel):
-        raise InputError(f"{name!r} is no model: it must return a netsim.ParallelModel, not "
+        raise InputError(f"{name!r} is not a model: it must return a netsim.ParallelModel, not "
                          f"{reprlib.repr(made)}")
     return made
 
 
 class _Published:
-    """A model of the catalogue: makes a `ParallelModel` for a number of GPUs."""
+    """A model of the catalogue, which is called to make a `ParallelModel`."""
 
     def __init__(self, name: str, facts: dict[str, Any]) -> None:
         self.name, self.facts = name, facts
@@ -124,7 +126,8 @@ class _Published:
         check_whole(stages, f"stages of model {name!r} on {gpus} GPUs", least,
                     max(min(gpus, self.facts["layers"]), least))
         if gpus < stages:
-            raise InputError(f"model {name!r} of {stages} stages needs as many GPUs, not {gpus}")
+            raise InputError(f"model {name!r} of {stages} stages needs at least {stages} GPUs, "
+                             f"not {gpus}")
         return ParallelModel(_stages(self.facts, gpus, stages), name=name, **options)
 
 
@@ -133,7 +136,7 @@ def _in_words(number: float) -> str:
 
 
 def _stages(facts: dict[str, Any], gpus: int, count: int) -> list[ModelStage]:
-    """Return the stages, by the formulas of the file."""
+    """Make the stages of a model by the formulas in ``catalogue.toml``."""
     layers, replicas = _split(facts["layers"], count), _split(gpus, count)
     flops = facts.get("forward_flops") or 2 * facts["parameters"] * facts["tokens"]
     numbers = facts.get("numbers") or facts["tokens"] * facts["width"]
@@ -151,12 +154,12 @@ def _stages(facts: dict[str, Any], gpus: int, count: int) -> list[ModelStage]:
 
 
 def _split(whole: int, parts: int) -> list[int]:
-    """Return whole numbers that add up to one, and differ by at most 1."""
+    """Split a whole number into parts that differ by at most 1."""
     return [whole * (part + 1) // parts - whole * part // parts for part in range(parts)]
 
 
 def _least_stages(facts: dict[str, Any]) -> int:
-    """Return the fewest stages of which the largest fits into a GPU's memory."""
+    """Return the least number of stages such that the largest fits into a GPU's memory."""
     gpu = _read()["gpu"]
     state = facts["parameters"] * gpu["state_per_parameter"] / facts["layers"]
     return math.ceil(facts["layers"] / math.floor(parse_bytes(gpu["memory"]) / state))
@@ -168,6 +171,6 @@ def _read() -> dict[str, Any]:
     return tomllib.loads(read_text(path))
 
 
-#: The catalogue's networks; each is called with a number of GPUs.
+#: The models of the catalogue; each is called with a number of GPUs.
 MODELS = Registry("model", {name: _Published(name, facts)
                             for name, facts in _read()["models"].items()})

@@ -1,8 +1,8 @@
-"""What an iteration of a job with several kinds of parallelism takes (A-SRPT, Section III, VI).
+"""The time of an iteration of a placed model (A-SRPT, Sections III and VI).
 
-A placement is an array of counts, servers by stages: how many GPUs of a server work on a stage.
-Each GPU has a share of its server's NIC that is its own, B_inter/g, so that jobs do not slow each
-other down, and what an iteration takes is known as soon as a job is placed.
+A placement is an array of shape (servers, stages): the number of GPUs of each server that work on
+each stage. Each GPU has its own share of its server's NIC, B_inter/g. Jobs therefore do not slow
+each other down, and the time of an iteration follows from the placement.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ Ints = NDArray[np.int64]
 
 
 class StageTerms(NamedTuple):
-    """What `per_iteration` adds up, in seconds; each an array with an entry per stage.
+    """The terms of `per_iteration` that do not depend on the placement; arrays of shape (stages,).
+
+    Terms named "far" hold if all peers are on other servers, those named "near" if all are on the
+    same server. Times are in seconds.
 
     Attributes
     ----------
     gpus, slices : ndarray
-        Of the stage, and of a replica of it.
+        Number of GPUs of the stage, and of slices of each of its replicas.
     compute_s : ndarray
-        Forward and backward (Eq. 4).
+        Forward and backward computation (Eq. 4).
     slices_s : ndarray
-        The all-reduce among slices of a replica.
+        All-reduce among the slices of a replica.
     far_in_s, near_in_s, far_out_s, near_out_s : ndarray
-        All that is exchanged with the stage before, and with the next, were all of that stage's
-        replicas on other servers, or all on this one (Eq. 5).
+        Exchange with the replicas of the previous stage, and of the next stage (Eq. 5).
     far_experts_s, near_experts_s : ndarray
-        The same of other groups of experts.
+        Exchange with other groups of experts.
     far_reduce_s, near_reduce_s : ndarray
-        The all-reduce if one GPU of several is on this server, and if all are (Eq. 6).
+        All-reduce if one GPU of several is on this server, and if all are (Eq. 6).
     """
 
     gpus: Floats
@@ -59,10 +61,10 @@ class StageTerms(NamedTuple):
 
 
 def stage_terms(model: ParallelModel, server: ServerKind) -> StageTerms:
-    """Return what does not depend on the placement.
+    """Compute the terms of the iteration time that do not depend on the placement.
 
-    A GPU's part of a replica of t slices is 1/t of what the replica sends, receives and has
-    parameters of. The first stage receives nothing, and the last one sends nothing.
+    Each of the t slices of a replica sends, receives and stores 1/t of the replica's bytes. The
+    input of the first stage and the output of the last one count as 0.
 
     Raises
     ------
@@ -87,11 +89,12 @@ def stage_terms(model: ParallelModel, server: ServerKind) -> StageTerms:
 
 
 class IterationParts(NamedTuple):
-    """What an iteration takes, by server and stage; 0 where no GPU of a server has the stage.
+    """The parts of the iteration time; 0 where a server has no GPU of a stage.
 
     Attributes
     ----------
     compute_s, communication_s, allreduce_s : ndarray of float, shape (servers, stages)
+        In seconds.
     """
 
     compute_s: Floats
@@ -101,19 +104,21 @@ class IterationParts(NamedTuple):
 
 def iteration_parts(model: ParallelModel, placement: ArrayLike, server: ServerKind
                     ) -> IterationParts:
-    """Return computation, communication and all-reduce of each server and stage (Eq. 4 to 6).
+    """Compute the times of computation, communication and all-reduce (Eq. 4 to 6).
 
-    Of x GPUs of a stage on a server, f- and f+ being the fractions of the stages before and behind
-    that are there too::
+    For x GPUs of a stage on a server that also has the fractions f- of the previous stage and f+ of
+    the next one::
 
         compute        p^f + p^b
         communication  (2 d^in (1-f-) + 2 d^out (1-f+)) g/B_inter + (2 d^in f- + 2 d^out f+)/B_intra
-        all-reduce     D g/(x B_inter), or D/B_intra if the whole stage is there; D = 2(k-1)h/k
+        all-reduce     D g/(x B_inter), or D/B_intra if the server has the whole stage
+        D = 2(k-1)h/k
 
-    Communication has, besides, the all-reduce among t slices, 2(t-1)/t of ``slice_bytes`` at
-    B_intra; and of groups of experts, of which the fraction f = (x-1)/(k-1) of the others is there,
-    ``2 expert_bytes ((1-f) g/B_inter + f/B_intra)``. Slices have 1/t of d^in, d^out and D/B_intra
-    each; their x counts GPUs.
+    Communication also includes the all-reduce among t slices, 2(t-1)/t of ``slice_bytes`` at
+    B_intra, and the exchange between groups of experts,
+    ``2 expert_bytes ((1-f) g/B_inter + f/B_intra)``, where f = (x-1)/(k-1) is the fraction of the
+    other groups that the server has. With slices, x still counts GPUs, and d^in, d^out and
+    D/B_intra are divided by t.
 
     Parameters
     ----------
@@ -142,11 +147,11 @@ def iteration_parts(model: ParallelModel, placement: ArrayLike, server: ServerKi
 
 
 def per_iteration(model: ParallelModel, placement: ArrayLike, server: ServerKind) -> float:
-    """Return what an iteration takes on a placement, in seconds: alpha (Eq. 7).
+    """Compute the time of an iteration on a placement: alpha (Eq. 7), in seconds.
 
-    That is the largest sum of `iteration_parts`. In a synchronous pipeline of mu micro-batches,
-    stage s has ``q_s = max(compute + communication)/mu`` for each of these, and all-reduces when
-    all are through::
+    It is the largest sum of `iteration_parts` over servers and stages. In a synchronous pipeline of
+    mu micro-batches, stage s takes ``q_s = max(compute + communication)/mu`` for each micro-batch,
+    and all-reduces after all of them::
 
         alpha = sum(q) + (mu - 1) max(q) + max(all-reduce)
 
@@ -176,10 +181,10 @@ def per_iteration(model: ParallelModel, placement: ArrayLike, server: ServerKind
 
 
 def alpha_max(model: ParallelModel, server: ServerKind) -> float:
-    """Return what an iteration takes with every replica alone on a server of its own, in seconds.
+    """Compute the time of an iteration with every replica on a server of its own, in seconds.
 
-    No placement takes longer, if ``B_inter/g <= B_intra``: each term of `iteration_parts` is
-    largest if all neighbours are elsewhere and x is least.
+    If ``B_inter/g <= B_intra``, no placement takes longer, as each term of `iteration_parts` is
+    largest if all peers are on other servers and x is least.
 
     Raises
     ------
@@ -193,10 +198,10 @@ def alpha_max(model: ParallelModel, server: ServerKind) -> float:
 
 
 def alpha_min_bound(model: ParallelModel, server: ServerKind) -> float:
-    """Return seconds that no placement goes below: each term on its own as small as it can be.
+    """Compute a lower bound on the time of an iteration over all placements, in seconds.
 
-    With all inside one server that is, where B_intra is no less than B_inter,
-    ``max(p^f + p^b + (2 d^in + 2 d^out + D)/B_intra)``.
+    Each term is minimised separately. For a job inside one server, and B_intra not less than
+    B_inter, the bound is ``max(p^f + p^b + (2 d^in + 2 d^out + D)/B_intra)``.
 
     Raises
     ------
@@ -207,14 +212,14 @@ def alpha_min_bound(model: ParallelModel, server: ServerKind) -> float:
     together = (terms.compute_s + terms.slices_s + np.minimum(terms.far_in_s, terms.near_in_s)
                 + np.minimum(terms.far_out_s, terms.near_out_s)
                 + np.minimum(terms.far_experts_s, terms.near_experts_s))
-    # At most so many GPUs of a stage that is on several servers are on one of them.
+    # The most GPUs of a stage on one server, if the stage is on several servers.
     most = np.minimum(terms.gpus - terms.slices, server.gpus // terms.slices * terms.slices)
     reduce = np.minimum(terms.near_reduce_s, terms.far_reduce_s / np.maximum(most, 1))
     return _of_worst(model, together, reduce)
 
 
 def _of_worst(model: ParallelModel, before: Floats, reduce: Floats) -> float:
-    """Return alpha of what the worst server of each stage takes, before and for the all-reduce."""
+    """Compute alpha from the longest times of each stage before and in the all-reduce."""
     if not model.micro_batches:
         return float((before + reduce).max())
     q = before / model.micro_batches
@@ -222,13 +227,14 @@ def _of_worst(model: ParallelModel, before: Floats, reduce: Floats) -> float:
 
 
 def check_placement(model: ParallelModel, placement: ArrayLike, server: ServerKind) -> Ints:
-    """Return a placement as an array, or refuse it.
+    """Check a placement of a model, and return it as an array of int64.
 
     Raises
     ------
     InputError
-        If it is no array of whole numbers, servers by stages; a server has more GPUs than it has;
-        a stage has another number of them; or a replica's slices are not all on one server.
+        If it is not an array of whole numbers of shape (servers, stages), a server has too many
+        GPUs, a stage has a wrong number of GPUs, or the slices of a replica are not all on one
+        server.
     """
     given: Any = np.asarray(placement)
     stages = model.stages

@@ -1,7 +1,7 @@
-"""Compiled: what an iteration takes, and Heavy-Edge.
+"""Compiled kernels for the time of an iteration and for Heavy-Edge.
 
-`netsim.models.iteration_time.iteration_parts` and `netsim.reference.mapping` are readable;
-the tests hold one against the other.
+`netsim.models.iteration_time.iteration_parts` and `netsim.reference.mapping` are readable versions;
+tests compare the two.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ __all__ = ["EQUAL", "heavy_edge_of", "per_iteration_of"]
 (GPUS, _, COMPUTE, SLICES, FAR_IN, NEAR_IN, FAR_OUT, NEAR_OUT, FAR_EXPERTS, NEAR_EXPERTS,
  FAR_REDUCE, NEAR_REDUCE) = range(12)
 
-#: Weights that differ by less, relative, are equal.
+#: Relative tolerance within which weights are equal.
 EQUAL = 1e-9
 
 
 @in_place
 def per_iteration_of(x, terms, micro_batches, slowest):
-    """Return what an iteration takes, in seconds (Eq. 7).
+    """Compute the time of an iteration, in seconds (Eq. 7).
 
     Parameters
     ----------
     x : ndarray of int, shape (servers, stages)
+        The placement.
     terms : ndarray of float, shape (12, stages)
-        `StageTerms`.
+        The rows of `StageTerms`.
     micro_batches : int
-        0 for an asynchronous pipeline.
+        Number of micro-batches; 0 for an asynchronous pipeline.
     slowest : ndarray of float, shape (stages,)
-        Room to work in.
+        Work array.
     """
     worst = 0.0
     reduce = 0.0
@@ -65,20 +66,26 @@ def per_iteration_of(x, terms, micro_batches, slowest):
 
 @compiled
 def heavy_edge_of(weight, size, kinds, counts, priority):
-    """Return the server of each block: of a replica, with all its slices.
+    """Map blocks, which are replicas with all their slices, to servers by Heavy-Edge.
 
     Parameters
     ----------
     weight : ndarray of float, shape (blocks, blocks)
-        Bytes between them; symmetric, 0 on the diagonal.
+        Bytes exchanged between blocks; symmetric, 0 on the diagonal.
     size : ndarray of int, shape (blocks,)
-        GPUs of each.
+        GPUs of each block.
     kinds : ndarray of int
-        The sizes that there are. Each divides the next larger one.
+        The distinct sizes, ascending. Each divides the next larger one.
     counts : ndarray of int, shape (servers,)
-        GPUs that each server gives, largest first; as many as blocks need, and able to hold them.
+        GPUs that each server provides, largest first. They add up to the GPUs of all blocks, and
+        can hold them.
     priority : ndarray of int, shape (blocks,)
-        Who is taken first where there is no edge.
+        The order in which blocks are taken if no edge decides.
+
+    Returns
+    -------
+    ndarray of int, shape (blocks,)
+        The server of each block.
     """
     blocks = len(size)
     server_of = np.full(blocks, -1, np.int64)
@@ -118,10 +125,12 @@ def heavy_edge_of(weight, size, kinds, counts, priority):
 
 @in_place
 def _holds(room, kinds, later, need, one, other):
-    """Say whether blocks of these sizes fit into a server, and the rest into it and later ones.
+    """Whether blocks of sizes `one` and `other` fit into a server, and all others after them.
 
-    As sizes divide one another, it does if for each size there are so many places for blocks of
-    at least that size: how those of one size are placed takes none from smaller ones.
+    `room` is the room of the current server; `later[j]` the GPUs of later servers that blocks of
+    size `kinds[j]` can use; `need[j]` the GPUs that unplaced blocks of at least this size need. As
+    sizes divide one another, it suffices that there is room for each size: the placement of larger
+    blocks does not change the room for smaller ones.
     """
     rest = room - one - other
     if rest < 0:
@@ -135,7 +144,10 @@ def _holds(room, kinds, later, need, one, other):
 
 @in_place
 def _first(weight, size, kinds, server_of, priority, room, later, need):
-    """Return both ends of the heaviest edge that fits; else one block, with the least edges."""
+    """Return both ends of the heaviest edge that fits; if none fits, one block and -1.
+
+    The block is the one whose edges to unplaced blocks have the least sum.
+    """
     blocks = len(size)
     heaviest = 0.0
     for u in range(blocks):
@@ -156,7 +168,8 @@ def _first(weight, size, kinds, server_of, priority, room, later, need):
     least = np.inf
     found = -1
     for place in range(blocks):
-        v = place if room == 1 else priority[place]  # a tie of no edges is open to chance
+        # If no edge fits, ties are broken by `priority`, which may be random.
+        v = place if room == 1 else priority[place]
         if server_of[v] < 0 and _holds(room, kinds, later, need, size[v], 0):
             total = 0.0
             for u in range(blocks):
@@ -169,7 +182,7 @@ def _first(weight, size, kinds, server_of, priority, room, later, need):
 
 @in_place
 def _next(link, size, kinds, server_of, priority, room, later, need):
-    """Return the block with the heaviest edge to those that the server has."""
+    """Return the block with the heaviest edge to the blocks of the server; -1 if none fits."""
     heaviest = 0.0
     for v in range(len(size)):
         if (server_of[v] < 0 and link[v] > heaviest

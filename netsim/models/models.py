@@ -1,12 +1,12 @@
-"""Training by several kinds of parallelism at once: what a model's stages compute and exchange.
+"""Models trained with several kinds of parallelism: what their stages compute and exchange.
 
-A *model stage* is a part of a neural network, as *replicas* on a GPU each: data parallelism within
-the stage, pipeline parallelism between stages. One stage is plain data parallelism; stages of one
-replica each are model parallelism. (Section III of A-SRPT.)
+A *model stage* is a part of a neural network of which there are *replicas*, each on a GPU: data
+parallelism within the stage, pipeline parallelism between stages. A single stage is plain data
+parallelism; stages of one replica each are model parallelism (Section III of A-SRPT).
 
-What Section VI adds is off unless it is asked for: replicas in tensor-parallel slices, replicas
-that are groups of experts, a synchronous pipeline of micro-batches, and communication that overlaps
-with computation.
+The extensions of Section VI are off by default: tensor parallelism (replicas in slices), expert
+parallelism (replicas that are groups of experts), synchronous pipelines of micro-batches, and
+communication that overlaps with computation.
 """
 
 from __future__ import annotations
@@ -24,48 +24,49 @@ from netsim.units import parse_bytes, parse_seconds
 
 __all__ = ["ALLREDUCES", "ModelStage", "ParallelModel", "allreduce_edges"]
 
-#: How replicas of a stage add up their gradients; "tree" is a double binary tree.
+#: Algorithms by which replicas of a stage all-reduce; "tree" is a double binary tree.
 ALLREDUCES = ("ring", "tree")
 
-#: Of the bytes between two stages, summed up by either.
+#: Relative tolerance between the bytes that a stage sends and the bytes that the next receives.
 _ROUNDING = 1e-9
 
 
 @plain_numbers
 @dataclass(frozen=True, slots=True)
 class ModelStage:
-    """A part of a model.
+    """A stage of a model, which is a part of its layers.
 
     Parameters
     ----------
     replicas : int
-        k: so many copies there are of it, each on a GPU, or on one per slice.
+        k, the number of copies of the stage, each on one GPU, or on one per slice.
     forward_s, backward_s : quantity
-        p^f and p^b: what an iteration computes on each.
+        p^f and p^b: time of the forward and the backward computation of a replica in an iteration.
     in_bytes, out_bytes : quantity
-        d^in and d^out: activations that each replica receives of the stage before, and sends to
-        the next one, in an iteration; gradients of as many bytes go the other way.
+        d^in and d^out: activations that each replica receives from the previous stage and sends
+        to the next one in an iteration. Gradients of the same size go in the opposite directions.
     param_bytes : quantity
-        h: the parameters that all replicas have, so those that an all-reduce is of.
+        h: size of the parameters of a replica, which replicas all-reduce.
     slices : int
-        Tensor parallelism: so many GPUs share a replica, each with a part of every tensor. All of
-        them are on one server.
+        Tensor parallelism: number of GPUs that share a replica, each with a part of every tensor.
+        They are all on one server.
     slice_bytes : quantity
-        What the slices of a replica all-reduce among them in an iteration, forward and backward.
+        Bytes that the slices of a replica all-reduce in an iteration, forward and backward
+        together.
     expert_bytes : quantity
-        Expert parallelism: each replica is a group of experts, and sends so much to the other
-        groups altogether in an iteration, on average, and receives as much.
+        Expert parallelism: each replica is a group of experts, and sends this number of bytes to
+        all other groups together in an iteration, on average, and receives the same.
 
     Attributes
     ----------
     gpus : int
-        One per slice of each replica.
+        Number of GPUs: one per slice of each replica.
 
     Raises
     ------
     InputError
-        If there are no replicas or slices, a quantity is negative, or there is something to
-        exchange, but nobody to exchange it with.
+        If there are no replicas or slices, a quantity is negative, or there are bytes to exchange
+        between slices or experts, but only one of them.
     """
 
     replicas: int = 1
@@ -99,39 +100,43 @@ class ModelStage:
 
     @property
     def gpus(self) -> int:
-        """GPUs of all replicas."""
+        """Number of GPUs of all replicas."""
         return self.replicas * self.slices
 
 
 @plain_numbers
 @dataclass(frozen=True, slots=True)
 class ParallelModel:
-    """A model and how it is trained: what jobs of one configuration have in common.
+    """A model and the way in which it is trained.
 
-    Equal models are equal, and may be keys of a dictionary.
+    Models are compared by value, and are hashable.
 
     Parameters
     ----------
     stages : iterable of ModelStage
-        In order.
+        The stages, in order of the pipeline.
     allreduce : {"ring", "tree"}
+        Algorithm by which replicas all-reduce.
     name : str
+        A label.
     micro_batches : int
-        mu: stages work on so many parts of a batch one after the other, and all wait for the last
-        one before the all-reduce. 0 for an asynchronous pipeline, in which nobody waits.
+        mu, the number of micro-batches of a synchronous pipeline: stages process them one after
+        the other, and all-reduce after the last stage has finished the last one. 0 for an
+        asynchronous pipeline, in which stages do not wait for each other.
     backward_factor, allreduce_factor : float
-        What of p^b, and of the all-reduce, counts, as they overlap; 1 where they do not.
+        Factors by which p^b and the time of the all-reduce count, below 1 if computation and
+        communication overlap.
 
     Attributes
     ----------
     gpus : int
-        One per slice of each replica of each stage.
+        Number of GPUs: one per slice of each replica of each stage.
 
     Raises
     ------
     InputError
-        If there are no stages, one sends other bytes than the next receives, the numbers of slices
-        do not divide one another, or a factor is negative.
+        If there are no stages, a stage sends other bytes than the next receives, the numbers of
+        slices do not divide one another, or a factor is negative.
 
     Examples
     --------
@@ -170,7 +175,8 @@ class ParallelModel:
                 ("backward_factor", _factor(backward_factor, f"{owner}: backward_factor")),
                 ("allreduce_factor", _factor(allreduce_factor, f"{owner}: allreduce_factor")),
                 ("gpus", sum(stage.gpus for stage in given)),
-                # Of numbers alone, which every process hashes alike; once, as models are keys.
+                # Of numbers only, whose hashes are the same in every process; cached, as models
+                # are keys of dictionaries.
                 ("_hash", hash((given, micro_batches)))):
             object.__setattr__(self, name_of, value)
 
@@ -179,22 +185,23 @@ class ParallelModel:
 
 
 def allreduce_edges(members: int, allreduce: str) -> Iterator[tuple[int, int, float]]:
-    """Yield who exchanges how much in an all-reduce, of every byte of what is reduced.
+    """Yield the edges of an all-reduce, with the bytes on each per byte that is reduced.
 
-    In a ring, of k members, each sends ``2(k-1)/k`` to the next; two have one edge. In a double
-    binary tree each of two trees has half of the bytes: ``(k-1)/k`` on each of its edges. A pair
-    may be in both.
+    In a ring of k members, each sends ``2(k-1)/k`` to the next; two members have a single edge. In
+    a double binary tree, each of two trees reduces half of the bytes, with ``(k-1)/k`` on each of
+    its edges, both directions together. A pair of members may be an edge of both trees.
 
     Parameters
     ----------
     members : int
-        k.
+        k, the number of members.
     allreduce : {"ring", "tree"}
+        The algorithm.
 
     Yields
     ------
     (int, int, float)
-        Two members, the lower one first, and the share.
+        Two members, the lower one first, and the bytes per byte reduced.
     """
     k = members
     if k == 1:
@@ -206,21 +213,21 @@ def allreduce_edges(members: int, allreduce: str) -> Iterator[tuple[int, int, fl
     for child in range(1, k):
         parent = _parent(child, k)
         yield *sorted((child, parent)), (k - 1) / k  # type: ignore[misc]
-        # The second tree: the first one's mirror image, or it moved on by one.
+        # The second tree is the mirror image of the first (k even), or the first shifted by one.
         one, other = ((k - 1 - each if k % 2 == 0 else (each + 1) % k)
                       for each in (child, parent))
         yield *sorted((one, other)), (k - 1) / k  # type: ignore[misc]
 
 
 def _parent(child: int, members: int) -> int:
-    """Return the parent in the first tree, whose root is 0; an in-order tree of the others."""
+    """Return the parent in the first tree: root 0, with an in-order binary tree of the others."""
     lowest = child & -child
     above = (child ^ lowest) | (2 * lowest)
     return above if above < members else child ^ lowest
 
 
 def _check_activations(stages: tuple[ModelStage, ...], owner: str) -> None:
-    """Refuse a stage that receives other bytes than the one before sends."""
+    """Check that each stage receives the bytes that the previous stage sends."""
     for number, (one, other) in enumerate(pairwise(stages), 1):
         sent, received = one.replicas * one.out_bytes, other.replicas * other.in_bytes
         if not math.isclose(sent, received, rel_tol=_ROUNDING):
@@ -231,7 +238,7 @@ def _check_activations(stages: tuple[ModelStage, ...], owner: str) -> None:
 
 
 def _check_slices(stages: tuple[ModelStage, ...], owner: str) -> None:
-    """Refuse 2 beside 3 slices: whether servers can hold those would be a hard question."""
+    """Check that numbers of slices divide one another, without which `can_hold` would be hard."""
     numbers = sorted({stage.slices for stage in stages})
     for fewer, more in pairwise(numbers):
         if more % fewer:

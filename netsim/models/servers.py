@@ -1,4 +1,4 @@
-"""What the servers of a cluster are like, as far as the time of an iteration goes."""
+"""The properties of servers that determine the time of an iteration."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["ServerKind"]
 @plain_numbers
 @dataclass(frozen=True, slots=True)
 class ServerKind:
-    """What all servers of a cluster are like.
+    """The kind of server of which a cluster consists.
 
     Parameters
     ----------
     gpus : int
-        g.
+        g, the number of GPUs of a server.
     nic : quantity
-        B_inter: what a server sends, and receives, in bytes per second; ``"10Gbps"``.
+        B_inter, the rate of a server's NIC in each direction, such as ``"10Gbps"``.
     intra : quantity
-        B_intra: what two GPUs of it exchange; ``"300GB/s"``.
+        B_intra, the rate between two GPUs of a server, such as ``"300GB/s"``.
 
     Raises
     ------
     InputError
-        If there are no GPUs, or a rate is not above 0.
+        If there are no GPUs, or a rate is not greater than 0.
 
     Examples
     --------

@@ -178,7 +178,7 @@ def test_a_kind_of_network() -> None:
     with pytest.raises(SpecError, match=r"network\.capacty: unknown option of topology"):
         netsim.Experiment(network={"kind": f"{HERE}:two_hosts", "capacty": 5e6},
                           workload={"name": "parrot-fig2"})
-    with pytest.raises(SpecError, match=r"network.kind: '.*:Fan' is no network: it must make"):
+    with pytest.raises(SpecError, match=r"network.kind: '.*:Fan' is not a network: it must"):
         netsim.Experiment(network={"kind": f"{HERE}:Fan"}, workload={"name": "parrot-fig2"})
 
 
@@ -190,7 +190,7 @@ def test_a_kind_of_edge_cloud() -> None:
 def test_a_model() -> None:
     made = make_model(f"{HERE}:small_net", 4, micro_batches=2)
     assert (made.name, made.gpus, made.micro_batches) == ("small", 4, 2)
-    with pytest.raises(InputError, match="one_server' is no model: it must return a net"):
+    with pytest.raises(InputError, match="one_server' is not a model: it must return a"):
         make_model(f"{HERE}:one_server", 4)
 
 

@@ -97,5 +97,5 @@ def test_parameter_server_needs_a_worker_and_a_server():
 @pytest.mark.parametrize("pattern", ["parameter-server", "all-to-all",
                                      {"name": "ring-all-reduce", "stepwise": True}])
 def test_more_flows_than_there_is_memory_for_are_refused_before_any_is_made(pattern):
-    with pytest.raises(InputError, match=r"10,000 ranks would have .* there may be 20,000,000"):
+    with pytest.raises(InputError, match=r"10,000 ranks would have .* at most 20,000,000"):
         make_pattern(pattern).stages(10_000, 1e6, np.random.default_rng(0))

@@ -90,7 +90,7 @@ def test_more_stages_on_request():
     (("vgg19", 0), {}, "gpus must be a whole number of at least 1, not 0"),
     (("vgg19", 4), {"stages": 5}, "from 1 to 4, not 5"),
     (("gpt-13b", 8), {"stages": 2}, "from 3 to 8, not 2"),
-    (("gpt-13b", 2), {"stages": 3}, "of 3 stages needs as many GPUs, not 2"),
+    (("gpt-13b", 2), {"stages": 3}, "of 3 stages needs at least 3 GPUs, not 2"),
 ])
 def test_what_does_not_fit_is_refused(given, options, message):
     with pytest.raises(InputError, match=message):

@@ -73,8 +73,8 @@ def test_a_pattern_is_drawn_once_more_for_all_its_jobs() -> None:
 
 @pytest.mark.parametrize(("pattern", "message"), [
     (Counting(2, 3), "job 0: its pattern draws 3 stages in iteration 0, where it drew 2 before"),
-    (Counting(0), "job 0: what its pattern draws must be one stage or more"),
-    (Counting(1, coflow_id=3), "must be one stage or more, without a coflow_id, not .Stage"),
+    (Counting(0), "job 0: the result of its pattern must be one or more"),
+    (Counting(1, coflow_id=3), "must be one or more stages without a coflow_id, not .Stage"),
 ])
 def test_patterns_that_cannot_be_numbered(pattern, message) -> None:
     with pytest.raises(InputError, match=message):
@@ -90,7 +90,7 @@ def test_a_pattern_returns_stages() -> None:
         def stages(self, ranks, nbytes, rng):
             return None
 
-    with pytest.raises(InputError, match="its pattern draws must be a list of Stage, but holds"):
+    with pytest.raises(InputError, match="its pattern must be a list of Stage, but holds"):
         coflows(JobSpec(0, pattern=Dicts(), ranks=2))
     with pytest.raises(InputError, match="its pattern draws must be a list of Stage, not None"):
         coflows(JobSpec(0, pattern=Nothing(), ranks=2))

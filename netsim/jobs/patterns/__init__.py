@@ -1,4 +1,4 @@
-"""Communication patterns: one file each, one entry each in `PATTERNS`."""
+"""Communication patterns of jobs, which `PATTERNS` lists by name."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def make_pattern(pattern: str | Mapping[str, Any] | Pattern | type) -> Pattern:
     pattern : str, mapping, class or Pattern
         A name of `PATTERNS`, or ``"module:Class"``, with options as in
         ``"parameter-server:servers=2"``; ``{"name": ..., option: ...}``; a class; or an instance,
-        which is returned as it is, for patterns have no state.
+        which is returned as it is, since patterns have no state.
 
     Raises
     ------
     UnknownNameError
         If the name or an option does not exist; the choices are listed.
     InputError
-        If it is none of these.
+        If the object is not a pattern.
     """
     if isinstance(pattern, Pattern) and not isinstance(pattern, type):
         return pattern

@@ -22,8 +22,8 @@ class AllToAll:
     Parameters
     ----------
     sizes : {"split", "uniform"}
-        ``"split"``: every rank splits its nbytes evenly over all ranks, itself included,
-        so that each flow has nbytes/w. ``"uniform"``: each flow is uniform in (0, nbytes].
+        ``"split"``: every rank splits its nbytes evenly over all w ranks, itself included,
+        so that each flow has nbytes/w. ``"uniform"``: flow sizes are uniform in (0, nbytes].
     """
 
     sizes: str = "split"

@@ -1,4 +1,4 @@
-"""What a communication pattern is."""
+"""The protocol of communication patterns."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from netsim.workload import Stage
 
 __all__ = ["Pattern", "check_flows"]
 
-#: How many flows an iteration may have; what is computed of many more takes all the memory.
+#: The largest number of flows of an iteration; the arrays of many more would exhaust the memory.
 _MOST_FLOWS = 20_000_000
 
 
 def check_flows(ranks: int, flows: int) -> None:
-    """Refuse what would be too many flows, before there is one.
+    """Check that a pattern would not make too many flows, before making them.
 
     Raises
     ------
     InputError
-        Names both numbers.
+        If there would be more than 20 million flows.
     """
     if flows > _MOST_FLOWS:
-        raise InputError(f"{ranks:,} ranks would have {flows:,} flows; there may be "
-                         f"{_MOST_FLOWS:,} in an iteration")
+        raise InputError(f"{ranks:,} ranks would have {flows:,} flows; an iteration can have at "
+                         f"most {_MOST_FLOWS:,}")
 
 
 @runtime_checkable
 class Pattern(Protocol):
-    """Says what one iteration of a job sends, in rank space."""
+    """Makes the stages of an iteration of a job, with flows between ranks."""
 
     def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
-        """Return the stages of one iteration; how many depends on `ranks` alone.
+        """Return the stages of one iteration, whose number may depend on `ranks` only.
 
-        They have no ``coflow_id``, for they may be drawn more than once.
+        They have no ``coflow_id``, because they may be drawn more than once.
 
         Parameters
         ----------
         ranks : int
-            Number of processes of the job.
+            Number of ranks of the job.
         nbytes : float
-            The job's message size, in bytes; what it measures is the pattern's to say.
+            The job's message size, in bytes; its meaning depends on the pattern.
         rng : numpy.random.Generator
             The only source of randomness.
 
         Raises
         ------
         InputError
-            If the pattern does not exist for so many ranks.
+            If the pattern is not possible with this number of ranks.
         """
         ...

@@ -1,27 +1,28 @@
-"""Mixed parallelism: what the stages of a model send in an iteration (A-SRPT, Sections III, VI).
+"""Mixed parallelism: the coflows of a model's iteration (A-SRPT, Sections III and VI).
 
-How to read "asynchronous pipelining" as coflows, so that they take what Eq. 4 to 7 say:
+The coflows represent "asynchronous pipelining" such that an iteration takes the time of Eq. 4 to 7:
 
-- Model stages do not wait for each other. In the steady state each works on another batch, so that
-  an iteration ends when the slowest has made its own: the maximum of Eq. 7.
-- A model stage computes forward, sends activations to the next, computes backward, sends gradients
-  to the one before, and all-reduces: one after the other, the sum in Eq. 7.
-- Each byte is sent once, by whoever has it. Eq. 5 charges a stage with what it sends *and* with
-  what it receives, 2 d^in + 2 d^out at its share of the NIC, though NICs send and receive at once.
-  So on half of that share, what it sends alone takes as long. That half is what
-  `netsim.Allocator.reserves_gpus` asks for; others share the NICs as they like.
-- What comes in takes part of a stage's share, too, and Eq. 4 to 7 leave none of it to that while
-  the stage all-reduces. So where shares are reserved, neighbours exchange activations and gradients
-  at the same time, each half of the share in either direction, and both wait for it: stages 0 and
-  1, 2 and 3, ... exchange first; then each stage computes and all-reduces; then 1 and 2, 3 and 4,
-  ... exchange, each pair when both are ready. Each model stage takes its sum in Eq. 7, or is
-  waited for by one that does. See `exchanging_in_turn`.
+- Model stages do not wait for each other. In the steady state, each works on another batch, so that
+  an iteration ends when the slowest stage has finished its batch: the maximum in Eq. 7.
+- A model stage computes forward, sends activations to the next stage, computes backward, sends
+  gradients to the previous stage, and all-reduces, one after the other: the sum in Eq. 7.
+- Each byte is sent once, by its sender. Eq. 5 charges a stage for the bytes that it sends *and*
+  receives, 2 d^in + 2 d^out at its share of the NIC, although NICs send and receive at the same
+  time. At half of this share, the bytes that it sends take the same time. Allocators with
+  `netsim.Allocator.reserves_gpus` reserve this half; others share the NICs in their own way.
+- Incoming bytes use part of a stage's share as well, but Eq. 4 to 7 leave no time for them while
+  the stage all-reduces. If shares are reserved, neighbours therefore exchange activations and
+  gradients at the same time, each at half of the share in either direction, and both wait for the
+  exchange. First stages 0 and 1, 2 and 3, ... exchange; then each stage computes and all-reduces;
+  then stages 1 and 2, 3 and 4, ... exchange, each pair when both are ready. Each model stage then
+  takes its sum in Eq. 7, or a stage that does so waits for it. See `exchanging_in_turn`.
 
-In a synchronous pipeline of micro-batches, all this but the all-reduce is a model stage's *pass* of
-a micro-batch: it begins when the stage before has made its own, and the one of the micro-batch
-before is made. When all are through, all stages all-reduce. So it takes what Section VI says, which
-has one pass, too. Pipelines that go forward with all micro-batches and then back take as long if
-the same stage is slowest both ways, and longer otherwise.
+In a synchronous pipeline of micro-batches, everything but the all-reduce is a model stage's *pass*
+of a micro-batch. It begins after the pass of this micro-batch by the previous stage, and after this
+stage's pass of the previous micro-batch. After all passes, all stages all-reduce. This takes the
+time of Section VI, which also has a single pass. Pipelines that go forward with all micro-batches
+and then back take the same time if the same stage is slowest in both directions, and longer
+otherwise.
 """
 
 from __future__ import annotations
@@ -41,25 +42,25 @@ from netsim.workload import Flows, Stage
 
 __all__ = ["ModelCoflow", "exchanging_in_turn", "model_coflows", "model_stages"]
 
-#: What neighbours exchange: sent to the next stage, and to the one before.
+#: Coflows between neighbours: to the next stage, and to the previous one.
 _BETWEEN = ("activations", "gradients")
 
 Ints = NDArray[np.int64]
 
 
 class ModelCoflow(NamedTuple):
-    """A stage of an iteration, and how the analytic model charges it.
+    """A stage of an iteration, and how the analytic model accounts for its coflow.
 
     Attributes
     ----------
     stage : Stage
-        In rank space: replicas by model stage, slices by replica.
+        The stage, with flows between ranks: replicas by model stage, slices by replica.
     exchange : bool
-        Whether its flows are activations, gradients, or what groups of experts send: of these
-        Eq. 5 adds up both directions, and what goes on inside servers. Otherwise it is an
+        Whether its flows are activations, gradients, or exchanges between groups of experts, for
+        which Eq. 5 adds up both directions and the traffic inside servers. Otherwise it is an
         all-reduce.
     charged : str or None
-        The stage that takes the time of what the coflow exchanges inside servers; itself if None.
+        The stage to whose time the traffic inside servers is added; this stage if None.
     """
 
     stage: Stage
@@ -68,12 +69,13 @@ class ModelCoflow(NamedTuple):
 
 
 def model_stages(model: ParallelModel) -> tuple[Stage, ...]:
-    """Return the stages of one iteration of a model, in rank space.
+    """Return the stages of one iteration of a model, with flows between ranks.
 
-    Ranks are replicas, model stage by model stage, and of each replica its slices. Names say what
-    is sent, by which model stage, and of which micro-batch: ``activations-0``, ``gradients-1``,
-    ``all-reduce-1``; ``activations-0/3`` in a synchronous pipeline. Coflows without bytes are left
-    out; computation that no coflow follows is a stage without flows, such as ``backward-0``.
+    Ranks are numbered by model stage, replica and slice. The name of a stage gives the kind of
+    coflow and the model stage that sends it: ``activations-0``, ``gradients-1``, ``all-reduce-1``;
+    in a synchronous pipeline also the micro-batch, as in ``activations-0/3``. Coflows without bytes
+    are left out; computation that no coflow follows is a stage without flows, such as
+    ``backward-0``.
 
     Parameters
     ----------
@@ -82,8 +84,8 @@ def model_stages(model: ParallelModel) -> tuple[Stage, ...]:
     Raises
     ------
     InputError
-        If the model has an ``allreduce_factor`` other than 1: as coflows, all of an all-reduce is
-        sent.
+        If the model has an ``allreduce_factor`` other than 1, as coflows send all bytes of an
+        all-reduce.
 
     Examples
     --------
@@ -101,11 +103,11 @@ def model_stages(model: ParallelModel) -> tuple[Stage, ...]:
 
 @lru_cache(maxsize=64)
 def model_coflows(model: ParallelModel) -> tuple[ModelCoflow, ...]:
-    """Return the stages of one iteration with what `model_stages` leaves out; as that one."""
+    """Make the stages that `model_stages` returns, with their accounting in the analytic model."""
     if model.allreduce_factor != 1:
         raise InputError(
-            f"model {model.name!r} has the allreduce_factor {model.allreduce_factor:g}, by which "
-            "an analytic model counts a part of an all-reduce; as coflows all of it is sent, and "
+            f"model {model.name!r} has the allreduce_factor {model.allreduce_factor:g}, with "
+            "which analytic models count a part of an all-reduce; coflows send all of it, so that "
             "the factor must be 1")
     parts = _parts_of(model)
     return tuple(_synchronous(parts, model.micro_batches) if model.micro_batches else
@@ -114,16 +116,16 @@ def model_coflows(model: ParallelModel) -> tuple[ModelCoflow, ...]:
 
 @lru_cache(maxsize=64)
 def exchanging_in_turn(model: ParallelModel) -> tuple[ModelCoflow, ...]:
-    """Return the coflows of an asynchronous pipeline in which no stage does two things at a time.
+    """Return the coflows of an asynchronous pipeline in which each stage does one thing at a time.
 
-    Stage s exchanges with a neighbour, computes and all-reduces, and exchanges with the other one;
-    stages 2i and 2i + 1 exchange with each other first. They are those of `model_coflows`, in
-    their order; behind these the computation of the stages, which sends nothing.
+    Each stage exchanges with one neighbour, computes and all-reduces, and then exchanges with the
+    other neighbour; stages 2i and 2i + 1 exchange with each other first. The coflows are those of
+    `model_coflows`, in the same order, followed by stages without flows for the computation.
 
     Parameters
     ----------
     model : ParallelModel
-        Without micro-batches.
+        A model without micro-batches.
 
     Raises
     ------
@@ -132,7 +134,7 @@ def exchanging_in_turn(model: ParallelModel) -> tuple[ModelCoflow, ...]:
     """
     usual = {each.stage.name: each for each in model_coflows(model)}
     parts = _parts_of(model)
-    met: dict[int, list[str]] = {}  # who exchanges between a model stage and the next one
+    met: dict[int, list[str]] = {}  # the coflows between a model stage and the next one
     for number, each in enumerate(parts):
         for sent in (*each.forward, *each.backward):
             if sent.what in _BETWEEN:
@@ -141,7 +143,7 @@ def exchanging_in_turn(model: ParallelModel) -> tuple[ModelCoflow, ...]:
     made: dict[str, Stage] = {}
     ready: list[str] = []
     for number, each in enumerate(parts):
-        first = number - number % 2  # 0 and 1 have met, 2 and 3, ...
+        first = number - number % 2  # stages 0 and 1, 2 and 3, ... exchange first
         computation = Stage(f"backward-{number}", None, each.forward_s + each.backward_s,
                             met.get(first, ()))
         own = [sent for sent in (*each.forward, *each.backward, *each.reduce)
@@ -160,7 +162,7 @@ def exchanging_in_turn(model: ParallelModel) -> tuple[ModelCoflow, ...]:
 
 
 class _Sent(NamedTuple):
-    """A coflow before it is a stage: what it is, and who sends what."""
+    """A coflow from which a stage will be made: its kind and its flows."""
 
     what: str
     flows: Flows
@@ -168,7 +170,7 @@ class _Sent(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """What a model stage does in an iteration, or for one of its micro-batches."""
+    """The computation and the coflows of a model stage in an iteration or a micro-batch."""
 
     forward_s: float
     backward_s: float
@@ -178,13 +180,13 @@ class _Parts(NamedTuple):
 
 
 def _parts_of(model: ParallelModel) -> list[_Parts]:
-    """Return what each model stage computes and sends, by micro-batch but for the all-reduce."""
+    """Return the parts of each model stage, per micro-batch except for the all-reduce."""
     batches = max(model.micro_batches, 1)
     bounds = [0, *accumulate(stage.gpus for stage in model.stages)]
     ranks = [np.arange(*each) for each in pairwise(bounds)]
     found = []
     for number, (stage, own) in enumerate(zip(model.stages, ranks, strict=True)):
-        # Slices and experts exchange as much forward as backward.
+        # Slices and experts exchange the same bytes forward and backward.
         slices = _slices(stage, own, model.allreduce, batches)
         experts = _to_all(own, own, stage.replicas * stage.expert_bytes / (2 * batches))
         forward, backward = ([_Sent(f"slices-{way}", slices, False),
@@ -204,11 +206,12 @@ def _parts_of(model: ParallelModel) -> list[_Parts]:
 
 
 def _some(sent: Iterable[_Sent]) -> list[_Sent]:
+    """Drop coflows without bytes."""
     return [each for each in sent if each.flows.nbytes.any()]
 
 
 def _to_all(senders: Ints, receivers: Ints, nbytes: float) -> Flows:
-    """Return flows from all to all others, of as many bytes each, that add up to a number."""
+    """Make equal flows from all senders to all other receivers, of `nbytes` in total."""
     src, dst = np.repeat(senders, len(receivers)), np.tile(receivers, len(senders))
     others = src != dst
     count = int(others.sum())
@@ -216,22 +219,22 @@ def _to_all(senders: Ints, receivers: Ints, nbytes: float) -> Flows:
 
 
 def _slices(stage: ModelStage, ranks: Ints, kind: str, batches: int) -> Flows:
-    """Return the all-reduce among the slices of each replica, half of it."""
+    """Make half of the all-reduce among the slices of each replica."""
     return _allreduce(ranks.reshape(stage.replicas, stage.slices),
                       stage.slice_bytes / (2 * batches), kind)
 
 
 def _replicas(stage: ModelStage, ranks: Ints, kind: str) -> Flows:
-    """Return the all-reduce among the replicas, each slice with its equals."""
+    """Make the all-reduce among the replicas, between corresponding slices."""
     return _allreduce(ranks.reshape(stage.replicas, stage.slices).T,
                       stage.param_bytes / stage.slices, kind)
 
 
 def _allreduce(groups: Ints, nbytes: float, kind: str) -> Flows:
-    """Return an all-reduce of some bytes in each group, shape (groups, members).
+    """Make an all-reduce of `nbytes` in each group, where `groups` has shape (groups, members).
 
-    In a ring each sends 2(k-1)/k of them to the next. In a double binary tree, half of what
-    `allreduce_edges` says of an edge goes up, and half of it down.
+    In a ring of k members, each sends 2(k-1)/k of the bytes to the next. In a double binary tree,
+    each direction of an edge carries half of the share given by `allreduce_edges`.
     """
     k = groups.shape[1]
     if k == 1:
@@ -248,13 +251,13 @@ def _allreduce(groups: Ints, nbytes: float, kind: str) -> Flows:
 
 
 def _asynchronous(parts: Sequence[_Parts]) -> list[ModelCoflow]:
-    """Return a chain for each model stage: nobody waits for another one."""
+    """Make a chain of coflows for each model stage; stages do not wait for each other."""
     return [coflow for number, each in enumerate(parts)
             for coflow in _pass(each, f"-{number}", [], each.reduce)]
 
 
 def _synchronous(parts: Sequence[_Parts], batches: int) -> list[ModelCoflow]:
-    """Return passes of micro-batches through all model stages, then the all-reduces."""
+    """Make the passes of all micro-batches through all model stages, then the all-reduces."""
     made: list[ModelCoflow] = []
     passed: dict[int, str] = {}  # the last stage of each model stage's latest pass
     for batch in range(batches):
@@ -269,7 +272,7 @@ def _synchronous(parts: Sequence[_Parts], batches: int) -> list[ModelCoflow]:
 
 
 def _pass(each: _Parts, label: str, after: list[str], behind: list[_Sent]) -> list[ModelCoflow]:
-    """Return what a model stage does forward, backward, and behind that."""
+    """Make the forward and the backward part of a model stage, followed by `behind`."""
     made: list[ModelCoflow] = []
     compute_s = each.forward_s
     if each.forward:
@@ -285,7 +288,7 @@ def _pass(each: _Parts, label: str, after: list[str], behind: list[_Sent]) -> li
 
 def _chain(sent: Sequence[_Sent], label: str, compute_s: float, after: Sequence[str]
            ) -> list[ModelCoflow]:
-    """Return coflows one after the other, computation before the first."""
+    """Make a chain of coflows, with `compute_s` of computation before the first."""
     made: list[ModelCoflow] = []
     for each in sent:
         stage = Stage(each.what + label, each.flows, compute_s, after)

@@ -1,4 +1,4 @@
-"""Parameter server: workers push gradients, servers send parameters back."""
+"""Parameter server: workers push gradients to servers, and pull parameters from them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ParameterServer:
     Parameters
     ----------
     servers : int, optional
-        P. Half of the ranks if not given.
+        P, the number of servers; by default half of the ranks.
     sizes : {"uniform", "split"}
-        ``"uniform"``: every flow is uniform in (0, nbytes], push and pull drawn apart (the
-        Parrot paper, Section 6.1). ``"split"``: nbytes is the model's size, split evenly
-        over the servers, so that each flow has nbytes/P.
+        ``"uniform"``: flow sizes are uniform in (0, nbytes], drawn independently for push and pull
+        (Parrot, Section 6.1). ``"split"``: nbytes is the model's size, split evenly over the
+        servers, so that each flow has nbytes/P.
     """
 
     servers: int | None = None

@@ -19,13 +19,13 @@ __all__ = ["RingAllReduce"]
 class RingAllReduce:
     """Ring all-reduce: 2m(w-1)/w bytes over each edge of a ring of w ranks.
 
-    m = nbytes is the size of the gradients. One rank has nothing to send.
+    m = nbytes is the size of the gradients. A single rank sends nothing.
 
     Parameters
     ----------
     stepwise : bool
-        Emit the 2(w-1) steps of m/w bytes one after the other (reduce-scatter, then
-        all-gather) instead of one coflow with their sum.
+        Whether to emit 2(w-1) coflows of m/w bytes per edge, one after the other (reduce-scatter,
+        then all-gather), instead of one coflow with their sum.
     """
 
     stepwise: bool = False

@@ -1,4 +1,4 @@
-"""Which replicas of a job go to which of the servers that it gets (A-SRPT, Section IV)."""
+"""Mappings of a job's replicas to the servers that the job gets (A-SRPT, Section IV)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["MAPPINGS", "Mapped", "Mapper", "allreduce_edges", "can_hold", "check
            "consolidated_counts", "exhaustive_mapping", "heavy_edge", "heavy_edge_servers",
            "job_graph", "optimal_mapping", "random_mapping", "round_robin_mapping"]
 
-#: Functions ``mapping(model, counts, server, seed)`` that return a `Mapped`.
+#: Mappings by name: functions ``mapping(model, counts, server, seed)`` that return a `Mapped`.
 MAPPINGS = Registry("mapping", {
     "heavy-edge": "netsim.models.mapping.heavy_edge:heavy_edge",
     "optimal": "netsim.models.mapping.optimal:optimal_mapping",

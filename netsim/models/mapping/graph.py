@@ -1,4 +1,4 @@
-"""A job as a graph: replicas, and what each two of them exchange in an iteration (A-SRPT, IV)."""
+"""The graph of a job: its replicas, and the bytes that they exchange (A-SRPT, Section IV)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Floats = NDArray[np.float64]
 
 
 def job_graph(model: ParallelModel) -> nx.Graph:
-    """Return the graph of a job of this model.
+    """Build the graph of the bytes that the GPUs of a model exchange.
 
-    Its vertices are numbered through, stage by stage, replica by replica, slice by slice. Edges
-    carry the bytes of an iteration, both ways together:
+    Vertices are numbered consecutively by stage, replica and slice. The weight of an edge is the
+    number of bytes per iteration in both directions together:
 
-    - between all replicas of two stages that follow one another, ``2 d^in_s / k_(s-1)``, in equal
-      parts between their slices;
-    - along the rings or trees in which the replicas of a stage all-reduce, each slice with its
-      equals: see `allreduce_edges`;
-    - between slices of a replica, in which they all-reduce ``slice_bytes``;
+    - between all replicas of consecutive stages, ``2 d^in_s / k_(s-1)``, divided equally between
+      their slices;
+    - along the rings or trees in which the replicas of a stage all-reduce, between corresponding
+      slices; see `allreduce_edges`;
+    - between the slices of a replica, which all-reduce ``slice_bytes``;
     - between all groups of experts of a stage, ``2 expert_bytes/(k-1)``.
 
     Parameters
@@ -35,7 +35,8 @@ def job_graph(model: ParallelModel) -> nx.Graph:
     Returns
     -------
     networkx.Graph
-        Vertices have ``stage``, ``replica`` and ``slice``; edges have ``weight``, which is not 0.
+        Vertices have the attributes ``stage``, ``replica`` and ``slice``; edges have ``weight``,
+        which is greater than 0.
 
     Examples
     --------
@@ -46,7 +47,7 @@ def job_graph(model: ParallelModel) -> nx.Graph:
     [(0, 1, 5.0), (0, 2, 12.0), (1, 2, 12.0)]
     """
     graph = nx.Graph(name=model.name)
-    members = []  # of each replica of each stage, its vertices
+    members = []  # the vertices of each replica of each stage
     for number, stage in enumerate(model.stages):
         first = len(graph)
         for replica in range(stage.replicas):
@@ -66,7 +67,7 @@ def job_graph(model: ParallelModel) -> nx.Graph:
 
 def _add_within(graph: nx.Graph, stage: ModelStage, members: list[list[int]], allreduce: str
                 ) -> None:
-    """Add the edges among vertices of a stage."""
+    """Add the edges between vertices of one stage."""
     k = stage.replicas
     for one, other, share in allreduce_edges(k, allreduce):
         for u, v in zip(members[one], members[other], strict=True):
@@ -87,14 +88,14 @@ def _add(graph: nx.Graph, u: int, v: int, weight: float) -> None:
 
 
 def block_weights(model: ParallelModel) -> tuple[Floats, NDArray[np.int64]]:
-    """Return `job_graph` as an array, replicas with all their slices being one vertex, a block.
+    """Build `job_graph` as an array, with the slices of each replica merged into one block.
 
     Returns
     -------
     weight : ndarray of float, shape (replicas of all stages,) * 2
-        Symmetric; 0 where there is no edge.
+        Bytes between blocks; symmetric, 0 where there is no edge.
     size : ndarray of int, shape (replicas of all stages,)
-        GPUs of each.
+        GPUs of each block.
     """
     replicas = [stage.replicas for stage in model.stages]
     first = np.concatenate(([0], np.cumsum(replicas))).tolist()

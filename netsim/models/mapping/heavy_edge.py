@@ -1,4 +1,4 @@
-"""Heavy-Edge: replicas that exchange much go to one server (A-SRPT, Section IV)."""
+"""Heavy-Edge, which maps replicas that exchange much to the same server (A-SRPT, Section IV)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 
 class _Facts(NamedTuple):
-    """What is known of a model, for any counts."""
+    """Properties of a model that do not depend on the counts."""
 
     weight: Floats
     size: Ints
@@ -35,23 +35,24 @@ class _Facts(NamedTuple):
 
 
 class Mapper:
-    """Heavy-Edge on servers of one kind, remembering what it has found.
+    """Maps models by Heavy-Edge to servers of one kind, and caches the results.
 
-    Servers are handled by falling count, ties in the order given. The first two replicas of each
-    are the ends of the heaviest edge between replicas that have no server yet; then comes the one
-    with the heaviest edge to those of the server. A server with one GPU gets the replica with the
-    least edges, added up, to others that have none; the last server gets all that is left. Weights
-    within 1e-9 of one another, relative, are equal, and ties go to the lowest vertex.
+    Servers are filled in descending order of their counts, with ties in the given order. The first
+    two replicas of a server are the ends of the heaviest edge between unmapped replicas; after
+    these, it gets the replica with the heaviest edge to any replica of the server. A server with
+    one GPU gets the replica whose edges to unmapped replicas have the least sum; the last server
+    gets all remaining replicas. Weights that differ by at most 1e-9 relative are equal, and ties go
+    to the lowest vertex.
 
-    All slices of a replica go to a server together; only those are looked at that leave places for
-    the others.
+    All slices of a replica are mapped to the same server. A replica is a candidate only if the
+    others still fit after it is mapped.
 
     Parameters
     ----------
     server : ServerKind
     seed : int, optional
-        Where no edge leads on, a replica is picked at random, and else the lowest one. It is the
-        same replica each time for one seed.
+        If given, replicas without an edge to decide are taken in a random order, which depends
+        only on the seed and the number of replicas; otherwise, the lowest is taken first.
 
     Examples
     --------
@@ -68,7 +69,7 @@ class Mapper:
         self._extremes: dict[ParallelModel, tuple[float, float]] = {}
 
     def __call__(self, model: ParallelModel, counts: Sequence[int]) -> Mapped:
-        """Return the mapping of a model on servers that give so many GPUs each.
+        """Map a model to servers that provide `counts` GPUs.
 
         Raises
         ------
@@ -78,7 +79,7 @@ class Mapper:
         try:
             falling = tuple(sorted(counts, reverse=True))
             found = self._found.get((model, falling))
-        except TypeError:  # which is refused below
+        except TypeError:  # check_counts raises the error below
             found = None
         if found is None:
             falling = tuple(sorted(check_counts(model, counts, self.server), reverse=True))
@@ -93,8 +94,8 @@ class Mapper:
     def extremes(self, model: ParallelModel) -> tuple[float, float]:
         """Return alpha_max and alpha~_min of a model, in seconds.
 
-        alpha~_min is that of Heavy-Edge on as few servers as there can be, `consolidated_counts`.
-        It is no lower bound: on other counts Heavy-Edge may be luckier. See `alpha_min_bound`.
+        alpha~_min is alpha of Heavy-Edge on as few servers as possible, `consolidated_counts`. It
+        is not a lower bound, as Heavy-Edge may be better on other counts; see `alpha_min_bound`.
 
         Raises
         ------
@@ -109,7 +110,7 @@ class Mapper:
         return found
 
     def servers(self, model: ParallelModel, counts: Sequence[int]) -> Ints:
-        """Return the server of each vertex of `job_graph`, as a place in `counts`.
+        """Return the server of each vertex of `job_graph`, as an index into `counts`.
 
         Raises
         ------
@@ -150,13 +151,13 @@ class Mapper:
 
 def heavy_edge(model: ParallelModel, counts: Sequence[int], server: ServerKind,
                seed: int | None = None) -> Mapped:
-    """Return the mapping by Heavy-Edge; see `Mapper`, which also remembers.
+    """Map a model by Heavy-Edge; see `Mapper`, which also caches results.
 
     Parameters
     ----------
     model : ParallelModel
     counts : sequence of int
-        GPUs that each server gives.
+        GPUs that each server provides.
     server : ServerKind
     seed : int, optional
         See `Mapper`.
@@ -176,10 +177,10 @@ def heavy_edge_servers(model: ParallelModel, counts: Sequence[int], server: Serv
 
 
 def consolidated_counts(model: ParallelModel, server: ServerKind) -> tuple[int, ...]:
-    """Return the counts of as few servers as hold a job: all full but for the last one.
+    """Return the counts of as few servers as can hold a job: all but the last one are full.
 
-    Where these cannot hold its slices, replicas are put, those of most slices first, on the first
-    server that has room.
+    If these cannot hold its slices, replicas are assigned first-fit instead, those with the most
+    slices first.
 
     Examples
     --------
@@ -202,5 +203,5 @@ def consolidated_counts(model: ParallelModel, server: ServerKind) -> tuple[int, 
 
 
 def _falling(counts: Sequence[int]) -> Ints:
-    """Return the places of servers by falling count, ties in order."""
+    """Return the indices of servers in descending order of counts, with ties in order."""
     return np.argsort(-np.asarray(counts, dtype=np.int64), kind="stable")

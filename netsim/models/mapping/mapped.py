@@ -1,4 +1,4 @@
-"""What mappings are given and return."""
+"""The argument and the result of mappings: counts of GPUs, and mapped models."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ __all__ = ["Mapped", "can_hold", "check_counts"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapped:
-    """Which replicas of a job are on which server, and what follows.
+    """A mapping of a job's replicas to servers, with its iteration time.
 
     Attributes
     ----------
     placement : ndarray of int, shape (servers, stages)
-        GPUs of each server that work on each stage; not to be written to. Servers are in the order
-        of the counts that were given.
+        Number of GPUs of each server that work on each stage; read-only. Servers are in the order
+        of the given counts.
     alpha_s : float
-        What an iteration takes, in seconds (Eq. 7).
+        Time of an iteration, in seconds (Eq. 7).
     bound_s : float
-        No mapping to the same counts takes less; alpha itself if this one is known to be optimal.
+        Lower bound on the time of an iteration of all mappings to the same counts; equal to
+        `alpha_s` if this mapping is known to be optimal.
     status : str
-        "optimal"; "time limit" if the solver stopped before it knew; "heuristic" if nobody asked.
+        ``"optimal"``; ``"time limit"`` if the solver was stopped; ``"heuristic"`` if none was used.
     """
 
     placement: NDArray[np.int64]
@@ -43,19 +44,19 @@ class Mapped:
 
     @property
     def gap(self) -> float:
-        """What alpha may be above that of the best mapping, relative to alpha."""
+        """The most by which alpha can exceed that of the best mapping, relative to alpha."""
         return max(0.0, 1 - self.bound_s / self.alpha_s) if self.alpha_s else 0.0
 
 
 def check_counts(model: ParallelModel, counts: Sequence[int], server: ServerKind
                  ) -> tuple[int, ...]:
-    """Return the GPUs that servers give a job, as a tuple, or refuse them.
+    """Check the numbers of GPUs that servers provide for a job, and return them as a tuple.
 
     Raises
     ------
     InputError
-        If they do not add up to those of the model, one is not from 1 to those of a server, or
-        slices that must be on one server cannot be.
+        If they do not add up to the GPUs of the model, one is not between 1 and the GPUs of a
+        server, or the slices of some replica do not fit on one server.
     """
     given = check_sequence(counts, int | np.integer, "counts", "whole numbers")
     for count in given:
@@ -71,12 +72,12 @@ def check_counts(model: ParallelModel, counts: Sequence[int], server: ServerKind
 
 
 def can_hold(model: ParallelModel, counts: Sequence[int]) -> bool:
-    """Say whether servers that give so many GPUs can hold all slices of each replica on one.
+    """Whether servers that provide `counts` GPUs can hold each replica's slices on one server.
 
-    A job waits for servers that can. There must be, for each number of slices t, places for t GPUs
-    each, ``sum(count // t)``, for all replicas of at least t slices. That is enough: as numbers of
-    slices divide one another, the larger ones, placed first, take from the places of the smaller
-    ones just what they are large, wherever they are.
+    The condition is, for each number of slices t, that all replicas of at least t slices fit into
+    the groups of t GPUs on the servers, ``sum(count // t)``. This is sufficient: as numbers of
+    slices divide one another, larger replicas that are placed first occupy whole groups of any
+    smaller size, wherever they are placed.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""The best mapping there is: a mixed-integer linear programme; needs the extra ``ilp`` (SciPy).
+"""Optimal mappings by mixed-integer linear programming; needs the extra ``ilp``.
 
-SciPy brings HiGHS, which solves it.
+The programme is solved by HiGHS, which is part of SciPy.
 """
 
 from __future__ import annotations
@@ -25,43 +25,44 @@ from netsim.units import Quantity, format_seconds, parse_seconds
 
 __all__ = ["exhaustive_mapping", "optimal_mapping"]
 
-#: Relative: what is called optimal may take so much more than the optimum.
+#: Relative gap to the optimum below which a mapping counts as optimal.
 _GAP = 1e-7
 
-#: Of `scipy.optimize.milp`.
+#: Status codes of `scipy.optimize.milp`.
 _SOLVED, _STOPPED = 0, 1
 
 
 def optimal_mapping(model: ParallelModel, counts: Sequence[int], server: ServerKind,
                     seed: int | None = None, *, time_limit: Quantity = "60s") -> Mapped:
-    """Return a mapping on which an iteration takes the least time that there is.
+    """Find a mapping with the least possible time of an iteration.
 
-    It is never slower than Heavy-Edge's, which is returned where the solver finds none better.
+    It is never slower than that of Heavy-Edge, which is returned if the solver finds none better.
 
     Parameters
     ----------
     model : ParallelModel
     counts : sequence of int
-        GPUs that each server gives.
+        GPUs that each server provides.
     server : ServerKind
     seed : int, optional
-        Without effect: nothing is random.
+        No effect, as nothing is random.
     time_limit : quantity
-        After so long the best mapping so far is returned, with status "time limit" and the gap.
+        Time after which the solver is stopped; the best mapping so far is then returned, with
+        the status ``"time limit"`` and the gap.
 
     Raises
     ------
     MissingExtraError
         If SciPy is not installed.
     InputError
-        As `check_counts` does, or if the time limit is not above 0.
+        As `check_counts` does, or if the time limit is not greater than 0.
     NetsimError
         If the solver fails.
 
     Warns
     -----
     NetsimWarning
-        If the time was up before the mapping was known to be optimal.
+        If the solver was stopped before the mapping was known to be optimal.
     """
     if find_spec("scipy") is None:
         raise MissingExtraError("scipy", "ilp")
@@ -79,33 +80,35 @@ def optimal_mapping(model: ParallelModel, counts: Sequence[int], server: ServerK
     bound_s = min(max(bound_s, known.bound_s), best.alpha_s)
     found = Mapped(best.placement, best.alpha_s, bound_s, status)
     warnings.warn(NetsimWarning(
-        f"the best mapping of model {model.name!r} on counts {list(counts)} is not known after "
-        f"{format_seconds(limit_s)}: an iteration takes {format_seconds(found.alpha_s)}, and at "
-        f"best {format_seconds(bound_s)}, a gap of {found.gap:.2%}; allow more time with "
-        "time_limit"), stacklevel=2)
+        f"the mapping of model {model.name!r} on counts {list(counts)} is not known to be optimal "
+        f"after {format_seconds(limit_s)}: an iteration takes {format_seconds(found.alpha_s)}, at "
+        f"best {format_seconds(bound_s)} is possible, a gap of {found.gap:.2%}; allow more time "
+        "with time_limit"), stacklevel=2)
     return found
 
 
 class _Choice(NamedTuple):
-    """A binary variable: so many GPUs of a stage are on a server."""
+    """A binary variable that is 1 if `gpus` GPUs of a stage are on a server."""
 
     variable: int
     gpus: int
 
 
 class _Programme:
-    """The programme, in units of what Heavy-Edge takes, so that all numbers are near 1.
+    """The mixed-integer programme, in units of Heavy-Edge's alpha, so that numbers are near 1.
 
-    A binary says of each stage, server and number of replicas whether it is that number. The time
-    of a stage on a server is then linear: its own number decides on the all-reduce, those of the
-    neighbours on the communication. Where no replica of the stage is, it must not count: all
-    but what neighbours there save is multiplied with the binaries of 1 replica and more.
+    There is a binary for each stage, server and number of replicas, which is 1 if the server has
+    this number of the stage's replicas. The time of a stage on a server is then linear in the
+    binaries: those of the stage determine the all-reduce, those of its neighbours the
+    communication. It must not count if the server has no replica of the stage. All terms except
+    the time that neighbours on the server save are therefore multiplied by the binaries of at
+    least one replica.
     """
 
     def __init__(self, model: ParallelModel, counts: Sequence[int], server: ServerKind,
                  unit_s: float) -> None:
         self.model, self.counts, self.unit_s = model, counts, unit_s
-        # Not all are seconds, but those that are not are counts, of which ratios are made.
+        # The first two terms are counts, of which only ratios are used; the others are seconds.
         terms = stage_terms(model, server)
         self.terms = StageTerms(*terms[:2], *(each / unit_s for each in terms[2:]))
         self.rows: list[tuple[dict[int, float], float, float]] = []
@@ -130,7 +133,11 @@ class _Programme:
         self.rows.append((row, low, high))
 
     def _hold_all(self) -> None:
-        """One choice each; all GPUs of a stage, and of a server; like servers in order."""
+        """Add the constraints of a placement.
+
+        One choice holds for each stage and server; the GPUs of each stage and of each server add
+        up; and servers with equal counts are ordered, to break symmetry.
+        """
         for number, of_stage in enumerate(self.choices):
             for choices in of_stage:
                 self._add({choice.variable: 1.0 for choice in choices}, 1, 1)
@@ -145,7 +152,7 @@ class _Programme:
                 self._add(row | {each: -float(n) for each, n in self.choices[0][other]}, 0, np.inf)
 
     def _add_times(self) -> None:
-        """Have variables for the times of Eq. 7, at least as large as each that they are of."""
+        """Add variables for the maxima of Eq. 7, each bounded below by all its arguments."""
         mu = self.model.micro_batches
         alpha = self._new()
         if not mu:
@@ -168,7 +175,7 @@ class _Programme:
                 self._add({each: 1.0, slowest: -1.0}, -np.inf, 0)
 
     def _before(self, number: int, place: int) -> dict[int, float]:
-        """Return computation and communication of a stage on a server, as a row."""
+        """Return the coefficients of the computation and communication of a stage on a server."""
         terms = self.terms
         row: dict[int, float] = {}
         slack = 0.0
@@ -194,7 +201,7 @@ class _Programme:
         return float(self.terms.far_reduce_s[number]) / gpus
 
     def solve(self, limit_s: float) -> tuple[NDArray[np.int64] | None, float, str]:
-        """Return the best placement found, if any, a lower bound in seconds, and the status."""
+        """Solve the programme; return the best placement or None, a bound (s) and the status."""
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_matrix
 
@@ -213,7 +220,7 @@ class _Programme:
         if found.status not in (_SOLVED, _STOPPED):
             raise NetsimError(f"HiGHS did not solve the mapping of model {self.model.name!r} on "
                               f"counts {list(self.counts)}: {found.message}")
-        known = found.mip_dual_bound  # none, or no number, if it had no time for one
+        known = found.mip_dual_bound  # None or NaN if the solver was stopped before it had one
         bound = known if known is not None and np.isfinite(known) else 0.0
         status = "optimal" if found.status == _SOLVED else "time limit"
         if found.x is None:
@@ -225,13 +232,13 @@ class _Programme:
 
 
 def exhaustive_mapping(model: ParallelModel, counts: Sequence[int], server: ServerKind) -> Mapped:
-    """Return a best mapping by trying all; for tests, and for small jobs only.
+    """Find an optimal mapping by trying all; for tests, and feasible for small jobs only.
 
     Parameters
     ----------
     model : ParallelModel
     counts : sequence of int
-        GPUs that each server gives.
+        GPUs that each server provides.
     server : ServerKind
 
     Raises
@@ -248,7 +255,7 @@ def exhaustive_mapping(model: ParallelModel, counts: Sequence[int], server: Serv
 
 def _placements(model: ParallelModel, number: int, room: Sequence[int]
                 ) -> Iterator[list[tuple[int, ...]]]:
-    """Yield all ways to place the stages from one on, as counts by server of each."""
+    """Yield all placements of the stages from `number` on, as lists of counts per server."""
     if number == len(model.stages):
         yield []
         return
@@ -260,7 +267,7 @@ def _placements(model: ParallelModel, number: int, room: Sequence[int]
 
 
 def _splits(gpus: int, step: int, room: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield all ways to split GPUs over servers in steps, within the room of each."""
+    """Yield all splits of GPUs over servers into multiples of `step`, within their room."""
     if not room:
         if gpus == 0:
             yield ()

@@ -1,4 +1,4 @@
-"""Mappings that look at no edges: references for those that do."""
+"""Mappings that ignore the bytes exchanged, as baselines for those that do not."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ __all__ = ["mapped_as", "random_mapping", "round_robin_mapping"]
 
 def random_mapping(model: ParallelModel, counts: Sequence[int], server: ServerKind,
                    seed: int | None = 0) -> Mapped:
-    """Return a mapping in which each replica is on a GPU picked at random, with its slices.
+    """Map each replica to a random server, with all its slices.
 
-    Replicas of more slices pick first. They pick among the places for so many slices that servers
-    have left: all splits of a stage without slices are as likely as by shuffling its replicas.
+    Replicas with more slices are mapped first. The probability of a server is proportional to the
+    number of replicas of this size that it still has room for; without slices, this is equivalent
+    to shuffling the replicas over the GPUs.
 
     Parameters
     ----------
     model : ParallelModel
     counts : sequence of int
-        GPUs that each server gives.
+        GPUs that each server provides.
     server : ServerKind
     seed : int, optional
-        The same mapping for the same seed; 0 if not given.
+        Seed of the draws; 0 if not given.
 
     Raises
     ------
@@ -46,18 +47,18 @@ def random_mapping(model: ParallelModel, counts: Sequence[int], server: ServerKi
 
 def round_robin_mapping(model: ParallelModel, counts: Sequence[int], server: ServerKind,
                         seed: int | None = None) -> Mapped:
-    """Return the mapping that deals replicas to servers in turn, but for those that are full.
+    """Map replicas to servers in turn, skipping servers that are full.
 
-    Replicas of more slices are dealt first; else by stage.
+    Replicas with more slices are mapped first, and otherwise in order of stages.
 
     Parameters
     ----------
     model : ParallelModel
     counts : sequence of int
-        GPUs that each server gives.
+        GPUs that each server provides.
     server : ServerKind
     seed : int, optional
-        Without effect: nothing is random.
+        No effect, as nothing is random.
 
     Raises
     ------
@@ -73,9 +74,11 @@ def round_robin_mapping(model: ParallelModel, counts: Sequence[int], server: Ser
 
 def _in_turn(model: ParallelModel, counts: Sequence[int], server: ServerKind,
              pick: Callable[[np.ndarray, int], int]) -> Mapped:
-    """Place replicas one by one where `pick` says, given places and the last server, -1 at first.
+    """Map replicas one by one to the server that `pick` chooses.
 
-    Those of most slices come first. So the rest can always be placed, as sizes divide one another.
+    `pick` gets the number of replicas that each server has room for, and the previous server (-1 at
+    first). Replicas with the most slices come first; as sizes divide one another, the others always
+    fit.
     """
     room = np.array(check_counts(model, counts, server), dtype=np.int64)
     placement = np.zeros((len(room), len(model.stages)), dtype=np.int64)
@@ -90,12 +93,12 @@ def _in_turn(model: ParallelModel, counts: Sequence[int], server: ServerKind,
 
 
 def mapped_as(model: ParallelModel, placement: np.ndarray, server: ServerKind) -> Mapped:
-    """Return a placement with what an iteration takes on it.
+    """Make a `Mapped` of a placement by computing its iteration time and bound.
 
     Raises
     ------
     InputError
-        If it is no placement of the model.
+        If the placement is not one of the model.
     """
     alpha = per_iteration(model, placement, server)
     placement.setflags(write=False)
