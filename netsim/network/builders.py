@@ -1,4 +1,4 @@
-"""Networks by family: leaf-spine, fat-tree, rail-optimised pod, ring, torus, edge and cloud."""
+"""Builders of networks: leaf-spine, fat-tree, rail-optimised pod, ring, torus, edge-cloud."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from netsim.units import Quantity, parse_rate
 
 __all__ = ["edge_cloud", "fat_tree", "leaf_spine", "rail_pod", "ring", "torus"]
 
-#: Cables: more would take hours and tens of gigabytes.
+#: The most cables of a network; more would take hours to build and tens of gigabytes.
 _MOST_CABLES = 10_000_000
 
 
@@ -26,18 +26,18 @@ def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity
                oversubscription: float = 1.0, uplink: Quantity | None = None,
                routing: str = "ecmp", name: str = "leaf-spine",
                loopback_uses_ports: bool = False) -> GraphTopology:
-    """Hosts on leaf switches, each joined to every spine; oversubscribed or not.
+    """Build a leaf-spine: hosts on leaf switches, each of which is connected to every spine.
 
     Parameters
     ----------
     leaves, spines, hosts_per_leaf : int
-        Host h hangs on leaf h // hosts_per_leaf.
+        Numbers of switches and hosts. Host h is connected to leaf h // hosts_per_leaf.
     capacity : quantity
-        Of every host's link, each way.
+        Capacity of each host's link, in each direction.
     oversubscription : float
-        What a leaf's hosts can send over what its uplinks can.
+        Ratio of the capacity of a leaf's host links to that of its uplinks.
     uplink : quantity, optional
-        Instead, the capacity of each link between leaf and spine.
+        Instead of `oversubscription`, the capacity of each link between a leaf and a spine.
     routing : {"ecmp", "shortest"}
         See `from_networkx`.
     name : str
@@ -48,7 +48,7 @@ def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity
     Raises
     ------
     InputError
-        If a count is not a whole number of at least 1, or a quantity is not allowed; so do the
+        If a count is not a whole number of at least 1, or a quantity is invalid; likewise for the
         other builders.
 
     Examples
@@ -72,15 +72,16 @@ def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity
 @plain_numbers
 def fat_tree(k: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
              name: str = "fat-tree", loopback_uses_ports: bool = False) -> GraphTopology:
-    """A k-ary fat-tree of k-port switches: k**3/4 hosts in k pods, non-blocking.
+    """Build a non-blocking k-ary fat-tree of k-port switches, with k**3/4 hosts in k pods.
 
     Parameters
     ----------
     k : int
-        Even. A pod has k/2 edge and k/2 aggregation switches, and k/2 hosts per edge switch;
-        aggregation switch a of every pod is joined to the cores a*k/2 to a*k/2 + k/2 - 1.
+        Number of ports of a switch; even. A pod has k/2 edge and k/2 aggregation switches, and
+        k/2 hosts per edge switch; aggregation switch a of each pod is connected to the cores
+        a*k/2 to a*k/2 + k/2 - 1.
     capacity : quantity
-        Of every link, each way.
+        Capacity of each link, in each direction.
     routing, name, loopback_uses_ports
         See `leaf_spine`.
     """
@@ -106,24 +107,25 @@ def rail_pod(servers: int, gpus_per_server: int = 8, spines: int = 4,
              uplink: Quantity | None = None, intra: Quantity | None = None,
              routing: str = "ecmp", name: str = "rail-pod",
              loopback_uses_ports: bool = False) -> GraphTopology:
-    """A rail-optimised GPU pod: GPU r of every server hangs on rail switch r; each is a host.
+    """Build a rail-optimised GPU pod: GPU r of each server is connected to rail switch r.
 
     Parameters
     ----------
     servers, gpus_per_server : int
-        Host s * gpus_per_server + r is GPU r of server s.
+        Numbers of servers and GPUs. Each GPU is a host: host s * gpus_per_server + r is GPU r of
+        server s.
     spines : int
-        Switches that join the rails. 0: rails are joined in the servers alone, whose GPUs
-        relay; this needs `intra`.
+        Number of switches that connect the rails. With 0, rails are connected only through
+        servers, whose GPUs relay; this needs `intra`.
     capacity : quantity
-        Of every GPU's link to its rail, each way.
+        Capacity of each GPU's link to its rail, in each direction.
     oversubscription : float
-        What a rail's GPUs can send over what its uplinks can.
+        Ratio of the capacity of a rail's GPU links to that of its uplinks.
     uplink : quantity, optional
-        Instead, the capacity of each link between rail and spine.
+        Instead of `oversubscription`, the capacity of each link between a rail and a spine.
     intra : quantity, optional
-        Of every GPU's link to its server's internal switch, each way, such as ``"450GB/s"``.
-        Without it, GPUs of a server reach each other over their rails.
+        Capacity of each GPU's link to its server's internal switch, in each direction, such as
+        ``"450GB/s"``. Without it, GPUs of a server reach each other through the rails.
     routing, name, loopback_uses_ports
         See `leaf_spine`.
 
@@ -142,7 +144,7 @@ def rail_pod(servers: int, gpus_per_server: int = 8, spines: int = 4,
     up = _uplink(uplink, oversubscription, port * servers, spines) if spines else 0.0
     gpus = list(product(range(servers), range(gpus_per_server)))
     if not spines and intra is None and len(gpus) > servers:
-        raise InputError("spines = 0 leaves the rails apart: they need spines, or intra")
+        raise InputError("spines = 0 leaves the rails disconnected: give spines, or intra")
     graph = _with_hosts([f"gpu-{server}.{rail}" for server, rail in gpus])
     inside = None if intra is None else parse_rate(intra, "intra", strict=True)
     for server, rail in gpus:
@@ -150,7 +152,7 @@ def rail_pod(servers: int, gpus_per_server: int = 8, spines: int = 4,
         if inside is not None:
             graph.add_edge(f"gpu-{server}.{rail}", f"server-{server}", capacity=inside)
     _join(graph, "rail", gpus_per_server, spines, up)
-    # Links inside servers carry some of what crosses a cut, and no formula is known then.
+    # With links inside servers, which carry some of the traffic across a cut, no formula is known.
     bisection = (None if inside is not None else
                  _leaf_spine_bisection(gpus_per_server, servers, port, up * spines))
     return _built(graph, bisection, relay=spines == 0, routing=routing, name=name,
@@ -160,14 +162,14 @@ def rail_pod(servers: int, gpus_per_server: int = 8, spines: int = 4,
 @plain_numbers
 def ring(hosts: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
          name: str = "ring", loopback_uses_ports: bool = False) -> GraphTopology:
-    """Hosts in a ring, with a link each way to both neighbours; no switches.
+    """Build a ring of hosts without switches, with a link to and from each neighbour.
 
     Parameters
     ----------
     hosts : int
-        At least 2.
+        Number of hosts, at least 2.
     capacity : quantity
-        Of every link.
+        Capacity of each link.
     routing, name, loopback_uses_ports
         See `leaf_spine`.
 
@@ -185,15 +187,15 @@ def ring(hosts: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
 @plain_numbers
 def torus(shape: Sequence[int], capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
           name: str = "torus", loopback_uses_ports: bool = False) -> GraphTopology:
-    """Hosts on a grid that wraps around in every dimension, linked to their neighbours.
+    """Build a torus: a grid of hosts that wraps around in every dimension, without switches.
 
     Parameters
     ----------
     shape : sequence of int
-        Hosts along each dimension, each at least 2; the last runs fastest. Where there are
-        but 2, they are linked once.
+        Number of hosts along each dimension, at least 2; the last index varies fastest. In a
+        dimension of 2, neighbours have a single link in each direction.
     capacity : quantity
-        Of every link.
+        Capacity of each link.
     routing, name, loopback_uses_ports
         See `leaf_spine`.
 
@@ -215,7 +217,7 @@ def torus(shape: Sequence[int], capacity: Quantity = "10Gbps", *, routing: str =
         after = (*place[:axis], (place[axis] + 1) % shape[axis], *place[axis + 1:])
         graph.add_edge(node[place], node[after], capacity=port)
     longest = max(shape)
-    # The cut across the longest dimension is the least if it can halve the hosts.
+    # The cut across the longest dimension is the smallest if it can halve the hosts.
     cut = min(longest - 1, 2) * (len(places) // longest) * port
     return _built(graph, cut if longest % 2 == 0 or len(shape) == 1 else None, routing=routing,
                   name=name, loopback_uses_ports=loopback_uses_ports)
@@ -226,20 +228,20 @@ def edge_cloud(sites: int, hosts_per_site: int, lan: Quantity = "1Gbps",
                wan: Quantity = "100Mbps", *, cloud_hosts: int = 1, cloud: Quantity = "10Gbps",
                routing: str = "ecmp", name: str = "edge-cloud",
                loopback_uses_ports: bool = False) -> GraphTopology:
-    """Edge sites around a cloud: hosts on a LAN per site, and a WAN link from each to the cloud.
+    """Build edge sites around a cloud: each site has a LAN of hosts and a WAN link to the cloud.
 
     Parameters
     ----------
     sites, hosts_per_site : int
-        Host h is at site h // hosts_per_site.
+        Numbers of sites and hosts. Host h is at site h // hosts_per_site.
     lan : quantity
-        Of every link between a host and its site's switch, each way.
+        Capacity of each link between a host and its site's switch, in each direction.
     wan : quantity
-        Of every link between a site and the cloud, each way.
+        Capacity of each link between a site and the cloud, in each direction.
     cloud_hosts : int
-        Hosts in the cloud; they come after those of the sites.
+        Number of hosts in the cloud, which are numbered after those of the sites.
     cloud : quantity
-        Of every link between a host and the cloud's switch, each way.
+        Capacity of each link between a host and the cloud's switch, in each direction.
     routing, name, loopback_uses_ports
         See `leaf_spine`.
 
@@ -268,12 +270,14 @@ def edge_cloud(sites: int, hosts_per_site: int, lan: Quantity = "1Gbps",
 
 
 def _with_hosts(names: list[str]) -> nx.Graph:
+    """Make a graph of hosts, which come first, so that their links do as well."""
     graph = nx.Graph(hosts=names)
-    graph.add_nodes_from(names)  # first, and so are their links
+    graph.add_nodes_from(names)
     return graph
 
 
 def _join(graph: nx.Graph, below: str, count: int, spines: int, up: float) -> None:
+    """Connect each leaf, or rail, to each spine."""
     for leaf, spine in product(range(count), range(spines)):
         graph.add_edge(f"{below}-{leaf}", f"spine-{spine}", capacity=up)
 
@@ -285,10 +289,10 @@ def _built(graph: nx.Graph, bisection: float | None, **options: Any) -> GraphTop
 
 
 def _uplink(uplink: Quantity | None, oversubscription: float, below: float, spines: int) -> float:
-    """Return the capacity of each uplink of a leaf whose hosts can send `below`."""
+    """Return the capacity of each uplink of a leaf whose host links add up to `below`."""
     ratio = oversubscription
     if not (is_number(ratio) and 0 < ratio < 1e300):
-        raise InputError(f"oversubscription must be a number above 0, not {ratio!r}")
+        raise InputError(f"oversubscription must be a number greater than 0, not {ratio!r}")
     if uplink is None:
         return below / (spines * ratio)
     if ratio != 1:
@@ -298,11 +302,11 @@ def _uplink(uplink: Quantity | None, oversubscription: float, below: float, spin
 
 
 def _leaf_spine_bisection(leaves: int, hosts: int, port: float, up: float) -> float:
-    """Return the least cut between halves of the hosts of a leaf-spine.
+    """Compute the smallest cut between halves of the hosts of a leaf-spine.
 
-    Half of the leaves on each side cost their uplinks or their hosts' links, an odd leaf half
-    of its hosts' links: a leaf's cost is concave in its hosts on one side, so that the least
-    is where leaves are whole.
+    The cost of a leaf is concave in the number of its hosts on one side, so that the smallest cut
+    leaves as many leaves as possible whole. Half of the leaves on either side cost their uplinks
+    or their hosts' links; with an odd number of leaves, one costs half of its hosts' links.
     """
     return leaves // 2 * min(hosts * port, up) + leaves % 2 * (hosts // 2) * port
 
@@ -313,7 +317,7 @@ def _check_counts(least: int = 1, **counts: Any) -> None:
 
 
 def _check_cables(count: int) -> None:
-    """Refuse a network that is too large, before anything of it is made."""
+    """Check that a network is not too large, before building it."""
     if count > _MOST_CABLES:
         raise InputError(f"the network would have more than {_MOST_CABLES:,} cables; make it "
                          "smaller")

@@ -1,4 +1,4 @@
-"""What a network amounts to: counts, oversubscription and bisection bandwidth."""
+"""Summarise networks: counts, oversubscription and bisection bandwidth."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOUND = "at most: least maximum flow over three splits of the hosts"
 
 
 def describe_network(network: Topology) -> dict[str, Any]:
-    """Return what a network amounts to.
+    """Summarise a network.
 
     Parameters
     ----------
@@ -29,12 +29,13 @@ def describe_network(network: Topology) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``name``; the counts ``hosts``, ``switches`` and ``links`` (directed); ``layers`` of
-        switches, by hops from the nearest host; ``capacity_min`` and ``capacity_max`` of links,
-        ``bisection_bandwidth`` in bytes/s and ``bisection_method``, see `bisection_bandwidth`;
-        ``oversubscription``: the largest ratio, over switches with hosts, of what the hosts can
-        send to it to what it can send to other switches. 1 if there is one switch, None if
-        there is none. What lies above those switches shows in the bisection alone.
+        ``name``; the counts ``hosts``, ``switches`` and ``links`` (directed); ``layers``, the
+        largest number of hops from a switch to its nearest host; ``capacity_min`` and
+        ``capacity_max`` of links, and ``bisection_bandwidth``, in bytes/s; ``bisection_method``,
+        see `bisection_bandwidth`; and ``oversubscription``, the largest ratio, over switches with
+        hosts, of the capacity of links from the hosts to that of links to other switches. It is 1
+        with a single switch and None without switches. Oversubscription further up in the network
+        affects the bisection bandwidth only.
 
     Examples
     --------
@@ -58,30 +59,31 @@ def describe_network(network: Topology) -> dict[str, Any]:
 
 
 def host_layers(graph: nx.DiGraph) -> dict[Any, int]:
-    """Return the hops from the nearest host to each node of an exported network."""
+    """Return the number of hops from the nearest host to each node of an exported network."""
     nodes = list(graph)
     number = {node: place for place, node in enumerate(nodes, start=1)}
     hosts = [number[node] for node in nodes if graph.nodes[node].get("host")]
-    # From a node 0 that leads to every host.
+    # Search from an additional node 0, which is linked to every host.
     neighbours = [hosts, *([number[other] for other in graph.adj[node]] for node in nodes)]
     hops = reach(0, neighbours, [True] * len(neighbours))
     return {node: max(0, hops[number[node]] - 1) for node in nodes}
 
 
 def bisection_bandwidth(network: Topology) -> tuple[float, str]:
-    """Return what one half of the hosts can send to the other, at worst, and how it was found.
+    """Compute the bisection bandwidth, and name the method.
 
-    Over all splits of the hosts into halves (of an odd number, the smaller sends), the least
-    maximum flow, in bytes/s. It is exact for big switches and the families whose builder knows
-    a formula (leaf-spine, fat-tree, rail pod without links in its servers, ring, torus with an
-    even longest side). For any other graph it is a bound from above: the least over three
-    splits, the hosts of the first half of numbers, the even ones, and those nearest to host 0.
+    The bisection bandwidth is the least maximum flow, in bytes/s, over all splits of the hosts into
+    halves; with an odd number of hosts, the smaller part sends. It is exact for big switches and
+    for families with a known formula (leaf-spine, fat-tree, rail pod without links in its servers,
+    ring, torus with an even longest side). For any other graph it is an upper bound: the least over
+    three splits, in which the senders are the first half of the hosts, every other host, or the
+    hosts nearest to host 0.
 
     Returns
     -------
     bandwidth : float
     method : str
-        ``"exact"``, or what the bound is.
+        ``"exact"``, or a description of the bound.
     """
     half = network.hosts // 2
     if not half:
@@ -96,23 +98,23 @@ def bisection_bandwidth(network: Topology) -> tuple[float, str]:
 
 
 def _splits(network: Topology) -> Iterator[NDArray[np.bool_]]:
-    """Yield which hosts send, in splits that are likely to be narrow."""
+    """Yield masks of the hosts that send, for splits whose cuts are likely to be small."""
     half, numbers = network.hosts // 2, np.arange(network.hosts)
     yield numbers < half
     yield (numbers % 2 == 1) & (numbers < 2 * half)
     graph = network.to_networkx()
     hops = nx.single_source_shortest_path_length(graph, next(iter(graph)))
-    # Hosts only: they come first, and a switch may be out of reach.
+    # Hosts only, which come first in the graph, as switches may be unreachable.
     nearest = sorted(numbers, key=[hops[node] for node in islice(graph, network.hosts)].__getitem__)
     yield np.isin(numbers, nearest[:half])
 
 
 def _flow(network: Topology, senders: NDArray[np.bool_]) -> float:
-    """Return the most that some hosts can send to the others together."""
+    """Compute the maximum flow from some hosts to all others, in bytes/s."""
     flows = nx.DiGraph()
     source, sink = object(), object()
     for place, node in enumerate(graph := network.to_networkx()):
-        if place < network.hosts:  # no capacity: without limit
+        if place < network.hosts:  # without a capacity, an edge is unlimited
             flows.add_edge(*((source, node) if senders[place] else (node, sink)))
     for start, end, capacity in graph.edges.data("capacity"):
         before = flows.get_edge_data(start, end, {"capacity": 0.0})["capacity"]
@@ -121,6 +123,7 @@ def _flow(network: Topology, senders: NDArray[np.bool_]) -> float:
 
 
 def _oversubscription(graph: nx.DiGraph) -> float | None:
+    """Compute the oversubscription of `describe_network`."""
     hosts = {node for node, host in graph.nodes.data("host") if host}
     if len(hosts) == len(graph):
         return None

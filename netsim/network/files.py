@@ -1,4 +1,4 @@
-"""Networks from files: ready-made ones by name, TOML descriptions, instances and graphs."""
+"""Read networks by ready-made names, and from TOML descriptions, instances and graph files."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ TOPOLOGIES = Registry(
         "graph": "netsim.network.graph_files:graph",
     },
     accepts=lambda made: isinstance(made, Topology),
-    refusal="is no network: it must make a netsim.Topology")
+    refusal="is not a network: it must make a netsim.Topology")
 
 #: Options of a big switch that are rates.
 _RATES = {"capacity", "egress", "ingress"}
 
-#: How lists are shown in names.
+#: Abbreviates lists in names.
 _SHORT = reprlib.Repr()
 _SHORT.maxlist = 4
 
-#: A name that `changed_name` has given.
+#: Matches names made by `changed_name`.
 _CHANGED = re.compile(r"(.*) \((\w+=.*)\)", re.DOTALL)
 
-#: Kinds of files that `netsim.edge` reads.
+#: Kinds in files of edge-clouds, which `netsim.edge` reads.
 _EDGE = ("edge-servers", "edge-listed")
 
 
@@ -55,16 +55,16 @@ def make_network(kind: str, **options: Any) -> Topology:
     Parameters
     ----------
     kind : str
-        A name of `TOPOLOGIES`, or ``"module:function"`` or ``"module:Class"`` of one's own.
+        A name of `TOPOLOGIES`, or a user-defined ``"module:function"`` or ``"module:Class"``.
     **options
-        Of its builder.
+        Options of the builder.
 
     Raises
     ------
     UnknownNameError
         If the kind, or an option of it, does not exist; the message lists the choices.
     InputError
-        If an option has a value that is not allowed.
+        If an option has an invalid value.
     """
     made: Topology = TOPOLOGIES.make(kind, options)
     return made
@@ -72,7 +72,7 @@ def make_network(kind: str, **options: Any) -> Topology:
 
 @plain_numbers
 def read_network(source: str | Path, **changes: Any) -> Topology:
-    """Read a network from a file, or by the name of a ready-made one.
+    """Read a network from a file, or make a ready-made one by name.
 
     Parameters
     ----------
@@ -80,20 +80,20 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
         A TOML file with a ``kind`` and its options; a graph, as GraphML, GML or JSON with
         ``nodes`` and ``links``, see `from_networkx`; a JSON instance with ``hosts`` and
         ``port_capacity_bytes_per_s``, or ``egress_capacity_bytes_per_s`` and
-        ``ingress_capacity_bytes_per_s``, and ``loopback_uses_ports``; or a ready-made
-        name, see `ready_made`.
+        ``ingress_capacity_bytes_per_s``, and ``loopback_uses_ports``; or the name of a
+        ready-made network, see `ready_made`.
     **changes
-        Options that replace those of the file, such as ``capacity="40Gbps"``. They are then in
-        the network's name, unless there is a `name` among them; see `changed_name`.
+        Options that replace those of the file, such as ``capacity="40Gbps"``. They are added to
+        the network's name, unless they include a `name`; see `changed_name`.
 
     Raises
     ------
     TraceError
-        If the file cannot be read or is of none of these forms.
+        If the file cannot be read or has none of these forms.
     UnknownNameError
-        If there is neither such a file nor such a name.
+        If there is neither a file nor a ready-made network of this name.
     InputError
-        If it is what was changed that is wrong.
+        If one of the changes is invalid.
     """
     check_path(source, "source")
     path = Path(source)
@@ -105,27 +105,27 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     description = _describe(path)
     kind = description.pop("kind", None)
     if kind in _EDGE:
-        raise TraceError("describes an edge-cloud, and no network; netsim.read_edge_cloud reads it",
-                         path)
+        raise TraceError("describes an edge-cloud, not a network; read it with "
+                         "netsim.read_edge_cloud", path)
     if kind is None:
         raise TraceError(f"names no kind; choose from: {', '.join(TOPOLOGIES)}", path)
     if "kind" in changes:
         raise InputError(f"kind cannot be changed to {reprlib.repr(changes['kind'])}: {source} is "
                          f"a {kind!r}; build a network of another kind, as netsim.ring does")
-    # The keys of an instance say what its capacities are in.
-    said = path.suffix == ".json" and kind == "big-switch" and not _RATES & changes.keys()
+    # The keys of an instance name the unit of its capacities, so that low rates are no mistake.
+    has_units = path.suffix == ".json" and kind == "big-switch" and not _RATES & changes.keys()
     try:
-        with question_rates(False) if said else nullcontext():
+        with question_rates(False) if has_units else nullcontext():
             network = _make(path, kind, description | changes)
     except TraceError as error:
         cause = error.__cause__
         label = {key: value for key, value in changes.items() if key == "name"}
         if error.path == path and isinstance(cause, InputError) and error.message != _complaint(
                 path, kind, description | label):
-            raise cause from None  # of what was changed, and not of the file
+            raise cause from None  # the error is in the changes, not in the file
         raise
     if "name" not in changes:
-        # What the file of a graph does not say is added to it, and nothing is changed.
+        # Options that the file of a graph lacks are additions, not changes.
         network.name = changed_name(network.name, {
             key: value for key, value in changes.items()
             if description.get(key) != value and (key in description or kind != "graph")})
@@ -133,7 +133,7 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
 
 
 def changed_name(name: str, changes: Mapping[str, Any]) -> str:
-    """Return the name of a network of which options are changed: with what they are now.
+    """Return the name of a network with changed options, which lists their new values.
 
     Examples
     --------
@@ -143,8 +143,8 @@ def changed_name(name: str, changes: Mapping[str, Any]) -> str:
     'ring-8-100g (capacity=5Gbps, hosts=4)'
     """
     before = _CHANGED.fullmatch(name)
-    base, said = (name, "") if before is None else before.groups()
-    options = dict(each.split("=", 1) for each in re.split(r", (?=\w+=)", said) if each)
+    base, listed = (name, "") if before is None else before.groups()
+    options = dict(each.split("=", 1) for each in re.split(r", (?=\w+=)", listed) if each)
     options |= {key: value if isinstance(value, str) else _SHORT.repr(value)
                 for key, value in changes.items()}
     listed = ", ".join(f"{key}={value}" for key, value in options.items())
@@ -155,13 +155,13 @@ def _make(path: Path, kind: str, options: Mapping[str, Any]) -> Topology:
     try:
         return make_network(kind, **options)
     except TraceError:
-        raise  # a graph's file, which it names itself
+        raise  # the error already names the file of a graph
     except InputError as error:
         raise TraceError(str(error), path) from error
 
 
 def _complaint(path: Path, kind: str, options: Mapping[str, Any]) -> str:
-    """Return what is wrong with what a file says by itself, if anything is."""
+    """Return the error message for the options of a file by themselves; ``""`` if valid."""
     try:
         _make(path, kind, options)
     except TraceError as error:
@@ -170,7 +170,7 @@ def _complaint(path: Path, kind: str, options: Mapping[str, Any]) -> str:
 
 
 def _describe(path: Path) -> dict[str, Any]:
-    """Return the kind and the options that a file gives."""
+    """Read the kind and the options of a network from a file."""
     if path.suffix in (".graphml", ".gml"):
         return {"kind": "graph", "file": path}
     text = read_text(path)
@@ -194,7 +194,7 @@ def ready_made_folder() -> Path:
 
 
 def ready_made() -> dict[str, str]:
-    """Return the ready-made networks: name -> one-line description."""
+    """List the ready-made networks: names to one-line descriptions."""
     found = {}
     for path in sorted(ready_made_folder().glob("*.toml")):
         table = _parse_toml(read_text(path), path)
@@ -227,12 +227,12 @@ def _from_instance(instance: Any, path: Path) -> dict[str, Any]:
 
 
 def as_network(given: Topology | str | Path) -> Topology:
-    """Return a network that is given as it is, by name or by path.
+    """Convert an argument to a network: from a topology, a name or a path.
 
     Raises
     ------
     InputError
-        If it is nothing of the kind, or cannot be read.
+        If the argument is none of these, or cannot be read.
     """
     if isinstance(given, str | Path):
         return read_network(given)

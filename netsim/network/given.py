@@ -1,4 +1,4 @@
-"""Paths that a user gives instead of shortest ones."""
+"""User-defined paths, which flows take instead of shortest paths."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ __all__ = ["GivenPaths", "Paths"]
 
 Node = Hashable
 Path = Sequence[Node]
-#: (node of src, node of dst) -> a path or several; or paths alone, whose ends say it.
+#: A mapping of (source node, destination node) to a path or several; or a list of paths.
 Paths = Mapping[tuple[Node, Node], Path | Sequence[Path]] | Iterable[Path]
 
 
 class GivenPaths:
-    """One or several paths for some pairs of hosts.
+    """User-defined paths, one or several for each of some pairs of hosts.
 
     Parameters
     ----------
     paths : mapping or iterable
         See `netsim.from_networkx`.
     number : mapping
-        The number of each node; those below `hosts` are hosts.
+        The number of each node; nodes numbered below `hosts` are hosts.
     hosts : int
+        Number of hosts.
     link_of : mapping of (int, int) to int
         The first link between two numbered nodes.
 
     Raises
     ------
     InputError
-        If a path is none.
+        If a path is invalid.
     """
 
     def __init__(self, paths: Paths, number: Mapping[Node, int], hosts: int,
@@ -47,15 +48,15 @@ class GivenPaths:
         for path in _listed(paths):
             nodes = _numbered(path, number)
             if len(nodes) < 2 or len(set(nodes)) < len(nodes):
-                raise InputError(f"the path {path!r} is none: it needs two or more nodes, "
+                raise InputError(f"the path {path!r} is invalid: it needs two or more nodes, "
                                  "each of them once")
             for end in (0, -1):
                 if nodes[end] >= hosts:
                     raise InputError(f"the path {path!r} must lead from a host to a host: "
-                                     f"{path[end]!r} is none")
+                                     f"{path[end]!r} is not a host")
             for start, end in pairwise(range(len(nodes))):
                 if (nodes[start], nodes[end]) not in link_of:
-                    raise InputError(f"the path {path!r} is none: no link leads from "
+                    raise InputError(f"the path {path!r} is invalid: no link leads from "
                                      f"{path[start]!r} to {path[end]!r}")
             links = [link_of[pair] for pair in pairwise(nodes)]
             found.setdefault(nodes[0] * hosts + nodes[-1], []).append(links)
@@ -68,11 +69,11 @@ class GivenPaths:
                                np.int64)
 
     def has(self, src: Ints, dst: Ints) -> NDArray[np.bool_]:
-        """Say which pairs of hosts have paths."""
+        """Return the mask of the pairs of hosts that have user-defined paths."""
         return np.isin(src * self._hosts + dst, self._pairs)
 
     def without(self, dead: NDArray[np.bool_]) -> GivenPaths:
-        """Return those of the paths that do not use some links."""
+        """Return only the paths that avoid dead links."""
         hops = np.diff(self._ptr)
         path = np.repeat(np.arange(len(hops)), hops)
         alive = np.bincount(path, dead[self._links], len(hops)) == 0
@@ -85,14 +86,19 @@ class GivenPaths:
         return other
 
     def choose(self, src: Ints, dst: Ints, hashes: Hashes | None) -> tuple[Ints, Ints]:
-        """Return the links of flows that have paths, and whose they are.
+        """Choose a path for each flow, and return the links of all paths.
 
         Parameters
         ----------
         src, dst : ndarray of int, shape (flows,)
-            Hosts.
+            Hosts, which must have paths.
         hashes : ndarray of uint64, shape (flows,), optional
-            Choose among several paths; the first if not given.
+            Hashes that choose among several paths; if not given, the first is chosen.
+
+        Returns
+        -------
+        owner, link : ndarray of int, shape (hops,)
+            The flow of each hop, in order, and the link that it crosses.
         """
         pair = np.searchsorted(self._pairs, src * self._hosts + dst)
         path = self._alternatives[pair]
@@ -104,7 +110,7 @@ class GivenPaths:
 
 
 def _listed(paths: Paths) -> Iterator[Path]:
-    """Yield every path; those of a mapping must lead from where to where their key says."""
+    """Yield all paths; those of a mapping must lead between the two nodes of their key."""
     if not isinstance(paths, Mapping):
         yield from map(_checked, check_sequence(paths, object, "paths", "lists of nodes"))
         return
@@ -114,8 +120,8 @@ def _listed(paths: Paths) -> Iterator[Path]:
         for path in given if several else [given]:
             path = _checked(path)
             if not (isinstance(ends, tuple) and path and (path[0], path[-1]) == ends):
-                raise InputError(f"the path {path!r} does not lead from one to the other of "
-                                 f"{ends!r}, which it is given for")
+                raise InputError(f"the path {path!r} does not lead from the first to the second "
+                                 f"node of its key {ends!r}")
             yield path
 
 

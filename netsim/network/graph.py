@@ -1,4 +1,4 @@
-"""Networks from graphs: any nodes and links, routed by shortest paths or as the user says."""
+"""Networks from graphs of any nodes and links, routed by shortest or user-defined paths."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from netsim.units import Quantity, parse_rate
 
 __all__ = ["ROUTING", "GraphTopology", "from_networkx"]
 
-#: How a flow's path is chosen among the shortest ones.
+#: Ways to choose among the shortest paths of a flow.
 ROUTING = ("ecmp", "shortest")
 
-# Flows routed in one go: bounds the memory for their candidate links.
+# Flows routed at once; this bounds the memory for their candidate links.
 _BLOCK = 4096
 
 
 class GraphTopology(Topology):
-    """Hosts and switches joined by directed links; `from_networkx` makes one.
+    """Hosts and switches connected by directed links; made by `from_networkx`.
 
     Parameters
     ----------
     name : str
         A label.
     nodes : sequence of hashable
-        Hosts first: node i is host i.
+        All nodes, hosts first: node i is host i.
     hosts : int
-        How many of the nodes are hosts.
+        Number of hosts.
     ends : array_like of int, shape (links, 2)
-        The nodes that each link leads from and to; links in order of the first.
+        The start node and the end node of each link, in order of start nodes.
     capacity, link_names, loopback_uses_ports
         See `Topology`.
     routing, paths, relay
@@ -49,12 +49,12 @@ class GraphTopology(Topology):
     ----------
     nodes : tuple of hashable
     bisection : float or None
-        Bytes per second between halves of the hosts, where the builder of the network knows it.
+        Bisection bandwidth in bytes per second, if the builder of the network knows it.
 
     Raises
     ------
     InputError
-        If there is no path between two hosts, or what is given as one is none.
+        If there is no path between two hosts, or a user-defined path is invalid.
     """
 
     bisection: float | None = None
@@ -84,10 +84,10 @@ class GraphTopology(Topology):
         self._alive = self._given
 
     def _refuse_disconnected(self, relays: list[bool]) -> None:
-        """Refuse hosts that host 0 cannot reach or be reached from.
+        """Check that host 0 can reach all hosts, and be reached from them.
 
-        Where hosts relay, that is all there is. Where they do not, two hosts that both reach
-        host 0 may still be apart; `routes` refuses these.
+        If hosts relay, this means that all hosts are connected. If they do not, two hosts may be
+        disconnected although both reach host 0, which `routes` detects.
         """
         ways: tuple[list[list[int]], ...] = ([[] for _ in relays], [[] for _ in relays])
         for start, end in zip(self._tail.tolist(), self._head.tolist(), strict=True):
@@ -107,8 +107,8 @@ class GraphTopology(Topology):
                ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the path of each flow; see `Topology.routes`.
 
-        Under ECMP each node hashes (src, dst, key) to choose among the links that lead nearer
-        to the destination, each node differently.
+        With ECMP, each node chooses among the links that lead nearer to the destination by a hash
+        of (src, dst, key) and the node.
 
         Raises
         ------
@@ -129,21 +129,21 @@ class GraphTopology(Topology):
             links.append(link)
         owner = np.concatenate(flows)
         ptr = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(src)))))
-        # Stable: the pieces of a flow come in the order in which it takes them.
+        # A stable sort keeps the hops of each flow in order.
         return ptr, np.concatenate(links)[np.argsort(owner, kind="stable")]
 
     @property
     def avoidable(self) -> NDArray[np.bool_]:
-        """All links but those that are the only one into a host, or the only one out of it."""
+        """Mask of the links that flows can avoid if dead: all but a host's only link in or out."""
         only = np.zeros(self.links, np.bool_)
         for end in (self._tail, self._head):
             only |= (end < self.hosts) & (np.bincount(end, minlength=len(self.nodes)) == 1)[end]
         return ~only
 
     def without(self, dead: NDArray[np.bool_]) -> GraphTopology:
-        """Return the same network, with paths that do not use some links.
+        """Return this network with routes that avoid dead links.
 
-        Of a pair whose paths are given, only those; see `reaches`.
+        Pairs with user-defined paths use only those of them that remain; see `reaches`.
         """
         other = copy(self)
         other._shortest = self._shortest.without(dead)
@@ -151,7 +151,7 @@ class GraphTopology(Topology):
         return other
 
     def reaches(self, src: Ints, dst: Ints) -> NDArray[np.bool_]:
-        """Say from which hosts to which there is a path. A host has but one way to itself."""
+        """Return the mask of the pairs of hosts with a path; False for a host and itself."""
         found = (src != dst) & (self._shortest.hops(src, dst) >= 0)
         if self._given is not None and self._alive is not None:
             found &= ~self._given.has(src, dst)
@@ -160,7 +160,7 @@ class GraphTopology(Topology):
 
     def _pieces(self, src: Ints, dst: Ints, hashes: NDArray[np.uint64] | None
                 ) -> Iterator[tuple[Ints, Ints]]:
-        """Yield flows and a link of each, so that the links of a flow come in order."""
+        """Yield arrays of flows with a link of each, such that each flow's links are in order."""
         home = src == dst
         if self.loopback_uses_ports:
             flow = np.flatnonzero(home & (self._loops[src, 0] >= 0))
@@ -184,9 +184,9 @@ class GraphTopology(Topology):
                 yield flow[part], link
 
     def to_networkx(self) -> nx.DiGraph:
-        """Return the nodes, hosts with ``host=True``, and links; see `Topology.to_networkx`.
+        """Return the network as a graph; see `Topology.to_networkx`.
 
-        A `networkx.MultiDiGraph` if there are parallel links.
+        It is a `networkx.MultiDiGraph` if there are parallel links.
         """
         pairs = set(zip(self._tail.tolist(), self._head.tolist(), strict=True))
         kind = nx.DiGraph if len(pairs) == self.links else nx.MultiDiGraph
@@ -200,7 +200,7 @@ class GraphTopology(Topology):
 
 
 def _loops(hosts: int, link_of: dict[tuple[int, int], int]) -> Ints:
-    """Return each host's first link out whose other end has one back, and that; or -1."""
+    """Return, for each host, its first link out that has a link back, and that link; or -1."""
     loops = np.full((hosts, 2), -1)
     for (start, end), link in link_of.items():
         if start < hosts and loops[start, 0] < 0 and (end, start) in link_of:
@@ -213,39 +213,41 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
                   capacity: Quantity | None = None, routing: str = "ecmp",
                   paths: Paths | None = None, relay: bool = True, name: str | None = None,
                   loopback_uses_ports: bool = False) -> GraphTopology:
-    """Make a network of any networkx graph, directed or not, with parallel edges or without.
+    """Make a network of a networkx graph, which may be directed and may have parallel edges.
 
-    An undirected edge is two links, one each way, of its capacity each. A link is named as the
-    edge's attribute ``name`` says, followed by ``:from->to`` if the edge is undirected;
-    without the attribute ``from->to``.
+    An undirected edge becomes two links, one in each direction, with its capacity each. A link is
+    named by the edge's attribute ``name``, followed by ``:from->to`` if the edge is undirected;
+    without this attribute, its name is ``from->to``.
 
     Parameters
     ----------
     graph : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
     hosts : iterable of nodes, optional
-        Host i is the i-th of them. If not given, the nodes with the attribute ``host=True`` or
-        ``kind="host"`` are hosts, in the graph's order; if there are none, the nodes with a
-        single neighbour.
+        The nodes that are hosts; host i is the i-th of them. By default, the nodes with the
+        attribute ``host=True`` or ``kind="host"``, in the graph's order, or, if there are none,
+        the nodes with a single neighbour.
     capacity : quantity, optional
-        Of edges without the attribute ``capacity``, in bytes/s or such as ``"10Gbps"``.
+        Capacity of edges without the attribute ``capacity``, in bytes/s or such as ``"10Gbps"``.
     routing : {"ecmp", "shortest"}
-        Flows take shortest paths, by hops. ``"ecmp"``: each node chooses among the equal next
-        links by a hash of (src, dst, key); ``"shortest"``: always the first of them.
+        Flows take shortest paths, in hops. With ``"ecmp"``, each node chooses among the next
+        links of shortest paths by a hash of (src, dst, key); with ``"shortest"``, it always
+        chooses the first of them.
     paths : mapping or iterable, optional
-        Paths that flows of some pairs take instead, as lists of nodes: ``{(a, b): path}`` or
-        ``{(a, b): [path, path]}``, of which the hash chooses one; or just a list of paths.
+        Paths that flows between some pairs of hosts take instead, as lists of nodes:
+        ``{(a, b): path}`` or ``{(a, b): [path, path]}``, of which the hash chooses one; or a list
+        of paths.
     relay : bool
         Whether paths may lead through hosts.
     name : str, optional
         A label; the graph's name if not given.
     loopback_uses_ports : bool
-        Whether a flow from a host to itself takes the host's first link and the one back.
+        Whether a flow from a host to itself uses the host's first link and the link back.
 
     Raises
     ------
     InputError
-        If there is no host or an unknown one, an edge has no capacity or leads to its own node,
-        a path is none, or two hosts have no path between them.
+        If there is no host or an unknown one, an edge has no capacity or is a self-loop, a path is
+        invalid, or two hosts have no path between them.
     UnitError
         If a capacity cannot be read or is not positive.
 
@@ -256,7 +258,7 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
     ['1->0', '0->4']
     """
     if not isinstance(graph, nx.Graph):
-        raise InputError(f"a networkx graph is needed, not {graph!r}")
+        raise InputError(f"graph must be a networkx graph, not {graph!r}")
     if name is not None:
         check_name(name, "network: name")
     label = str(name or graph.name or "graph")
@@ -282,7 +284,8 @@ def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> lis
         seen: set[Hashable] = set()
         for node in chosen:
             if not isinstance(node, Hashable) or node not in graph:
-                raise InputError(f"network {label!r}: the host {node!r} is no node of the graph")
+                raise InputError(f"network {label!r}: the host {node!r} is not a node of the "
+                                 "graph")
             if node in seen:
                 raise InputError(f"network {label!r}: the host {node!r} is listed twice")
             seen.add(node)
@@ -297,12 +300,12 @@ def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> lis
 
 
 def _ends(graph: nx.Graph, label: str) -> list[Hashable]:
-    """Return the nodes with a single neighbour, as hosts of a graph that marks none."""
+    """Return the nodes with a single neighbour, which are the hosts if no node is marked."""
     neighbours = {node: set(nx.all_neighbors(graph, node)) for node in graph}
     for node, others in neighbours.items():
-        if not others:  # else a host whose edge was forgotten would just be missing
-            raise InputError(f"network {label!r}: node {node!r} has no edge; give hosts the "
-                             "attribute host=True if it is none")
+        if not others:  # otherwise, a host whose edge was forgotten would be dropped silently
+            raise InputError(f"network {label!r}: node {node!r} has no edge; if it is not a host, "
+                             "give the hosts the attribute host=True")
     return [node for node, others in neighbours.items() if len(others) == 1]
 
 
@@ -316,9 +319,9 @@ def _is_host(node: Hashable, attributes: dict[str, Any], label: str) -> bool:
 
 def _edges(graph: nx.Graph, nodes: Iterable[Hashable]
            ) -> Iterator[tuple[Hashable, Hashable, int, dict[str, Any]]]:
-    """Yield from, to, the place among parallel edges and the attributes of each link.
+    """Yield start, end, position among parallel edges, and attributes of each link.
 
-    In order of `nodes`; undirected edges both ways.
+    Links are in order of `nodes`; undirected edges are yielded in both directions.
     """
     for start in nodes:
         for end, between in graph.adj[start].items():

@@ -1,4 +1,4 @@
-"""Graphs from files: GraphML, GML and node-link JSON."""
+"""Read graphs from GraphML, GML and node-link JSON files."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | None = None,
           capacity: Quantity | None = None, routing: str = "ecmp", paths: Paths | None = None,
           relay: bool = True, name: str | None = None, loopback_uses_ports: bool = False
           ) -> GraphTopology:
-    """Any graph with capacities, from a GraphML, GML or node-link JSON file.
+    """Read any graph with capacities from a GraphML, GML or node-link JSON file.
 
     Parameters
     ----------
     file : path-like
-        With the suffix .graphml, .gml or .json.
+        A file with the suffix .graphml, .gml or .json.
     hosts, capacity, routing, paths, relay, loopback_uses_ports
         See `from_networkx`.
     name : str, optional
-        A label; the graph's name, or the file's, if not given.
+        A label; by default the graph's name, or the file's.
 
     Raises
     ------
     TraceError
-        If the file cannot be read, or what is in it is no network.
+        If the file cannot be read, or does not describe a network.
     """
     if not isinstance(file, str | Path):
         raise InputError(f"file must be a path, not {file!r}")
@@ -55,12 +55,12 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | None = None,
 
 
 def read_text(path: Path) -> str:
-    """Return the bytes of a file.
+    """Read the text of a file.
 
     Raises
     ------
     TraceError
-        If it cannot be read.
+        If the file cannot be read.
     """
     try:
         return text_of(path)
@@ -70,12 +70,12 @@ def read_text(path: Path) -> str:
 
 
 def parse_json(text: str, path: Path) -> Any:
-    """Return what JSON text says.
+    """Parse JSON text; `path` is for error messages.
 
     Raises
     ------
     TraceError
-        If it is none; `path` is for the message.
+        If the text is not valid JSON.
     """
     try:
         return json.loads(text)
@@ -90,28 +90,29 @@ def _graphml(text: str, path: Path) -> nx.Graph:
         return nx.parse_graphml(text)
     except ParseError as error:
         raise TraceError(f"is not GraphML: {error}", path, error.position[0]) from error
-    except Exception as error:  # the parser lets out whatever goes wrong inside it
-        raise TraceError(f"is not GraphML: {_said(error)}", path) from error
+    except Exception as error:  # the parser raises exceptions of many types
+        raise TraceError(f"is not GraphML: {_message(error)}", path) from error
 
 
 def _gml(text: str, path: Path) -> nx.Graph:
     label = "label" if re.search(r"\blabel\b", text) else "id"
     try:
         return nx.parse_gml(text, label=label)
-    except Exception as error:  # likewise
+    except Exception as error:  # as above
         line = re.search(r"at \((\d+), \d+\)", str(error))
-        raise TraceError(f"is not GML: {_said(error)}", path, int(line[1]) if line else None
+        raise TraceError(f"is not GML: {_message(error)}", path, int(line[1]) if line else None
                          ) from error
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
 
 
 def _node_link(text: str, path: Path) -> nx.Graph:
-    """Read node-link JSON, its edges called ``links`` or ``edges``.
+    """Parse node-link JSON, whose edges may be called ``links`` or ``edges``.
 
-    Not by networkx, whose versions differ in that, and which makes up nodes that edges name.
+    networkx is not used because its versions expect different names, and because it silently adds
+    unknown nodes that edges name.
     """
     data = parse_json(text, path)
     nodes, edges = _records(data, ("nodes",), path), _records(data, ("links", "edges"), path)
@@ -140,8 +141,8 @@ def _records(data: Any, keys: tuple[str, ...], path: Path) -> list[dict[str, Any
     found = next((data[key] for key in keys if key in data), None
                  ) if isinstance(data, dict) else None
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise TraceError(f"is no node-link graph: {' or '.join(map(repr, keys))} must be a list "
-                         "of objects", path)
+        raise TraceError(f"is not a node-link graph: {' or '.join(map(repr, keys))} must be a "
+                         "list of objects", path)
     return found
 
 
@@ -155,5 +156,5 @@ def _node(record: dict[str, Any], key: str, what: str, path: Path) -> str | int:
 _PARSERS: dict[str, Callable[[str, Path], nx.Graph]] = {
     ".graphml": _graphml, ".gml": _gml, ".json": _node_link}
 
-#: What names a graph's file. A ``.json`` may also be an instance.
+#: Suffixes of graph files. A ``.json`` file may also be an instance.
 GRAPH_SUFFIXES = tuple(_PARSERS)

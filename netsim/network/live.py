@@ -1,4 +1,4 @@
-"""A network some of whose links are dead: flows go round them, where there is another way."""
+"""Networks with dead links, which flows avoid if there is another path."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["LiveNetwork"]
 
 
 class LiveNetwork(Topology):
-    """A network whose routes depend on which links are dead just now, and on nothing else.
+    """A network whose routes avoid the links that are currently dead.
 
-    A flow takes the path that it always takes. If that has a dead link, it takes the one that the
-    network without its dead links gives it: a shortest one, by the same hash. If there is none, it
-    keeps its path, on which it waits.
+    A flow takes its usual path if none of its links is dead. Otherwise it takes a shortest path in
+    the network without the dead links, chosen by the same hash. If there is none, it keeps its
+    usual path, on which it waits.
 
     Parameters
     ----------
     network : GraphTopology
-        As it is while no link is dead.
+        The network with all links alive.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class LiveNetwork(Topology):
         self._dead = np.zeros(self.links, np.bool_)
 
     def set_dead(self, links: Iterable[int]) -> bool:
-        """Say which links are dead from now on; return whether others were before."""
+        """Set the links that are dead from now on; return whether they have changed."""
         dead = np.zeros(self.links, np.bool_)
         dead[list(links)] = True
         changed = not np.array_equal(dead, self._dead)
@@ -52,7 +52,7 @@ class LiveNetwork(Topology):
         return changed
 
     def routes(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
-        """Return the path of each flow, as links are dead now; see `Topology.routes`."""
+        """Return the current path of each flow; see `Topology.routes`."""
         ptr, links = self._network.routes(src, dst, key)
         counts = np.diff(ptr)
         owner = np.repeat(np.arange(len(src)), counts)
@@ -60,14 +60,14 @@ class LiveNetwork(Topology):
         if not cut.any():
             return ptr, links
         cut[cut] = self._others.reaches(src[cut], dst[cut])
-        turned = np.flatnonzero(cut)
-        other_ptr, others = self._others.routes(src[turned], dst[turned], key[turned])
-        counts[turned] = np.diff(other_ptr)
+        rerouted = np.flatnonzero(cut)
+        other_ptr, others = self._others.routes(src[rerouted], dst[rerouted], key[rerouted])
+        counts[rerouted] = np.diff(other_ptr)
         stays = ~cut[owner]
-        owner = np.concatenate((owner[stays], np.repeat(turned, counts[turned])))
+        owner = np.concatenate((owner[stays], np.repeat(rerouted, counts[rerouted])))
         found = np.concatenate((links[stays], others))
         return np.concatenate(([0], np.cumsum(counts))), found[np.argsort(owner, kind="stable")]
 
     def to_networkx(self) -> nx.DiGraph:
-        """Return all nodes and links, dead ones included; see `Topology.to_networkx`."""
+        """Return the graph of all links, including dead ones; see `Topology.to_networkx`."""
         return self._network.to_networkx()

@@ -1,4 +1,4 @@
-"""Routes over directed links: equal-cost shortest paths, and the hash that chooses among them."""
+"""Equal-cost shortest paths over directed links, and the hash that chooses among them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
 def mix(values: Hashes) -> Hashes:
-    """Return one step of splitmix64 from each value: alike on every platform.
+    """Hash values by one step of splitmix64, which is the same on every platform.
 
     Examples
     --------
@@ -32,14 +32,17 @@ def mix(values: Hashes) -> Hashes:
 
 
 def flow_hash(src: Ints, dst: Ints, key: Ints) -> Hashes:
-    """Return a hash of each flow's hosts and key."""
+    """Hash the hosts and the key of each flow."""
     mixed = mix(key.astype(np.uint64))
     mixed = mix(mixed ^ src.astype(np.uint64))
     return mix(mixed ^ dst.astype(np.uint64))
 
 
 def expand(ptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Return the entries of some rows of a compressed table, and whose they are.
+    """Return the positions of the entries of some compressed rows, and the row of each.
+
+    Row r has the entries ``ptr[r]`` to ``ptr[r + 1] - 1``. The first array returned has, for each
+    entry, the index into `rows` to which it belongs; the second has its position.
 
     Examples
     --------
@@ -53,15 +56,16 @@ def expand(ptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
 
 
 def reach(start: int, neighbours: Sequence[Sequence[int]], relays: Sequence[bool]) -> list[int]:
-    """Return the hops from a node to every other, -1 where there is no path.
+    """Return the number of hops from a node to every other; -1 if there is no path.
 
-    Plain Python: a search in NumPy pays per level, which a long ring has many of.
+    In plain Python, as a search in NumPy has a cost per level, and a long ring has many levels.
 
     Parameters
     ----------
     start : int
+        The node from which paths start.
     neighbours : sequence of sequence of int
-        Of each node.
+        The neighbours of each node.
     relays : sequence of bool
         Whether paths may lead through a node.
     """
@@ -82,20 +86,21 @@ def reach(start: int, neighbours: Sequence[Sequence[int]], relays: Sequence[bool
 
 
 class ShortestPaths:
-    """The equal-cost shortest paths between nodes, searched when a destination is first used.
+    """Equal-cost shortest paths between nodes, found when a destination is first used.
 
-    Kept are the hops from every node to a destination, not the paths. All paths to a node with
-    one link into it, as of a host with one port, lead to the other end of that link: hosts on
-    one switch share its search, and memory is nodes x switches used, not nodes x hosts.
+    Only the number of hops from every node to a destination is stored, not the paths. All paths to
+    a node with a single incoming link, such as a host with one port, lead through the other end of
+    that link. Hosts on the same switch therefore share one search, and memory grows with nodes x
+    switches instead of nodes x hosts.
 
     Parameters
     ----------
     tail, head : ndarray of int, shape (links,)
-        The nodes that each link leads from and to; links in order of their tails.
+        The start node and the end node of each link, in order of start nodes.
     relays : ndarray of bool, shape (nodes,)
         Whether paths may lead through a node.
     dead : ndarray of bool, shape (links,), optional
-        Which links paths must not use.
+        Mask of links that paths must not use.
     """
 
     def __init__(self, tail: Ints, head: Ints, relays: NDArray[np.bool_],
@@ -110,7 +115,7 @@ class ShortestPaths:
         self._before: list[list[int]] = [[] for _ in range(nodes)]
         for start, end in zip(tail.tolist(), head.tolist(), strict=True):
             self._before[end].append(start)
-        # The one link into each node, -1 where there are several or its tail does not relay.
+        # The single link into each node; -1 if there are several, or its start does not relay.
         self._last = np.full(nodes, -1)
         self._last[head] = np.arange(len(head))
         several = np.bincount(head, minlength=nodes) != 1
@@ -120,11 +125,18 @@ class ShortestPaths:
         self._rows = 0
 
     def without(self, dead: NDArray[np.bool_]) -> ShortestPaths:
-        """Return the shortest paths that do not use some links."""
+        """Return the shortest paths that avoid dead links."""
         return ShortestPaths(*self._all, self._relays, dead)
 
     def _target(self, dst: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the one link into each destination or -1, the node to search for, its row."""
+        """Search for destinations as needed.
+
+        Returns
+        -------
+        last, root, row : ndarray of int, shape (flows,)
+            The single link into each destination, or -1; the node at which the search for the
+            destination starts; and the row of this node in the table of hops.
+        """
         last = self._last[dst]
         root = np.where(last >= 0, self._tail[last], dst) if len(self._tail) else dst
         for node in np.unique(root[self._row[root] < 0]).tolist():
@@ -137,21 +149,21 @@ class ShortestPaths:
         return last, root, self._row[root]
 
     def hops(self, src: Ints, dst: Ints) -> Ints:
-        """Return the links on a shortest path of each pair of nodes, -1 where there is none."""
+        """Return the length of a shortest path for each pair of nodes, in links; -1 if none."""
         last, _, row = self._target(dst)
         found = self._hops[row, src].astype(np.int64)
         return np.where(src == dst, 0, np.where(found < 0, -1, found + (last >= 0)))
 
     def walk(self, src: Ints, dst: Ints, hashes: Hashes | None) -> Iterator[tuple[Ints, Ints]]:
-        """Yield, hop by hop, the flows that are not there yet and the link that each takes.
+        """Yield, hop by hop, the flows that have not arrived yet, and the link that each takes.
 
         Parameters
         ----------
         src, dst : ndarray of int, shape (flows,)
-            Nodes, not the same one, with a path between them.
+            Pairs of different nodes with a path between them.
         hashes : ndarray of uint64, shape (flows,), optional
-            At every node a flow takes one of the equal next links by its hash and the node;
-            the lowest-numbered one if not given.
+            Hashes by which each node chooses among the next links of shortest paths; if not given,
+            it chooses the one with the lowest number.
         """
         last, root, row = self._target(dst)
         at = src.copy()
@@ -170,7 +182,15 @@ class ShortestPaths:
         yield flow, self._number[last[flow]]
 
     def _nearer(self, at: Ints, root: Ints, row: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the links that lead nearer: of each flow the first, how many, and all."""
+        """Find the links from nodes `at` that lead nearer to `root`.
+
+        Returns
+        -------
+        first, count : ndarray of int, shape (flows,)
+            Position of the first such link of each flow in `links`, and their number.
+        links : ndarray of int
+            Such links of all flows.
+        """
         owner, link = expand(self._ptr, at)
         end = self._head[link]
         nearer = self._hops[row[owner], end] == (self._hops[row, at] - 1)[owner]

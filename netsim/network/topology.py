@@ -1,4 +1,4 @@
-"""Topologies: links with capacities, and a route for every pair of hosts."""
+"""The base class of networks, `Topology`, and the big switch."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from netsim.units import Quantity, parse_rate
 __all__ = ["BigSwitch", "Topology", "big_switch"]
 
 
-#: More do not fit in memory anyway, and would end in a MemoryError.
+#: The most hosts of a big switch; more would end in a MemoryError.
 _MOST_HOSTS = 10_000_000
 
 
 @plain_numbers
 class Topology:
-    """Hosts on a network of directed links; the base of every network.
+    """Hosts connected by directed links; the base class of all networks.
 
-    A subclass gives its links to this constructor and implements `routes`.
+    A subclass passes its links to this constructor and implements `routes`.
 
     Parameters
     ----------
     name : str
         A label.
     hosts : int
-        Number of hosts; they are 0 .. hosts-1.
+        Number of hosts, which are numbered from 0.
     capacity : array_like of float, shape (links,)
-        Bytes per second per link: finite and positive.
+        Capacity of each link, in bytes per second; finite and positive.
     link_names : sequence of str
         One unique name per link.
     loopback_uses_ports : bool
-        Whether a flow from a host to itself crosses the host's own links. If not, such
-        a flow is free: it completes when it becomes valid and counts no bytes.
+        Whether a flow from a host to itself crosses the host's own links. If not, such a flow is
+        free: it completes when it becomes valid, and its bytes are not counted.
 
     Raises
     ------
     InputError
-        If there is no host, a capacity is not allowed or a name stands twice.
+        If there is no host, a capacity is invalid, or two links have the same name.
     """
 
     def __init__(self, name: str, hosts: int, capacity: ArrayLike, link_names: Sequence[str], *,
@@ -97,7 +97,7 @@ class Topology:
         return int(link)
 
     def route(self, src: int, dst: int, key: int = 0) -> NDArray[np.int64]:
-        """Return the link ids of one flow's path; the same key takes the same path."""
+        """Return the ids of the links on the path of one flow, which depends on `key` only."""
         return self.routes(np.array([src]), np.array([dst]), np.array([key]))[1]
 
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
@@ -107,20 +107,21 @@ class Topology:
         Parameters
         ----------
         src, dst : ndarray of int, shape (flows,)
-            Hosts.
+            Source and destination hosts.
         key : ndarray of int, shape (flows,)
-            Chooses among equal paths (ECMP); the same key takes the same path.
+            Keys that choose among equal paths (ECMP); flows between the same hosts with the same
+            key take the same path.
 
         Returns
         -------
         ptr : ndarray of int, shape (flows + 1,)
         links : ndarray of int, shape (ptr[-1],)
-            Flow f crosses ``links[ptr[f]:ptr[f + 1]]``. Empty for a free loopback flow.
+            Flow f crosses ``links[ptr[f]:ptr[f + 1]]``, which is empty for a free loopback flow.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement routes")
 
     def links_of(self, host: int) -> NDArray[np.int64]:
-        """Return the links that lead from a host or to it.
+        """Return the links that lead from or to a host.
 
         Raises
         ------
@@ -143,13 +144,13 @@ class Topology:
 
     @property
     def avoidable(self) -> NDArray[np.bool_]:
-        """Which links flows may go round when they are dead; none unless said. Shape (links,)."""
+        """Mask of the links that flows can avoid if dead, shape (links,); none by default."""
         return np.zeros(self.links, np.bool_)
 
     def to_networkx(self) -> nx.DiGraph:
-        """Return the network as a graph, of which `from_networkx` makes the same links.
+        """Return the network as a graph, from which `from_networkx` makes the same links.
 
-        Hosts come first, in their order, with ``host=True``; edges have ``name`` and
+        Hosts come first, in order, with the attribute ``host=True``; edges have ``name`` and
         ``capacity`` (bytes/s).
         """
         raise NotImplementedError(f"{type(self).__name__} must implement to_networkx")
@@ -164,7 +165,7 @@ class BigSwitch(Topology):
     Parameters
     ----------
     egress, ingress : array_like of float, shape (hosts,)
-        Bytes per second that each host can send and receive.
+        Capacities of the ports by which each host sends and receives, in bytes per second.
     name : str
         A label.
     loopback_uses_ports : bool
@@ -185,7 +186,7 @@ class BigSwitch(Topology):
 
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
                ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return (egress of src, ingress of dst) for each flow; see `Topology.routes`."""
+        """Return the egress of src and the ingress of dst for each flow; see `Topology.routes`."""
         pairs = np.empty((len(src), 2), np.int64)
         pairs[:, 0] = src
         np.add(dst, self.hosts, out=pairs[:, 1])
@@ -195,7 +196,7 @@ class BigSwitch(Topology):
         return np.concatenate(([0], np.cumsum(2 * crosses))), pairs[crosses].ravel()
 
     def to_networkx(self) -> nx.DiGraph:
-        """Return a star around the node ``"switch"``; see `Topology.to_networkx`."""
+        """Return a star graph around the node ``"switch"``; see `Topology.to_networkx`."""
         graph = nx.DiGraph(name=self.name)
         graph.add_nodes_from(range(self.hosts), host=True)
         for host in range(self.hosts):
@@ -212,27 +213,28 @@ def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *
                egress: Quantity | Sequence[Quantity] | None = None,
                ingress: Quantity | Sequence[Quantity] | None = None,
                name: str = "big-switch", loopback_uses_ports: bool = False) -> BigSwitch:
-    """A non-blocking switch: nothing but the ports of its hosts limits a flow.
+    """Build a non-blocking switch, on which only the ports of hosts limit flows.
 
     Parameters
     ----------
     hosts : int
         Number of hosts.
     capacity : quantity or sequence of quantities
-        Of every port in both directions (``"10Gbps"``, or bytes/s), or one per host.
+        Capacity of each port in both directions, such as ``"10Gbps"``: one value for all hosts,
+        or one per host.
     egress, ingress : quantity or sequence of quantities, optional
-        Instead of `capacity`, in one direction: what hosts can send and receive.
+        Capacity of the ports by which hosts send, and receive, instead of `capacity`.
     name : str
         A label.
     loopback_uses_ports : bool
-        Whether a flow from a host to itself crosses its ports; free if not.
+        Whether a flow from a host to itself crosses the host's ports; it is free if not.
 
     Raises
     ------
     UnitError
         If a capacity cannot be read or is not positive.
     InputError
-        If there is no host, or a list has not one capacity per host.
+        If there is no host, or a list does not have one capacity per host.
 
     Examples
     --------
@@ -250,6 +252,6 @@ def _per_host(value: Quantity | Sequence[Quantity], hosts: int, what: str) -> li
         return [parse_rate(value, what, strict=True)] * hosts  # type: ignore[arg-type]
     values = list(value)
     if len(values) != hosts:
-        raise InputError(f"{what}: {hosts} hosts need as many values, not {len(values)}")
+        raise InputError(f"{what}: {hosts} hosts need {hosts} values, not {len(values)}")
     return [parse_rate(each, f"{what} of host {host}", strict=True)
             for host, each in enumerate(values)]

@@ -1,4 +1,4 @@
-"""How many iterations a job will run for, by those of earlier jobs of its group and its user."""
+"""Predict the iterations of jobs from those of earlier jobs of the same group and user."""
 
 from netsim.lazy import loading
 from netsim.predictors.base import Guarded, Predictor

@@ -1,4 +1,4 @@
-"""What a predictor is, and the rules that hold for each of them, a user's own as well."""
+"""The protocol of predictors, and the wrapper that enforces common rules on all of them."""
 
 from __future__ import annotations
 
@@ -14,52 +14,56 @@ from netsim.errors import InputError
 
 __all__ = ["Guarded", "Predictor", "Report"]
 
-#: Told how much of a fit is done, and of how much: ``report(trees, of_trees)``.
+#: Function called with the progress of a fit, as ``report(done, total)``, such as trees.
 Report = Callable[[int, int], None]
 
 
 @runtime_checkable
 class Predictor(Protocol):
-    """What learns from past jobs and predicts others: any regressor of scikit-learn is one.
+    """Learns from past jobs and predicts others; any regressor of scikit-learn is a predictor.
 
     Attributes
     ----------
     clairvoyant : bool, optional
-        True for one that may see the truth: its rows then have a third column, the iterations.
+        True if the predictor may see the true iterations, which are then a third column of `X`.
     """
 
     def fit(self, X: NDArray[Any], y: NDArray[np.float64]) -> Any:
-        """Forget what was learned before, and learn.
+        """Learn from jobs, and discard everything learned before.
 
         Parameters
         ----------
         X : ndarray of int, shape (jobs, 2)
-            Group and user of each job, at least one job.
+            Group and user of each job; at least one job.
         y : ndarray of float, shape (jobs,)
-            Its iterations.
+            Iterations of each job.
         """
 
     def predict(self, X: NDArray[Any]) -> ArrayLike:
-        """Return the expected iterations of each row.
+        """Predict the iterations of jobs.
 
         Parameters
         ----------
         X : ndarray of int, shape (jobs, 2)
-            Group and user of each job, at least one job, all of groups that were learned from.
+            Group and user of each job; at least one job, and only groups seen in `fit`.
+
+        Returns
+        -------
+        array_like of float, shape (jobs,)
         """
 
 
 class Guarded:
-    """A predictor under the rules of all: unseen groups get 0, nothing is below 0 or rounded.
+    """Wraps a predictor to enforce common rules.
 
-    It asks the predictor only for jobs of groups that it has learned from; where it has learned
-    from none, not at all. One that is clairvoyant is asked for every job.
+    Predictions are at least 0, and not rounded. Jobs of unseen groups get 0, without asking the
+    predictor, unless it is clairvoyant. Arguments and predictions are checked.
 
     Parameters
     ----------
     predictor : Predictor
     name : str
-        What to call it, in tables and messages.
+        The predictor's name in tables and messages.
     """
 
     def __init__(self, predictor: Predictor, name: str) -> None:
@@ -74,11 +78,11 @@ class Guarded:
         Parameters
         ----------
         X : array-like of int, shape (jobs, 2)
-            Group and user; negative where a job says none.
+            Group and user of each job; negative if unknown.
         y : array-like of float, shape (jobs,)
-            Iterations.
+            Iterations of each job.
         report : callable, optional
-            Called as ``report(done, total)`` by predictors whose ``fit`` takes it.
+            Called as ``report(done, total)`` by predictors whose ``fit`` has this parameter.
 
         Returns
         -------
@@ -88,7 +92,7 @@ class Guarded:
         Raises
         ------
         InputError
-            If the shapes are others, or values are no numbers.
+            If shapes are wrong, or values are not finite numbers.
         """
         rows = self._rows(X)
         target = np.asarray(y, np.float64)
@@ -102,33 +106,33 @@ class Guarded:
         return self
 
     def predict(self, X: ArrayLike, iterations: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Return how many iterations jobs are expected to run for.
+        """Predict the iterations of jobs.
 
         Parameters
         ----------
         X : array-like of int, shape (jobs, 2)
-            Group and user.
+            Group and user of each job.
         iterations : array-like of float, shape (jobs,), optional
-            The truth, which none but the clairvoyant see.
+            The true iterations, which only clairvoyant predictors use.
 
         Returns
         -------
         ndarray of float, shape (jobs,)
-            Not negative, not rounded; 0 for a group that was not learned from.
+            Predicted iterations, not negative and not rounded; 0 for unseen groups.
 
         Raises
         ------
         InputError
-            If the shapes are others, nothing was learned, the truth is missing for one that
-            goes by it, or what is predicted is not one finite number per job.
+            If shapes are wrong, `fit` has not been called, the true iterations are missing for a
+            clairvoyant predictor, or the predictor does not return one finite number per job.
         """
         if self._groups is None:
-            raise InputError(f"predictor {self.name!r} has learned nothing yet; call fit first")
+            raise InputError(f"predictor {self.name!r} is not fitted yet; call fit first")
         rows = self._rows(X)
         if self.clairvoyant:
             if iterations is None:
-                raise InputError(f"predictor {self.name!r} goes by the true iterations of jobs; "
-                                 f"give them too")
+                raise InputError(f"predictor {self.name!r} uses the true iterations of jobs; "
+                                 f"give them as well")
             truth = np.asarray(iterations, np.float64)
             if truth.shape != (len(rows),):
                 raise InputError(f"predictor {self.name!r} needs the true iterations of each of "
@@ -142,7 +146,10 @@ class Guarded:
 
     @staticmethod
     def _known(groups: NDArray[np.int64], learned: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say which groups were learned from, those sorted: quick for one group, too."""
+        """Return the mask of groups that are in the sorted array `learned`.
+
+        A binary search, as it is fast for a single group.
+        """
         if not len(learned):
             return np.zeros(len(groups), np.bool_)
         place = np.minimum(np.searchsorted(learned, groups), len(learned) - 1)
@@ -158,15 +165,17 @@ class Guarded:
         return given.astype(np.int64, copy=False)
 
     def _seen(self, rows: NDArray[np.int64], truth: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the columns that the predictor may see."""
         return np.column_stack((rows, truth)) if self.clairvoyant else rows
 
     def _ask(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        said = self.predictor.predict(rows)
+        """Call the predictor, check its predictions, and raise negative ones to 0."""
+        predicted = self.predictor.predict(rows)
         try:
-            found = np.asarray(said, np.float64)
+            found = np.asarray(predicted, np.float64)
         except (TypeError, ValueError):
             found = np.full(0, np.nan)
         if found.shape != (len(rows),) or not np.isfinite(found).all():
             raise InputError(f"predictor {self.name!r} must predict one finite number per job, "
-                             f"not {reprlib.repr(said)} for {len(rows):,} jobs")
+                             f"not {reprlib.repr(predicted)} for {len(rows):,} jobs")
         return np.maximum(found, 0.0)

@@ -1,4 +1,4 @@
-"""How well iterations are predicted: the mean error, its histogram (Fig. 4), the time it takes."""
+"""Evaluate predictors: mean error, histogram of errors (A-SRPT, Fig. 4), and running time."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ if TYPE_CHECKING:
 
 __all__ = ["BINS", "WITHIN", "Evaluation", "evaluate", "evaluation_table"]
 
-#: Jobs count as predicted well with a relative error of at most this.
+#: The relative error up to which a job counts as predicted well.
 WITHIN = 0.05
 
-#: Bounds of the histogram: relative errors (predicted - true) / true, from -1 (nothing predicted).
+#: Bounds of the histogram of relative errors (predicted - true) / true, from -1 (0 predicted).
 BINS = (-1.0, -0.75, -0.5, -0.25, -WITHIN, WITHIN, 0.25, 0.5, 1.0, 2.0, 5.0, np.inf)
 
-#: A prediction of 95 for 100 has an error of 0.05, however that rounds.
+#: Tolerance for rounding errors, so that 95 predicted for 100 has an error of 0.05.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What came of one predictor on jobs that it had not seen.
+    """The predictions of one predictor for jobs that it was not trained on.
 
     Attributes
     ----------
     predictor : str
-        Its name and options.
+        Name and options of the predictor.
     trained_on : int
-        Jobs that it learned from.
+        Number of jobs in the training data.
     fit_s, predict_s : float
         Wall-clock seconds of the fit, and of predicting all jobs at once.
     iterations, predicted : ndarray of float, shape (jobs,)
-        The truth, and what was said.
+        True and predicted iterations.
     unseen : float
-        The share of jobs of groups that were not learned from, for which 0 is predicted.
+        Share of the jobs whose groups are not in the training data, for which 0 is predicted.
     """
 
     predictor: str
@@ -71,16 +71,15 @@ class Evaluation:
 
     @property
     def relative_errors(self) -> NDArray[np.float64]:
-        """(predicted - true) / true of each job: -1 where nothing is predicted."""
+        """The relative error of each job, (predicted - true) / true; -1 if 0 is predicted."""
         return (self.predicted - self.iterations) / self.iterations
 
     def histogram(self) -> pd.DataFrame:
-        """Return how many jobs have which relative error, as in Fig. 4.
+        """Return a histogram of relative errors, as in Fig. 4 of A-SRPT.
 
-        Negative errors are predictions that are too short. The bin in the middle has those
-        within 5 %, both ends included, so that its share is `within_5_percent`; the bins on
-        either side are closed at the end away from it. The first has the jobs of which nothing
-        is known, too.
+        Errors are negative if too few iterations are predicted. The middle bin has the jobs within
+        5 %, with both bounds included, so that its share is `within_5_percent`; the other bins
+        include the bound that is further from the middle. Jobs of unseen groups are in the first.
 
         Returns
         -------
@@ -89,7 +88,7 @@ class Evaluation:
         """
         import pandas as pd
 
-        # Bins below the middle are [low, high), those above (low, high]; ends but for rounding.
+        # Bins below the middle are [low, high), those above (low, high], up to rounding errors.
         bounds = np.array(BINS[1:-1])
         middle = bounds.tolist().index(WITHIN)
         below = np.searchsorted(bounds[:middle] - _ROUNDING, self.relative_errors, side="right")
@@ -101,19 +100,20 @@ class Evaluation:
 
 def evaluate(predictor: Any, data: Workload | tuple[Any, Any], train: float = 0.8,
              report: Report | None = None) -> Evaluation:
-    """Train a predictor on earlier jobs, and hold its predictions of later ones against the truth.
+    """Train a predictor on earlier jobs, and compare its predictions of later jobs to the truth.
 
     Parameters
     ----------
     predictor : str, mapping, Predictor or class
-        As `make_predictor` takes it.
+        As for `make_predictor`.
     data : Workload, or pair of Workload or History
-        Jobs to predict, with their history; without one it is split by `split_history`. Or what
-        to train on, and what to predict.
+        A workload of jobs to predict, with the history to train on; a workload without a history
+        is split by `split_history`. Or a pair: the jobs to train on, and the jobs to predict.
     train : float
-        The share of jobs to train on, of a workload that has no history.
+        Share of the jobs to train on, for a workload without a history.
     report : callable, optional
-        Told the progress of the fit as ``report(done, total)``, where the predictor tells.
+        Called with the progress of the fit as ``report(done, total)``, if the predictor supports
+        it.
 
     Returns
     -------
@@ -122,10 +122,10 @@ def evaluate(predictor: Any, data: Workload | tuple[Any, Any], train: float = 0.
     Raises
     ------
     UnknownNameError, MissingExtraError
-        As `make_predictor`.
+        As `make_predictor` does.
     InputError
-        Likewise; or if it is no workload, no job says its group, or a job to predict runs for no
-        iterations.
+        As `make_predictor` does; or if `data` is invalid, no job has a group, or a job to predict
+        has no iterations.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def evaluate(predictor: Any, data: Workload | tuple[Any, Any], train: float = 0.
 
 
 def _split(data: Any, train: float) -> tuple[History, History]:
-    """Return what to train on, and what to predict."""
+    """Return the jobs to train on, and the jobs to predict."""
     if isinstance(data, Workload):
         split = data if data.history is not None else split_history(data, train)
         data = (split.history, split)
@@ -158,12 +158,12 @@ def _split(data: Any, train: float) -> tuple[History, History]:
     if not len(later) or later.iterations.min() <= 0:
         raise InputError("each job to predict must have run for more than 0 iterations")
     if max(earlier.group.max(initial=-1), later.group.max()) < 0:
-        raise InputError("no job says its group, so that there is nothing to predict by")
+        raise InputError("no job has a group, by which iterations are predicted")
     return earlier, later
 
 
 def evaluation_table(evaluations: Iterable[Evaluation]) -> pd.DataFrame:
-    """Return a row per predictor: its errors, and the time it took.
+    """Make a table of evaluations, with a row per predictor.
 
     Returns
     -------

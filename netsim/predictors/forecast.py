@@ -1,4 +1,4 @@
-"""Predictions during a run, from a predictor that is perhaps trained anew every so often."""
+"""Predictions during a run, by a predictor that may be retrained periodically."""
 
 from __future__ import annotations
 
@@ -20,33 +20,35 @@ __all__ = ["Forecast"]
 
 
 class Forecast:
-    """What is predicted for each job when it is submitted.
+    """Predicts the iterations of jobs when they are submitted.
 
-    With `retrain`, the predictor is trained at the multiples of that period of simulated time, on
-    the history and all jobs that have completed until then, that instant included. It is trained
-    only when a prediction is asked for, so that a period without submissions costs nothing; and
-    not if nothing has completed since. A predictor counts as a function of group and user.
+    With `retrain`, the predictor is trained at the multiples of a period of simulated time, on the
+    history and all jobs that have completed by then, that instant included. It is trained only if a
+    prediction is needed and jobs have completed since the last fit. Predictions are assumed to
+    depend on group and user only.
 
     Parameters
     ----------
     predictor : str, mapping, Predictor or class
-        As `make_predictor` takes it.
+        As for `make_predictor`.
     history : History, optional
         Jobs that ended before the run.
     retrain : str or number, optional
-        The period, such as ``"1h"`` or ``"1d"``; None trains on the history alone, once.
+        The period, such as ``"1h"`` or ``"1d"``. By default, the predictor is trained once, on the
+        history.
     report : callable, optional
-        Told the progress of each fit as ``report(done, total)``, where the predictor tells.
+        Called with the progress of each fit as ``report(done, total)``, if the predictor supports
+        it.
 
     Attributes
     ----------
     fits : int
-        How often it was trained.
+        Number of fits so far.
 
     Raises
     ------
     UnknownNameError, InputError, MissingExtraError
-        As `make_predictor`, or if the period is no positive time.
+        As `make_predictor` does, or if the period is not a positive time.
 
     Examples
     --------
@@ -64,43 +66,45 @@ class Forecast:
                                                                       strict=True)
         self._report = report
         past = history if history is not None else history_of(())
-        self._X, self._y = np.column_stack((past.group, past.user)), past.iterations  # learned from
+        # The training data.
+        self._X, self._y = np.column_stack((past.group, past.user)), past.iterations
         self._times: list[float] = []
         self._completed: list[tuple[int, int, float]] = []
-        self._began = -math.inf  # of the period that the predictor was last trained for
+        self._began = -math.inf  # begin of the period for which the predictor was last trained
         self._used = 0
-        self._pairs, self._paired = self._X[:0], 0  # groups with users, of so many of those jobs
+        # The distinct pairs of group and user in the first `_paired` rows of the training data.
+        self._pairs, self._paired = self._X[:0], 0
         self._table: dict[tuple[int, int], float] | None = None
 
     def observe(self, time: float, group: int | None, user: int | None, iterations: float) -> None:
-        """Take note of a job that has completed.
+        """Record a job that has completed.
 
         Parameters
         ----------
         time : float
-            When, in seconds; not before what was noted last.
+            When the job completed, in seconds; not before the last job recorded.
         group, user : int or None
+            None if unknown.
         iterations : float
-            How many it has run.
+            The iterations that the job has run.
 
         Raises
         ------
         InputError
-            If time runs backwards.
+            If the job completed before the last job recorded.
         """
         if not math.isfinite(self._period):
             return
         if self._times and time < self._times[-1]:
-            raise InputError(f"a job that completed at {time!r} s is noted after one that "
+            raise InputError(f"a job that completed at {time!r} s is recorded after one that "
                              f"completed at {self._times[-1]!r} s")
         self._times.append(time)
         self._completed.append((*_ids(group, user), iterations))
 
     def valid_until(self, time: float) -> float:
-        """Return the instant, in seconds, at which predictions made at `time` may change.
+        """Return the instant, in seconds, until which predictions made at `time` are valid.
 
-        Jobs submitted before it may be predicted in one call; it is infinite where nothing is
-        trained anew.
+        Jobs submitted before it can be predicted in one call. It is infinite without `retrain`.
         """
         if not math.isfinite(self._period):
             return math.inf
@@ -108,23 +112,24 @@ class Forecast:
 
     def predict(self, time: float, group: int | None, user: int | None,
                 iterations: float | None = None) -> float:
-        """Return the iterations expected of one job.
+        """Predict the iterations of one job.
 
-        After each fit all groups and users that are known are predicted at once, so that this is
-        quick for many jobs too.
+        After each fit, all known pairs of group and user are predicted at once, so that this
+        method is fast for many jobs as well.
 
         Parameters
         ----------
         time : float
-            When it is submitted, in seconds; all jobs that complete by then were observed.
+            When the job is submitted, in seconds. Jobs that completed by then must be recorded.
         group, user : int or None
+            None if unknown.
         iterations : float, optional
-            The truth, which none but the clairvoyant see.
+            The true iterations, which only clairvoyant predictors use.
 
         Raises
         ------
         InputError
-            As `predict_all`.
+            As `predict_all` does.
         """
         self._train(time)
         pair = _ids(group, user)
@@ -138,16 +143,16 @@ class Forecast:
 
     def predict_all(self, time: ArrayLike, group: ArrayLike, user: ArrayLike,
                     iterations: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Return the iterations expected of jobs that are submitted within one period.
+        """Predict the iterations of jobs that are submitted within one period.
 
         Parameters
         ----------
         time : float or array-like of float, shape (jobs,)
-            When they are submitted, in seconds.
+            When the jobs are submitted, in seconds.
         group, user : array-like of int, shape (jobs,)
-            Negative for a job that says none.
+            Negative if unknown.
         iterations : array-like of float, shape (jobs,), optional
-            The truth, which none but the clairvoyant see.
+            The true iterations, which only clairvoyant predictors use.
 
         Returns
         -------
@@ -156,8 +161,8 @@ class Forecast:
         Raises
         ------
         InputError
-            If the times are of more than one period, or of one that lies before the last that
-            was predicted for; or as `Guarded.predict`.
+            If the times are in more than one period, or in a period before that of an earlier
+            call; or as `Guarded.predict` does.
         """
         times = np.atleast_1d(np.asarray(time, np.float64))
         if not times.size:
@@ -165,26 +170,26 @@ class Forecast:
         first, last = float(times.min()), float(times.max())
         if last >= self.valid_until(first):
             raise InputError(f"jobs submitted from {first:g} s to {last:g} s cannot be predicted "
-                             f"at once: the predictor is trained anew at "
+                             f"at once: the predictor is retrained at "
                              f"{self.valid_until(first):g} s")
         self._train(first)
         rows = np.column_stack((np.asarray(group, np.int64), np.asarray(user, np.int64)))
         return self.predictor.predict(rows, iterations)
 
     def predict_jobs(self, jobs: Collection[JobSpec]) -> NDArray[np.float64]:
-        """Return the iterations expected of jobs, each at its arrival; as `predict_all`."""
+        """Predict the iterations of jobs at their arrival; see `predict_all`."""
         known = history_of(jobs)
         return self.predict_all([job.arrival_s for job in jobs], known.group, known.user,
                                 known.iterations)
 
     def _number(self, time: float) -> int:
-        """Return the last multiple of the period that is not after `time`, as a number."""
+        """Return the largest k for which k times the period is not after `time`."""
         number = math.floor(time / self._period)
-        # The quotient is rounded, and may be on the wrong side of a whole number.
+        # The rounded quotient may be on the wrong side of a whole number.
         return number + ((number + 1) * self._period <= time) - (number * self._period > time)
 
     def _train(self, time: float) -> None:
-        """Have the predictor know what it may at this time."""
+        """Train the predictor on the data available at the begin of the period of `time`."""
         once = not math.isfinite(self._period)
         began = 0.0 if once else self._number(time) * self._period
         if began <= self._began:
@@ -198,7 +203,7 @@ class Forecast:
         self._began, self._used = began, count
 
     def _fit(self, count: int) -> None:
-        """Train on the history and so many of the jobs that have completed."""
+        """Train on the history and the first `count` jobs that have completed."""
         new = self._completed[self._used:count]
         rows = np.array([(group, user) for group, user, _ in new], np.int64).reshape(-1, 2)
         self._X = np.concatenate((self._X, rows))
@@ -208,6 +213,7 @@ class Forecast:
         self._table = None
 
     def _tabled(self) -> dict[tuple[int, int], float]:
+        """Return the predictions by group and user, which are cached until the next fit."""
         if self._table is None:
             pairs = _pairs(np.concatenate((self._pairs, self._X[self._paired:])))
             self._pairs, self._paired = pairs, len(self._X)
@@ -221,7 +227,7 @@ def _ids(group: int | None, user: int | None) -> tuple[int, int]:
 
 
 def _pairs(X: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the rows that differ; much faster than `numpy.unique` with an axis."""
+    """Return the distinct rows; much faster than `numpy.unique` with an axis."""
     ranked = X[np.lexsort((X[:, 1], X[:, 0]))]
     differs = np.any(ranked[1:] != ranked[:-1], axis=1)
     return ranked[np.concatenate((np.ones(min(len(ranked), 1), np.bool_), differs))]

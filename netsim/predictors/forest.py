@@ -1,4 +1,4 @@
-"""The random forest of A-SRPT (Section IV), by scikit-learn; it needs the extra ``predict``."""
+"""The random forest of A-SRPT (Section IV), with scikit-learn; needs the extra ``predict``."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from netsim.streams import stream
 
 __all__ = ["RandomForest"]
 
-#: scikit-learn takes features as float32, in which larger whole numbers run together.
+#: scikit-learn converts features to float32, which cannot distinguish larger whole numbers.
 _EXACT = 2**24
 
-#: Parts in which a fit that reports is made; more would leave cores idle at their ends.
+#: Parts into which a fit that reports is divided; more would leave cores idle between them.
 _PARTS = 10
 
 
 @plain_numbers
 @dataclass
 class RandomForest:
-    """A random forest on group and user as integers, with squared error.
+    """A random forest on group and user as integers, fitted by squared error.
 
-    Prediction is the mean over trees, added up in their order, so that it does not depend on how
-    many cores there are. Nor does the fit, nor whether that reports.
+    The prediction is the mean over trees, summed in a fixed order. Neither fit nor prediction
+    depends on the number of cores, nor on whether the fit reports.
 
     Parameters
     ----------
     trees : int
-        How many, at least 1.
+        Number of trees, at least 1.
     seed : int
-        Of what the trees are drawn from.
+        Seed of the forest.
     n_jobs : int, optional
-        How many cores fit them; all by default.
+        Number of cores used to fit trees; all by default.
 
     Raises
     ------
@@ -68,7 +68,7 @@ class RandomForest:
 
     def fit(self, X: NDArray[np.int64], y: NDArray[np.float64], report: Report | None = None
             ) -> RandomForest:
-        """Grow the trees anew; with `report` a few at a time, which are the same trees."""
+        """Fit the trees; with `report` in several parts, which does not change the trees."""
         from sklearn.ensemble import RandomForestRegressor
 
         self._ids = [_large(column) for column in X.T]
@@ -81,28 +81,33 @@ class RandomForest:
             forest.fit(features, y)
             if report is not None:
                 report(done, self.trees)
-        # Threads add up the trees in the order in which they end, and sums of floats depend on it.
+        # Threads would add up the trees in the order in which they finish, which affects rounding.
         self._forest = forest.set_params(n_jobs=1)
         return self
 
     def predict(self, X: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the mean over trees, found once per group and user however many jobs they have."""
+        """Return the mean over trees, computed once per distinct pair of group and user."""
         pairs, place = np.unique(X, axis=0, return_inverse=True)
         found: NDArray[np.float64] = self._forest.predict(self._features(pairs))
         return found[place.reshape(-1)]
 
     def _steps(self, report: Report | None) -> list[int]:
+        """Return the number of trees after each part of a fit."""
         if report is None:
             return [self.trees]
         part = max(-(-self.trees // _PARTS), self.n_jobs or os.cpu_count() or 1)
         return [min(done + part, self.trees) for done in range(0, self.trees, part)]
 
     def _features(self, X: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return ids as they are, or by rank where they are too large; unseen ones by the next."""
+        """Return ids as features; if too large for float32, as their ranks in the training data.
+
+        An unseen id gets the rank of the next larger one.
+        """
         columns = [column if ids is None else np.searchsorted(ids, column)
                    for column, ids in zip(X.T, self._ids, strict=True)]
         return np.column_stack(columns).astype(np.float32)
 
 
 def _large(column: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return the sorted ids of a column if some are too large for float32, else None."""
     return np.unique(column) if np.abs(column).max() > _EXACT else None

@@ -21,14 +21,14 @@ PREDICTORS = Registry("predictor", {
 
 
 def make_predictor(given: Any) -> Guarded:
-    """Make a fresh predictor, which checks what it is given and what it answers.
+    """Make a new predictor, wrapped so that its arguments and predictions are checked.
 
     Parameters
     ----------
     given : str, mapping, Predictor or class
-        A name of `PREDICTORS`, or ``"module:Class"``, perhaps with options as in
+        A name of `PREDICTORS`, or ``"module:Class"``, optionally with options as in
         ``"mean:scope=user"``; ``{"name": ..., option: ...}``; a class; or an instance, such as a
-        regressor of scikit-learn, which is copied so that it serves one run only.
+        regressor of scikit-learn, which is copied, so that runs do not share it.
 
     Returns
     -------
@@ -39,9 +39,9 @@ def make_predictor(given: Any) -> Guarded:
     UnknownNameError
         If the name or an option does not exist; the choices are listed.
     InputError
-        If it is no predictor, or an option has a value that is not allowed.
+        If the object is not a predictor, or an option has an invalid value.
     MissingExtraError
-        If it needs scikit-learn, and that is not installed.
+        If the predictor needs scikit-learn, which is not installed.
 
     Examples
     --------

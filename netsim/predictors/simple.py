@@ -1,4 +1,4 @@
-"""Predictors without a model: the mean and the median of earlier jobs, and the truth."""
+"""Simple predictors: the mean and the median of earlier jobs, and the true iterations."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["SCOPES", "Mean", "Median", "Perfect"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Of which earlier jobs the iterations are taken: those of the same group, of the same user, all.
+#: Earlier jobs that are used: those of the same group, those of the same user, or all.
 SCOPES = ("group", "user", "global")
 
 
 @dataclass
 class _OfScope:
-    """One figure per group or user, or for all, in a sorted table."""
+    """Base of predictors that compute one statistic per group or user, or one for all jobs."""
 
     scope: str = "group"
     _keys: Ints = field(init=False, repr=False, default_factory=lambda: np.zeros(0, np.int64))
@@ -32,13 +32,13 @@ class _OfScope:
             raise UnknownNameError("scope of a predictor", self.scope, SCOPES)
 
     def fit(self, X: Ints, y: Floats) -> _OfScope:
-        """Take the figure of each scope that has jobs."""
+        """Compute the statistic of each group or user, or of all jobs."""
         self._keys, place = np.unique(self._key(X), return_inverse=True)
-        self._values = self._figure(place.reshape(-1), np.asarray(y, np.float64))
+        self._values = self._statistic(place.reshape(-1), np.asarray(y, np.float64))
         return self
 
     def predict(self, X: Ints) -> Floats:
-        """Return the figure of each job's scope; 0 where that has had no jobs."""
+        """Return the statistic for each job's group or user; 0 if it had no jobs."""
         key = self._key(X)
         place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
         return np.where(self._keys[place] == key, self._values[place], 0.0)
@@ -48,18 +48,19 @@ class _OfScope:
             return np.zeros(len(X), np.int64)
         return np.asarray(X)[:, SCOPES.index(self.scope)]
 
-    def _figure(self, place: Ints, y: Floats) -> Floats:
+    def _statistic(self, place: Ints, y: Floats) -> Floats:
         raise NotImplementedError
 
 
 @dataclass
 class Mean(_OfScope):
-    """The mean of the iterations of earlier jobs.
+    """Predicts the mean iterations of earlier jobs.
 
     Parameters
     ----------
     scope : {"group", "user", "global"}
-        Of which: those of the same group, of the same user, or all. An unseen user gets 0.
+        Earlier jobs to use: those of the same group, of the same user, or all. For an unseen user,
+        the prediction is 0.
 
     Raises
     ------
@@ -67,18 +68,19 @@ class Mean(_OfScope):
         If there is no such scope.
     """
 
-    def _figure(self, place: Ints, y: Floats) -> Floats:
+    def _statistic(self, place: Ints, y: Floats) -> Floats:
         return np.bincount(place, y) / np.bincount(place)
 
 
 @dataclass
 class Median(_OfScope):
-    """The median of the iterations of earlier jobs; of an even number, between the middle two.
+    """Predicts the median iterations of earlier jobs; the mean of the middle two if even.
 
     Parameters
     ----------
     scope : {"group", "user", "global"}
-        Of which: those of the same group, of the same user, or all. An unseen user gets 0.
+        Earlier jobs to use: those of the same group, of the same user, or all. For an unseen user,
+        the prediction is 0.
 
     Raises
     ------
@@ -86,7 +88,7 @@ class Median(_OfScope):
         If there is no such scope.
     """
 
-    def _figure(self, place: Ints, y: Floats) -> Floats:
+    def _statistic(self, place: Ints, y: Floats) -> Floats:
         ranked = y[np.lexsort((y, place))]
         count = np.bincount(place)
         first = np.cumsum(count) - count
@@ -94,14 +96,14 @@ class Median(_OfScope):
 
 
 class Perfect:
-    """The true iterations, which no scheduler can know: what prediction could gain at most."""
+    """Predicts the true iterations, as an upper limit of what prediction can gain."""
 
     clairvoyant = True
 
     def fit(self, X: NDArray[Any], y: Floats) -> Perfect:
-        """Learn nothing: there is nothing to predict."""
+        """Do nothing, as there is nothing to learn."""
         return self
 
     def predict(self, X: NDArray[Any]) -> Floats:
-        """Return the third column, which is the truth."""
+        """Return the third column, which has the true iterations."""
         return np.asarray(X[:, 2], np.float64)

@@ -50,4 +50,4 @@ def test_what_cannot_be_done_is_said_first(refused, workload) -> None:
 
 
 def test_a_workload_without_groups(refused) -> None:
-    assert "no job says its group" in refused("predict", "coflow-sample", "--predictor", "mean")
+    assert "no job has a group" in refused("predict", "coflow-sample", "--predictor", "mean")

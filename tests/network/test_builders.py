@@ -101,7 +101,7 @@ def test_a_rail_pod_without_spines_relays_in_servers() -> None:
     assert {tuple(net.link_names[link] for link in net.route(0, 3, key)) for key in range(50)} == {
         ("gpu-0.0->rail-0", "rail-0->gpu-1.0", "gpu-1.0->server-1", "server-1->gpu-1.1"),
         ("gpu-0.0->server-0", "server-0->gpu-0.1", "gpu-0.1->rail-1", "rail-1->gpu-1.1")}
-    with pytest.raises(InputError, match="spines = 0 leaves the rails apart"):
+    with pytest.raises(InputError, match="spines = 0 leaves the rails disc"):
         netsim.rail_pod(2, 2, 0)
 
 
@@ -139,8 +139,8 @@ def test_edge_cloud() -> None:
     (lambda: netsim.leaf_spine(1, 1.5, 1), "spines must be a whole number of at least 1, not 1.5"),
     (lambda: netsim.leaf_spine(1, 1, True), "hosts_per_leaf must be .* not True"),
     (lambda: netsim.leaf_spine(1, 1, 1, oversubscription=0), "oversubscription must be a number "),
-    (lambda: netsim.leaf_spine(1, 1, 1, oversubscription="4:1"), "above 0, not '4:1'"),
-    (lambda: netsim.leaf_spine(1, 1, 1, oversubscription=float("nan")), "above 0, not nan"),
+    (lambda: netsim.leaf_spine(1, 1, 1, oversubscription="4:1"), "greater than 0, not '4:1'"),
+    (lambda: netsim.leaf_spine(1, 1, 1, oversubscription=float("nan")), "greater than 0, not nan"),
     (lambda: netsim.fat_tree(3), "k must be even, not 3"),
     (lambda: netsim.fat_tree(0), "k must be a whole number of at least 1, not 0"),
     (lambda: netsim.rail_pod(2, spines=-1), "spines must be a whole number of at least 0, not -1"),

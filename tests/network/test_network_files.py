@@ -200,7 +200,7 @@ def test_bad_files_are_named(tmp_path, name, text, message) -> None:
     ("a.gml", "graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] ]",
      {"capacity": -1}, "network 'a': the capacity of link '1->2' must be greater than 0, not -1"),
     ("a.gml", "graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] ]",
-     {"capacity": 1, "hosts": [3]}, "network 'a': the host 3 is no node of the graph"),
+     {"capacity": 1, "hosts": [3]}, "network 'a': the host 3 is not a node"),
 ])
 def test_a_file_is_not_blamed_for_what_was_changed(tmp_path, name, text, changes, message) -> None:
     (tmp_path / name).write_text(text)

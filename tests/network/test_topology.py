@@ -35,7 +35,7 @@ def test_capacities_per_host_and_direction():
     ((2, "-1Gbps"), UnitError, "egress capacity must be greater than 0, not '-1Gbps'"),
     ((2, 0), UnitError, "must be greater than 0, not 0"),
     ((2, [1.0, float("nan")]), UnitError, "egress capacity of host 1 must be finite, not nan"),
-    ((3, [1.0, 2.0]), InputError, "3 hosts need as many values, not 2"),
+    ((3, [1.0, 2.0]), InputError, "3 hosts need 3 values, not 2"),
     ((2, [[1.0, 2.0], 2.0]), UnitError, "egress capacity of host 0 must be a number or a string"),
 ])
 def test_refused(args, error, message):

@@ -75,7 +75,7 @@ def test_a_table_of_predictors():
 
 @pytest.mark.parametrize(("data", "message"), [
     ("demo", "on a workload, or on two"), ((PAST, 3), "on a workload, or on two"),
-    (workload(user=3), "no job says its group"),
+    (workload(user=3), "no job has a group"),
     ((PAST, History([], [], [])), "more than 0 iterations"),
     ((PAST, History([1], [1], [0])), "more than 0 iterations")])
 def test_others_are_refused(data, message):

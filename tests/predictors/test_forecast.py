@@ -60,7 +60,7 @@ def test_the_truth_is_for_the_clairvoyant():
     forecast = Forecast("perfect")
     assert forecast.predict(0, 8, 8, 123) == 123
     assert forecast.predict_all(0, [8, 9], [8, 8], [1, 2]).tolist() == [1, 2]
-    with pytest.raises(InputError, match="give them too"):
+    with pytest.raises(InputError, match="give them as well"):
         forecast.predict(0, 8, 8)
 
 
@@ -77,7 +77,7 @@ def test_at_once_only_within_a_period():
     assert forecast.valid_until(0) == 60
     assert forecast.valid_until(60) == 120
     assert forecast.predict_all([60, 119], [1, 2], [5, 5]).tolist() == [20, 7]
-    with pytest.raises(InputError, match="trained anew at 180 s"):
+    with pytest.raises(InputError, match="retrained at 180 s"):
         forecast.predict_all([120, 180], [1, 2], [5, 5])
 
 

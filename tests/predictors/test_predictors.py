@@ -94,7 +94,7 @@ def test_those_of_no_group_are_never_known():
 def test_perfect_knows_unseen_groups_too():
     perfect = make_predictor("perfect").fit(PAST, ITERATIONS)
     assert perfect.predict([[3, 7], [1, 7]], [12, 2.5]).tolist() == [12, 2.5]
-    with pytest.raises(InputError, match="'perfect' goes by the true iterations"):
+    with pytest.raises(InputError, match="'perfect' uses the true iterations"):
         perfect.predict([[3, 7]])
     with pytest.raises(InputError, match="of each of 1 jobs"):
         perfect.predict([[3, 7]], [1, 2])
