@@ -248,7 +248,7 @@ def large():
 def test_a_solver_that_runs_out_of_time_says_so():
     pytest.importorskip("scipy")
     model, counts = large()
-    with pytest.warns(NetsimWarning, match="not known to be optimal after 10 ms: .* a gap of .*time_limit"):
+    with pytest.warns(NetsimWarning, match="not known to be optimal after 10 ms: .* a gap of"):
         found = optimal_mapping(model, counts, FOUR, time_limit="10ms")
     assert found.status == "time limit"
     assert 0 < found.gap < 1

@@ -92,7 +92,7 @@ def test_a_pattern_returns_stages() -> None:
 
     with pytest.raises(InputError, match="its pattern must be a list of Stage, but holds"):
         coflows(JobSpec(0, pattern=Dicts(), ranks=2))
-    with pytest.raises(InputError, match="its pattern draws must be a list of Stage, not None"):
+    with pytest.raises(InputError, match="its pattern must be a list of Stage, not None"):
         coflows(JobSpec(0, pattern=Nothing(), ranks=2))
 
 
