@@ -1,4 +1,4 @@
-"""Files that are written whole, or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ __all__ = ["atomic_write"]
 @contextmanager
 def atomic_write(path: str | Path, *, folders: bool = False, named: str | Path | None = None
                  ) -> Iterator[Path]:
-    """Give a temporary path whose file takes the place of `path` at the end, if all goes well.
+    """Provide a temporary path whose file replaces `path` at the end, unless there is an error.
 
     Parameters
     ----------
     path : path-like
+        The file to write.
     folders : bool
-        Make the folders that are not there; they go again if the file is not written.
+        Whether to create missing folders; they are removed again if the file is not written.
     named : path-like, optional
-        What an error names; the path if not given.
+        The path in error messages; `path` if not given.
 
     Raises
     ------
     OutputError
-        If it cannot be written; nothing is left behind then.
+        If the file cannot be written; no partial file is left.
     """
     target = Path(path)
-    # It ends as the file does, by which some writers know what to write.
+    # It has the suffix of the file, by which some writers choose the format.
     temporary = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
     made = [parent for parent in target.parents if not parent.exists()] if folders else []
     try:
@@ -42,10 +43,10 @@ def atomic_write(path: str | Path, *, folders: bool = False, named: str | Path |
             yield temporary
             os.replace(temporary, target)
         finally:
-            with suppress(OSError):  # where there is no folder, neither is there a file
+            with suppress(OSError):  # the folder may not exist
                 temporary.unlink(missing_ok=True)
             for parent in made:
-                with suppress(OSError):  # it holds the file, if all went well
+                with suppress(OSError):  # fails if the file was written, as the folder holds it
                     parent.rmdir()
     except (OSError, UnicodeEncodeError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -1,4 +1,4 @@
-"""What objects look like where they are shown: short, however much they hold."""
+"""Short representations of objects of any size, for use as ``__repr__``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 __all__ = ["brief"]
 
-#: What a field takes at most, and how much of a list is shown.
+#: The longest text of a field, and the number of items of a list that are shown.
 _LETTERS, _EACH = 60, 3
 
 
 class _Short(reprlib.Repr):
-    """Cuts what is long; arrays and tables are told by their size."""
+    """Abbreviates long values, and shows arrays and tables by their size."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class _Short(reprlib.Repr):
         self.maxlevel = 3
 
     def repr_ndarray(self, array: Any, level: int) -> str:
-        """Return an array that is short as it is, and the size of another."""
+        """Return the values of a short array, and the shape of a longer one."""
         if array.size <= _EACH:
             return f"array({array.tolist()})"
         return f"<array of {' x '.join(f'{length:,}' for length in array.shape)}>"
@@ -33,7 +33,7 @@ class _Short(reprlib.Repr):
 
 
 def brief(thing: Any) -> str:
-    """Return a dataclass as a call that would make it, with long fields cut short; a ``__repr__``.
+    """Return a ``__repr__`` of a dataclass, as a call that makes it, with long fields abbreviated.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checks of what a user gives: each refuses with the value, what was allowed and where."""
+"""Checks of arguments, whose errors name the argument, the value and the allowed values."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from netsim.plain import plain
 __all__ = ["LARGEST", "MOST_ID", "check_name", "check_options", "check_path", "check_sequence",
            "check_whole", "is_number", "is_whole", "parents_first", "refuse_twice"]
 
-#: The largest id of a job or a coflow: one that tables of results and JSON hold exactly.
+#: The largest id of a job or a coflow, which tables of results and JSON can represent exactly.
 MOST_ID = 10**15
 
-#: The largest number that there is as a float; integers may be larger.
+#: The largest finite float; integers may be larger.
 LARGEST = sys.float_info.max
 
 
 def is_whole(value: object) -> bool:
-    """Say whether a value is an integer: not true or false, nor a duration of NumPy's."""
+    """Whether a value is an integer; a bool or a NumPy duration is not."""
     return (isinstance(value, int | np.integer)
             and not isinstance(value, bool | np.timedelta64))
 
 
 def check_whole(value: Any, what: str, least: int = 0, most: int | None = None) -> None:
-    """Refuse what is not a whole number from `least` to `most`.
+    """Check that a value is a whole number from `least` to `most`.
 
     Raises
     ------
     InputError
-        Beginning with `what`.
+        If it is not; the message begins with `what`.
     """
     if not is_whole(value) or value < least or (most is not None and value > most):
         allowed = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
@@ -47,41 +47,43 @@ def check_whole(value: Any, what: str, least: int = 0, most: int | None = None) 
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Say whether a value is a number as a float or an integer, and not true or false."""
+    """Whether a value is a float or an integer, but not a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def check_name(value: Any, what: str) -> None:
-    """Refuse what is no string.
+    """Check that a value is a string.
 
     Raises
     ------
     InputError
-        Beginning with `what`.
+        If it is not; the message begins with `what`.
     """
     if not isinstance(value, str):
         raise InputError(f"{what} must be a string, not {reprlib.repr(value)}")
 
 
 def check_path(value: Any, what: str) -> None:
-    """Refuse what is neither a string nor a path.
+    """Check that a value is a string or a path.
 
     Raises
     ------
     InputError
-        Beginning with `what`.
+        If it is not; the message begins with `what`.
     """
     if not isinstance(value, str | Path):
         raise InputError(f"{what} must be a name or a path, not {reprlib.repr(value)}")
 
 
 def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:
-    """Return a list of things of one kind as a tuple; numbers in it as Python's own.
+    """Check that a value is a list of items of one type, and return it as a tuple.
+
+    NumPy's numbers are converted to Python's.
 
     Raises
     ------
     InputError
-        If it is no list, such as one thing alone, or holds something else.
+        If the value is not a list, or holds an item of another type.
     """
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}")
@@ -93,12 +95,12 @@ def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> t
 
 
 def refuse_twice(ids: Iterable[int], what: str) -> None:
-    """Refuse ids of which one stands twice.
+    """Check that ids are unique.
 
     Raises
     ------
     InputError
-        Beginning with `what`, with the id.
+        If an id occurs twice; the message is `what` and the id.
     """
     seen: set[int] = set()
     for each in ids:
@@ -108,14 +110,14 @@ def refuse_twice(ids: Iterable[int], what: str) -> None:
 
 
 def check_options(make: Callable[..., object], options: Iterable[str], owner: str) -> None:
-    """Refuse options that a builder does not have, and the lack of those that it needs.
+    """Check that a callable has all given options, and that all required ones are given.
 
     Raises
     ------
     UnknownNameError
-        With the choices.
+        If the callable does not have an option; the choices are listed.
     InputError
-        With the options that are missing.
+        If required options are missing.
     """
     parameters = (_parameters_of(make) if isinstance(make, type)
                   else inspect.signature(make).parameters)
@@ -136,23 +138,27 @@ def _parameters_of(kind: type) -> Mapping[str, inspect.Parameter]:
 
 def parents_first(names: Sequence[str], parents: Sequence[Sequence[str]], owner: str
                   ) -> list[int]:
-    """Return the places of an iteration's stages, each behind all that it depends on.
-
-    In time linear in stages and dependencies.
+    """Sort stages topologically, in time linear in stages and dependencies.
 
     Parameters
     ----------
     names : sequence of str
-        The stages.
+        The names of the stages.
     parents : sequence of sequence of str
-        For each stage, those that it depends on.
+        For each stage, the stages on which it depends.
     owner : str
-        Whose stages they are, for the message.
+        The owner of the stages, for error messages.
+
+    Returns
+    -------
+    list of int
+        The indices of the stages, each after all stages on which it depends.
 
     Raises
     ------
     InputError
-        If two stages have one name, or one depends on a stage that is not there, or on itself.
+        If two stages have the same name, a stage depends on one that does not exist, or there is
+        a cycle.
     """
     graph = dict(zip(names, parents, strict=True))
     if len(graph) < len(names):

@@ -1,4 +1,4 @@
-"""How kernels are compiled: when they are first called, and cached from then on."""
+"""Compilation of kernels with Numba, when they are first called, and caching on disk."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from netsim.watching import watched
 
 __all__ = ["compiled", "in_place", "summing", "tell_once_by"]
 
-# Numba's own types do not name all that it takes.
+# Numba's type hints do not cover all arguments used here.
 _CONFIG: Any = numba.config
 _NJIT: Any = njit
 
-#: Whether this process has said that it compiles; and the file of the first of several that does.
-_said = False
-_told: Path | None = None
+#: Whether this process has announced that it compiles; and the file by which several processes
+#: agree on the one that does.
+_announced = False
+_marker: Path | None = None
 
 
 def compiled(kernel: Callable[..., Any]) -> Any:
@@ -38,62 +39,63 @@ def compiled(kernel: Callable[..., Any]) -> Any:
 
 
 def in_place(kernel: Callable[..., Any]) -> Any:
-    """As `compiled`, for a kernel that makes no arrays, nor calls one that does.
+    """Compile a kernel that makes no arrays, directly or in kernels that it calls.
 
-    It does not count references to those that it gets, which takes longer than many a loop.
+    Unlike with `compiled`, references to its arguments are not counted, which would take longer
+    than many of the loops.
     """
     return _compiled(kernel, _nrt=False)
 
 
 def summing(kernel: Callable[..., Any]) -> Any:
-    """As `in_place`, for a kernel that may add up in any order, so several at a time."""
+    """Compile as `in_place` does, and allow sums in any order, so that loops can be vectorised."""
     return _compiled(kernel, _nrt=False, fastmath={"reassoc", "nsz", "contract"})
 
 
 def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
-    # What only other kernels call needs no way in from Python, which takes long to compile.
+    # Kernels that only other kernels call need no Python wrapper, which takes long to compile.
     private = kernel.__name__.startswith("_")
     dispatcher = _NJIT(error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=private,
                        **options)(kernel)
-    with suppress(RuntimeError), _cached_with_its_callees():  # no folder can be written to
+    with suppress(RuntimeError), _cached_with_its_callees():  # raised if no folder is writable
         dispatcher.enable_caching()
-        dispatcher._cache.save_overload = _if_there_is_room(dispatcher._cache.save_overload)
+        dispatcher._cache.save_overload = _ignoring_os_errors(dispatcher._cache.save_overload)
     return dispatcher
 
 
-class _Teller(event.Listener):
-    """Says that kernels are compiled, which takes long, when the first one is."""
+class _Announcer(event.Listener):
+    """Tells the user that kernels are compiled, which takes long, when the first one is."""
 
     def on_start(self, event: Any) -> None:
-        """Say it once, and of netsim's own kernels only."""
-        global _said
+        """Write a message, once, and for kernels of netsim only."""
+        global _announced
         kernel = event.data["dispatcher"].py_func
-        if _said or not kernel.__module__.startswith("netsim.") or not watched():
+        if _announced or not kernel.__module__.startswith("netsim.") or not watched():
             return
-        _said = True
-        if _told is not None:
+        _announced = True
+        if _marker is not None:
             try:
-                _told.touch(exist_ok=False)
+                _marker.touch(exist_ok=False)
             except OSError:  # another process was first
                 return
         sys.stderr.write("netsim: compiling, once; this may take half a minute\n")
         sys.stderr.flush()
 
     def on_end(self, event: Any) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
-event.register("numba:compile", _Teller())
+event.register("numba:compile", _Announcer())
 
 
 def tell_once_by(path: Path) -> None:
-    """Have only one of several processes say that it compiles: the one that makes a file."""
-    global _told
-    _told = path
+    """Let only one of several processes announce that it compiles: the one that creates `path`."""
+    global _marker
+    _marker = path
 
 
-def _if_there_is_room(save: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that keeps what was compiled unless the disk is full, or read-only."""
+def _ignoring_os_errors(save: Callable[..., None]) -> Callable[..., None]:
+    """Wrap a function that saves a kernel to ignore errors, such as of a full disk."""
     def save_if_possible(*compiled: Any) -> None:
         with suppress(OSError):
             save(*compiled)
@@ -103,10 +105,10 @@ def _if_there_is_room(save: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _cached_with_its_callees() -> Iterator[None]:
-    """Have Numba cache in a folder of this version of all kernels.
+    """Make Numba cache in a folder whose name depends on the sources of kernels.
 
-    Numba looks only at a kernel's own file to see whether what it has cached is out of date, but
-    kernels call those of other files.
+    Numba itself checks only a kernel's own file to see whether a cached kernel is out of date, but
+    kernels call kernels of other files.
     """
     before = _CONFIG.CACHE_DIR
     _CONFIG.CACHE_DIR = _folder(before)
@@ -118,6 +120,7 @@ def _cached_with_its_callees() -> Iterator[None]:
 
 @cache
 def _folder(base: str) -> str:
+    """Return the cache folder below `base`, or below a default one if `base` is empty."""
     here = Path(__file__).parent
     digest = hashlib.sha256()
     for path in [here / "ties.py", *(path for part in ("fabric", "parallel")

@@ -1,7 +1,4 @@
-"""The exception tree: everything that netsim raises on purpose is a `NetsimError`.
-
-What it only warns of is a `NetsimWarning`.
-"""
+"""Exceptions and warnings: netsim's errors are a `NetsimError`, its warnings a `NetsimWarning`."""
 
 from __future__ import annotations
 
@@ -31,26 +28,26 @@ __all__ = [
 ]
 
 
-class _Shown(Exception):
-    """Whose message can be shown: what is not printable is escaped, and no more than a screen.
+class _Printable(Exception):
+    """Base of exceptions whose messages are safe to print: escaped, and limited in length.
 
-    Its attributes hold what was given.
+    Attributes of subclasses keep the original text.
     """
 
-    def __init__(self, *said: object) -> None:
+    def __init__(self, *args: object) -> None:
         super().__init__(*(shortened(visible(each, lines=True)) if isinstance(each, str) else each
-                           for each in said))
+                           for each in args))
 
 
-class NetsimError(_Shown):
-    """Base of every error that netsim raises on purpose.
+class NetsimError(_Printable):
+    """Base class of all errors that netsim raises deliberately.
 
-    Messages are of at most 2,000 characters, without control characters but for line ends.
+    Messages have at most 2,000 characters, and no control characters except line ends.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By message and attributes: a subclass's __init__ takes other arguments, and errors
-        # travel between processes.
+        # By message and attributes, as errors are sent between processes and the __init__ of
+        # subclasses has other parameters.
         return _restore, (type(self), str(self), self.__dict__)
 
 
@@ -75,11 +72,11 @@ class UnknownNameError(InputError, LookupError):
     Parameters
     ----------
     kind : str
-        What was looked up, such as ``"allocator"``.
+        The kind of object that was looked up, such as ``"allocator"``.
     name : str
         The name that was not found.
     choices : iterable of str
-        The names that exist; they are listed in the message.
+        The existing names, which the message lists.
     """
 
     def __init__(self, kind: str, name: object, choices: Iterable[str]) -> None:
@@ -90,13 +87,13 @@ class UnknownNameError(InputError, LookupError):
         super().__init__(f"unknown {kind} {name!r}{hint}; choose from: {listed}")
 
 
-class _Placed(_Shown):
-    """A message on a file, and on a line of it.
+class _Located(_Printable):
+    """Base of exceptions whose message may begin with a file and a line.
 
     Parameters
     ----------
     message : str
-        What is wrong, with the offending value, or what was found and done about it.
+        Description of the problem, with the invalid value.
     path : path-like, optional
         The file.
     line : int, optional
@@ -111,17 +108,17 @@ class _Placed(_Shown):
         super().__init__(where + message)
 
 
-class TraceError(_Placed, InputError):
-    """A trace or instance file that is wrong: ``TraceError(message, path, line)``."""
+class TraceError(_Located, InputError):
+    """An invalid trace or instance file: ``TraceError(message, path, line)``."""
 
 
 class SpecError(InputError):
-    """An experiment file or a keyword of it that is wrong.
+    """An invalid experiment file, or an invalid key of it.
 
     Parameters
     ----------
     problems : iterable of str
-        All problems found, each beginning with its key path.
+        All problems found; each begins with the path of its key.
     path : path-like, optional
         The file.
     """
@@ -137,21 +134,21 @@ class SpecError(InputError):
 
 
 class NotRecordedError(InputError, AttributeError):
-    """A table of a result that its run did not record, or could not; says how to have it.
+    """A table of a result that was not, or could not be, recorded; the message gives a remedy.
 
     Parameters
     ----------
     problem : str
-        What is not there.
+        Description of the missing table.
     remedy : str
-        What to do about it, in Python.
+        How to record it, in Python.
     setting : str
-        The same on the command line.
+        How to record it, on the command line.
 
     Attributes
     ----------
     command_line : str
-        The message as the command line says it.
+        The message for the command line.
     """
 
     def __init__(self, problem: str, remedy: str, setting: str) -> None:
@@ -160,11 +157,11 @@ class NotRecordedError(InputError, AttributeError):
 
 
 class AllocationError(NetsimError):
-    """An allocator returned rates that the network cannot carry; names the allocator."""
+    """An allocator returned an infeasible allocation; the message names the allocator."""
 
 
 class StalledError(NetsimError):
-    """Coflows are pending, nothing moves, and nothing will happen any more."""
+    """Coflows are pending, but none sends and no further event is scheduled."""
 
 
 class MissingExtraError(NetsimError, ImportError):
@@ -173,9 +170,9 @@ class MissingExtraError(NetsimError, ImportError):
     Parameters
     ----------
     package : str
-        The package that is missing.
+        The missing package.
     extra : str
-        The extra of ``coflow-netsim`` that brings it.
+        The extra of ``coflow-netsim`` that installs it.
     """
 
     def __init__(self, package: str, extra: str) -> None:
@@ -189,29 +186,29 @@ class OutputError(NetsimError, OSError):
 
 
 class FetchError(NetsimError, OSError):
-    """A public trace that cannot be had from its source, or is not what it was there."""
+    """A public trace cannot be downloaded, or is not the expected file."""
 
 
 class DaskError(NetsimError, ConnectionError):
-    """A Dask cluster that has gone in the midst of a sweep; says how far the sweep was."""
+    """A Dask cluster was lost during a sweep; the message gives the sweep's progress."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run: a `KeyboardInterrupt` that says how far the run was."""
+    """Ctrl-C during a run: a `KeyboardInterrupt` whose message gives the run's progress."""
 
 
 def interruption_of(error: BaseException | None) -> KeyboardInterrupt | None:
-    """Return the Ctrl-C that an error is, or comes of; None if it does not.
+    """Return the `KeyboardInterrupt` that an error is or was caused by; None if there is none.
 
-    One that meets compiled code, or the compiler, may come out as a `SystemError` or another.
+    Ctrl-C in compiled code, or in the compiler, may surface as a `SystemError` or another error.
     """
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error
 
 
-class NetsimWarning(_Placed, UserWarning):
-    """Something that is not an error, but that the user should know: the base of all warnings.
+class NetsimWarning(_Located, UserWarning):
+    """Base class of all warnings of netsim.
 
-    As for `TraceError`, it is made of a message and perhaps a path and a line.
+    Like `TraceError`, it takes a message, and optionally a path and a line.
     """

@@ -1,4 +1,4 @@
-"""What a package holds is loaded when it is first used, so that importing it is quick."""
+"""Lazy loading of modules and names when they are first used, so that imports are fast."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["listing", "loading"]
 
 
 def loading(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package, which loads its modules.
+    """Return a ``__getattr__`` for a package that loads its modules when needed.
 
     Parameters
     ----------
     package : str
-        Its ``__name__``.
+        The ``__name__`` of the package.
     homes : mapping of str to str, optional
-        Other names that it has, and the modules where these are.
+        The modules of other names that the package offers.
     """
     homes = homes or {}
 
@@ -37,7 +37,7 @@ def loading(package: str, homes: Mapping[str, str] | None = None) -> Callable[[s
 
 
 def listing(package: str) -> Callable[[], list[str]]:
-    """Return the ``__dir__`` of a package: its public names and modules, and what all have."""
+    """Return a ``__dir__`` for a package: its public names, its modules and special names."""
     def names() -> list[str]:
         module = sys.modules[package]
         usual = [name for name in vars(module) if name.startswith("__")]

@@ -1,7 +1,7 @@
-"""Numbers of NumPy's become Python's own where they enter netsim: the one place for that.
+"""Conversion of NumPy's numbers to Python's where they enter netsim.
 
-Small integers of NumPy's wrap around in silence, where Python's grow; and both are numbers to
-whoever checks them.
+NumPy's small integers overflow silently, unlike Python's, and checks should not need to handle both
+kinds of numbers.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _AS_THEY_ARE = frozenset((bool, int, float, str, NoneType))
 
 
 def plain(value: Any) -> Any:
-    """Return a value with Python's own numbers in place of NumPy's.
+    """Convert NumPy's numbers in a value to Python's.
 
-    Those in lists, tuples and dictionaries count too. Arrays and all else are returned as they
-    are, and so are NumPy's durations, which are no numbers.
+    Numbers in lists, tuples and dictionaries are converted as well. Arrays and all other objects
+    are returned unchanged, including NumPy's durations.
 
     Examples
     --------
@@ -49,11 +49,12 @@ def plain(value: Any) -> Any:
 
 
 def _may_hold(kind: type) -> bool:
+    """Whether objects of a type are, or may contain, NumPy's numbers."""
     return kind in (list, tuple, dict) or issubclass(kind, np.generic)
 
 
 def plain_numbers(made: Made) -> Made:
-    """Return a function, or a class, whose arguments are `plain` by the time that it has them.
+    """Decorate a function, or a class, so that its arguments are converted by `plain`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Plug-ins by name: one `Registry` for each kind of thing that a string or a mapping can name."""
+"""Registries of plug-ins, which a name or a mapping with options can select."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from netsim.units import parse_value
 __all__ = ["Registry", "copied", "instantiate", "labelled", "parse_named", "parse_policy",
            "refuse_code", "without_code"]
 
-#: Whether ``"module:attribute"`` is refused, as it is for files that nobody vouches for.
+#: Whether ``"module:attribute"`` is refused, as it is for files from untrusted sources.
 _refuses_code: ContextVar[bool] = ContextVar("refuses_code", default=False)
 
 
@@ -41,12 +41,12 @@ def parse_named(text: str) -> dict[str, Any]:
 
 
 def parse_policy(given: str | Mapping[str, Any], what: str) -> tuple[str, dict[str, Any]]:
-    """Split a policy, given as a name or as a mapping with one, into its name and its options.
+    """Split a policy, given as a name or as a mapping with a name, into name and options.
 
     Raises
     ------
     InputError
-        If it is neither.
+        If the policy is neither.
     """
     table = parse_named(given) if isinstance(given, str) else given
     if not (isinstance(table, Mapping) and isinstance(table.get("name"), str)):
@@ -69,7 +69,7 @@ def labelled(table: Mapping[str, Any]) -> str:
 
 @contextmanager
 def without_code() -> Iterator[None]:
-    """Refuse to load code that is named as ``"module:attribute"``; what netsim registers is not."""
+    """Refuse code named as ``"module:attribute"`` in this context; registered names still work."""
     token = _refuses_code.set(True)
     try:
         yield
@@ -78,9 +78,9 @@ def without_code() -> Iterator[None]:
 
 
 def refuse_code(kind: str, name: str) -> None:
-    """Refuse a name that would load code, where that is not allowed.
+    """Raise an error for a name that would load code, within `without_code`.
 
-    For names that are resolved later, outside of `without_code`.
+    To be called for names that are resolved later, outside of that context.
 
     Raises
     ------
@@ -93,29 +93,29 @@ def refuse_code(kind: str, name: str) -> None:
 
 
 class Registry:
-    """The things of one kind that have names, and how a name, a mapping or a class becomes one.
+    """A registry of the plug-ins of one kind, which makes objects from names and options.
 
-    Iterating yields the registered names, without aliases and presets. Wherever a name is taken,
-    so is ``"module:attribute"`` of a class or a function of the user's own.
+    Iterating yields the registered names, without aliases and presets. All methods that take a
+    name also accept ``"module:attribute"`` of a user-defined class or function.
 
     Parameters
     ----------
     kind : str
-        What such a thing is called in messages about names.
+        The kind of plug-in, in messages about names.
     places : mapping of str to str
-        Name to ``"module:attribute"``, which is imported when it is first needed. The first line
-        of the docstring there is the one-line help. A callable may stand in place of the string.
+        The ``"module:attribute"`` of each name, which is imported when it is first needed. The
+        first line of its docstring is the one-line help. May also be the callable itself.
     aliases : mapping of str to str, optional
-        Other names for registered ones.
+        Alternative names of registered plug-ins.
     presets : mapping of str to mapping, optional
-        Name to a table with the ``name`` of what is registered, and options.
+        Names of presets, which are mappings with the ``name`` of a plug-in and options.
     noun : str, optional
-        What such a thing is called in messages about its options; `kind` if not given.
+        The kind of plug-in in messages about options; `kind` if not given.
     accepts : type or callable, optional
-        What a thing must be: a class from which it must derive, or a function that says of an
-        object whether it is one. Anything is accepted if not given.
+        The base class that a plug-in must have, or a function that returns whether an object is
+        valid. By default, every object is accepted.
     refusal : str
-        What is said of an object that is not accepted, after its name.
+        Text that follows the name of an object that is not accepted in the error message.
     """
 
     def __init__(self, kind: str, places: Mapping[str, Any], *,
@@ -141,7 +141,7 @@ class Registry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name that can be given: the registered ones, aliases and presets."""
+        """All names: registered ones, aliases and presets."""
         return (*self.places, *self.aliases, *self.presets)
 
     def resolve(self, name: str) -> Any:
@@ -150,9 +150,9 @@ class Registry:
         Raises
         ------
         UnknownNameError
-            If it is neither; the choices are listed.
+            If the name is neither; the choices are listed.
         InputError
-            If it cannot be loaded.
+            If the plug-in cannot be loaded.
         """
         if not isinstance(name, str):
             raise UnknownNameError(self.kind, name, self.names)
@@ -168,31 +168,33 @@ class Registry:
             refuse_code(self.kind, name)
         try:
             loaded = importlib.import_module(module)
-        except Exception as error:  # whatever a module of the user's own raises
-            raise InputError(f"{self.kind} {name!r} cannot be loaded: {_said(error)}") from error
+        except Exception as error:  # a user's module may raise anything
+            raise InputError(f"{self.kind} {name!r} cannot be loaded: {_describe(error)}"
+                             ) from error
         if not hasattr(loaded, attribute):
             raise InputError(f"{self.kind} {name!r} cannot be loaded: the module {module!r} has no "
                              f"attribute {attribute!r}")
         return getattr(loaded, attribute)
 
     def instantiate(self, given: Any, **offers: Any) -> Any:
-        """Make a thing of what a user gives.
+        """Make a plug-in from a user's argument.
 
         Parameters
         ----------
         given : str, mapping, class or object
             A name, with options as in ``"aalo:queues=3"``; ``{"name": ..., option: ...}``, whose
-            options go over those of a preset; a class; or an instance, which is copied so that
-            its state serves one run only.
+            options override those of a preset; a class; or an instance, which is copied, so that
+            runs do not share its state.
         **offers
-            Options for classes that have them, where none are given.
+            Defaults for options, which are used if the class has these options and they are not
+            given.
 
         Raises
         ------
         UnknownNameError
             If the name or an option does not exist; the choices are listed.
         InputError
-            If it is not of this kind, or an option has a value that is not allowed.
+            If the result is not of this kind, or an option has an invalid value.
         """
         if isinstance(given, str | Mapping):
             return self.make(*parse_policy(given, self.noun), **offers)
@@ -201,7 +203,7 @@ class Registry:
         return copied(self._checked(given, given), self.noun)
 
     def make(self, name: str, options: Mapping[str, Any], /, **offers: Any) -> Any:
-        """Make a thing of its name and a mapping of options; see `instantiate`."""
+        """Make a plug-in from its name and a mapping of options; see `instantiate`."""
         return self._make(self.resolve(name), name, self._preset(name) | dict(options), offers)
 
     def _make(self, target: Any, name: str, options: dict[str, Any], offers: dict[str, Any]) -> Any:
@@ -213,31 +215,32 @@ class Registry:
             options = {key: value for key, value in offers.items() if key in taken} | options
         return self._checked(instantiate(target, options, f"{self.noun} {name!r}"), name)
 
-    def _checked(self, made: Any, said: object) -> Any:
+    def _checked(self, made: Any, name: object) -> Any:
+        """Return an object if it is accepted; otherwise raise an error that names it."""
         accepts = self._accepts
         if accepts is None or (isinstance(made, accepts) if isinstance(accepts, type)
                                else accepts(made)):
             return made
-        raise self._refused(said)
+        raise self._refused(name)
 
-    def _refused(self, said: object) -> InputError:
-        return InputError(f"{said!r} {self._refusal}")
+    def _refused(self, name: object) -> InputError:
+        return InputError(f"{name!r} {self._refusal}")
 
     def options(self, name: str) -> dict[str, Any]:
-        """List the options of a registered thing or a preset, with their defaults."""
+        """Return the options of a plug-in or a preset with their defaults."""
         parameters = inspect.signature(self.resolve(name)).parameters
         return {option: each.default for option, each in parameters.items()
                 if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)} | self._preset(name)
 
     def help(self, name: str) -> str:
-        """Describe a registered thing or a preset in one line."""
+        """Describe a plug-in or a preset in one line."""
         if name in self.presets:
             options = [f"{key} = {value}" for key, value in self._preset(name).items()]
             return f"preset: {', '.join([self.presets[name]['name'], *options])}"
         return (inspect.getdoc(self.resolve(name)) or "").partition("\n")[0]
 
     def _preset(self, name: str) -> dict[str, Any]:
-        """Copy the options of a preset; of other names there are none."""
+        """Return a copy of the options of a preset; empty for other names."""
         return {key: value for key, value in self.presets.get(name, {}).items() if key != "name"}
 
     def to_dict(self, thing: Any) -> dict[str, Any]:
@@ -254,14 +257,14 @@ class Registry:
 
 @plain_numbers
 def instantiate(make: Callable[..., Any], options: Mapping[str, Any], owner: str) -> Any:
-    """Call ``make(**options)``, and turn what goes wrong into an `InputError`.
+    """Call ``make(**options)``, and convert exceptions to `InputError`.
 
     Raises
     ------
     UnknownNameError
-        If it has no such option.
+        If `make` does not have an option.
     InputError
-        If an option has a value that is not allowed, or it cannot be made.
+        If an option has an invalid value, or `make` fails.
     """
     try:
         check_options(make, options, owner)
@@ -271,28 +274,29 @@ def instantiate(make: Callable[..., Any], options: Mapping[str, Any], owner: str
     except (TypeError, ValueError) as error:
         given = f" of {dict(options)!r}" if options else ""
         raise InputError(f"{owner} cannot be made{given}: {error}") from error
-    except Exception as error:  # likewise
-        raise InputError(f"{owner} cannot be made: {_said(error)}") from error
+    except Exception as error:  # a user's class may raise anything
+        raise InputError(f"{owner} cannot be made: {_describe(error)}") from error
 
 
 def copied(policy: Any, what: str) -> Any:
-    """Return a copy of a policy, so that its state serves one run only.
+    """Return a deep copy of a policy, so that runs do not share its state.
 
     Raises
     ------
     InputError
-        If it cannot be copied, as what holds a lock or an open file cannot; beginning with `what`.
+        If the policy cannot be copied, for example because it holds a lock or an open file; the
+        message begins with `what`.
     """
     try:
         return copy.deepcopy(policy)
-    except Exception as error:  # whatever it raises that is asked to copy itself
-        raise InputError(f"{what}: {policy!r} cannot be copied, which each run does: {error}; keep "
-                         "locks, open files and the like out of it, or give it a __deepcopy__"
+    except Exception as error:  # a user's __deepcopy__ may raise anything
+        raise InputError(f"{what}: {policy!r} cannot be copied for a run: {error}; keep locks, "
+                         "open files and the like out of it, or give it a __deepcopy__"
                          ) from error
 
 
-def _said(error: Exception) -> str:
-    """Return what an error says, and where it was raised unless it says so itself."""
+def _describe(error: Exception) -> str:
+    """Return the message of an error, with the place where it was raised unless it has one."""
     if isinstance(error, ImportError | SyntaxError):
         return str(error)
     *_, last = traceback.extract_tb(error.__traceback__)

@@ -1,8 +1,8 @@
-"""Files in: the one reader of what netsim is given, which decides what may be opened.
+"""Open and read input files, and decide which files may be opened.
 
-Whatever is read is opened here. Only regular files are: a pipe might never end, and a device
-never does. Where reading is `confined`, as it is for an experiment that nobody vouches for, only
-files in some folders are, however they are named, and by whatever file.
+All input files are opened here. Only regular files are allowed, as pipes and devices may never end.
+Within `confined`, which is used for experiments from untrusted sources, only files in certain
+folders may be opened, regardless of how and where they are named.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import BinaryIO, TextIO
 
 __all__ = ["confined", "open_bytes", "open_text", "read_bytes", "read_text", "refusal"]
 
-#: What netsim brings along, in the package or beside it in a checkout.
+#: Folders of files that are part of netsim, in the package or beside it in a checkout.
 _PACKAGE = Path(os.path.realpath(__file__)).parent
 _OWN = (_PACKAGE, *(_PACKAGE.parent / name for name in ("topologies", "workloads")
                     if not (_PACKAGE / name).is_dir()))
 
-#: Of each confinement that reading is in, its folders and its files; their real paths.
+#: The allowed folders and files of each active confinement, as real paths.
 _confinements: ContextVar[tuple[tuple[tuple[Path, ...], frozenset[Path]], ...]] = ContextVar(
     "confinements", default=())
 
@@ -34,13 +34,16 @@ _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: 
 
 @contextmanager
 def confined(*folders: str | Path, files: Iterable[str | Path] = ()) -> Iterator[None]:
-    """Let only files in some folders be opened, and those that come with netsim; links count.
+    """Allow only files in some folders, and those that are part of netsim, to be opened.
+
+    Symbolic links are resolved first. Confinements can be nested; all of them apply.
 
     Parameters
     ----------
     *folders : path-like
+        Folders whose files may be opened.
     files : iterable of path-like
-        Files elsewhere that may be opened, too.
+        Further files that may be opened.
     """
     own = (tuple(Path(os.path.realpath(folder)) for folder in folders),
            frozenset(Path(os.path.realpath(file)) for file in files))
@@ -52,12 +55,12 @@ def confined(*folders: str | Path, files: Iterable[str | Path] = ()) -> Iterator
 
 
 def refusal(path: str | Path) -> str | None:
-    """Return why a path may not be opened, whatever is there; None if it may."""
+    """Return the reason for which `confined` does not allow a path; None if it is allowed."""
     if not _confinements.get():
         return None
     try:
         real = Path(os.path.realpath(path))
-    except ValueError:  # of a path that holds a NUL
+    except ValueError:  # the path contains a NUL character
         real = None
     for folders, files in _confinements.get():
         if real is None or not (real in files or any(
@@ -68,18 +71,18 @@ def refusal(path: str | Path) -> str | None:
 
 
 def _allowed(path: str | Path) -> str | Path:
-    """Return a path, if it is one that may be opened.
+    """Check that a path may be opened, and return it.
 
     Raises
     ------
     OSError
-        If it may not, or nothing is there.
+        If it may not be opened, or does not exist.
     """
     if (reason := refusal(path)) is not None:
         raise PermissionError(errno.EACCES, reason, os.fspath(path))
     try:
         mode = os.stat(path).st_mode
-    except ValueError as error:  # of a path that holds a NUL
+    except ValueError as error:  # the path contains a NUL character
         raise OSError(errno.EINVAL, str(error), os.fspath(path)) from error
     if (kind := _KINDS.get(stat.S_IFMT(mode))) is not None:
         raise OSError(errno.EINVAL, f"is {kind}, not a regular file", os.fspath(path))
@@ -87,24 +90,24 @@ def _allowed(path: str | Path) -> str | Path:
 
 
 def open_text(path: str | Path, newline: str | None = None) -> TextIO:
-    """Open a UTF-8 file to read it, without its byte order mark.
+    """Open a UTF-8 file for reading, skipping a byte-order mark.
 
     Parameters
     ----------
     path : path-like
     newline : str, optional
-        As for `open`: all line ends are read as newlines if not given, and as they are with ``""``.
+        As for `open`: by default, all line ends become newlines; with ``""``, they are unchanged.
 
     Raises
     ------
     OSError
-        If it cannot be opened, or may not.
+        If the file cannot or may not be opened.
     """
     return open(_allowed(path), encoding="utf-8-sig", newline=newline)
 
 
 def open_bytes(path: str | Path) -> BinaryIO:
-    """Open a file to read it.
+    """Open a file for reading bytes.
 
     Raises
     ------
@@ -115,7 +118,7 @@ def open_bytes(path: str | Path) -> BinaryIO:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return the bytes of a file.
+    """Read the bytes of a file.
 
     Raises
     ------
@@ -127,14 +130,14 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def read_text(path: str | Path) -> str:
-    r"""Return the text of a UTF-8 file, without its byte order mark; lines end in ``\n``.
+    r"""Read the text of a UTF-8 file, without a byte-order mark, and with ``\n`` as line ends.
 
     Raises
     ------
     OSError
         As `open_text` does.
     UnicodeDecodeError
-        If it is not UTF-8.
+        If the file is not UTF-8.
     """
     text = read_bytes(path).removeprefix(codecs.BOM_UTF8).decode("utf-8")
     return text.replace("\r\n", "\n").replace("\r", "\n")

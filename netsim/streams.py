@@ -1,4 +1,4 @@
-"""Named random streams: one seed, one independent generator per purpose."""
+"""Named random streams: independent generators per purpose, derived from one seed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ __all__ = ["stream"]
 
 
 def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
-    """Return the generator for one purpose under one seed.
+    """Return the random generator for one purpose under one seed.
 
-    The stream depends on the seed, the purpose and the key alone, so that a new
-    purpose, or one more job, never shifts the draws of another.
+    The stream depends only on the seed, the purpose and the key, so that an additional purpose or
+    job does not change the draws of others.
 
     Parameters
     ----------
     seed : int
         The seed of the run or of the workload.
     purpose : str
-        What is drawn, such as ``"placement"``.
+        The purpose of the draws, such as ``"placement"``.
     *key : int
-        A sub-stream, such as a job's id.
+        Numbers that select a sub-stream, such as a job's id.
     """
     root = np.random.SeedSequence(seed, spawn_key=(crc32(purpose.encode()), *key))
     return np.random.default_rng(root)

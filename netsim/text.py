@@ -1,25 +1,25 @@
-"""Text that comes from files, made fit to be shown: nothing in it moves the cursor."""
+"""Make text from files safe to print, by escaping control characters and limiting its length."""
 
 from __future__ import annotations
 
 __all__ = ["shortened", "visible"]
 
-#: How many characters of a message are shown, and of longer ones how many of its end.
+#: The most characters of a message, and the characters of its end that are kept if it is longer.
 _MOST, _END = 2000, 400
 
 
 def visible(text: object, *, lines: bool = False) -> str:
-    r"""Return a text with all that is not printable escaped, as in ``repr``.
+    r"""Escape the characters of a text that are not printable, as ``repr`` does.
 
-    A name may hold what a terminal takes for a command, such as to change its title, to go back
-    and write over what stands there, or to change the direction of writing.
+    Otherwise, a name could contain commands to the terminal, such as to change its title, to
+    overwrite other text, or to change the direction of writing.
 
     Parameters
     ----------
     text : object
-        Its string is shown.
+        The text, or an object that is converted to a string.
     lines : bool
-        Keep the ends of lines.
+        Whether to keep line ends.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def visible(text: object, *, lines: bool = False) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text of at most 2,000 characters: the beginning and the end of a longer one.
+    """Shorten a text to at most 2,000 characters, keeping its beginning and its end.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def shortened(text: str) -> str:
     """
     if len(text) <= _MOST:
         return text
-    # As long as the note can be, for the number of characters that it replaces.
+    # Computed with the longest possible note; the real number of characters may be shorter.
     room = _MOST - _END - len(f" [... {len(text):,} characters ...] ")
     note = f" [... {len(text) - room - _END:,} characters ...] "
     return text[:room] + note + text[-_END:]

@@ -1,8 +1,7 @@
-"""Ties: which times, sizes and ratios count as equal, so that rounding decides no schedule.
+"""Comparison of floats within a tolerance, so that rounding errors do not affect schedules.
 
-Numbers that are equal on paper differ in their last digits when they have been added up in
-different orders. Whatever orders jobs, coflows, chunks or places by such numbers compares them
-with these functions.
+Numbers that are mathematically equal differ in their last digits if they were summed in different
+orders. All code that orders jobs, coflows, chunks or servers by such numbers uses these functions.
 """
 
 from __future__ import annotations
@@ -16,18 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["EQUAL", "below", "equal", "merge_equal", "rank", "reached"]
 
-#: Relative to the smaller magnitude: numbers that differ by no more are equal.
+#: Tolerance for equality, relative to the smaller magnitude.
 EQUAL = 1e-9
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Return whether two numbers are equal within 1e-9 of the smaller magnitude.
+    """Whether two numbers are equal within 1e-9 of the smaller magnitude.
 
     Parameters
     ----------
-    a, b : float
-        Or fractions, whose difference is then exact. Zero and the infinities equal themselves
-        alone.
+    a, b : float or Fraction
+        The numbers. Zero and the infinities are equal to themselves only.
 
     Examples
     --------
@@ -38,7 +36,7 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def below(a: Any, b: Any) -> bool:
-    """Return whether one number is less than another, and not `equal` to it.
+    """Whether `a` is less than `b`, and not `equal` to it.
 
     Examples
     --------
@@ -49,12 +47,12 @@ def below(a: Any, b: Any) -> bool:
 
 
 def rank(keys: ArrayLike) -> NDArray[np.int64]:
-    """Return the order of keys, the least first; equal keys keep their places.
+    """Return the indices that sort keys in ascending order, where `equal` keys keep their order.
 
-    Keys are sorted exactly. Within each run of sorted keys whose neighbours are `equal`, the order
-    in which they were given is then restored. Give them in the order that decides ties, such as
-    that of (arrival, id). The order is total whatever the keys, which sorting by `below` would
-    not be: a run may be wider than 1e-9.
+    Keys are sorted exactly. Within each run of sorted keys whose neighbours are `equal`, the given
+    order is then restored. Keys should therefore be given in the order that breaks ties, such as
+    (arrival, id). A run may be wider than 1e-9, so that the result is a total order, unlike sorting
+    by `below`.
 
     Parameters
     ----------
@@ -63,7 +61,7 @@ def rank(keys: ArrayLike) -> NDArray[np.int64]:
     Returns
     -------
     ndarray of int, shape (N,)
-        Places in `keys`.
+        Indices into `keys`.
 
     Examples
     --------
@@ -74,10 +72,10 @@ def rank(keys: ArrayLike) -> NDArray[np.int64]:
 
 
 def merge_equal(keys: ArrayLike) -> NDArray[np.float64]:
-    """Return keys in which those of each run are the same number, the least of the run.
+    """Replace the keys of each run by the least of the run.
 
-    See `rank` for what a run is. Where keys do not change, merge them once, and compare them
-    exactly from then on.
+    Runs are defined in `rank`. Keys that do not change can be merged once, and then be compared
+    exactly.
 
     Parameters
     ----------
@@ -107,16 +105,16 @@ def merge_equal(keys: ArrayLike) -> NDArray[np.float64]:
 
 
 def reached(amount: float, thresholds: Sequence[float], slack: float = 0.0) -> int:
-    """Return how many thresholds an amount has reached: those that are less, or `equal` to it.
+    """Count the thresholds that an amount has reached: those less than it, or `equal` to it.
 
     Parameters
     ----------
     amount : float
-        At least 0.
+        The amount, at least 0.
     thresholds : sequence of float
-        Ascending.
+        Thresholds in ascending order.
     slack : float
-        How much the amount may be off in addition, where it is not only rounded.
+        Additional absolute tolerance, for amounts with errors beyond rounding.
 
     Examples
     --------

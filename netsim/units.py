@@ -1,8 +1,8 @@
-"""Quantities with units: the only place where ``"10Gbps"`` becomes a float.
+"""Parse and format quantities with units, such as ``"10Gbps"``.
 
-Inside netsim every number is in SI base units: seconds, bytes, bytes per second.
-Strings are accepted at the boundary (experiment files, readers, constructors) and
-parsed here. A plain number is taken to be in base units already.
+Inside netsim, all numbers are in base units: seconds, bytes, bytes per second. Strings are accepted
+at the boundary (experiment files, readers, constructors) and parsed here only. A number without a
+unit is in base units.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ __all__ = ["SMALL_RATE", "format_bytes", "format_rate", "format_seconds", "parse
 
 Quantity = str | int | float
 
-#: Far beyond any use, and near enough that neither bytes over a rate nor a sum of many overflow.
+#: The largest quantity and the lowest rate. They exceed realistic values, but neither bytes over a
+#: rate nor sums of many quantities overflow.
 _MOST, _SLOWEST = 1e100, 1e-18
 
-#: Bytes per second: a number below that, without a unit, may be meant in another unit.
+#: Bytes per second below which a number without a unit may be meant in another unit.
 SMALL_RATE = 1000.0
 
-#: The small rates without a unit so far, and what they are, where they are questioned.
+#: Small rates without a unit that have been parsed in `question_rates`, with their names.
 _questioned: ContextVar[dict[float, str] | None] = ContextVar("_questioned", default=None)
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*")
@@ -53,12 +54,12 @@ _RATE = {prefix + "B/s": scale for prefix, scale in _PREFIX.items()} | {
     for unit in ("bps", "bit/s", "b/s")
 }
 
-#: What people write for units.
+#: Common spellings of units that are not accepted, for suggestions.
 _WORDS = {"sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": "us",
           "microsecond": "us", "nsec": "ns", "nanosecond": "ns", "m": "min", "minute": "min",
           "hr": "h", "hour": "h", "day": "d", "byte": "B"}
 
-#: How much alike, from 0 to 1, a unit is that may be meant.
+#: Similarity, from 0 to 1, from which a unit is suggested.
 _NEAR = 0.7
 
 
@@ -98,7 +99,7 @@ def _in_base_units(value: Quantity, units: Mapping[str, float], what: str, examp
 
 
 def _nearest(unit: str, units: Mapping[str, float]) -> list[str]:
-    """Return the unit that is meant, perhaps; two where it leaves open bits or bytes."""
+    """Return the unit that is probably meant; two if it may be bits or bytes; or none."""
     small = unit.lower()
     word = _WORDS.get(small) or _WORDS.get(small.removesuffix("s"))
     if word is not None and word in units and small not in map(str.lower, units):
@@ -110,35 +111,36 @@ def _nearest(unit: str, units: Mapping[str, float]) -> list[str]:
             found.append((alike + _alike(unit, each), _alike(unit, each), each))
     if not found:
         return []
-    _, exact, best = max(found, key=lambda one: one[0])  # the first of those that are as near
+    _, exact, best = max(found, key=lambda one: one[0])  # the first of several maxima
     others = [each for _, alike, each in found
-              if alike >= exact and units[each] / units[best] in (1 / 8, 8)]  # bits, or bytes
+              if alike >= exact and units[each] / units[best] in (1 / 8, 8)]  # bits or bytes
     return sorted([best, *others[:1]], key=list(units).index)
 
 
 def _alike(one: str, other: str) -> float:
+    """Return the similarity of two strings, from 0 to 1."""
     return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 def parse_seconds(value: Quantity, what: str = "time", *, least: float = 0.0,
                   strict: bool = False) -> float:
-    """Return a duration or an instant in seconds.
+    """Parse a duration or an instant into seconds.
 
     Parameters
     ----------
     value : str or number
         ``"10ms"``, ``"1.5h"``, or a number of seconds.
     what : str
-        The name of the quantity, for the message.
+        The name of the quantity in error messages.
     least : float
         The smallest value allowed.
     strict : bool
-        Refuse `least` itself too.
+        Whether `least` itself is not allowed either.
 
     Raises
     ------
     UnitError
-        If the value cannot be read, is not finite, is below `least`, or is above 1e100.
+        If the value cannot be parsed, is not finite, is below `least`, or is above 1e100.
 
     Examples
     --------
@@ -150,7 +152,7 @@ def parse_seconds(value: Quantity, what: str = "time", *, least: float = 0.0,
 
 def parse_bytes(value: Quantity, what: str = "size", *, least: float = 0.0,
                 strict: bool = False) -> float:
-    """Return a size in bytes; as `parse_seconds`. ``MB`` is 1e6 bytes, ``MiB`` is 2**20.
+    """Parse a size into bytes, where ``MB`` is 1e6 bytes and ``MiB`` 2**20; see `parse_seconds`.
 
     Examples
     --------
@@ -162,9 +164,9 @@ def parse_bytes(value: Quantity, what: str = "size", *, least: float = 0.0,
 
 def parse_rate(value: Quantity, what: str = "rate", *, least: float = 0.0,
                strict: bool = False) -> float:
-    """Return a rate in bytes per second; as `parse_seconds`. ``bps`` counts bits.
+    """Parse a rate into bytes per second, where ``bps`` counts bits; see `parse_seconds`.
 
-    A rate is 0, or at least 1e-18: to send something at any other would take for ever.
+    A rate must be 0 or at least 1e-18, as times at lower rates could overflow.
 
     Examples
     --------
@@ -185,23 +187,24 @@ def _has_no_unit(value: Quantity) -> bool:
 
 
 def _plain(value: Quantity) -> Quantity:
-    """Return a number as Python writes it, whatever its type."""
+    """Convert numbers of other types to Python's own, for messages."""
     return value if isinstance(value, str | int) else float(value)
 
 
 @contextmanager
 def question_rates(ask: bool = True) -> Iterator[None]:
-    """Warn, once, of rates below 1 kB/s that are read here without a unit.
+    """Issue one warning for all rates below 1 kB/s without a unit that are parsed in this context.
 
     Parameters
     ----------
     ask : bool
-        False where the unit is said elsewhere, or in code rather than by a user.
+        False to switch the warning off, if the unit is known from elsewhere or the rates are given
+        in code.
 
     Warns
     -----
     NetsimWarning
-        At the end, unless an exception ends it.
+        At the end of the context, unless it ends by an exception.
     """
     token = _questioned.set({} if ask else None)
     try:
@@ -212,15 +215,15 @@ def question_rates(ask: bool = True) -> Iterator[None]:
     if questioned:
         (rate, first), *others = questioned.items()
         listed = ", ".join(name for _, name in others[:3]) + (", ..." if others[3:] else "")
-        more = f"; so are others: {listed}" if others else ""
+        more = f"; likewise: {listed}" if others else ""
         warnings.warn(NetsimWarning(
-            f"{first} is taken for {rate:g} bytes/s, as a number without a unit is; write "
-            f'"{rate:g}B/s" if that is meant, or else its unit, as in "40Gbps"{more}'),
+            f"{first} has no unit and is read as {rate:g} bytes/s; write "
+            f'"{rate:g}B/s" if this is meant, otherwise add the unit, as in "40Gbps"{more}'),
             stacklevel=4)
 
 
 def parse_value(text: str) -> Any:
-    """Return the TOML value that `text` is, or `text` itself where it is none.
+    """Parse a TOML value; return `text` itself if it is not one.
 
     Examples
     --------
@@ -229,7 +232,7 @@ def parse_value(text: str) -> Any:
     """
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # also of numbers of 5,000 digits, and 5,000 brackets
+    except (ValueError, RecursionError):  # such as numbers of 5,000 digits, or 5,000 brackets
         return text.strip()
 
 
@@ -241,17 +244,17 @@ def _scaled(number: float, unit: str) -> str:
 
 
 def format_bytes(nbytes: float) -> str:
-    """Return a size for people: ``format_bytes(4e7)`` is ``"40 MB"``."""
+    """Format a size for people: ``format_bytes(4e7)`` is ``"40 MB"``."""
     return _scaled(nbytes, "B")
 
 
 def format_rate(rate: float) -> str:
-    """Return a rate for people, in bits: ``format_rate(1.25e9)`` is ``"10 Gbps"``."""
+    """Format a rate for people, in bits: ``format_rate(1.25e9)`` is ``"10 Gbps"``."""
     return _scaled(rate * 8, "bps")
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a duration for people: ``format_seconds(0.0123)`` is ``"12.3 ms"``."""
+    """Format a duration for people: ``format_seconds(0.0123)`` is ``"12.3 ms"``."""
     if seconds == 0 or abs(seconds) >= 1:
         return f"{seconds:,.4g} s" if abs(seconds) < 1e4 else f"{seconds:,.0f} s"
     for unit in ("ms", "us", "ns"):

@@ -1,4 +1,4 @@
-"""Whether a person is watching: then what takes long says so."""
+"""Detect whether a person sees the output, so that long operations report progress."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ _quiet = False
 
 
 def watched() -> bool:
-    """Say whether a person sees what is written to standard error."""
+    """Whether a person sees what is written to standard error."""
     return on_terminal() or in_notebook()
 
 
 def on_terminal() -> bool:
-    """Say whether standard error is a terminal."""
+    """Whether standard error is a terminal."""
     return not _quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
 def in_notebook() -> bool:
-    """Say whether this is the kernel of a notebook."""
+    """Whether this process is the kernel of a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return not _quiet and getattr(shell, "kernel", None) is not None
 
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """Say nothing in here, as nobody wants to hear it."""
+    """Suppress progress reports in this context."""
     global _quiet
     before, _quiet = _quiet, True
     try:

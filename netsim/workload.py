@@ -1,8 +1,8 @@
-"""What a simulation is given: flows, stages, jobs and workloads, as frozen data.
+"""The input of a simulation, as immutable data: flows, stages, jobs and workloads.
 
-A job is a DAG of *stages* that repeats for a number of iterations. A stage computes for a while and
-then emits one *coflow*: a set of flows that the job needs finished together. Flows are written
-between *ranks*, the processes of the job; a placement says on which host each rank runs.
+A job is a DAG of *stages* that repeats for a number of iterations. A stage computes for some time
+and then emits one *coflow*: a set of flows that the job needs finished together. Flows are between
+*ranks*, the processes of the job; a placement gives the host on which each rank runs.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from netsim.units import Quantity, parse_bytes, parse_seconds
 __all__ = ["UNKNOWN", "Flow", "Flows", "History", "JobSpec", "Stage", "Workload", "history_of",
            "split_history"]
 
-#: Larger sizes are mistakes, and their sums would leave the range of floats.
+#: The largest size of a flow; larger ones are mistakes, and their sums could overflow.
 _MOST_BYTES = 1e100
 
-#: The group or the user of a job that says none; no id is negative.
+#: The group or the user of a job without one; ids are not negative.
 UNKNOWN = -1
 
-#: Of a share times a number of jobs: 0.29 * 100 is a little less than 29.
+#: Tolerance for a share times a number of jobs, as 0.29 * 100 is slightly less than 29.
 _ROUNDING = 1e-9
 
 
 class Flow(NamedTuple):
-    """One flow, for writing coflows by hand.
+    """One flow, to write coflows by hand.
 
     Attributes
     ----------
     src, dst : int
-        Ranks, or hosts where the job is not placed.
+        Ranks; the source and the destination.
     nbytes : quantity
         Size in bytes, or as in ``"1GB"``.
     """
@@ -68,16 +68,16 @@ class Flows:
     Attributes
     ----------
     src, dst : ndarray of int, shape (flows,)
-        Ranks.
+        Source and destination ranks.
     nbytes : ndarray of float, shape (flows,)
-        Sizes in bytes: finite and not negative; also given as a list of quantities.
+        Sizes in bytes, finite and not negative; may be given as a list of quantities.
     ranks : int
-        How many ranks the flows need: the largest one, plus 1.
+        Number of ranks that the flows need: the largest rank plus 1.
 
     Raises
     ------
     InputError
-        If the shapes differ, a rank is negative or a size is not allowed.
+        If the shapes differ, a rank is negative, or a size is invalid.
     """
 
     src: NDArray[np.int64]
@@ -111,7 +111,7 @@ class Flows:
         Raises
         ------
         InputError
-            If they are something else.
+            If the flows are not such tuples.
         """
         try:
             rows = list(flows)
@@ -130,6 +130,7 @@ class Flows:
 
 
 def _frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
+    """Convert a list of numbers to a read-only array."""
     try:
         given = np.asarray(values)
     except ValueError:  # lists of several lengths
@@ -152,29 +153,28 @@ class Stage:
     name : str
         Unique within the job.
     flows : Flows or None
-        The stage's coflow, in rank space, also given as tuples (src, dst, nbytes), as in
-        ``(0, 1, "1GB")``; None
-        where the stage only computes. A coflow without bytes completes as soon as it is
-        valid, and counts as completed.
+        The stage's coflow, with flows between ranks; may be given as tuples (src, dst, nbytes),
+        as in ``(0, 1, "1GB")``. None if the stage only computes. A coflow without bytes
+        completes as soon as it is valid.
     compute_s : float
         Seconds of computation before the coflow becomes valid.
     after : tuple of str
-        Stages of the same iteration that must have completed first.
+        Stages of the same iteration that must complete before this one starts.
     finishes_before : tuple of str
-        Stages of the same iteration that must finish before this one does: the coflow
-        runs beside them and completes when its bytes are sent and they have finished.
+        Stages of the same iteration that must finish before this one does: the coflow runs
+        in parallel with them, and completes when its bytes are sent and they have finished.
     release_s : float
         Seconds after the job's arrival before which the stage cannot start.
     weight : float
         The coflow's weight, for policies that use one.
     coflow_id : int or None
-        The coflow's id in the results, unique in the workload and so only for a job of one
-        iteration; if None, coflows are numbered by job, iteration and stage, past those ids.
+        The coflow's id in results, unique in the workload, and thus possible only for a job of
+        one iteration. If None, coflows are numbered by job, iteration and stage, after these ids.
     deadline_s : float or None
-        Seconds after the coflow has become valid by which it is to finish; None if at no time.
+        Seconds after the coflow has become valid by which it should finish; None for no deadline.
     intra_server : bool
-        Whether the stage stands for what happens inside servers beside a job's coflows: it sends
-        nothing over the network, and is not counted where coflows are numbered.
+        Whether the stage represents traffic inside servers, in parallel with a job's coflows. It
+        sends nothing over the network, and is not counted when coflows are numbered.
     """
 
     name: str
@@ -224,43 +224,44 @@ class Stage:
 @plain_numbers
 @dataclass(frozen=True, slots=True, eq=False)
 class JobSpec:
-    """A training job: what it sends, how often, and from when on.
+    """A training job: when it arrives, and what it computes and sends in its iterations.
 
-    One of `stages`, `pattern` and `model` says what an iteration sends.
+    Exactly one of `stages`, `pattern` and `model` describes an iteration. Quantities may be given
+    with units, such as ``"5s"``.
 
     Attributes
     ----------
     id : int
-        Unique in the workload; ties between jobs break by arrival, then id.
+        Unique in the workload; ties between jobs are broken by arrival, then id.
     arrival_s : float
-        When the job arrives, in seconds; also given as ``"5s"``, as other quantities are.
+        When the job arrives, in seconds.
     iterations : int
-        How often the stages repeat; an iteration starts when the one before has ended.
+        Number of iterations; each starts when the previous one has ended.
     stages : tuple of Stage
-        One iteration, in rank space.
+        The stages of an iteration, with flows between ranks.
     pattern : str, mapping or object, optional
         A communication pattern by name (``"ring-all-reduce"``) or ``"module:Class"``, by name and
         options (``"parameter-server:servers=2"`` or
         ``{"name": "parameter-server", "servers": 2}``), a class, or an instance.
     ranks : int, optional
-        The number of processes; with explicit stages, found from them.
+        Number of ranks; derived from explicit stages or the model.
     nbytes : float
-        Bytes handed to the pattern (what they mean is the pattern's to say).
+        Bytes passed to the pattern, which defines their meaning.
     compute_s : float
-        Seconds of computation handed to the pattern, before each iteration's first coflow.
+        Seconds of computation at the begin of each iteration, before its first coflows.
     redraw : bool
-        Draw the pattern's random sizes anew in each iteration.
+        Whether the pattern draws new random sizes in each iteration.
     hosts : tuple of int, optional
-        Where each rank runs; placed by the simulation if None.
+        The host of each rank; chosen by the simulation if None.
     name : str
         A label, such as the model's name.
     estimate_s : float, optional
-        What it is expected to take, in seconds, as far as a scheduler knows.
+        The job's duration in seconds as schedulers estimate it.
     group, user : int, optional
-        Who submits it, and what jobs it is one of: what predictors go by.
+        The group of recurring jobs to which the job belongs, and the user who submitted it;
+        predictors use both.
     model : ParallelModel, optional
-        What is trained, where that has stages and replicas of its own; a rank per replica, stage
-        by stage.
+        The model that is trained, with a rank for each slice of each replica, stage by stage.
     """
 
     id: int
@@ -284,10 +285,10 @@ class JobSpec:
         owner = f"job {self.id}"
         object.__setattr__(self, "stages", check_sequence(self.stages, Stage, f"{owner}: stages",
                                                      "Stage"))
-        if isinstance(self.pattern, str) and "=" in self.pattern:  # others look for the name
+        if isinstance(self.pattern, str) and "=" in self.pattern:  # so that its name can be read
             object.__setattr__(self, "pattern", parse_named(self.pattern))
-        said = bool(self.stages) + (self.pattern is not None) + (self.model is not None)
-        if said != 1:
+        given = bool(self.stages) + (self.pattern is not None) + (self.model is not None)
+        if given != 1:
             raise InputError(f"{owner}: give either stages, a pattern or a model")
         check_whole(self.id, f"{owner}: id", most=MOST_ID)
         check_name(self.name, f"{owner}: name")
@@ -311,12 +312,11 @@ class JobSpec:
         needed = max((s.flows.ranks for s in self.stages if s.flows is not None), default=0)
         if self.model is not None:
             if not isinstance(self.model, ParallelModel):
-                raise InputError(f"{owner}: model must be a ParallelModel, such as "
-                                 f"netsim.make_model gives, not {self.model!r}")
+                raise InputError(f"{owner}: model must be a ParallelModel, as made by "
+                                 f"netsim.make_model, not {self.model!r}")
             needed = self.model.gpus
             if self.ranks not in (0, needed):
-                raise InputError(f"{owner}: its model has {needed} replicas, and so as many ranks, "
-                                 f"not {self.ranks}")
+                raise InputError(f"{owner}: its model needs {needed} ranks, not {self.ranks}")
         object.__setattr__(self, "ranks", max(self.ranks, needed))
 
     def _check_stages(self, owner: str) -> None:
@@ -331,7 +331,8 @@ class JobSpec:
         what = f"{owner}: hosts"
         hosts = check_sequence(self.hosts, int | np.integer, what, "whole numbers")
         if len(hosts) < self.ranks:
-            raise InputError(f"{owner}: {self.ranks} ranks need as many hosts, not {len(hosts)}")
+            raise InputError(f"{owner}: {self.ranks} ranks need {self.ranks} hosts, not "
+                             f"{len(hosts)}")
         kinds = set(map(type, hosts))
         if min(hosts, default=0) < 0 or bool in kinds:
             wrong = next(host for host in hosts if host < 0 or isinstance(host, bool))
@@ -342,23 +343,25 @@ class JobSpec:
 
 @lru_cache(maxsize=256)
 def _shared(hosts: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the tuple that all jobs on these hosts have in common: they may be many."""
+    """Return an equal tuple that all jobs on these hosts share, to save memory."""
     return hosts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
-    """What is known of jobs that have ended before a workload begins.
+    """Past jobs, which ended before a workload begins, for predictors to learn from.
 
     Attributes
     ----------
     group, user : ndarray of int, shape (jobs,)
+        Group and user of each job; `UNKNOWN` if it has none.
     iterations : ndarray of float, shape (jobs,)
+        Number of iterations that each job ran.
 
     Raises
     ------
     InputError
-        If the shapes differ, or values are no numbers, or iterations negative.
+        If the shapes differ, values are not numbers, or iterations are negative.
     """
 
     group: NDArray[np.int64]
@@ -384,18 +387,18 @@ class History:
 @plain_numbers
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """A set of jobs, ordered by arrival, then id.
+    """A set of jobs.
 
     Attributes
     ----------
     jobs : tuple of JobSpec
-        In order of (arrival, id), whatever order they were given in.
+        The jobs, sorted by (arrival, id).
     name : str
         A label for results.
     seed : int
-        Seed of the sizes that patterns draw; a job's draws depend on it and the job's id.
+        Seed of the sizes that patterns draw; a job's draws depend on the seed and the job's id.
     history : History, optional
-        Jobs of before, for schedulers that predict.
+        Past jobs, for schedulers that predict iterations.
     """
 
     jobs: Sequence[JobSpec]
@@ -427,12 +430,12 @@ class Workload:
 
 
 def history_of(jobs: Collection[JobSpec]) -> History:
-    """Return what jobs were of, by their groups and users, and how long they ran.
+    """Make a history of jobs: their groups, users and iterations.
 
     Parameters
     ----------
     jobs : collection of JobSpec
-        In any order, which is kept. What says no group, or no user, gets `UNKNOWN`.
+        Jobs in any order, which is kept. Jobs without a group or user get `UNKNOWN`.
 
     Returns
     -------
@@ -447,27 +450,28 @@ def history_of(jobs: Collection[JobSpec]) -> History:
 
 @plain_numbers
 def split_history(workload: Workload, share: float = 0.8) -> Workload:
-    """Return the later jobs of a workload, with the earlier ones as their history.
+    """Split a workload: its later jobs become a workload with the earlier ones as history.
 
-    Jobs keep their ids and their arrivals. The history counts as known from the start, as if
-    all its jobs had ended before the first that is left arrives.
+    Jobs keep their ids and arrivals. The history is known from the start, as if all its jobs had
+    ended before the first remaining job arrives.
 
     Parameters
     ----------
     workload : Workload
-        Its jobs are taken by arrival, then id. A history that it has already stays in front.
+        The workload, whose jobs are split in order of (arrival, id). If it already has a history,
+        the new one is appended to it.
     share : float
-        Of its jobs, those that become history, rounded down; between 0 and 1.
+        Share of the jobs that become history, rounded down; between 0 and 1.
 
     Returns
     -------
     Workload
-        Of the same name and seed.
+        The later jobs, with the same name and seed.
 
     Raises
     ------
     InputError
-        If the share is out of range, or so few jobs leave one of the parts empty.
+        If the share is out of range, or one of the parts would be empty.
 
     Examples
     --------
@@ -482,8 +486,8 @@ def split_history(workload: Workload, share: float = 0.8) -> Workload:
                          f"1, such as 0.8, not {share!r}")
     count = math.floor(share * len(workload) + _ROUNDING)
     if not 0 < count < len(workload):
-        raise InputError(f"workload {workload.name!r} has {len(workload):,} jobs, of which the "
-                         f"share {share:g} leaves none as history, or none to run")
+        raise InputError(f"workload {workload.name!r} has {len(workload):,} jobs, of which a "
+                         f"share of {share:g} leaves none as history, or none to run")
     known = history_of(workload.jobs[:count])
     if workload.history is not None:
         known = _joined(workload.history, known)

@@ -67,7 +67,7 @@ def test_every_error_has_that_base():
              if issubclass(kind, Exception | Warning) and kind.__module__ == "netsim.errors"]
     assert len(kinds) > 10
     for kind in kinds:
-        assert kind is errors._Shown or issubclass(kind, errors._Shown)
+        assert kind is errors._Printable or issubclass(kind, errors._Printable)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in MADE if kind != "warning"])

@@ -49,7 +49,7 @@ def test_other_shares_are_refused(share):
 
 
 def test_too_few_jobs_are_refused():
-    with pytest.raises(InputError, match=r"1 jobs, of which the share 0\.8 leaves none"):
+    with pytest.raises(InputError, match=r"1 jobs, of which a share of 0\.8 leaves none"):
         split_history(Workload([job(0)]))
 
 

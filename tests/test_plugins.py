@@ -113,7 +113,7 @@ def test_what_is_made(given: Any, made: Square) -> None:
     (f"{HERE}:a_square", f"'{HERE}:a_square' is no shape"),  # for it must be a class
     ("square:sid=3", r"unknown option of shape 'square' 'sid' \(did you mean 'side'\?\)"),
     ({"side": 3}, "shape must be a name, or a mapping with a 'name' and options, not"),
-    (Locked(), "shape: .* cannot be copied, which each run does: holds a lock"),
+    (Locked(), "shape: .* cannot be copied for a run: holds a lock"),
 ])
 def test_what_is_refused(given: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):

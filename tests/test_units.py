@@ -116,8 +116,8 @@ def test_formats():
 
 @pytest.mark.parametrize("value", [40, 40.0, "40", np.float64(999.9), 1e-18])
 def test_a_small_rate_without_a_unit_is_questioned(value):
-    """40 what? Bytes per second it is taken for, where bits, or Gbps, may be meant."""
-    with pytest.warns(NetsimWarning, match=r"^capacity = .* is taken for .* bytes/s") as said:
+    """40 is read as bytes per second, although bits, or Gbps, may be meant."""
+    with pytest.warns(NetsimWarning, match=r"^capacity = .* is read as .* bytes/s") as said:
         assert read([("capacity", value)]) == [float(value)]
     assert len(said) == 1
     assert f'"{float(value):g}B/s"' in str(said[0].message)
@@ -140,7 +140,7 @@ def test_rates_are_questioned_only_where_asked_for():
 
 def test_many_rates_are_one_question():
     """Of equal ones the first is named: a capacity both ways is one."""
-    with pytest.warns(NetsimWarning, match="^a = 1 is .*; so are others: b = 2, c = 3$") as said:
+    with pytest.warns(NetsimWarning, match="^a = 1 has .*; likewise: b = 2, c = 3$") as said:
         read([("a", 1), ("b", 2), ("d", 1), ("c", 3)])
     assert len(said) == 1
     with pytest.warns(NetsimWarning, match=r"others: a = 2, a = 3, a = 4, \.\.\.$"):

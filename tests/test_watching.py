@@ -39,7 +39,7 @@ class Terminal:
 
 @pytest.fixture
 def terminal(monkeypatch):
-    monkeypatch.setattr(compiling, "_said", False)
+    monkeypatch.setattr(compiling, "_announced", False)
     return Terminal()
 
 
@@ -78,11 +78,11 @@ def test_code_of_others_is_compiled_in_silence(terminal):
 
 
 def test_of_several_processes_one_says_it(terminal, monkeypatch, tmp_path):
-    monkeypatch.setattr(compiling, "_told", None)
+    monkeypatch.setattr(compiling, "_marker", None)
     compiling.tell_once_by(tmp_path / "told")
     with redirect_stderr(terminal):
         kernels(1)[0](3)
-        monkeypatch.setattr(compiling, "_said", False)  # as in another process
+        monkeypatch.setattr(compiling, "_announced", False)  # as in another process
         kernels(1)[0](3)
     assert terminal.said == SAID
 

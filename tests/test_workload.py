@@ -52,7 +52,7 @@ def test_flows_are_triples(flows):
     ({"name": {"a": 1}}, "job 7: name must be a string, not {'a': 1}"),
     ({"arrival_s": -1}, "job 7: arrival_s must be at least 0, not -1"),
     ({"compute_s": np.nan}, "compute_s must be finite"),
-    ({"hosts": (0,)}, "2 ranks need as many hosts, not 1"),
+    ({"hosts": (0,)}, "2 ranks need 2 hosts, not 1"),
     ({"hosts": [0.5, 1.7]}, "job 7: hosts must be a list of whole numbers, but holds 0.5"),
     ({"hosts": 3}, "job 7: hosts must be a list of whole numbers, not 3"),
     ({"hosts": "01"}, "job 7: hosts must be a list of whole numbers, not '01'"),

@@ -59,8 +59,8 @@ def test_a_small_rate_without_a_unit_is_questioned(netsim, here) -> None:
     done = netsim("run", "fig2.toml", "--set", "network.capacity=40")
     assert done.exit_code == 0
     assert done.stderr == (
-        "warning: egress capacity = 40 is taken for 40 bytes/s, as a number without a unit is; "
-        'write "40B/s" if that is meant, or else its unit, as in "40Gbps"\n')
+        'warning: egress capacity = 40 has no unit and is read as 40 bytes/s; write "40B/s" '
+        'if this is meant, otherwise add the unit, as in "40Gbps"\n')
     silenced = netsim("run", "fig2.toml", "--set", "network.capacity=40B/s", "--out", "c")
     assert (silenced.exit_code, silenced.stderr) == (0, "")
     assert netsim("run", "c/spec.toml").stderr == ""

@@ -120,8 +120,8 @@ def test_what_a_sweep_varies_is_in_the_name_of_the_network(file) -> None:
 
 @pytest.mark.parametrize(("line", "said"), [
     ('capacity = "40B/s"', None), ('capacity = "40Gbps"', None), ("capacity = 1000", None),
-    ("capacity = 40", "egress capacity = 40 is taken for 40 bytes/s"),
-    ('capacity = "40"', "egress capacity = '40' is taken for 40 bytes/s"),
+    ("capacity = 40", "egress capacity = 40 has no unit and is read as 40"),
+    ('capacity = "40"', "egress capacity = '40' has no unit and is read as"),
 ])
 def test_small_rates_without_a_unit_are_questioned(tmp_path, line, said, recwarn) -> None:
     """Not again when the experiment is built again for one of its runs."""
@@ -151,7 +151,7 @@ def test_a_file_whose_keys_say_the_unit_is_not_questioned(tmp_path) -> None:
     path = tmp_path / "x.toml"
     path.write_text('[network]\nfile = "net.json"\n[workload]\nname = "parrot-fig2"\n')
     assert netsim.load_experiment(path).network.built.capacity.tolist() == [5] * 4
-    with pytest.warns(netsim.NetsimWarning, match="capacity = 7 is taken for"):
+    with pytest.warns(netsim.NetsimWarning, match="capacity = 7 has no unit"):
         netsim.load_experiment(path, ["network.egress=7"])
 
 
