@@ -143,7 +143,7 @@ def test_many_rates_are_one_question():
     with pytest.warns(NetsimWarning, match="^a = 1 has .*; likewise: b = 2, c = 3$") as said:
         read([("a", 1), ("b", 2), ("d", 1), ("c", 3)])
     assert len(said) == 1
-    with pytest.warns(NetsimWarning, match=r"others: a = 2, a = 3, a = 4, \.\.\.$"):
+    with pytest.warns(NetsimWarning, match=r"likewise: a = 2, a = 3, a = 4, \.\.\.$"):
         read([("a", value) for value in range(1, 99)])
 
 

@@ -338,7 +338,7 @@ def _folder(name: str) -> Path:
 
 
 def _ready_made(folder: str, key: str, known: Collection[str]) -> dict[str, str]:
-    """Describe the files of a folder whose kind or format is a known one."""
+    """Map the names of a folder's files to their descriptions, if their kind or format is known."""
     tables = {path.stem: _read(path) for path in sorted(_folder(folder).glob("*.toml"))}
     return {name: str(table.get("description", "")) for name, table in tables.items()
             if str(table.get(key)) in known}

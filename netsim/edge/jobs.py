@@ -142,7 +142,7 @@ class EdgeJob:
 
     @property
     def batches(self) -> int:
-        """E B: the number of mini-batches trained per chunk, over all epochs."""
+        """Number of mini-batches trained per chunk over all epochs, E B."""
         return self.epochs * self.minibatches
 
     @property

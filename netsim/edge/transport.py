@@ -83,8 +83,8 @@ class TransportKind(Protocol):
     Attributes
     ----------
     shares_links : bool
-        Whether there are links, which an allocator shares out. The transport then has the
-        attributes `fabric`, which counts `decisions`, and `steps`, the number of SimPy events.
+        Whether the transport simulates links, which need an allocator. It then has the attributes
+        `fabric`, which counts `decisions`, and `steps`, the number of SimPy events.
     """
 
     shares_links: ClassVar[bool]

@@ -1,4 +1,4 @@
-"""Read networks by ready-made names, and from TOML descriptions, instances and graph files."""
+"""Read networks from TOML descriptions, instances and graph files, or make ready-made ones."""
 
 from __future__ import annotations
 
