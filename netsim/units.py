@@ -106,9 +106,9 @@ def _nearest(unit: str, units: Mapping[str, float]) -> list[str]:
         return [word]
     found = []
     for each in units:
-        alike = _alike(small, each.lower())
+        alike = _similarity(small, each.lower())
         if alike >= _NEAR or each.lower().startswith(small):
-            found.append((alike + _alike(unit, each), _alike(unit, each), each))
+            found.append((alike + _similarity(unit, each), _similarity(unit, each), each))
     if not found:
         return []
     _, exact, best = max(found, key=lambda one: one[0])  # the first of several maxima
@@ -117,7 +117,7 @@ def _nearest(unit: str, units: Mapping[str, float]) -> list[str]:
     return sorted([best, *others[:1]], key=list(units).index)
 
 
-def _alike(one: str, other: str) -> float:
+def _similarity(one: str, other: str) -> float:
     """Return the similarity of two strings, from 0 to 1."""
     return difflib.SequenceMatcher(None, one, other).ratio()
 
@@ -178,7 +178,7 @@ def parse_rate(value: Quantity, what: str = "rate", *, least: float = 0.0,
         raise UnitError(f"{what} must be at least {_SLOWEST:g} bytes/s, not {value!r}")
     questioned = _questioned.get()
     if questioned is not None and 0 < rate < SMALL_RATE and _has_no_unit(value):
-        questioned.setdefault(rate, f"{what} = {_plain(value)!r}")
+        questioned.setdefault(rate, f"{what} = {_as_python(value)!r}")
     return rate
 
 
@@ -186,7 +186,7 @@ def _has_no_unit(value: Quantity) -> bool:
     return not isinstance(value, str) or value.strip()[-1:] in "0123456789."
 
 
-def _plain(value: Quantity) -> Quantity:
+def _as_python(value: Quantity) -> Quantity:
     """Convert numbers of other types to Python's own, for messages."""
     return value if isinstance(value, str | int) else float(value)
 

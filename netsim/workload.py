@@ -337,12 +337,12 @@ class JobSpec:
         if min(hosts, default=0) < 0 or bool in kinds:
             wrong = next(host for host in hosts if host < 0 or isinstance(host, bool))
             raise InputError(f"{what} must be whole numbers of at least 0, not {wrong!r}")
-        same = _shared(hosts if kinds == {int} else tuple(map(int, hosts)))
+        same = _interned(hosts if kinds == {int} else tuple(map(int, hosts)))
         object.__setattr__(self, "hosts", same)
 
 
 @lru_cache(maxsize=256)
-def _shared(hosts: tuple[int, ...]) -> tuple[int, ...]:
+def _interned(hosts: tuple[int, ...]) -> tuple[int, ...]:
     """Return an equal tuple that all jobs on these hosts share, to save memory."""
     return hosts
 
@@ -490,10 +490,10 @@ def split_history(workload: Workload, share: float = 0.8) -> Workload:
                          f"share of {share:g} leaves none as history, or none to run")
     known = history_of(workload.jobs[:count])
     if workload.history is not None:
-        known = _joined(workload.history, known)
+        known = _concatenate(workload.history, known)
     return replace(workload, jobs=workload.jobs[count:], history=known)
 
 
-def _joined(earlier: History, later: History) -> History:
+def _concatenate(earlier: History, later: History) -> History:
     return History(*(np.concatenate((getattr(earlier, name), getattr(later, name)))
                      for name in ("group", "user", "iterations")))

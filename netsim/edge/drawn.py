@@ -193,15 +193,15 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
     for k in range(jobs):
         # The uniform numbers do not depend on the ranges to which they are scaled.
         kind, size, *at = stream(seed, "edge job", k).random(2 + len(ranges)).tolist()
-        own = {what: _at(u, *ranges[what]) for what, u in zip(ranges, at, strict=True)}
+        own = {what: _scaled(u, *ranges[what]) for what, u in zip(ranges, at, strict=True)}
         rng = stream(seed, "uploads of an edge job", k)
-        delay = _whole_at(float(rng.random()), *far)
+        delay = _scaled_whole(float(rng.random()), *far)
         drawn.append(EdgeJob(
             id=k, arrival_s=arrival.of(seed, k) * slot_s, worker_type=kinds[int(kind * len(kinds))],
             chunks=listed[int(size * len(listed))], minibatches=minibatches,
-            epochs=_whole_at(at[0], *ranges["epochs"]), compute_s=own["compute"],
+            epochs=_scaled_whole(at[0], *ranges["epochs"]), compute_s=own["compute"],
             update_s=own["update"], gradient_bytes=own["gradients"], bandwidth=own["bandwidth"],
-            upload_s=(_all_whole_at(rng.random(servers), *near) * slot_s).tolist(),
+            upload_s=(_scaled_whole_all(rng.random(servers), *near) * slot_s).tolist(),
             cloud_upload_s=delay * slot_s, chunk_bytes=parse_bytes(chunk, "chunk"), gang=gang))
     return EdgeWorkload(drawn, name, seed=seed)
 
@@ -276,15 +276,15 @@ def _slots(value: Any, what: str, slot_s: float) -> int:
     return round(slots)
 
 
-def _at(u: float, least: float, most: float) -> float:
+def _scaled(u: float, least: float, most: float) -> float:
     """Scale a uniform number in [0, 1) to a range."""
     return least + u * (most - least)
 
 
-def _whole_at(u: float, least: int, most: int) -> int:
+def _scaled_whole(u: float, least: int, most: int) -> int:
     """Scale a uniform number in [0, 1) to the whole numbers of a range, both ends included."""
     return least + int(u * (most - least + 1))
 
 
-def _all_whole_at(u: NDArray[np.float64], least: int, most: int) -> NDArray[np.int64]:
+def _scaled_whole_all(u: NDArray[np.float64], least: int, most: int) -> NDArray[np.int64]:
     return least + (u * (most - least + 1)).astype(np.int64)

@@ -131,7 +131,7 @@ def full_edge_cloud(table: Mapping[str, Any], defaults: bool = False) -> Table:
     InputError, TraceError
         As `make_edge_cloud` does.
     """
-    full = _full(table, "kind", "edge-cloud", EDGE_KINDS, "topologies")
+    full = _resolve_source(table, "kind", "edge-cloud", EDGE_KINDS, "topologies")
     return full if not defaults else _defaults(EDGE_KINDS, full["kind"]) | full
 
 
@@ -155,7 +155,7 @@ def read_edge_cloud(source: str | Path, *, seed: int = 0, **options: Any) -> Edg
     >>> read_edge_cloud("edge-servers-100", servers=5, types=2)
     <EdgeCloud 'edge-servers-100': 5 servers, 28 workers of 2 types, with a cloud>
     """
-    return make_edge_cloud(**_from(source), seed=seed, **options)
+    return make_edge_cloud(**_source_arguments(source), seed=seed, **options)
 
 
 @plain_numbers
@@ -231,7 +231,7 @@ def full_edge_jobs(table: Mapping[str, Any], defaults: bool = False) -> Table:
     InputError, TraceError
         As `make_edge_jobs` does.
     """
-    full = _full(table, "format", "workload", EDGE_FORMATS, "workloads")
+    full = _resolve_source(table, "format", "workload", EDGE_FORMATS, "workloads")
     return full if not defaults else _defaults(EDGE_FORMATS, full["format"]) | full
 
 
@@ -256,7 +256,7 @@ def read_edge_jobs(source: str | Path, system: EdgeCloud | None = None, *, seed:
     >>> len(read_edge_jobs("edge-jobs-300", jobs=7))
     7
     """
-    return make_edge_jobs(system, **_from(source), seed=seed, **options)
+    return make_edge_jobs(system, **_source_arguments(source), seed=seed, **options)
 
 
 def ready_made_edge_clouds() -> dict[str, str]:
@@ -277,8 +277,8 @@ def _kinds_of(system: EdgeCloud) -> Sequence[Kind]:
 # --- tables --------------------------------------------------------------------------------
 
 
-def _full(given: Mapping[str, Any], key: str, what: str, known: Registry,
-          folder: str) -> Table:
+def _resolve_source(given: Mapping[str, Any], key: str, what: str, known: Registry,
+                    folder: str) -> Table:
     """Resolve a name or a file to a table that has its kind or format, which is `key`."""
     table = {name: value for name, value in given.items() if value is not None}
     file = table.pop("file", None)
@@ -324,7 +324,7 @@ def _refuse_seed(table: Mapping[str, Any], file: str | Path | None, reader: str,
                          "experiment", file)
 
 
-def _from(source: str | Path) -> Table:
+def _source_arguments(source: str | Path) -> Table:
     check_path(source, "source")
     named = isinstance(source, str) and Path(source).name == source and not Path(source).suffix
     return {"name": source} if named else {"file": os.fspath(source)}

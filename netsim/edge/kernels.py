@@ -19,7 +19,7 @@ _equal = in_place(ties.equal)
 
 
 @in_place
-def _soonest(row, count, left, ready):
+def _earliest_ready(row, count, left, ready):
     """Return the earliest instant at which an unfinished chunk becomes ready; inf if none."""
     least = float("inf")
     for k in range(count):
@@ -42,7 +42,7 @@ def project(row, count, left, ready, now, until, later):
         while first < count and not (later[first] > 0
                                      and ready[row[first]] <= now * (1 + ROUNDING)):
             first += 1
-        stop = min(until, _soonest(row, first, later, ready))
+        stop = min(until, _earliest_ready(row, first, later, ready))
         if first < count:
             end = now + later[first]
             if end <= stop * (1 + ROUNDING):
@@ -130,7 +130,7 @@ def calculate_q(row, count, left, ready, weight, share, now, delay, p, chunks, o
 
 
 @in_place
-def _least(q, workers, server_of, room, cloud):
+def _least_q(q, workers, server_of, room, cloud):
     """Return the first worker with the least Q among those whose server has room, or -1.
 
     -1 stands for the cloud, which loses ties; `cloud` is its Q, or inf if there is no cloud.
@@ -173,7 +173,7 @@ def greedy(workers, server_of, room, delays, queue, count, left, ready, weight, 
                                      delays[server_of[worker]], p, chunks, own, later)
     for chunk in range(chunks):
         cloud = (cloud_delay + (p if chunk else cloud_p)) / chunks
-        best = _least(q, workers, server_of, room, cloud if has_cloud else float("inf"))
+        best = _least_q(q, workers, server_of, room, cloud if has_cloud else float("inf"))
         if has_cloud and best < 0:
             for rest in range(chunk, chunks):
                 where[rest], alpha[rest], t_star[rest] = -1, cloud, now + cloud_delay

@@ -129,7 +129,7 @@ class EdgeCloud:
                 "least one for the sites of jobs")
 
     def _parameter_servers(self, owner: str) -> tuple[tuple[Kind | None, ...], ...]:
-        given: Sequence[Any] = [self.ps] * self.servers if is_whole(self.ps) else _one_each(
+        given: Sequence[Any] = [self.ps] * self.servers if is_whole(self.ps) else _one_per_server(
             self.ps, self.servers, f"{owner}: ps")
         found: list[tuple[Kind | None, ...]] = []
         total = 0
@@ -147,7 +147,7 @@ class EdgeCloud:
 
     def _capacities(self, owner: str) -> NDArray[np.float64]:
         one = isinstance(self.storage, str | int | float)
-        given: Sequence[Any] = [self.storage] * self.servers if one else _one_each(
+        given: Sequence[Any] = [self.storage] * self.servers if one else _one_per_server(
             self.storage, self.servers, f"{owner}: storage")
         return np.array([math.inf if each == math.inf else
                          parse_bytes(each, f"{owner}: storage of server {server}")
@@ -155,7 +155,7 @@ class EdgeCloud:
 
     def _rates(self, owner: str) -> NDArray[np.float64]:
         one = isinstance(self.edge_links, str | int | float)
-        given: Sequence[Any] = [self.edge_links] * self.servers if one else _one_each(
+        given: Sequence[Any] = [self.edge_links] * self.servers if one else _one_per_server(
             self.edge_links, self.servers, f"{owner}: edge_links")
         return np.array([parse_rate(each, f"{owner}: edge_links of server {server}", strict=True)
                          for server, each in enumerate(given)], np.float64)
@@ -222,7 +222,7 @@ class EdgeCloud:
                 f"{len(self.types)} types, {'with' if self.cloud else 'without'} a cloud>")
 
 
-def _one_each(values: Any, servers: int, what: str) -> Sequence[Any]:
+def _one_per_server(values: Any, servers: int, what: str) -> Sequence[Any]:
     listed = check_sequence(values, object, what, "one value per server")
     if len(listed) != servers:
         raise InputError(f"{what} must have a value for each of the {servers} servers, "

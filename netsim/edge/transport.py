@@ -65,7 +65,7 @@ class Transport(Protocol):
         """
 
     def dispatch(self, job: int, given: ChunkPlacement) -> None:
-        """Dispatch the chunks of a job at its arrival, to which its workers have been advanced."""
+        """Dispatch the chunks of a job, after its workers were advanced to its arrival."""
 
     def ended(self, job: int) -> float:
         """Return the instant at which a dispatched job ends, in seconds; inf if not known yet.

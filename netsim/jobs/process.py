@@ -136,7 +136,7 @@ class JobProcess:
         if self._fabric.allocator.sees_running:
             self._fabric.running.begin(self.index, self.hosts)
         self.running = True
-        self._iterate()
+        self._begin_iteration()
 
     # --- faults of hosts and links --------------------------------------------------------
 
@@ -212,7 +212,7 @@ class JobProcess:
             self._env.now + (wait + stages[0].compute_s))
         del self.plan
 
-    def _iterate(self) -> None:
+    def _begin_iteration(self) -> None:
         """Begin the current iteration: start the stages that have no parents."""
         self.graph = self.plan.graph(self.iteration)
         self._began_s = self._env.now
@@ -300,7 +300,7 @@ class JobProcess:
         self.tell()
         self.iteration += 1
         if self.iteration < self.plan.spec.iterations:
-            self._iterate()
+            self._begin_iteration()
             return
         self.done, self.running = True, False
         if self._fabric.allocator.sees_running:

@@ -194,7 +194,7 @@ def alpha_max(model: ParallelModel, server: ServerKind) -> float:
     terms = stage_terms(model, server)
     apart = (terms.compute_s + terms.slices_s + terms.far_in_s + terms.far_out_s
              + terms.far_experts_s)
-    return _of_worst(model, apart, terms.far_reduce_s / terms.slices)
+    return _alpha_of_stages(model, apart, terms.far_reduce_s / terms.slices)
 
 
 def alpha_min_bound(model: ParallelModel, server: ServerKind) -> float:
@@ -215,10 +215,10 @@ def alpha_min_bound(model: ParallelModel, server: ServerKind) -> float:
     # The most GPUs of a stage on one server, if the stage is on several servers.
     most = np.minimum(terms.gpus - terms.slices, server.gpus // terms.slices * terms.slices)
     reduce = np.minimum(terms.near_reduce_s, terms.far_reduce_s / np.maximum(most, 1))
-    return _of_worst(model, together, reduce)
+    return _alpha_of_stages(model, together, reduce)
 
 
-def _of_worst(model: ParallelModel, before: Floats, reduce: Floats) -> float:
+def _alpha_of_stages(model: ParallelModel, before: Floats, reduce: Floats) -> float:
     """Compute alpha from the longest times of each stage before and in the all-reduce."""
     if not model.micro_batches:
         return float((before + reduce).max())

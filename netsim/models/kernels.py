@@ -105,7 +105,7 @@ def heavy_edge_of(weight, size, kinds, counts, priority):
             break
         link[:] = 0.0
         room = counts[m]
-        one, other = _first(weight, size, kinds, server_of, priority, room, later, need)
+        one, other = _first_blocks(weight, size, kinds, server_of, priority, room, later, need)
         while True:
             for taken in (one, other):
                 if taken < 0:
@@ -118,13 +118,13 @@ def heavy_edge_of(weight, size, kinds, counts, priority):
                     link[v] = max(link[v], weight[taken, v])
             if room == 0:
                 break
-            one = _next(link, size, kinds, server_of, priority, room, later, need)
+            one = _next_block(link, size, kinds, server_of, priority, room, later, need)
             other = -1
     return server_of
 
 
 @in_place
-def _holds(room, kinds, later, need, one, other):
+def _fits(room, kinds, later, need, one, other):
     """Whether blocks of sizes `one` and `other` fit into a server, and all others after them.
 
     `room` is the room of the current server; `later[j]` the GPUs of later servers that blocks of
@@ -143,7 +143,7 @@ def _holds(room, kinds, later, need, one, other):
 
 
 @in_place
-def _first(weight, size, kinds, server_of, priority, room, later, need):
+def _first_blocks(weight, size, kinds, server_of, priority, room, later, need):
     """Return both ends of the heaviest edge that fits; if none fits, one block and -1.
 
     The block is the one whose edges to unplaced blocks have the least sum.
@@ -155,7 +155,7 @@ def _first(weight, size, kinds, server_of, priority, room, later, need):
             continue
         for v in range(u + 1, blocks):
             if (server_of[v] < 0 and weight[u, v] > heaviest
-                    and _holds(room, kinds, later, need, size[u], size[v])):
+                    and _fits(room, kinds, later, need, size[u], size[v])):
                 heaviest = weight[u, v]
     if heaviest > 0.0:
         for u in range(blocks):
@@ -163,14 +163,14 @@ def _first(weight, size, kinds, server_of, priority, room, later, need):
                 continue
             for v in range(u + 1, blocks):
                 if (server_of[v] < 0 and weight[u, v] >= heaviest * (1 - EQUAL)
-                        and _holds(room, kinds, later, need, size[u], size[v])):
+                        and _fits(room, kinds, later, need, size[u], size[v])):
                     return u, v
     least = np.inf
     found = -1
     for place in range(blocks):
         # If no edge fits, ties are broken by `priority`, which may be random.
         v = place if room == 1 else priority[place]
-        if server_of[v] < 0 and _holds(room, kinds, later, need, size[v], 0):
+        if server_of[v] < 0 and _fits(room, kinds, later, need, size[v], 0):
             total = 0.0
             for u in range(blocks):
                 total += weight[v, u] if server_of[u] < 0 else 0.0
@@ -181,16 +181,16 @@ def _first(weight, size, kinds, server_of, priority, room, later, need):
 
 
 @in_place
-def _next(link, size, kinds, server_of, priority, room, later, need):
+def _next_block(link, size, kinds, server_of, priority, room, later, need):
     """Return the block with the heaviest edge to the blocks of the server; -1 if none fits."""
     heaviest = 0.0
     for v in range(len(size)):
         if (server_of[v] < 0 and link[v] > heaviest
-                and _holds(room, kinds, later, need, size[v], 0)):
+                and _fits(room, kinds, later, need, size[v], 0)):
             heaviest = link[v]
     for place in range(len(size)):
         v = place if heaviest > 0.0 else priority[place]
         if (server_of[v] < 0 and link[v] >= heaviest * (1 - EQUAL)
-                and _holds(room, kinds, later, need, size[v], 0)):
+                and _fits(room, kinds, later, need, size[v], 0)):
             return v
     return -1

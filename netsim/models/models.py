@@ -238,7 +238,7 @@ def _check_activations(stages: tuple[ModelStage, ...], owner: str) -> None:
 
 
 def _check_slices(stages: tuple[ModelStage, ...], owner: str) -> None:
-    """Check that numbers of slices divide one another, without which `can_hold` would be hard."""
+    """Check that numbers of slices divide one another, which `can_hold` relies on."""
     numbers = sorted({stage.slices for stage in stages})
     for fewer, more in pairwise(numbers):
         if more % fewer:

@@ -120,7 +120,7 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     except TraceError as error:
         cause = error.__cause__
         label = {key: value for key, value in changes.items() if key == "name"}
-        if error.path == path and isinstance(cause, InputError) and error.message != _complaint(
+        if error.path == path and isinstance(cause, InputError) and error.message != _error_message(
                 path, kind, description | label):
             raise cause from None  # the error is in the changes, not in the file
         raise
@@ -160,7 +160,7 @@ def _make(path: Path, kind: str, options: Mapping[str, Any]) -> Topology:
         raise TraceError(str(error), path) from error
 
 
-def _complaint(path: Path, kind: str, options: Mapping[str, Any]) -> str:
+def _error_message(path: Path, kind: str, options: Mapping[str, Any]) -> str:
     """Return the error message for the options of a file by themselves; ``""`` if valid."""
     try:
         _make(path, kind, options)

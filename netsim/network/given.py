@@ -45,8 +45,8 @@ class GivenPaths:
     def __init__(self, paths: Paths, number: Mapping[Node, int], hosts: int,
                  link_of: Mapping[tuple[int, int], int]) -> None:
         found: dict[int, list[list[int]]] = {}
-        for path in _listed(paths):
-            nodes = _numbered(path, number)
+        for path in _iter_paths(paths):
+            nodes = _node_numbers(path, number)
             if len(nodes) < 2 or len(set(nodes)) < len(nodes):
                 raise InputError(f"the path {path!r} is invalid: it needs two or more nodes, "
                                  "each of them once")
@@ -109,29 +109,29 @@ class GivenPaths:
         return owner, self._links[place]
 
 
-def _listed(paths: Paths) -> Iterator[Path]:
+def _iter_paths(paths: Paths) -> Iterator[Path]:
     """Yield all paths; those of a mapping must lead between the two nodes of their key."""
     if not isinstance(paths, Mapping):
-        yield from map(_checked, check_sequence(paths, object, "paths", "lists of nodes"))
+        yield from map(_check_path, check_sequence(paths, object, "paths", "lists of nodes"))
         return
     for ends, given in paths.items():
         several = isinstance(given, list | tuple) and len(given) > 0 and all(
             isinstance(path, list | tuple) for path in given)
         for path in given if several else [given]:
-            path = _checked(path)
+            path = _check_path(path)
             if not (isinstance(ends, tuple) and path and (path[0], path[-1]) == ends):
                 raise InputError(f"the path {path!r} does not lead from the first to the second "
                                  f"node of its key {ends!r}")
             yield path
 
 
-def _checked(path: Any) -> Path:
+def _check_path(path: Any) -> Path:
     if not isinstance(path, list | tuple):
         raise InputError(f"a path must be a list of nodes, not {path!r}")
     return path
 
 
-def _numbered(path: Path, number: Mapping[Node, int]) -> list[int]:
+def _node_numbers(path: Path, number: Mapping[Node, int]) -> list[int]:
     for node in path:
         if not isinstance(node, Hashable) or node not in number:
             raise InputError(f"the path {path!r} has the unknown node {node!r}")

@@ -124,7 +124,7 @@ class GraphTopology(Topology):
         hashes = flow_hash(src, dst, key) if self.routing == "ecmp" else None
         flows: list[Ints] = [np.empty(0, np.int64)]
         links: list[Ints] = [np.empty(0, np.int64)]
-        for flow, link in self._pieces(src, dst, hashes):
+        for flow, link in self._hops(src, dst, hashes):
             flows.append(flow)
             links.append(link)
         owner = np.concatenate(flows)
@@ -158,8 +158,8 @@ class GraphTopology(Topology):
             found |= self._alive.has(src, dst)
         return found
 
-    def _pieces(self, src: Ints, dst: Ints, hashes: NDArray[np.uint64] | None
-                ) -> Iterator[tuple[Ints, Ints]]:
+    def _hops(self, src: Ints, dst: Ints, hashes: NDArray[np.uint64] | None
+              ) -> Iterator[tuple[Ints, Ints]]:
         """Yield arrays of flows with a link of each, such that each flow's links are in order."""
         home = src == dst
         if self.loopback_uses_ports:
@@ -292,14 +292,14 @@ def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> lis
     else:
         chosen = [node for node, attributes in graph.nodes.items()
                   if _is_host(node, attributes, label)]
-        chosen = chosen or _ends(graph, label)
+        chosen = chosen or _leaf_nodes(graph, label)
     if not chosen:
         raise InputError(f"network {label!r} has no host: no node has host=True or kind='host', "
                          "and none has a single neighbour")
     return chosen
 
 
-def _ends(graph: nx.Graph, label: str) -> list[Hashable]:
+def _leaf_nodes(graph: nx.Graph, label: str) -> list[Hashable]:
     """Return the nodes with a single neighbour, which are the hosts if no node is marked."""
     neighbours = {node: set(nx.all_neighbors(graph, node)) for node in graph}
     for node, others in neighbours.items():

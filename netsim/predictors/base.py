@@ -101,7 +101,7 @@ class Guarded:
                              f"job, not {reprlib.repr(y)} for {len(rows):,} jobs")
         if len(rows):
             options = {"report": report} if self._reports else {}
-            self.predictor.fit(self._seen(rows, target), target, **options)
+            self.predictor.fit(self._visible_columns(rows, target), target, **options)
         self._groups = np.unique(rows[:, 0])
         return self
 
@@ -137,11 +137,13 @@ class Guarded:
             if truth.shape != (len(rows),):
                 raise InputError(f"predictor {self.name!r} needs the true iterations of each of "
                                  f"{len(rows):,} jobs, not {reprlib.repr(iterations)}")
-            return self._ask(self._seen(rows, truth)) if len(rows) else np.zeros(0)
+            if not len(rows):
+                return np.zeros(0)
+            return self._predict_checked(self._visible_columns(rows, truth))
         known = self._known(rows[:, 0], self._groups)
         found = np.zeros(len(rows))
         if known.any():
-            found[known] = self._ask(rows[known])
+            found[known] = self._predict_checked(rows[known])
         return found
 
     @staticmethod
@@ -164,11 +166,11 @@ class Guarded:
                              f"and user, per job, not {reprlib.repr(X)}")
         return given.astype(np.int64, copy=False)
 
-    def _seen(self, rows: NDArray[np.int64], truth: NDArray[np.float64]) -> NDArray[Any]:
+    def _visible_columns(self, rows: NDArray[np.int64], truth: NDArray[np.float64]) -> NDArray[Any]:
         """Return the columns that the predictor may see."""
         return np.column_stack((rows, truth)) if self.clairvoyant else rows
 
-    def _ask(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def _predict_checked(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Call the predictor, check its predictions, and raise negative ones to 0."""
         predicted = self.predictor.predict(rows)
         try:

@@ -108,7 +108,7 @@ class Forecast:
         """
         if not math.isfinite(self._period):
             return math.inf
-        return (self._number(time) + 1) * self._period
+        return (self._period_index(time) + 1) * self._period
 
     def predict(self, time: float, group: int | None, user: int | None,
                 iterations: float | None = None) -> float:
@@ -136,7 +136,7 @@ class Forecast:
         if self.predictor.clairvoyant:
             truth = None if iterations is None else [iterations]
             return float(self.predictor.predict([pair], truth)[0])
-        table = self._tabled()
+        table = self._predictions()
         if pair not in table:
             table[pair] = float(self.predictor.predict([pair])[0])
         return table[pair]
@@ -182,7 +182,7 @@ class Forecast:
         return self.predict_all([job.arrival_s for job in jobs], known.group, known.user,
                                 known.iterations)
 
-    def _number(self, time: float) -> int:
+    def _period_index(self, time: float) -> int:
         """Return the largest k for which k times the period is not after `time`."""
         number = math.floor(time / self._period)
         # The rounded quotient may be on the wrong side of a whole number.
@@ -191,7 +191,7 @@ class Forecast:
     def _train(self, time: float) -> None:
         """Train the predictor on the data available at the begin of the period of `time`."""
         once = not math.isfinite(self._period)
-        began = 0.0 if once else self._number(time) * self._period
+        began = 0.0 if once else self._period_index(time) * self._period
         if began <= self._began:
             if began < self._began:
                 raise InputError(f"a job submitted at {time:g} s is predicted after the predictor "
@@ -212,7 +212,7 @@ class Forecast:
         self.fits += 1
         self._table = None
 
-    def _tabled(self) -> dict[tuple[int, int], float]:
+    def _predictions(self) -> dict[tuple[int, int], float]:
         """Return the predictions by group and user, which are cached until the next fit."""
         if self._table is None:
             pairs = _pairs(np.concatenate((self._pairs, self._X[self._paired:])))

@@ -71,7 +71,7 @@ class RandomForest:
         """Fit the trees; with `report` in several parts, which does not change the trees."""
         from sklearn.ensemble import RandomForestRegressor
 
-        self._ids = [_large(column) for column in X.T]
+        self._ids = [_ids_beyond_float32(column) for column in X.T]
         features = self._features(X)
         draws = int(stream(self.seed, "random-forest").integers(2**31))
         forest = RandomForestRegressor(criterion="squared_error", random_state=draws,
@@ -108,6 +108,6 @@ class RandomForest:
         return np.column_stack(columns).astype(np.float32)
 
 
-def _large(column: NDArray[np.int64]) -> NDArray[np.int64] | None:
+def _ids_beyond_float32(column: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Return the sorted ids of a column if some are too large for float32, else None."""
     return np.unique(column) if np.abs(column).max() > _EXACT else None

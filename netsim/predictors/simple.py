@@ -20,7 +20,7 @@ SCOPES = ("group", "user", "global")
 
 
 @dataclass
-class _OfScope:
+class _PerScope:
     """Base of predictors that compute one statistic per group or user, or one for all jobs."""
 
     scope: str = "group"
@@ -31,7 +31,7 @@ class _OfScope:
         if self.scope not in SCOPES:
             raise UnknownNameError("scope of a predictor", self.scope, SCOPES)
 
-    def fit(self, X: Ints, y: Floats) -> _OfScope:
+    def fit(self, X: Ints, y: Floats) -> _PerScope:
         """Compute the statistic of each group or user, or of all jobs."""
         self._keys, place = np.unique(self._key(X), return_inverse=True)
         self._values = self._statistic(place.reshape(-1), np.asarray(y, np.float64))
@@ -53,7 +53,7 @@ class _OfScope:
 
 
 @dataclass
-class Mean(_OfScope):
+class Mean(_PerScope):
     """Predicts the mean iterations of earlier jobs.
 
     Parameters
@@ -73,7 +73,7 @@ class Mean(_OfScope):
 
 
 @dataclass
-class Median(_OfScope):
+class Median(_PerScope):
     """Predicts the median iterations of earlier jobs; the mean of the middle two if even.
 
     Parameters

@@ -45,7 +45,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s",:\[\]{}]+|[\[\]{}]')
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenContainer:
     """A list or object that is still open while scanning, and the index or key that is next."""
 
     path: str
@@ -77,7 +77,7 @@ def lines_of(text: str, paths: Container[str]) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     ends = [match.start() for match in re.finditer("\n", text)]
-    around: list[_Open] = []
+    around: list[_OpenContainer] = []
     for token in _TOKEN.finditer(text):
         if token[0] in "]}":
             around.pop()
@@ -88,11 +88,11 @@ def lines_of(text: str, paths: Container[str]) -> dict[str, int]:
             if path in paths:
                 found[path] = 1 + bisect(ends, token.start())
             if token[0] in "[{":
-                around.append(_Open(path, 0 if token[0] == "[" else None))
+                around.append(_OpenContainer(path, 0 if token[0] == "[" else None))
     return found
 
 
-def _path_up(path: str) -> list[str]:
+def _path_and_containers(path: str) -> list[str]:
     """Return the path of a value, followed by the paths of its containers from inside out."""
     parts = re.findall(r"\[\d+\]|[^\[\]]+?(?=\.|\[|$)", path)
     return ["".join(parts[:count]) for count in range(len(parts), 0, -1)]
@@ -129,7 +129,7 @@ class Checker:
         text : str
             The text of the document.
         """
-        ways = {where: _path_up(where) for where, _ in self.problems}
+        ways = {where: _path_and_containers(where) for where, _ in self.problems}
         lines = lines_of(text, {path for way in ways.values() for path in way})
         found = [Problem(next((lines[path] for path in ways[where] if path in lines), None),
                          where + message) for where, message in self.problems]

@@ -103,7 +103,7 @@ class Format:
         Raises
         ------
         InputError
-            If the reader does not return a `Workload`, or raises it.
+            If the reader does not return a `Workload`, or raises this error itself.
         """
         given = {name: value for name, value in (("path", path), ("seed", seed))
                  if name in inspect.signature(self.read).parameters}

@@ -97,7 +97,8 @@ def load_workload_file(path: Path) -> dict[str, Any]:
         message = f"an experiment (it has a [{keys[0]}] table), not a workload; run it instead"
         raise TraceProblemsError([Problem(None, message)], path)
     if _is_edge(table):
-        raise TraceError("jobs of an edge-cloud; netsim.read_edge_jobs reads it", path)
+        raise TraceError("describes jobs of an edge-cloud; read it with netsim.read_edge_jobs",
+                         path)
     return table
 
 

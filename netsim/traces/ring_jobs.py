@@ -57,12 +57,12 @@ def ring_jobs(*, mix: Mapping[str, int] = SECTION_7, iterations: Sequence[int] =
     >>> len(ring_jobs(mix={"1": 3, "8": 2}))
     5
     """
-    counts = [(_whole(gpus, "mix: GPUs"),
+    counts = [(_parse_gpus(gpus, "mix: GPUs"),
                whole_option(count, f"mix: jobs of {gpus} GPUs", 0, _MOST_JOBS))
-              for gpus, count in _table(mix).items()]
-    least, most = _pair(iterations, "iterations", lambda value: whole_option(
+              for gpus, count in _check_mix(mix).items()]
+    least, most = _parse_range(iterations, "iterations", lambda value: whole_option(
         value, "iterations", 1))
-    short, long = _pair(compute, "compute", lambda value: parse_seconds(value, "compute"))
+    short, long = _parse_range(compute, "compute", lambda value: parse_seconds(value, "compute"))
     nbytes = parse_bytes(length, "length")
     seconds = parse_seconds(estimate, "estimate", strict=True)
     ranks = np.repeat([gpus for gpus, _ in counts], [count for _, count in counts])
@@ -79,20 +79,20 @@ def ring_jobs(*, mix: Mapping[str, int] = SECTION_7, iterations: Sequence[int] =
     return Workload(jobs, "ring-jobs", seed=seed)
 
 
-def _table(mix: object) -> Mapping[Any, Any]:
+def _check_mix(mix: object) -> Mapping[Any, Any]:
     if not isinstance(mix, Mapping):
         raise InputError(f"mix must be a table of GPUs to jobs, not {mix!r}")
     return mix
 
 
-def _whole(value: Any, name: str) -> int:
+def _parse_gpus(value: Any, name: str) -> int:
     """Parse a number of GPUs; in files, keys of a table are text."""
     digits = str(value)
     plain = digits.isdecimal() and len(digits) < _MOST_DIGITS
     return whole_option(int(digits) if plain else value, name, 1)
 
 
-def _pair(values: Any, name: str, parse: Callable[[Any], Any]) -> tuple[Any, Any]:
+def _parse_range(values: Any, name: str, parse: Callable[[Any], Any]) -> tuple[Any, Any]:
     """Parse the least and the most of a range."""
     if isinstance(values, str) or not isinstance(values, Sequence) or len(values) != 2:
         raise InputError(f"{name} must be the least and the most, not {values!r}")

@@ -265,21 +265,21 @@ def _row(job: JobSpec, unit: Decimal, first_port: int) -> str:
     if flows is None or not len(flows):
         raise InputError(f"job {job.id} has no flows")
     src, dst = _on_hosts(job, flows)
-    m = _mappers(src, dst, flows.nbytes)
+    m = _count_mappers(src, dst, flows.nbytes)
     if not m:
         raise InputError(f"job {job.id} is not a coflow in which every mapper sends an equal part "
                          "to each reducer in turn")
     mappers, reducers = (src[:m] + first_port).tolist(), (dst[::m] + first_port).tolist()
-    sizes = [_text(nbytes, unit, m) for nbytes in flows.nbytes[::m].tolist()]
+    sizes = [_shortest_decimal(nbytes, unit, m) for nbytes in flows.nbytes[::m].tolist()]
     for k, size in enumerate(sizes, 1):
         if Rule().number(float(size)) is None:
             raise InputError(f"job {job.id}: MB_{k} must be {Rule()}, not {size}")
     received = [f"{port}:{size}" for port, size in zip(reducers, sizes, strict=True)]
-    return " ".join(map(str, [job.id, _text(float(job.arrival_s), Decimal(1), 1000), m, *mappers,
-                              len(received), *received]))
+    arrival_ms = _shortest_decimal(float(job.arrival_s), Decimal(1), 1000)
+    return " ".join(map(str, [job.id, arrival_ms, m, *mappers, len(received), *received]))
 
 
-def _mappers(
+def _count_mappers(
     src: NDArray[np.int64], dst: NDArray[np.int64], nbytes: NDArray[np.float64]
 ) -> int:
     """Return the number of mappers if flows are listed reducer by reducer in equal parts, else 0.
@@ -297,7 +297,7 @@ def _mappers(
     return 0
 
 
-def _text(value: float, factor: Decimal, divisor: int) -> str:
+def _shortest_decimal(value: float, factor: Decimal, divisor: int) -> str:
     """Return the shortest of three decimals for which `scaled` gives `value`."""
     for digits, exact in ((15, Decimal(repr(value))), (16, Decimal(repr(value))),
                           (17, Decimal(value))):

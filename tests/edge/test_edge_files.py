@@ -32,9 +32,9 @@ def test_ready_made_ones():
 
 
 def test_the_other_doors_say_which_one_it_is():
-    with pytest.raises(TraceError, match=r"jobs of an edge-cloud; netsim\.read_edge_jobs reads it"):
+    with pytest.raises(TraceError, match=r"jobs of an edge-cloud; read it with netsim\.read"):
         netsim.read_workload("edge-jobs-300")
-    with pytest.raises(TraceError, match=r"an edge-cloud, and no network; netsim\.read_edge_cloud"):
+    with pytest.raises(TraceError, match=r"an edge-cloud, not a network; read it with netsim\."):
         netsim.read_network("edge-servers-100")
 
 

@@ -218,8 +218,8 @@ class Open(netsim.Allocator):
                          workers=2)])
 def test_what_cannot_be_copied_says_so_too(run):
     """It has no __deepcopy__, as `Locked` has, and most have none."""
-    with pytest.raises(InputError, match=r"allocator: <.*Open.*> cannot be copied, which each run "
-                                         "does: cannot pickle '_io.TextIOWrapper' object"):
+    with pytest.raises(InputError, match=r"allocator: <.*Open.*> cannot be copied for a run: "
+                                         "cannot pickle '_io.TextIOWrapper' object"):
         run()
 
 

@@ -139,7 +139,7 @@ class Rounds:
         if demand is None:
             demand = group.whole[pull] = self._demand(group, pull, 1)
         return traffic.send(int(traffic.job_of[first]), traffic.order_of(first), demand,
-                          partial(self._sent, group))
+                            partial(self._sent, group))
 
     def _demand(self, group: _Group, pull: bool, part: float) -> RoutedCoflow:
         traffic, members = self._traffic, group.members
@@ -147,7 +147,7 @@ class Rounds:
         servers = np.full(len(members), group.ps)
         src, dst = (servers, hosts) if pull else (hosts, servers)
         return traffic.demand(Flows(src, dst, traffic.gradient[members] * part),
-                            [traffic.limit_of(chunk, pull=pull) for chunk in members])
+                              [traffic.limit_of(chunk, pull=pull) for chunk in members])
 
     def _timed(self, group: _Group) -> None:
         group.timer = None
@@ -183,7 +183,7 @@ class Rounds:
             phase, done = self._paused.get(chunk, (_COMPUTE, 0.0))
         else:
             phase, done = group.phase, self._done(group, chunk)
-        return float(self._traffic.batches[chunk]) - self._part(chunk, phase, done)
+        return float(self._traffic.batches[chunk]) - self._fraction_done(chunk, phase, done)
 
     def _done(self, group: _Group, chunk: int) -> float:
         """Return the fraction of the current phase that a chunk has done."""
@@ -194,12 +194,12 @@ class Rounds:
         seconds = self._seconds(chunk, group.phase)
         return min(group.done + (traffic.now - group.since) / seconds, 1.0)
 
-    def _part(self, chunk: int, phase: int, done: float) -> float:
+    def _fraction_done(self, chunk: int, phase: int, done: float) -> float:
         """Return the fraction of a mini-batch done, after some phases and a fraction of one."""
         traffic = self._traffic
         exchange = traffic.exchange[chunk]
         durations = [traffic.compute[chunk], exchange / 2, traffic.update[chunk], exchange / 2]
-        return _through(durations, phase, done) / float(sum(durations))
+        return _time_spent(durations, phase, done) / float(sum(durations))
 
     def stop(self, chunk: int) -> bool:
         """Stop a chunk; return whether it stopped at once.
@@ -222,7 +222,7 @@ class Rounds:
         else:
             traffic = self._traffic
             durations = [traffic.compute[chunk], 0.0, traffic.update[chunk], 0.0]
-            traffic.wasted[chunk] += _through(durations, group.phase, done)
+            traffic.wasted[chunk] += _time_spent(durations, group.phase, done)
         if group.transfer is not None:
             self._traffic.fabric.withdraw(group.transfer)
         if group.timer is not None:
@@ -235,6 +235,6 @@ class Rounds:
         return rates
 
 
-def _through(durations: Sequence[float], phase: int, done: float) -> float:
+def _time_spent(durations: Sequence[float], phase: int, done: float) -> float:
     """Return the time spent on the phases before `phase`, and on the fraction `done` of it."""
     return float(sum(durations[:phase]) + durations[phase] * done)

@@ -106,7 +106,7 @@ class FabricTraining:
         self._env = simpy.Environment(0.0)
         network = PerFlowCapNetwork(setting.system.network, 3 * setting.total)
         self._traffic = EdgeTraffic(setting, self._env, network, Callbacks(
-            self._ended, self._stopped, self._choose_later))
+            self._ended, self._stopped, self._schedule_choice))
         self._training = make_training(self._traffic, mode, preemption)
         self._workers = Workers(setting, self.queues, self._training)
         self.fabric = self._make_fabric(sharing, network)
@@ -203,23 +203,23 @@ class FabricTraining:
         self._uploading[chunk] = False
         self._ready[chunk] = self._env.now
         self._workers.ready(chunk, self._env.now)
-        self._choose_later()
+        self._schedule_choice()
 
     def _ended(self, chunk: int) -> None:
         self._workers.end(chunk, self._env.now)
-        self._choose_later()
+        self._schedule_choice()
 
     def _stopped(self, chunk: int) -> None:
         self._workers.stop(chunk, self._env.now)
-        self._choose_later()
+        self._schedule_choice()
 
-    def _choose_later(self) -> None:
+    def _schedule_choice(self) -> None:
         """Schedule the choice of the chunks to train next, after all events of this instant."""
         if not self._choosing:
             self._choosing = True
-            self._choose_at(self._env.now)
+            self._schedule_choice_at(self._env.now)
 
-    def _choose_at(self, at: float) -> None:
+    def _schedule_choice_at(self, at: float) -> None:
         event = simpy.Event(self._env)
         event._ok, event._value = True, None
         event.callbacks.append(self._choose)
@@ -229,7 +229,7 @@ class FabricTraining:
         now = self._env.now
         # Events that differ by rounding errors only belong to the same instant.
         if (upcoming := self._env.peek()) <= now * (1 + 3 * kernels.ROUNDING):
-            self._choose_at(upcoming)
+            self._schedule_choice_at(upcoming)
             return
         self._choosing = False
         for chunk, host, ps in self._workers.choose(now):

@@ -200,12 +200,12 @@ def _parts_of(model: ParallelModel) -> list[_Parts]:
             backward.append(_Sent("gradients", _to_all(own, ranks[number - 1], nbytes), True))
         found.append(_Parts(
             stage.forward_s / batches, model.backward_factor * stage.backward_s / batches,
-            _some(forward), _some(backward),
-            _some([_Sent("all-reduce", _replicas(stage, own, model.allreduce), False)])))
+            _with_bytes(forward), _with_bytes(backward),
+            _with_bytes([_Sent("all-reduce", _replicas(stage, own, model.allreduce), False)])))
     return found
 
 
-def _some(sent: Iterable[_Sent]) -> list[_Sent]:
+def _with_bytes(sent: Iterable[_Sent]) -> list[_Sent]:
     """Drop coflows without bytes."""
     return [each for each in sent if each.flows.nbytes.any()]
 

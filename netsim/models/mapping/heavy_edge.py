@@ -87,7 +87,7 @@ class Mapper:
         if tuple(counts) == falling:
             return found
         placement = np.empty_like(found.placement)
-        placement[_falling(counts)] = found.placement
+        placement[_descending(counts)] = found.placement
         placement.setflags(write=False)
         return Mapped(placement, found.alpha_s, found.bound_s)
 
@@ -118,7 +118,7 @@ class Mapper:
             As `check_counts` does.
         """
         given = check_counts(model, counts, self.server)
-        order = _falling(given)
+        order = _descending(given)
         facts = self._facts_of(model)
         of_block = heavy_edge_of(facts.weight, facts.size, facts.kinds,
                                  np.array(given, dtype=np.int64)[order], facts.priority)
@@ -202,6 +202,6 @@ def consolidated_counts(model: ParallelModel, server: ServerKind) -> tuple[int, 
     return tuple(sorted(counts, reverse=True))
 
 
-def _falling(counts: Sequence[int]) -> Ints:
+def _descending(counts: Sequence[int]) -> Ints:
     """Return the indices of servers in descending order of counts, with ties in order."""
     return np.argsort(-np.asarray(counts, dtype=np.int64), kind="stable")

@@ -117,10 +117,11 @@ class _Programme:
                         for number in range(len(model.stages))]
         self.binaries = self.variables
         self.cost: dict[int, float] = {}
-        self._hold_all()
+        self._add_placement()
         self._add_times()
 
     def _new(self) -> int:
+        """Add a variable, and return its number."""
         self.variables += 1
         return self.variables - 1
 
@@ -130,9 +131,10 @@ class _Programme:
         return [_Choice(self._new(), replicas * stage.slices) for replicas in range(most + 1)]
 
     def _add(self, row: dict[int, float], low: float, high: float) -> None:
+        """Add a constraint on the sum of variables with the coefficients of `row`."""
         self.rows.append((row, low, high))
 
-    def _hold_all(self) -> None:
+    def _add_placement(self) -> None:
         """Add the constraints of a placement.
 
         One choice holds for each stage and server; the GPUs of each stage and of each server add

@@ -42,7 +42,7 @@ def random_mapping(model: ParallelModel, counts: Sequence[int], server: ServerKi
     def pick(places: np.ndarray, _: int) -> int:
         return int(rng.choice(len(places), p=places / places.sum()))
 
-    return _in_turn(model, counts, server, pick)
+    return _map_in_turn(model, counts, server, pick)
 
 
 def round_robin_mapping(model: ParallelModel, counts: Sequence[int], server: ServerKind,
@@ -69,11 +69,11 @@ def round_robin_mapping(model: ParallelModel, counts: Sequence[int], server: Ser
         turns = (last + 1 + np.arange(len(places))) % len(places)
         return int(turns[places[turns] > 0][0])
 
-    return _in_turn(model, counts, server, pick)
+    return _map_in_turn(model, counts, server, pick)
 
 
-def _in_turn(model: ParallelModel, counts: Sequence[int], server: ServerKind,
-             pick: Callable[[np.ndarray, int], int]) -> Mapped:
+def _map_in_turn(model: ParallelModel, counts: Sequence[int], server: ServerKind,
+                 pick: Callable[[np.ndarray, int], int]) -> Mapped:
     """Map replicas one by one to the server that `pick` chooses.
 
     `pick` gets the number of replicas that each server has room for, and the previous server (-1 at

@@ -121,7 +121,7 @@ class ClusterConstruction:
         InputError
             If no jobs remain, or the history or the workload would be empty.
         """
-        picked, dropped = self._picked(jobs)
+        picked, dropped = self._select(jobs)
         known = share_of(len(picked), self.train)
         if self.train and not 0 < known < len(picked):
             raise InputError(f"train = {self.train:g} of {len(picked):,} jobs leaves none as "
@@ -153,7 +153,7 @@ class ClusterConstruction:
         except InputError as error:
             raise TraceProblemsError([Problem(None, str(error))], path) from error
 
-    def _picked(self, jobs: ClusterJobs) -> tuple[NDArray[np.int64], dict[str, int]]:
+    def _select(self, jobs: ClusterJobs) -> tuple[NDArray[np.int64], dict[str, int]]:
         """Return the indices of the jobs that the options keep, and counts of those dropped."""
         dropped = dict(jobs.dropped)
         picked = np.arange(len(jobs))

@@ -39,7 +39,7 @@ def read_entries(path: str | Path, block: int = _BLOCK) -> Iterator[tuple[int, A
         If the file is empty, not valid JSON, or not an array; with the line.
     """
     with locating(path), open_text(require_file(path)) as file:
-        text = _Text(file, path, block)
+        text = _Buffer(file, path, block)
         first = text.peek()
         if not first:
             raise text.problem("the file is empty" if text.line == 1 else "the file is blank")
@@ -59,7 +59,7 @@ def read_entries(path: str | Path, block: int = _BLOCK) -> Iterator[tuple[int, A
             raise text.problem(f"not JSON: {text.found} follows the end of the array")
 
 
-class _Text:
+class _Buffer:
     """A buffer of the unused text of a file; `line` is the line of its first character."""
 
     def __init__(self, file: TextIO, path: str | Path, block: int) -> None:
@@ -81,14 +81,14 @@ class _Text:
         while True:
             while self._at < len(self._text) and self._text[self._at] in _SPACE:
                 self.skip()
-            if self._at < len(self._text) or not self._more():
+            if self._at < len(self._text) or not self._read_more():
                 return self._text[self._at:self._at + 1]
 
     def skip(self) -> None:
         self.line += self._text[self._at] == "\n"
         self._at += 1
 
-    def _more(self) -> bool:
+    def _read_more(self) -> bool:
         """Read more text, at least doubling the buffer; return False at the end of the file."""
         rest = self._text[self._at:]
         read = self._file.read(max(self._block, len(rest)))
@@ -104,7 +104,8 @@ class _Text:
                 value, end = self._decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 line = begin + self._text.count("\n", self._at, error.pos)
-                if self._cut_off(error) and len(self._text) - self._at < _LONGEST and self._more():
+                if (self._may_be_incomplete(error) and len(self._text) - self._at < _LONGEST
+                        and self._read_more()):
                     continue
                 raise self.problem(f"not JSON: {error.msg}", line) from error
             except (ValueError, RecursionError) as error:  # numbers of 5,000 digits, brackets
@@ -113,7 +114,7 @@ class _Text:
             self._at = end
             return begin, value
 
-    def _cut_off(self, error: json.JSONDecodeError) -> bool:
+    def _may_be_incomplete(self, error: json.JSONDecodeError) -> bool:
         """Whether the error may be due to a value that is cut off at the end of the buffer."""
         return (error.pos > len(self._text) - _TOKEN
                 or error.msg.startswith("Unterminated string"))

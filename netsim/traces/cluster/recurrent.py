@@ -204,13 +204,13 @@ def _arrivals(jobs: int, seed: int, mean: Quantity, kind: str) -> NDArray[np.flo
         raise InputError(f"mean_interarrival = {mean!r} is too long for {jobs:,} jobs")
     times = gap * np.cumsum(stream(seed, "recurrent-arrivals").standard_exponential(jobs))
     if kind == "diurnal":
-        times = _over_the_day(times)
+        times = _make_diurnal(times)
     elif kind != "poisson":
         raise InputError(f"arrivals must be 'poisson' or 'diurnal', not {kind!r}")
     return times - times[0]
 
 
-def _over_the_day(times: NDArray[np.float64]) -> NDArray[np.float64]:
+def _make_diurnal(times: NDArray[np.float64]) -> NDArray[np.float64]:
     """Map arrivals of a process with constant rate to one whose rate varies over the day.
 
     The rate at time t is 1 + s sin(w t), relative to the mean, so that t + (s/w) (1 - cos(w t))

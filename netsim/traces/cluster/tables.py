@@ -116,7 +116,7 @@ class Chunk:
     def _refuse(self, name: str, good: NDArray[np.bool_], allowed: str) -> None:
         cells = self.cells[name]
         raise TraceProblemsError(
-            [Problem(self.lines[row], f"{name} must be {allowed}, not {_shown(cells[row])}")
+            [Problem(self.lines[row], f"{name} must be {allowed}, not {_quoted(cells[row])}")
              for row in np.flatnonzero(~good)[:_SHOWN]], self.path)
 
 
@@ -211,7 +211,8 @@ def read_table(
         if not rows:
             raise TraceProblemsError([Problem(1, "the file is empty")], path)
         names = [name.strip() for name in (rows[0] if header is None else header)]
-        picks = _picks(names, required, optional, path, lines[0] if header is None else None)
+        picks = _column_positions(names, required, optional, path,
+                                  lines[0] if header is None else None)
         if header is None or rows[0] == names:
             del lines[0], rows[0]
             lines, rows = (lines, rows) if rows else next(batches, ([], []))
@@ -278,8 +279,8 @@ def _batches(reader: Any, path: str | Path, size: int
         del lines, rows
 
 
-def _picks(names: list[str], required: Sequence[str], optional: Sequence[str],
-           path: str | Path, line: int | None) -> dict[str, int]:
+def _column_positions(names: list[str], required: Sequence[str], optional: Sequence[str],
+                      path: str | Path, line: int | None) -> dict[str, int]:
     """Return the positions of the selected columns, by name."""
     wanted = (*required, *optional)
     found = f"the header has: {', '.join(map(repr, names))}"
@@ -299,11 +300,11 @@ def _chunk(lines: list[int], rows: list[list[str]], picks: dict[str, int], width
         broken = [(line, row) for line, row in zip(lines, rows, strict=True) if len(row) != width]
         raise TraceProblemsError(
             [Problem(line, f"{len(row)} fields, where the header has {width}: "
-                     f"{_shown(','.join(row))}") for line, row in broken[:_SHOWN]], path)
+                     f"{_quoted(','.join(row))}") for line, row in broken[:_SHOWN]], path)
     columns = tuple(zip(*rows, strict=True))
     return Chunk(path, lines, {name: columns[place] for name, place in picks.items()})
 
 
-def _shown(text: str) -> str:
+def _quoted(text: str) -> str:
     """Quote a text, shortened to the length of a line."""
     return repr(text if len(text) <= _LONGEST else text[:_LONGEST - 3] + "...")
