@@ -1,4 +1,4 @@
-"""Pictures of results, timelines for Perfetto, and reports."""
+"""Plots of results, timelines for Perfetto, and HTML reports."""
 
 from netsim.lazy import loading
 

@@ -1,4 +1,4 @@
-"""Pictures of results; they need the extra ``plot`` (matplotlib)."""
+"""Bar plots of results, and writing plots to files; they need the extra ``plot`` (matplotlib)."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ __all__ = ["SUFFIXES", "check_plottable", "metric_bars", "save_plot", "total_jct
 
 SUFFIXES = (".pdf", ".png", ".svg")
 
+#: Height of a bar in inches; gap between two schemes in bars.
 _BAR_IN, _GAP = 0.15, 0.7
 
-#: TrueType fonts, which publishers ask for, in place of outlines; ids that do not change.
-_AS_TEXT: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "netsim"}
+#: Embed TrueType fonts, as publishers ask, instead of outlines, and make ids reproducible.
+_SAVE_STYLE: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "netsim"}
 
 
 class _Bar(NamedTuple):
+    """A bar: its position, its value with the ends of the interval, and its style."""
+
     y: float
     value: float
     low: float
@@ -51,31 +54,32 @@ class _Bar(NamedTuple):
 
 
 class _Metric(NamedTuple):
-    """What bars show: a ratio, on a logarithmic scale from 1, or an amount from 0."""
+    """The metric that bars show: a ratio on a logarithmic axis from 1, or an amount from 0."""
 
     key: str
     name: str
 
     @property
     def base(self) -> int:
+        """Value at which bars begin."""
         return 1 if self.key == "over_lower_bound" else 0
 
 
 def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | None = None
                    ) -> Axes:
-    """Draw total JCT over the lower bound: a bar per allocator, on a logarithmic scale.
+    """Draw total JCT over the lower bound as a bar per allocator, on a logarithmic scale.
 
-    A scheme with work conservation and without stands side by side, without in a lighter tone.
-    Where a table has the columns ``over_lower_bound_low`` and ``over_lower_bound_high``, the
-    interval between them is drawn too.
+    The variants of a scheme with and without work conservation are drawn side by side, the one
+    without in a lighter tone. If a table has the columns ``over_lower_bound_low`` and
+    ``over_lower_bound_high``, the interval is drawn as an error bar.
 
     Parameters
     ----------
     table : DataFrame, or mapping of str to DataFrame
-        `netsim.Comparison.table`; or several by what they are of, such as ``{"10 Gbps": ...}``,
-        each in a colour of its own.
+        A `netsim.Comparison.table`, or several by name, such as ``{"10 Gbps": ...}``, each
+        drawn in its own colour.
     ax : Axes, optional
-        Where to draw; on a new figure of a column's width if not given.
+        Axes to draw on; by default those of a new figure, one paper column wide.
 
     Returns
     -------
@@ -95,19 +99,22 @@ def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | 
 
 def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
                 ax: Axes | None = None) -> Axes:
-    """Draw a metric as `total_jct_bars` does; what is no ratio to the bound from 0.
+    """Draw a metric as a bar per scheme, in the style of `total_jct_bars`.
+
+    Ratios to the lower bound are drawn on a logarithmic scale from 1, other metrics on a linear
+    one from 0.
 
     Parameters
     ----------
     tables : mapping of str to DataFrame
-        By what they are of; with the columns ``scheme``, ``work_conservation``, that of the
-        metric, and perhaps the ends of its interval.
+        Tables by name, with the columns ``scheme``, ``work_conservation`` and that of the
+        metric, and optionally those of its interval, such as ``jct_mean_s_low``.
     metric : str
-        The column.
+        Column to draw.
     name : str
-        What to call it.
+        Label of the axis.
     ax : Axes, optional
-        Where to draw; on a new figure of a column's width if not given.
+        Axes to draw on; by default those of a new figure, one paper column wide.
 
     Returns
     -------
@@ -124,7 +131,7 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
     shown = _Metric(metric, name)
     groups = list(_groups(tables, metric))
     if not groups:
-        raise InputError("there is nothing to draw: no table has a row of an allocator")
+        raise InputError("there is nothing to draw: no table has a row for an allocator")
     bars = [bar for _, group in groups for bar in group]
     if ax is None:
         ax = new_axes(height_in=1.0 + _BAR_IN * (bars[-1].y + 1))
@@ -138,7 +145,7 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
 
 
 def _groups(tables: Mapping[str, pd.DataFrame], metric: str) -> Iterator[tuple[str, list[_Bar]]]:
-    """Yield each scheme with its bars, in the order of the tables, from the top."""
+    """Yield each scheme with its bars, in the order of the tables and from top to bottom."""
     schemes = dict.fromkeys(scheme for table in tables.values() for scheme in table["scheme"]
                             if scheme != LOWER_BOUND)
     y = 0.0
@@ -155,6 +162,7 @@ def _groups(tables: Mapping[str, pd.DataFrame], metric: str) -> Iterator[tuple[s
 
 
 def _draw(ax: Axes, bar: _Bar, metric: _Metric) -> None:
+    """Draw a bar with its error bar, and write its value at the end."""
     known = math.isfinite(bar.value)
     end = bar.value if known else metric.base
     if known:
@@ -170,15 +178,15 @@ def _draw(ax: Axes, bar: _Bar, metric: _Metric) -> None:
 
 
 def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric) -> None:
-    """Set the scale, the ticks and the frame."""
-    most = max((value for bar in bars for value in (bar.value, bar.high) if math.isfinite(value)),
-               default=metric.base)
+    """Set the scale of both axes, the ticks and the frame."""
+    largest = max((value for bar in bars for value in (bar.value, bar.high)
+                   if math.isfinite(value)), default=metric.base)
     if metric.base:
         ax.set_xscale("log")
-        ax.set_xlim(1, max(most, 1.5) ** 1.16)  # room for the last value
+        ax.set_xlim(1, max(largest, 1.5) ** 1.16)  # leaves room for the largest value's text
         log_values(ax.xaxis)
     else:
-        ax.set_xlim(0, 1.16 * most if most > 0 else 1)
+        ax.set_xlim(0, 1.16 * largest if largest > 0 else 1)
     ax.set_ylim(bars[-1].y + 0.8, -0.8)
     in_seconds = metric.key.endswith("_s") and metric.name != metric.key
     name_axes(ax, f"{metric.name} (s)" if in_seconds else metric.name)
@@ -187,7 +195,7 @@ def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric) -> None:
 
 
 def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:
-    """Explain colours where there are several tables, and tones where both are there."""
+    """Add a legend of colours if there are several tables, and of tones if both are drawn."""
     from matplotlib.patches import Patch
 
     entries = []
@@ -205,7 +213,7 @@ def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:
 
 
 def check_plottable(path: str | Path) -> None:
-    """Find out before a long run whether a picture can be drawn and has a known format.
+    """Check before a long run that a plot can be drawn, and written to a file of that name.
 
     Raises
     ------
@@ -216,30 +224,30 @@ def check_plottable(path: str | Path) -> None:
     """
     require_matplotlib()
     if Path(path).suffix.lower() not in SUFFIXES:
-        raise OutputError(f"{path}: a picture's suffix must be one of {', '.join(SUFFIXES)}")
+        raise OutputError(f"{path}: the suffix of a plot must be one of {', '.join(SUFFIXES)}")
     if Path(path).is_dir():
-        raise OutputError(f"{path}: is a folder, not a picture")
+        raise OutputError(f"{path}: is a folder, not a file")
     existing = next(parent for parent in Path(path).absolute().parents if parent.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK)):
-        raise OutputError(f"{path}: cannot be written: {existing} is no folder to write to")
+        raise OutputError(f"{path}: cannot be written: {existing} is not a writable folder")
 
 
 def save_plot(ax: Axes, path: str | Path) -> Path:
-    """Write the figure of `ax` to a file, whole or not at all.
+    """Write the figure of `ax` to a file atomically.
 
-    Text stays text in ``.pdf`` and ``.svg``, and the same picture gives the same bytes.
+    Text stays text in ``.pdf`` and ``.svg``, and the same figure always gives the same bytes.
 
     Raises
     ------
     OutputError
-        If it cannot be written.
+        If the file cannot be written.
     """
     check_plottable(path)
     from matplotlib import rc_context
 
     target, picture = Path(path), io.BytesIO()
-    with atomic_write(path, folders=True) as temporary, rc_context(_AS_TEXT):
-        # In memory first: of a disk that is full matplotlib makes other errors.
+    with atomic_write(path, folders=True) as temporary, rc_context(_SAVE_STYLE):
+        # Drawn in memory first: matplotlib turns a full disk into errors of other types.
         ax.figure.canvas.figure.savefig(picture, format=target.suffix[1:].lower(),
                                         metadata=_dateless(target))
         temporary.write_bytes(picture.getvalue())
@@ -247,5 +255,5 @@ def save_plot(ax: Axes, path: str | Path) -> Path:
 
 
 def _dateless(path: Path) -> dict[str, None]:
-    """Return the metadata that keeps the time of day out of a file."""
+    """Return the metadata that keeps the time of day out of a file, so that it is reproducible."""
     return {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix.lower(), {})

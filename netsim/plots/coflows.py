@@ -1,4 +1,4 @@
-"""Pictures of coflows by class, and of links over time; they need the extra ``plot``."""
+"""Plots of coflows by class, and of links over time; they need the extra ``plot``."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ if TYPE_CHECKING:
 
 __all__ = ["improvement_bars", "link_strips", "slowdown_bars"]
 
-_BINS = 700  # of a strip, over time
-_LINKS, _NAMED = 48, 9  # on a strip, and with their names
+_BINS = 700  # intervals of time on a strip
+_LINKS, _NAMED = 48, 9  # links on a strip by default; links up to which they are named
 _SHADES = ("#ffffff", "#bcd9ea", COLOURS[4], COLOURS[0], "#00263f")  # from idle to full
-_BAR_IN, _GAP = 0.14, 0.8
+_BAR_IN, _GAP = 0.14, 0.8  # height of a bar in inches; gap between classes in bars
 
 
 def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw how many times shorter the mean CCT is than the baseline's: by class, a bar per policy.
+    """Draw the speed-up of the mean CCT over the baseline, by class, as a bar per policy.
 
-    Right of the line is better than the baseline, left is worse. A black mark is where the
-    bar would end if every coflow had the network to itself.
+    Bars to the right of the line are better than the baseline, bars to the left worse. A black
+    mark shows the speed-up if every coflow had the network to itself.
 
     Parameters
     ----------
     factors : DataFrame
-        As `netsim.Comparison.against` returns it.
+        Factors of improvement as `netsim.Comparison.against` returns them.
     ax : Axes, optional
-        Where to draw; on a new figure of a column's width if not given.
+        Axes to draw on; by default those of a new figure, one paper column wide.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None) -> Axes:
     known = factors[np.isfinite(factors["cct_mean"])]
     labels = [label for label in dict.fromkeys(known["label"]) if label != LOWER_BOUND]
     if not labels:
-        raise InputError("there is nothing to draw: no factor of improvement on the baseline")
+        raise InputError("there is nothing to draw: no factor of improvement over the baseline")
     counts = known.drop_duplicates("class").set_index("class")["coflows"].to_dict()
     ax, tops = _class_rows(ax, counts, len(labels))
     ratios = known.set_index(["class", "label"])["cct_mean"]
@@ -87,7 +87,7 @@ def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None) -> Axes:
                 ratio = ratios[name, label]
                 ax.barh(top + index, ratio - 1, left=1, height=0.84, zorder=2,
                         **style[label].bar())
-                _write(ax, top + index, ratio, three_figures(ratio))
+                _annotate(ax, top + index, ratio, three_figures(ratio))
         if (name, LOWER_BOUND) in ratios:
             ax.plot([ratios[name, LOWER_BOUND]] * 2, [top - 0.5, top + len(labels) - 0.5],
                     color=INK, linewidth=1.2, solid_capstyle="butt", zorder=1.5)
@@ -98,16 +98,16 @@ def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
 def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
                   short: Quantity = "5MB", narrow: int = 50) -> Axes:
-    """Draw how many times longer than alone coflows take: by class, a bar per policy.
+    """Draw the slowdown of coflows, CCT over CCT alone, by class, as a bar per policy.
 
-    A bar ends at the mean of the slowdowns, the line from it at their 95th percentile.
+    A bar ends at the mean slowdown, the thin line at the 95th percentile.
 
     Parameters
     ----------
     results : mapping of str to Result
-        By label, all of one workload, with coflows recorded.
+        Results by label, all of the same workload, with coflows recorded.
     ax : Axes, optional
-        Where to draw; on a new figure of a column's width if not given.
+        Axes to draw on; by default those of a new figure, one paper column wide.
     short, narrow
         As for `netsim.classify_coflows`.
 
@@ -120,7 +120,7 @@ def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
     MissingExtraError
         If matplotlib is not installed.
     InputError
-        If coflows were not recorded, there is nothing to draw, or a threshold is not allowed.
+        If coflows were not recorded, there is nothing to draw, or a threshold is invalid.
     """
     require_matplotlib()
     from matplotlib.lines import Line2D
@@ -140,7 +140,7 @@ def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
             ax.barh(y, mean - 1, left=1, height=0.84, zorder=2, **style[label].bar())
             ax.plot([mean, most], [y, y], color=INK, linewidth=0.9, zorder=2.5, marker="|",
                     markersize=3.6, markevery=[1])
-            _write(ax, y, max(mean, most), three_figures(mean))
+            _annotate(ax, y, max(mean, most), three_figures(mean))
     _finish(ax, known[["slowdown_mean", "slowdown_p95"]].to_numpy(),
             "slowdown: CCT / CCT alone (figures: mean)")
     _add_key(ax, style, Line2D([], [], color=INK, linewidth=0.9, label="to the 95th percentile"))
@@ -149,8 +149,8 @@ def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
 
 def _class_rows(ax: Axes | None, counts: Mapping[Any, int], bars: int
                 ) -> tuple[Axes, dict[str, float]]:
-    """Return axes with a row per class that has coflows, and where the first bar of each stands."""
-    height = max(bars + _GAP, 2.2)  # of a label in two lines
+    """Return axes with a row per class that has coflows, and the y of each row's first bar."""
+    height = max(bars + _GAP, 2.2)  # at least that of a label in two lines
     classes = [name for name in (*CLASSES, ALL) if name in counts]
     if ax is None:
         ax = new_axes(height_in=0.75 + _BAR_IN * height * len(classes) + 0.06 * bars)
@@ -162,18 +162,18 @@ def _class_rows(ax: Axes | None, counts: Mapping[Any, int], bars: int
     return ax, tops
 
 
-def _write(ax: Axes, y: float, end: float, text: str) -> None:
-    """Write beside the end of a bar, on the side away from 1."""
+def _annotate(ax: Axes, y: float, end: float, text: str) -> None:
+    """Write a text at the end of a bar, on the side away from 1."""
     from matplotlib.patheffects import withStroke
 
-    halo = [withStroke(linewidth=1.8, foreground="white")]  # over the mark
+    halo = [withStroke(linewidth=1.8, foreground="white")]  # to be legible on the mark
     ax.annotate(text, (end, y), (3 if end >= 1 else -3, 0), textcoords="offset points",
                 va="center", ha="left" if end >= 1 else "right", fontsize=6.5, color=INK,
                 path_effects=halo, zorder=3)
 
 
 def _finish(ax: Axes, ends: NDArray[np.float64], name: str) -> None:
-    """Set a logarithmic scale with 1 on it, and room for what is written beside the bars."""
+    """Set a logarithmic x axis that includes 1 and has room for the texts beside the bars."""
     low, high = min(ends.min(), 1), max(ends.max(), 1)
     room = max(high / low, 1.5) ** 0.22
     ax.axvline(1, color=INK, linewidth=0.8)
@@ -187,6 +187,7 @@ def _finish(ax: Axes, ends: NDArray[np.float64], name: str) -> None:
 
 
 def _add_key(ax: Axes, style: Mapping[str, Look], line: Line2D) -> None:
+    """Add a legend with an entry per policy and one for the line."""
     from matplotlib.patches import Patch
 
     entries: list[Any] = [Patch(label=short(label), **look.bar()) for label, look in style.items()]
@@ -194,16 +195,16 @@ def _add_key(ax: Axes, style: Mapping[str, Look], line: Line2D) -> None:
 
 
 def link_strips(results: Mapping[str, Result], links: int = _LINKS) -> list[Axes]:
-    """Draw the utilisation of links over time: a strip per policy, a line in it per link.
+    """Draw the utilisation of links over time: a strip per policy with a row per link.
 
-    The links that carried most stand on top, in the same order on every strip.
+    The links that carried most are on top, in the same order on every strip.
 
     Parameters
     ----------
     results : mapping of str to Result
-        By label, all of one workload, with links recorded.
+        Results by label, all of the same workload, with links recorded.
     links : int
-        How many to draw at most.
+        Largest number of links to draw.
 
     Returns
     -------
@@ -220,7 +221,7 @@ def link_strips(results: Mapping[str, Result], links: int = _LINKS) -> list[Axes
     require_matplotlib()
     loads = {label: utilised(result) for label, result in results.items()}
     if not any(len(rows) for rows in loads.values()):
-        raise InputError("there is nothing to draw: no link has carried anything")
+        raise InputError("there is nothing to draw: no link has carried any bytes")
     carried = pd.concat(loads.values()).groupby("link", observed=False)["bytes"].sum()
     busiest = carried[carried > 0].sort_values(ascending=False, kind="stable").index[:links]
     begin = min(result.jobs["arrival_s"].min() for result in results.values())
@@ -245,6 +246,7 @@ def link_strips(results: Mapping[str, Result], links: int = _LINKS) -> list[Axes
 
 def _draw_strip(ax: Axes, label: str, strip: NDArray[np.float64], edges: NDArray[np.float64]
                 ) -> None:
+    """Draw the utilisations of links over time as an image."""
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = LinearSegmentedColormap.from_list("utilisation", _SHADES)
@@ -259,14 +261,15 @@ def _draw_strip(ax: Axes, label: str, strip: NDArray[np.float64], edges: NDArray
 
 def _over_time(rows: pd.DataFrame, links: list[str], edges: NDArray[np.float64]
                ) -> NDArray[np.float64]:
-    """Return the mean utilisation of each link between each two edges. Shape (links, bins)."""
+    """Return the mean utilisation of each link in each interval. Shape (links, intervals)."""
     strips = np.zeros((len(links), len(edges) - 1))
     of_link = rows.groupby("link", observed=True).indices
     for place, link in enumerate(links):
         if link not in of_link:
             continue
         mine = rows.iloc[of_link[link]]
-        # What it has carried, in seconds of its capacity, grows in a row and stays in between.
+        # What the link has carried, in seconds at full capacity, grows within rows of the table
+        # and is constant between them.
         done = (mine["load"] * mine["seconds"]).cumsum().to_numpy()
         knots = np.column_stack((mine["start_s"], mine["end_s"])).ravel()
         reached = np.column_stack((np.concatenate(([0.0], done[:-1])), done)).ravel()

@@ -1,4 +1,4 @@
-"""What links carry over time, as the instants at which their rates change."""
+"""Rates of links over time, as the instants at which they change."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 __all__ = ["CHANGE", "LinkRates", "link_rates"]
 
-#: From an instant in nanoseconds on, a link (its place among the names) has a rate in bytes per
-#: second.
+#: A change: from the instant ``at``, in nanoseconds, the link (an index into the names) carries
+#: ``rate`` bytes per second.
 CHANGE = np.dtype([("at", "i8"), ("link", "i8"), ("rate", "f8")])
 
 _ROW = np.dtype([("start", "i8"), ("end", "i8"), ("link", "i8"), ("rate", "f8")])
 
-#: Rates are told apart to so many digits of the capacity, so that equal ones are one.
+#: Utilisations are rounded to this number of digits, so that rounding errors make no changes.
 _DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
 class LinkRates:
-    """What links carry over time.
+    """Rates of the busiest links over time.
 
     Attributes
     ----------
     names : sequence of str
         The busiest links, in the network's order.
     used : int
-        How many links have carried anything.
+        Number of links that have carried anything.
     changes : ndarray of CHANGE
-        In order of time.
+        Changes of rates, in order of time.
     until : int or None
-        When it ends, in nanoseconds, if there was more than could be returned.
+        Instant in nanoseconds from which changes are left out; None if there are all.
     """
 
     names: Sequence[str]
@@ -53,17 +53,17 @@ class LinkRates:
     until: int | None
 
 
-def link_rates(result: Result, most_links: int, most: int) -> LinkRates:
-    """Return what the busiest links carry over time, row by row without holding the table.
+def link_rates(result: Result, most_links: int, most_changes: int) -> LinkRates:
+    """Return the rates of the busiest links over time, reading the table in chunks.
 
     Parameters
     ----------
     result : Result
-        Nothing is returned of one without links.
+        If it has no links recorded, the rates are empty.
     most_links : int
-        How many links, at most: those that carried most bytes.
-    most : int
-        How many changes are enough: the others are left out, all from one instant on.
+        Largest number of links: those that carried most bytes are chosen.
+    most_changes : int
+        Number of changes after which to stop; all changes from one instant on are then left out.
     """
     carried: NDArray[np.float64] = np.zeros(0)
     names: Sequence[str] = ()
@@ -75,19 +75,21 @@ def link_rates(result: Result, most_links: int, most: int) -> LinkRates:
     shown = np.sort(busiest[carried[busiest] > 0])
     place = np.full(len(names), -1)
     place[shown] = np.arange(len(shown))
-    changes, until = _changes(result, place, len(shown), most)
+    changes, until = _changes(result, place, len(shown), most_changes)
     return LinkRates([names[link] for link in shown], int(np.count_nonzero(carried)),
                      changes[np.lexsort((changes["link"], changes["at"]))], until)
 
 
 def _chunks(result: Result) -> Iterator[pd.DataFrame]:
+    """Yield the table of links in chunks; nothing if links were not recorded."""
     table = table_of(result, "links")
     if table is not None:
         yield from table.chunks() if isinstance(table, LazyTable) else chunks_of(table)
 
 
-def _changes(result: Result, place: NDArray[np.int64], links: int, most: int
+def _changes(result: Result, place: NDArray[np.int64], links: int, most_changes: int
              ) -> tuple[NDArray[np.void], int | None]:
+    """Return the changes of the chosen links, and the instant at which they are cut off, if any."""
     last = np.zeros(links, _ROW)
     last["link"] = np.arange(links)
     found, count, until = [np.empty(0, CHANGE)], 0, None
@@ -96,7 +98,7 @@ def _changes(result: Result, place: NDArray[np.int64], links: int, most: int
         more, last = _between(np.concatenate((last, rows)))
         found.append(more)
         count += len(more)
-        if count > most:
+        if count > most_changes:
             until = int(rows["start"].max())
             break
     ends = last[last["rate"] > 0]
@@ -106,7 +108,7 @@ def _changes(result: Result, place: NDArray[np.int64], links: int, most: int
 
 
 def _rows(chunk: pd.DataFrame, place: NDArray[np.int64]) -> NDArray[np.void]:
-    """Return rows of the links that are shown, as long as a nanosecond at least."""
+    """Select the rows of links that are shown and that last at least a nanosecond."""
     link = place[chunk["link"].cat.codes.to_numpy()]
     rows = np.empty(len(chunk), _ROW)
     rows["link"] = link
@@ -116,19 +118,20 @@ def _rows(chunk: pd.DataFrame, place: NDArray[np.int64]) -> NDArray[np.void]:
 
 
 def _between(rows: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.void]]:
-    """Return what changes from each row of a link to its next, and the last row of each link."""
+    """Return the changes between successive rows of each link, and the last row of each link."""
     rows = rows[np.argsort(rows["link"], kind="stable")]
-    one, other = rows[:-1], rows[1:]
-    same = one["link"] == other["link"]
-    idle = same & (other["start"] > one["end"]) & (one["rate"] > 0)
-    new = same & (idle | (one["rate"] != other["rate"]))
-    stops = _change(one["end"][idle], one["link"][idle], np.zeros(np.count_nonzero(idle)))
-    starts = _change(other["start"][new], other["link"][new], other["rate"][new])
+    before, after = rows[:-1], rows[1:]
+    same = before["link"] == after["link"]
+    idle = same & (after["start"] > before["end"]) & (before["rate"] > 0)
+    new = same & (idle | (before["rate"] != after["rate"]))
+    stops = _change(before["end"][idle], before["link"][idle], np.zeros(np.count_nonzero(idle)))
+    starts = _change(after["start"][new], after["link"][new], after["rate"][new])
     return np.concatenate((stops, starts)), rows[np.append(~same, True)]
 
 
 def _change(at: NDArray[np.int64], link: NDArray[np.int64], rate: NDArray[np.float64]
             ) -> NDArray[np.void]:
+    """Build an array of CHANGE from its columns."""
     changes = np.empty(len(at), CHANGE)
     changes["at"], changes["link"], changes["rate"] = at, link, rate
     return changes

@@ -1,4 +1,4 @@
-"""Pictures of distributions, and of what is active over time; they need the extra ``plot``."""
+"""Plots of distributions and of activity over time; they need the extra ``plot``."""
 
 from __future__ import annotations
 
@@ -31,35 +31,36 @@ __all__ = ["DISTRIBUTIONS", "active_curves", "cdf_curves", "decision_marks", "ti
 
 Floats = NDArray[np.float64]
 
-#: What `cdf_curves` can be of: the table and its column, the column of the same alone on the
-#: network, and what is counted.
+#: Distributions that `cdf_curves` draws: the table, its column, the column with the time alone on
+#: the network, and the things counted.
 DISTRIBUTIONS = {"jct": ("jobs", "jct_s", "lower_bound_s", "jobs"),
                  "cct": ("coflows", "cct_s", "gamma_s", "coflows")}
 
-#: What `active_curves` can be of: when each begins and ends.
+#: Tables that `active_curves` can draw, with the columns of beginning and end.
 _ACTIVE = {"jobs": ("arrival_s", "finish_s"), "coflows": ("valid_s", "finish_s")}
 
-_POINTS = 1000  # of a curve; more would not be seen
-_CHANGES, _BINS = 400, 200  # of a curve over time, as it is and in means
-_MARKS = 2000
+_POINTS = 1000  # most points of a distribution; more could not be seen
+_CHANGES, _BINS = 400, 200  # most changes of an exact curve over time; intervals of one of means
+_MARKS = 2000  # most lines of decisions
 
 
 def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
                ax: Axes | None = None) -> Axes:
-    """Draw the distribution of JCTs or CCTs: a curve per policy, on a logarithmic axis.
+    """Draw the distribution of JCTs or CCTs as a curve per policy, on a logarithmic axis.
 
-    A wide grey curve is of every job or coflow alone on the network, where results are given.
-    The curve of a run that was stopped ends at the share of its jobs that finished.
+    If results are given, a wide grey curve shows the times of jobs or coflows that have the
+    network to themselves. The curve of a run that was stopped ends at the share of jobs that
+    finished.
 
     Parameters
     ----------
     results : mapping of str to Result or array-like
-        By label. Results are all of one workload; arrays are the times themselves, in seconds,
-        such as those of several runs together, NaN for what did not complete.
+        Results of the same workload, or arrays of times in seconds, such as those of several
+        runs, by label. NaN stands for a job or coflow that did not complete.
     of : {"jct", "cct"}
-        Of jobs, or of coflows.
+        Completion times of jobs, or of coflows.
     ax : Axes, optional
-        Where to draw; on a new figure of a column's width if not given.
+        Axes to draw on; by default those of a new figure, one paper column wide.
 
     Returns
     -------
@@ -72,7 +73,7 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
     UnknownNameError
         If `of` is something else.
     InputError
-        If they were not recorded, or there is nothing to draw.
+        If the table was not recorded, or there is nothing to draw.
     """
     require_matplotlib()
     if of not in DISTRIBUTIONS:
@@ -82,7 +83,8 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
     known = {label: times for label, result in results.items()
              if (times := _times(result, of, column)) is not None and (times > 0).any()}
     if not known:
-        raise InputError(f"there is nothing to draw: no {counted} that took time have completed")
+        raise InputError(f"there is nothing to draw: no {counted} have completed after a "
+                         "positive time")
     if ax is None:
         ax = new_axes(height_in=2.3 + 0.13 * (len(known) // 3))
     bound = next((times for label in known
@@ -91,7 +93,7 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
         _draw_curve(ax, bound, label="alone", color="#a6a6a6", linewidth=2.4, zorder=1)
     style = looks(known)
     for index, (label, times) in enumerate(known.items()):
-        # Apart along the curves, so that they do not hide one another where curves meet.
+        # Offset along the curves, so that markers do not hide each other where curves meet.
         _draw_curve(ax, times, label=short(label), **style[label].line(),
                     markevery=(0.03 + 0.15 * index / len(known), 0.15))
     ax.set_xscale("log")
@@ -104,13 +106,14 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
 
 
 def _check_recorded(results: Mapping[str, Any], table: str) -> None:
+    """Raise the error of a table that was not recorded if none of the results has it."""
     runs = [result for result in results.values() if isinstance(result, Result)]
     if runs and len(runs) == len(results) and all(table not in run.recorded for run in runs):
-        getattr(runs[0], table)  # which says how to have it
+        getattr(runs[0], table)  # raises an error that says how to record it
 
 
 def _times(result: Result | ArrayLike, of: str, column: str) -> Floats | None:
-    """Return a column of a result, or the array that was given in its place."""
+    """Return a column of a result (None if it was not recorded), or the given array itself."""
     if not isinstance(result, Result):
         return np.asarray(result, np.float64).ravel()
     table = DISTRIBUTIONS[of][0]
@@ -119,32 +122,32 @@ def _times(result: Result | ArrayLike, of: str, column: str) -> Floats | None:
 
 
 def _draw_curve(ax: Axes, times: Floats, **style: Any) -> None:
-    """Draw the share that took at most so long; no logarithm shows what took no time."""
+    """Draw an empirical distribution; times of 0 count but cannot be drawn on the log axis."""
     values = np.sort(times[~np.isnan(times)])
-    none = int(np.sum(values <= 0))
-    if none == len(values):
+    zeros = int(np.sum(values <= 0))
+    if zeros == len(values):
         return
-    counts = np.unique(np.linspace(none + 1, len(values), _POINTS).astype(np.int64))
-    ax.step(np.append(values[none], values[counts - 1]), np.append(none, counts) / len(times),
+    counts = np.unique(np.linspace(zeros + 1, len(values), _POINTS).astype(np.int64))
+    ax.step(np.append(values[zeros], values[counts - 1]), np.append(zeros, counts) / len(times),
             where="post", **style)
 
 
 def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | None = None
                   ) -> Axes:
-    """Draw how many jobs or coflows are active over time: a curve per policy.
+    """Draw the number of active jobs or coflows over time as a curve per policy.
 
-    A job is active from its arrival to its end, a coflow from when it is valid to its finish.
-    Coflows that had not completed when a run was stopped are not recorded, and do not count.
-    Where changes are too many to be seen, the curves are of means over 200 intervals.
+    A job is active from its arrival to its end, a coflow from the time it becomes valid to its
+    finish. Coflows that had not completed when a run was stopped are not recorded and do not
+    count. If there are too many changes to be seen, the curves show means over 200 intervals.
 
     Parameters
     ----------
     results : mapping of str to Result
-        By label, all of one workload.
+        Results by label, all of the same workload.
     of : {"jobs", "coflows"}
-        What is counted.
+        Table whose rows are counted.
     ax : Axes, optional
-        Where to draw; on a new figure of a column's width if not given.
+        Axes to draw on; by default those of a new figure, one paper column wide.
 
     Returns
     -------
@@ -157,7 +160,7 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
     UnknownNameError
         If `of` is something else.
     InputError
-        If they were not recorded, or there is nothing to draw.
+        If the table was not recorded, or there is nothing to draw.
     """
     require_matplotlib()
     from matplotlib.ticker import MaxNLocator
@@ -165,7 +168,7 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
     if of not in _ACTIVE:
         raise UnknownNameError("curve", of, _ACTIVE)
     _check_recorded(results, of)
-    spells = {label: _spells(result, of) for label, result in results.items()
+    spells = {label: _active_times(result, of) for label, result in results.items()
               if of in result.recorded and len(getattr(result, of))}
     if not spells:
         raise InputError(f"there is nothing to draw: no {of} have completed")
@@ -189,23 +192,23 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
     return ax
 
 
-def _spells(result: Result, of: str) -> tuple[Floats, Floats]:
-    """Return when each began and ended, or the run was stopped."""
+def _active_times(result: Result, of: str) -> tuple[Floats, Floats]:
+    """Return when each row begins and ends to be active, at the latest at the end of the run."""
     starts, ends = (getattr(result, of)[name].to_numpy(np.float64) for name in _ACTIVE[of])
     stop = result.run["stopped_at_s"]
-    there = ~np.isnan(ends) if stop is None else starts <= stop
-    return starts[there], np.where(np.isnan(ends), stop or 0.0, ends)[there]
+    counted = ~np.isnan(ends) if stop is None else starts <= stop
+    return starts[counted], np.where(np.isnan(ends), stop or 0.0, ends)[counted]
 
 
 def _counts(starts: Floats, ends: Floats, span: float) -> tuple[Floats, Floats]:
-    """Return since when how many are active, to the last end; of many, means."""
+    """Return instants and the number active from each on; if there are many, means."""
     changes = np.concatenate((starts, ends))
     times, inverse = np.unique(changes, return_inverse=True)
     steps = np.bincount(inverse, np.repeat((1.0, -1.0), len(starts)), len(times))
     counts = np.rint(np.cumsum(steps))
     if len(times) <= _CHANGES or not times[-1] > times[0]:
         return times, counts
-    # Of the same length under each policy, so that their curves are as smooth.
+    # Intervals have the same length for every policy, so that curves are equally smooth.
     edges = np.append(np.arange(times[0], times[-1], span / _BINS), times[-1])
     reached = np.concatenate(([0.0], np.cumsum(counts[:-1] * np.diff(times))))
     means = np.diff(np.interp(edges, times, reached)) / np.diff(edges)
@@ -213,14 +216,14 @@ def _counts(starts: Floats, ends: Floats, span: float) -> tuple[Floats, Floats]:
 
 
 def decision_marks(result: Result, ax: Axes | None = None) -> Axes:
-    """Draw a line at the instant of each decision of the policy.
+    """Draw a vertical line at the instant of each decision of the policy.
 
     Parameters
     ----------
     result : Result
-        With decisions recorded.
+        A result with decisions recorded.
     ax : Axes, optional
-        Where to draw; on a new figure of a column's width if not given.
+        Axes to draw on; by default those of a new figure, one paper column wide.
 
     Returns
     -------
@@ -237,7 +240,7 @@ def decision_marks(result: Result, ax: Axes | None = None) -> Axes:
     times = result.decisions["time_s"].to_numpy(np.float64)
     if ax is None:
         ax = new_axes(height_in=0.6)
-    if len(times) > _MARKS:  # one of those that would be on the same spot
+    if len(times) > _MARKS:  # keep one of those that would be drawn on the same spot
         spots = np.linspace(times.min(), times.max(), _MARKS)
         times = times[np.unique(np.searchsorted(times, spots))]
     ax.vlines(times, 0, 1, color=INK, linewidth=0.5, alpha=0.5)
@@ -251,19 +254,19 @@ def decision_marks(result: Result, ax: Axes | None = None) -> Axes:
 
 
 def timeline(results: Mapping[str, Result]) -> list[Axes]:
-    """Draw how many jobs, and where they are recorded how many coflows, are active over time.
+    """Draw the number of active jobs over time, and that of coflows if they are recorded.
 
-    Of a single run, with decisions recorded, also when the policy decided.
+    For a single run with decisions recorded, the instants of decisions are drawn too.
 
     Parameters
     ----------
     results : mapping of str to Result
-        By label, all of one workload.
+        Results by label, all of the same workload.
 
     Returns
     -------
     list of Axes
-        One under the other, on one figure.
+        The panels of one figure, from top to bottom.
 
     Raises
     ------

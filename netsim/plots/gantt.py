@@ -1,4 +1,4 @@
-"""Jobs and their coflows over time, a row per job; it needs the extra ``plot``."""
+"""A Gantt chart of jobs and their coflows, a row per job; it needs the extra ``plot``."""
 
 from __future__ import annotations
 
@@ -26,41 +26,42 @@ if TYPE_CHECKING:
 
 __all__ = ["gantt"]
 
-_JOBS = 40
-_ROW_IN = 0.125
-_ROW = 0.84  # of the distance between two rows
-_LETTERS = 14  # of a job's name
-_SPOTS = 2000  # along the axis; coflows nearer to each other are drawn as one
+_JOBS = 40  # jobs drawn by default
+_ROW_IN = 0.125  # distance between two rows, in inches
+_ROW = 0.84  # height of a row, as a share of that distance
+_LETTERS = 14  # longest label of a job
+_SPOTS = 2000  # resolution of the axis: coflows nearer to each other are drawn as one
 
-_NARROW = 0.012  # of the axis
+_NARROW = 0.012  # share of the axis below which a bar is drawn without a white edge
 
-_ANY = "coflow"  # of stages too many to tell apart
+_ANY = "coflow"  # name of the only entry if there are too many stages to tell apart
 
 _IDLE, _WAITING = "#e4e4e4", "#9c9c9c"
 
-#: Hatches tell stages apart where there are only greys.
+#: Hatches tell stages apart in greyscale.
 _HATCHES = ("", "/////", "\\\\\\\\\\", ".....", "xxxxx", "-----")
 
 
 def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest: bool = False
           ) -> Axes:
-    """Draw jobs and their coflows over time: a row per job, by arrival from the top.
+    """Draw jobs and their coflows over time: a row per job, in order of arrival from the top.
 
-    A row is light grey from the arrival of the job to its end, darker where a coflow is valid
-    and has not begun to send, and coloured by stage from the coflow's first byte to its finish.
-    More than six stages have one colour.
-    Coflows of a job that are there at once share the height of the row.
+    A row is light grey from the arrival of the job to its end, darker while a coflow is valid
+    but has not begun to send, and coloured by stage from the coflow's first byte to its finish.
+    If there are more than six stages, they all have the same colour. Simultaneous coflows of a
+    job share the height of the row.
 
     Parameters
     ----------
     result : Result
-        With coflows recorded, as they are by default.
+        A result with coflows recorded, as they are by default.
     ax : Axes, optional
-        Where to draw; on a new figure of a column's width if not given.
+        Axes to draw on; by default those of a new figure, one paper column wide.
     jobs : int
-        How many to draw at most: the first to arrive. The picture says so where there are more.
+        Largest number of jobs to draw: the first to arrive. The label of the axis says how many
+        jobs there are in all.
     longest : bool
-        Draw those with the longest JCTs instead.
+        Draw the jobs with the longest JCTs instead of the first ones.
 
     Returns
     -------
@@ -71,11 +72,11 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     MissingExtraError
         If matplotlib is not installed.
     InputError
-        If coflows were not recorded, there are no jobs, or `jobs` is no number of jobs.
+        If coflows were not recorded, there are no jobs, or `jobs` is not a positive integer.
     """
     require_matplotlib()
     if isinstance(jobs, bool) or not isinstance(jobs, int | np.integer) or jobs < 1:
-        raise InputError(f"jobs must be a whole number of jobs of at least 1, not {jobs!r}")
+        raise InputError(f"jobs must be a whole number of at least 1, not {jobs!r}")
     coflows = result.coflows
     shown = _chosen(result, jobs, longest)
     if shown.empty:
@@ -92,7 +93,7 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     span = float(shown["end_s"].max() - shown["arrival_s"].min()) or 1.0
     for y, (job, life) in enumerate(zip(shown["job"], zip(begins, lasts, strict=True),
                                         strict=True)):
-        # With an edge: a short life can be seen too.
+        # The edge keeps short jobs visible.
         ax.broken_barh([life], (y - _ROW / 2, _ROW), facecolor=_IDLE, edgecolor=_IDLE,
                        linewidth=0.4)
         if len(own := coflows[coflows["job"] == job]):
@@ -104,7 +105,7 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
 
 
 def _chosen(result: Result, most: int, longest: bool) -> pd.DataFrame:
-    """Return the jobs to draw, by arrival, and when each ended or the run was stopped."""
+    """Return the jobs to draw, by arrival, with ``end_s``: their end, or that of a stopped run."""
     stop = result.run["stopped_at_s"]
     ends = result.jobs["finish_s"].fillna(np.inf if stop is None else stop)
     jobs = result.jobs.assign(end_s=ends)
@@ -117,7 +118,7 @@ def _chosen(result: Result, most: int, longest: bool) -> pd.DataFrame:
 
 def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], span: float
                   ) -> None:
-    """Draw the coflows of a job: in lanes of its row, as many as there are at once."""
+    """Draw the coflows of a job, simultaneous ones in separate lanes of its row."""
     coflows = coflows.sort_values(["valid_s", "finish_s"])
     lanes = _lanes(coflows)
     height = _ROW / (lanes.max() + 1)
@@ -125,23 +126,24 @@ def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], sp
         lane, stage = key
         place = (y - _ROW / 2 + lane * height, height)
         waits = own[own["start_s"] > own["valid_s"]]
-        ax.broken_barh(list(_joined(waits["valid_s"], waits["start_s"], span / _SPOTS)), place,
+        ax.broken_barh(list(_merge_close(waits["valid_s"], waits["start_s"], span / _SPOTS)), place,
                        facecolor=_WAITING, linewidth=0)
-        spells = list(_joined(own["start_s"], own["finish_s"], span / _SPOTS))
-        style = _filled(stages.index(str(stage)))
+        spells = list(_merge_close(own["start_s"], own["finish_s"], span / _SPOTS))
+        style = _stage_style(stages.index(str(stage)))
         ax.broken_barh([spell for spell in spells if spell[1] >= span * _NARROW], place, **style)
-        # White edges would leave nothing of them.
+        # White edges would hide narrow bars completely.
         ax.broken_barh([spell for spell in spells if spell[1] < span * _NARROW], place,
                        facecolor=style["facecolor"], edgecolor=style["facecolor"], linewidth=0.2)
 
 
-def _filled(stage: int) -> dict[str, Any]:
+def _stage_style(stage: int) -> dict[str, Any]:
+    """Return matplotlib's style of the bars of a stage."""
     return {"facecolor": COLOURS[stage % len(COLOURS)], "edgecolor": "white", "linewidth": 0.3,
             "hatch": _HATCHES[stage % len(_HATCHES)]}
 
 
 def _lanes(coflows: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return for each coflow, by when it is valid, the first lane that is free."""
+    """Assign each coflow, in order of validity, the first lane that is free."""
     free: list[float] = []
     lanes = np.empty(len(coflows), np.int64)
     for row, (valid, finish) in enumerate(zip(coflows["valid_s"], coflows["finish_s"],
@@ -152,10 +154,11 @@ def _lanes(coflows: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
     return lanes
 
 
-def _joined(starts: pd.Series, ends: pd.Series, least: float) -> Iterator[tuple[float, float]]:
-    """Yield start and length; one for those so near to each other that nobody sees the gap.
+def _merge_close(starts: pd.Series, ends: pd.Series, least: float) -> Iterator[tuple[float, float]]:
+    """Yield (start, length) of bars, merging those so close that the gap could not be seen.
 
-    Those that can be seen stay apart, also where they meet: the edge between them is drawn.
+    Bars that are long enough to be seen are not merged, even if they touch: the edge between them
+    is drawn.
     """
     begun = reached = np.nan
     for start, end in zip(starts, ends, strict=True):
@@ -170,7 +173,7 @@ def _joined(starts: pd.Series, ends: pd.Series, least: float) -> Iterator[tuple[
 
 
 def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
-    """Name the rows and say which jobs they are of."""
+    """Label the rows, and say on the axis which jobs they show."""
     names = [drawable(f"{job} {name}".strip()[:_LETTERS])
              for job, name in zip(shown["job"], shown["name"], strict=True)]
     ax.set_yticks(range(len(shown)), names)
@@ -179,15 +182,17 @@ def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
     some = f"; the {which} {len(shown):,} of {jobs:,} jobs" if len(shown) < jobs else ""
     name_axes(ax, f"time (s){some}", "job")
     dress(ax, "both")
-    ax.grid(axis="y", color=_IDLE, linewidth=0.3)  # from a name to its bar
+    ax.grid(axis="y", color=_IDLE, linewidth=0.3)  # leads the eye from a name to its bar
     ax.tick_params(axis="y", length=0, labelsize=6.5)
     ax.spines["left"].set_visible(False)
 
 
 def _add_key(ax: Axes, stages: list[str], *, waited: bool) -> None:
+    """Add a legend of stages, of waiting and of time without coflows."""
     from matplotlib.patches import Patch
 
-    entries = [Patch(label=drawable(stage), **_filled(index)) for index, stage in enumerate(stages)]
+    entries = [Patch(label=drawable(stage), **_stage_style(index))
+               for index, stage in enumerate(stages)]
     if waited:
         entries.append(Patch(label="waiting", facecolor=_WAITING))
     entries.append(Patch(label="no coflow", facecolor=_IDLE))

@@ -1,4 +1,4 @@
-"""What jobs do over time, as spans on lanes: those of one lane do not overlap."""
+"""Coflows and computations of jobs over time, as spans on lanes that do not overlap."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
 __all__ = ["SPAN", "JobSpans", "job_spans"]
 
-#: A span: its job's place, when it begins and ends in nanoseconds, its lane among the job's and
-#: whether it is the first on it; and which row of the coflows it is, or, counted from -1
-#: downwards, which computation.
+#: A span: the index of its job; its start and end in nanoseconds; its lane among those of the job
+#: and whether it is the first on that lane; and ``which``: the row of its coflow if at least 0,
+#: or else computation ``-1 - which``.
 SPAN = np.dtype([("job", "i8"), ("start", "i8"), ("end", "i8"), ("lane", "i8"), ("opens", "?"),
                  ("which", "i8")])
 
 _COLUMNS = ("coflow", "job", "iteration", "stage", "valid_s", "start_s", "finish_s", "cct_s",
             "bytes", "width", "gamma_s", "deadline_s")
 
-#: Nanoseconds that spans may overlap by, from rounding: the later one then begins later.
+#: Overlap of spans, in nanoseconds, that is taken for rounding: the later span is then shortened.
 _SLACK = 4
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpans:
-    """What jobs do over time.
+    """Coflows and computations of jobs over time.
 
     Attributes
     ----------
     spans : ndarray of SPAN
-        The first of them, in order of their beginning.
+        The first spans, in order of their start.
     coflows : DataFrame
-        All that have completed.
+        All completed coflows.
     computations : list of Computation
-        Those of which there are spans, and some more.
+        Computations that spans refer to, and possibly more.
     """
 
     spans: NDArray[np.void]
@@ -56,28 +56,28 @@ class JobSpans:
 
 
 def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
-    """Return what jobs do over time.
+    """Return the coflows and computations of a run as spans.
 
     Parameters
     ----------
     result : Result
-        With coflows recorded.
+        A result with coflows recorded.
     workload : Workload or None
-        What was simulated; without it, computations are not known.
+        The simulated workload; without it, computations are not known.
     most : int
-        How many spans to return, at most.
+        Largest number of spans: the first ones are returned.
 
     Raises
     ------
     InputError
-        If coflows were not recorded, or the workload is another one.
+        If coflows were not recorded, or the workload is not the one that was simulated.
     """
     coflows = columns_of(table_of(result, "coflows"), _COLUMNS)
     if coflows is None and "execution" in result.run:
-        raise not_recorded(result.run, "coflows")  # there is no keyword timeline
+        raise not_recorded(result.run, "coflows")  # such runs have no keyword timeline
     if coflows is None:
         raise InputError("coflows were not recorded; simulate with timeline=True")
-    # Of more coflows than may be shown, only what begins before the last of them counts.
+    # Computations that begin after the last coflow that may be shown are not needed.
     valid = coflows["valid_s"].to_numpy()
     latest = np.partition(valid, most)[most] if len(valid) > most else np.inf
     computed = [] if workload is None else [
@@ -100,7 +100,7 @@ def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
 
 
 def _pack(spans: NDArray[np.void]) -> None:
-    """Put each span on the first lane of its job that is free when it begins."""
+    """Assign each span to the first free lane of its job."""
     free: dict[int, list[int]] = {}
     packed = []
     columns = (spans[name].tolist() for name in ("job", "start", "end"))

@@ -1,4 +1,4 @@
-"""Pictures of mappings; they need the extra ``plot`` (matplotlib)."""
+"""Plots of mappings of models to servers; they need the extra ``plot`` (matplotlib)."""
 
 from __future__ import annotations
 
@@ -29,25 +29,26 @@ Panel = tuple[NDArray[np.int64], Mapping[str, NDArray[np.float64]]]
 
 _ROW_IN, _WIDTH_IN = 0.19, 7.0
 
-#: Servers of a panel whose GPUs can still be told apart, with the numbers of stages on them.
+#: Most servers of a panel for which the numbers of stages are written on the GPUs.
 _LABELLED = 40
 
 
 def mapping_picture(panels: Mapping[str, Panel], gpus: int) -> Axes:
-    """Draw which GPUs of which servers work on which stages, and what takes how long there.
+    """Draw the stages that the GPUs of each server work on, and the times of each server.
 
     Parameters
     ----------
     panels : mapping of str to (placement, times)
-        By title. A placement is an array of GPUs, servers by stages. Times are the parts that the
-        bar of each server is made of, by name: each an array with seconds per server.
+        Panels by title. A placement is an array with the number of GPUs of each server (row)
+        that work on each stage (column). Times map the name of each part of the servers' bars to
+        an array with its seconds per server.
     gpus : int
-        Of a server.
+        GPUs per server.
 
     Returns
     -------
     Axes
-        The first; its ``figure`` has all.
+        The first axes; their ``figure`` has all panels.
 
     Raises
     ------
@@ -56,7 +57,7 @@ def mapping_picture(panels: Mapping[str, Panel], gpus: int) -> Axes:
     """
     require_matplotlib()
     rows = [len(placement) for placement, _ in panels.values()]
-    longest = max(_most(times) for _, times in panels.values())
+    longest = max(_longest(times) for _, times in panels.values())
     figure = new_figure(sum(0.75 + max(_ROW_IN * row, 0.3) for row in rows), _WIDTH_IN)
     axes = figure.subplots(len(panels), 2, squeeze=False, sharey="row",
                            width_ratios=(1, 1), height_ratios=[row + 2 for row in rows])
@@ -69,12 +70,13 @@ def mapping_picture(panels: Mapping[str, Panel], gpus: int) -> Axes:
     return first
 
 
-def _most(times: Mapping[str, NDArray[np.float64]]) -> float:
+def _longest(times: Mapping[str, NDArray[np.float64]]) -> float:
+    """Return the length of the longest bar, in seconds; positive, to be the limit of an axis."""
     return max(1e-9, float(sum(times.values()).max()))  # type: ignore[union-attr]
 
 
 def _draw_gpus(ax: Axes, placement: NDArray[np.int64], gpus: int) -> None:
-    """Draw a row of squares per server, those of the job in the colours of its stages."""
+    """Draw a row of squares per server; GPUs of the job are coloured by stage."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 
@@ -103,7 +105,7 @@ def _draw_gpus(ax: Axes, placement: NDArray[np.int64], gpus: int) -> None:
 
 
 def _colours(stages: int) -> list[Any]:
-    """Return a colour per stage: apart where they are few, else in the order of the stages."""
+    """Return a colour per stage: distinct ones if there are few stages, else a colour map."""
     if stages <= len(COLOURS):
         return list(COLOURS[:stages])
     from matplotlib import colormaps
@@ -112,6 +114,7 @@ def _colours(stages: int) -> list[Any]:
 
 
 def _dark(colour: Any) -> bool:
+    """Whether white text is legible on a colour."""
     from matplotlib.colors import to_rgb
 
     red, green, blue = to_rgb(colour)
@@ -119,7 +122,7 @@ def _dark(colour: Any) -> bool:
 
 
 def _draw_times(ax: Axes, times: Mapping[str, NDArray[np.float64]], longest: float) -> None:
-    """Draw a bar per server, of its parts one behind the other."""
+    """Draw a stacked bar of times per server."""
     left: Any = 0.0
     tones = {name: tone for name, tone in zip(times, ("#555555", "#aaaaaa", "#D55E00"),
                                               strict=False)}

@@ -1,4 +1,4 @@
-"""Times as trace viewers have them: whole nanoseconds, written in microseconds."""
+"""Times of trace viewers: whole nanoseconds, written as microseconds."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["microseconds", "nanoseconds"]
 
 
 def nanoseconds(seconds: ArrayLike) -> NDArray[np.int64]:
-    """Return times in seconds, rounded."""
+    """Convert times from seconds to whole nanoseconds."""
     return np.rint(np.asarray(seconds, np.float64) * 1e9).astype(np.int64)
 
 
 def microseconds(times: NDArray[np.int64]) -> list[Any]:
-    """Return times in nanoseconds as numbers of which a viewer makes the same nanoseconds.
+    """Convert whole nanoseconds to microseconds that a viewer converts back without loss.
 
-    Perfetto multiplies by 1000 and cuts off what is behind the point, so that the nearest number
-    would now and then be a nanosecond less: spans that meet would overlap, and be dropped.
+    Perfetto multiplies by 1000 and truncates. The nearest float would sometimes give a nanosecond
+    less, so that adjacent spans would overlap and be dropped; such values are rounded up.
     """
     near = times / 1000
     less = (near * 1000).astype(np.int64) < times

@@ -1,4 +1,4 @@
-"""A run as a timeline that trace viewers draw: jobs, decisions and links over time.
+"""The timeline of a run for trace viewers: jobs, decisions and links over time.
 
 It is in the Trace Event Format (JSON), which ui.perfetto.dev and chrome://tracing open.
 """
@@ -33,15 +33,16 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_EVENTS", "MOST_LINKS", "save_with_timeline", "timeline", "write_timeline"]
 
-#: Events that a viewer still opens at once; and links of which one still makes something.
+#: Events that a viewer opens without delay, and links that a reader can still tell apart.
 MOST_EVENTS, MOST_LINKS = 200_000, 16
 
-#: Processes are the groups of tracks; threads, which have other numbers, are tracks.
+#: Groups of tracks are processes of the format, and tracks are threads. Their ids are distinct.
 _JOBS, _POLICY, _LINKS, _DECISIONS, _FIRST_LANE = 1, 2, 3, 4, 5
 
 _GROUPS = {_JOBS: "jobs", _POLICY: "policy", _LINKS: "links"}
 
-#: Names and places of the groups and of the decisions' track, where it ends, and its label.
+#: Number of events that name and order the groups, name the decisions' track, and mark and label
+#: the place where a timeline ends early.
 _FIXED = 2 * len(_GROUPS) + 4
 
 Json = dict[str, Any]
@@ -49,31 +50,31 @@ Json = dict[str, Any]
 
 def timeline(result: Result, workload: Workload | str | Path | None = None, *,
              most_events: int = MOST_EVENTS, most_links: int = MOST_LINKS) -> Json:
-    """Return a run as a timeline: what `write_timeline` writes.
+    """Return the timeline of a run in the Trace Event Format, as `write_timeline` writes it.
 
     Parameters
     ----------
     result : Result
-        With coflows recorded; of links and decisions what there is is shown. `netsim.simulate`
-        records all with ``timeline=True``.
+        A result with coflows recorded. Links and decisions are shown if they were recorded.
+        `netsim.simulate` records all of them with ``timeline=True``.
     workload : Workload, str or path, optional
-        What was simulated, to show when jobs computed. If not given, what the result's
-        experiment says; without one, no computation is shown.
+        The simulated workload, which is needed to show the computations of jobs. By default,
+        that of the result's experiment; if there is none, no computations are shown.
     most_events : int
-        How many events there may be, 1000 at least. Where there are more, the timeline ends
-        early: a `NetsimWarning` says when, as do a mark and a label in it.
+        Largest number of events, at least 1000. If there are more, the timeline ends early: a
+        `NetsimWarning` says when, and so do a mark and a label in the timeline.
     most_links : int
-        How many links are shown: those that carried most.
+        Largest number of links to show: those that carried most bytes.
 
     Returns
     -------
     dict
-        ``traceEvents``, and what they are of.
+        The events, as ``traceEvents``, and a description of the run.
 
     Raises
     ------
     InputError
-        If coflows were not recorded, the workload is another one, or a limit is not allowed.
+        If coflows were not recorded, the workload is not the simulated one, or a limit is invalid.
 
     Examples
     --------
@@ -90,14 +91,14 @@ def timeline(result: Result, workload: Workload | str | Path | None = None, *,
 def write_timeline(result: Result, path: str | Path,
                    workload: Workload | str | Path | None = None, *,
                    most_events: int = MOST_EVENTS, most_links: int = MOST_LINKS) -> Path:
-    """Write a run as a timeline that ui.perfetto.dev and chrome://tracing open.
+    """Write the timeline of a run to a file that ui.perfetto.dev and chrome://tracing open.
 
     Parameters
     ----------
     result, workload, most_events, most_links
         As for `timeline`.
     path : path-like
-        The file; ``.json``.
+        The file, usually with the suffix ``.json``.
 
     Returns
     -------
@@ -117,20 +118,20 @@ def write_timeline(result: Result, path: str | Path,
 
 
 def save_with_timeline(result: Result, folder: str | Path, workload: Workload) -> Path:
-    """Write a run to a folder as `Result.save` does, with its timeline as ``trace.json``.
+    """Write a result to a folder as `Result.save` does, and its timeline as ``trace.json``.
 
     Parameters
     ----------
     result : Result
     folder : path-like
-        New, empty, or an earlier result.
+        A folder that is new, empty, or holds an earlier result.
     workload : Workload
-        What was simulated.
+        The simulated workload.
 
     Raises
     ------
     OutputError
-        If the folder cannot be written, or holds something else. Nothing is left behind.
+        If the folder cannot be written, or holds other files. Nothing is left behind then.
     """
     with whole_folder(folder) as temporary:
         write_records(records_of(result), temporary)
@@ -140,10 +141,10 @@ def save_with_timeline(result: Result, folder: str | Path, workload: Workload) -
 
 def _stream(result: Result, path: Path, workload: Workload | str | Path | None, *,
             most_events: int = MOST_EVENTS, most_links: int = MOST_LINKS) -> None:
-    """Write a timeline event by event, into a file that is there at once."""
+    """Write a timeline to a file event by event, so that the text is never held in memory."""
     if "gpus" in result.recorded:
-        raise InputError("there is no timeline of a run on a cluster; its `gpus` say who had what, "
-                         "from when to when")
+        raise InputError("there is no timeline of a run on a cluster; its table `gpus` says which "
+                         "job had which GPUs, from when to when")
     made = _Timeline.of(result, workload, most_events, most_links)
     with path.open("w", encoding="ascii") as file:
         file.write(json.dumps(made.head())[:-1] + ', "traceEvents": [')
@@ -154,7 +155,7 @@ def _stream(result: Result, path: Path, workload: Workload | str | Path | None, 
 
 @dataclass(frozen=True, slots=True)
 class _Timeline:
-    """What is shown, in order of time, and when it ends early."""
+    """The parts of a timeline in order of time, and ``cut``: the instant at which it ends early."""
 
     result: Result
     jobs: JobSpans
@@ -165,7 +166,7 @@ class _Timeline:
     @classmethod
     def of(cls, result: Result, workload: Workload | str | Path | None, most_events: int,
            most_links: int) -> _Timeline:
-        """Return as much of a run as may be shown."""
+        """Select as much of a run as the limits allow."""
         _check_whole("most_events", most_events, 1000)
         _check_whole("most_links", most_links, 0)
         jobs = job_spans(result, _workload(result, workload), most_events)
@@ -174,9 +175,9 @@ class _Timeline:
         kinds = [(jobs.spans["start"], 1 + 2 * jobs.spans["opens"]),
                  (nanoseconds(decisions["time_s"]), np.ones(len(decisions), np.int64)),
                  (links.changes["at"], np.ones(len(links.changes), np.int64))]
-        kept, cut = _fits(kinds, most_events - _FIXED, links.until)
-        if cut is not None:  # then counters are to be ended
-            kept, cut = _fits(kinds, most_events - _FIXED - len(links.names), links.until)
+        kept, cut = _earliest(kinds, most_events - _FIXED, links.until)
+        if cut is not None:  # an event per link is needed to end its counter
+            kept, cut = _earliest(kinds, most_events - _FIXED - len(links.names), links.until)
         made = cls(result, JobSpans(jobs.spans[kept[0]], jobs.coflows, jobs.computations),
                    LinkRates(links.names, links.used, links.changes[kept[2]], links.until),
                    decisions[kept[1]], cut)
@@ -185,18 +186,18 @@ class _Timeline:
         return made
 
     def notice(self) -> str:
-        """Return what is said of a timeline that ends early."""
+        """Return the notice of a timeline that ends early."""
         assert self.cut is not None
         told = [f"{np.count_nonzero(self.jobs.spans['which'] >= 0):,} of "
                 f"{len(self.jobs.coflows):,} coflows"]
         times = columns_of(table_of(self.result, "decisions"), ["time_s"])
         if times is not None:
             told.append(f"{len(self.decisions):,} of {len(times):,} decisions")
-        return (f"the timeline ends at {self.cut / 1e9:g} s, for it would have too many events; "
+        return (f"the timeline ends at {self.cut / 1e9:g} s, as it would have too many events; "
                 f"it has {' and '.join(told)}")
 
     def head(self) -> Json:
-        """Return what the file says of the run."""
+        """Return the description of the run at the head of the file."""
         run, links = self.result.run, self.links
         said = {"workload": run["workload"], "network": run["network"],
                 "allocator": run["allocator"]["name"], "netsim": run["version"],
@@ -206,7 +207,7 @@ class _Timeline:
         return {"displayTimeUnit": "ms", "otherData": said}
 
     def events(self) -> Iterator[Json]:
-        """Yield all events."""
+        """Yield all events: first those that name tracks, then spans, marks and counters."""
         run = self.result.run
         for group, name in _GROUPS.items():
             name = f"{name}: {run['workload']}" if group == _JOBS else name
@@ -223,12 +224,13 @@ class _Timeline:
         yield from self._counters()
 
     def _tracks(self) -> NDArray[np.int64]:
-        """Return the number of the first track of each job's."""
+        """Return the number of the first track of each job."""
         lanes = np.zeros(len(self.result.jobs), np.int64)
         np.maximum.at(lanes, self.jobs.spans["job"], self.jobs.spans["lane"] + 1)
         return _FIRST_LANE + np.cumsum(lanes) - lanes
 
     def _lanes(self) -> Iterator[Json]:
+        """Yield the events that name and order the tracks of jobs."""
         opening = self.jobs.spans[self.jobs.spans["opens"]]
         ids, names = (self.result.jobs[name].to_numpy() for name in ("job", "name"))
         track = self._tracks()[opening["job"]] + opening["lane"]
@@ -240,6 +242,7 @@ class _Timeline:
             yield _named("thread_sort_index", _JOBS, thread, sort_index=thread)
 
     def _spans(self) -> Iterator[Json]:
+        """Yield an event per coflow and computation."""
         spans = self.jobs.spans
         sent = spans["which"] >= 0
         rows = iter(self.jobs.coflows.iloc[spans["which"][sent]].to_dict("records"))
@@ -261,6 +264,7 @@ class _Timeline:
                    "ts": start, "dur": long, "args": args}
 
     def _marks(self) -> Iterator[Json]:
+        """Yield an event per decision, and one where the timeline ends early."""
         rows = self.decisions.drop(columns="time_s").to_dict("records")
         for at, row in zip(microseconds(nanoseconds(self.decisions["time_s"])), rows, strict=True):
             yield {"name": "decision", "cat": "decision", "ph": "i", "s": "t", "pid": _POLICY,
@@ -270,6 +274,7 @@ class _Timeline:
                    "tid": _JOBS, "ts": microseconds(np.array([self.cut]))[0], "args": {}}
 
     def _counters(self) -> Iterator[Json]:
+        """Yield an event per change of a link's rate."""
         changes = self.links.changes
         if self.cut is not None:
             changes = np.concatenate((changes, _all_off(changes, self.cut)))
@@ -280,12 +285,13 @@ class _Timeline:
 
 
 def _check_whole(name: str, value: object, least: int) -> None:
+    """Check that an argument is a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
 
 
 def _workload(result: Result, given: Workload | str | Path | None) -> Workload | None:
-    """Return what was simulated, if it is given or the result's experiment says it."""
+    """Return the simulated workload: the given one, or that of the result's experiment, if any."""
     if given is not None:
         return as_workload(given, int(result.run["workload_seed"]))
     if result.spec is None:
@@ -296,7 +302,7 @@ def _workload(result: Result, given: Workload | str | Path | None) -> Workload |
 
 
 def _first_decisions(result: Result, most: int) -> pd.DataFrame:
-    """Return so many decisions at least, if there are, without holding the table."""
+    """Read the decisions in chunks, until there are more than `most` of them."""
     table = table_of(result, "decisions")
     if table is None:
         return pd.DataFrame({"time_s": np.zeros(0)})
@@ -309,18 +315,25 @@ def _first_decisions(result: Result, most: int) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _fits(kinds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], room: int,
-          until: int | None) -> tuple[list[NDArray[np.bool_]], int | None]:
-    """Return which events of each kind to keep, and when what is left out begins.
+def _earliest(kinds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], room: int,
+              until: int | None) -> tuple[list[NDArray[np.bool_]], int | None]:
+    """Select the earliest events of several kinds that there is room for.
 
     Parameters
     ----------
     kinds : sequence of (ndarray of int, ndarray of int)
-        When the events of each kind are, and how many each counts for.
+        For each kind, the instants of its events, and the room that each of them takes.
     room : int
-        How many there may be of all kinds together: the earliest are kept.
+        Room for the events of all kinds together.
     until : int or None
-        When what is known of all kinds ends.
+        Instant at which the given events end early, if they do.
+
+    Returns
+    -------
+    kept : list of ndarray of bool
+        For each kind, the events to keep.
+    cut : int or None
+        Instant from which events are left out; None if all fit.
     """
     at, cost = (np.concatenate(columns) for columns in zip(*kinds, strict=True))
     order = np.argsort(at, kind="stable")
@@ -335,7 +348,7 @@ def _fits(kinds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], room: in
 
 
 def _all_off(changes: NDArray[np.void], at: int) -> NDArray[np.void]:
-    """Return changes that end what links carry: a counter would keep its last value."""
+    """Return a change to 0 for each link with a rate above 0: counters keep their last value."""
     last = np.unique(changes["link"][::-1], return_index=True)[1]
     off = changes[::-1][last]
     off = off[off["rate"] > 0]
@@ -344,10 +357,11 @@ def _all_off(changes: NDArray[np.void], at: int) -> NDArray[np.void]:
 
 
 def _named(what: str, group: int, track: int, **args: str | int) -> Json:
+    """Build a metadata event, which names, labels or orders a track or a group."""
     return {"name": what, "ph": "M", "pid": group, "tid": track, "args": args}
 
 
 def _known(row: Mapping[Any, Any]) -> Json:
-    """Return the values that there are: JSON has no NaN, and an infinite one says nothing."""
+    """Drop NaN and infinite values, which JSON cannot represent."""
     return {str(key): value for key, value in row.items()
             if not isinstance(value, float) or math.isfinite(value)}

@@ -1,4 +1,4 @@
-"""The pictures of runs, comparisons and sweeps, by name."""
+"""The plots of runs, comparisons and sweeps, by name."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["ALIASES", "PICTURES", "Picture", "check_picture", "draw_picture", "l
 
 
 class Picture(NamedTuple):
-    """What can be drawn.
+    """A plot that can be drawn.
 
     Attributes
     ----------
     draw : callable
-        Takes what it is a picture of, and one of the keys of `of`. Returns the Axes; the first
-        of them where there are several.
+        Draws the plot. It takes the run, comparison or sweep and one of the keys of `of`, and
+        returns the Axes; the first ones if there are several.
     of : mapping of str to str
-        What it can be of, the first if nothing is said, and the record without which there is
-        nothing to draw. The key is ``""`` where there is nothing to choose.
+        Quantities that can be drawn, the default first, with the record that each needs. The key is
+        ``""`` if there is nothing to choose.
     also : tuple of str
-        More records that are drawn where they are there.
+        Further records that are drawn if they are there.
     """
 
     draw: Callable[[Any, str], Axes]
@@ -43,7 +43,7 @@ class Picture(NamedTuple):
 _TIMES = {"jct": "jobs", "cct": "coflows"}
 _MEANS = dict.fromkeys(METRICS, "jobs")
 
-#: By what there is a picture of, and by kind; the first of each is drawn if no kind is given.
+#: Plots of runs, comparisons and sweeps, by kind. The first of each is the default.
 PICTURES: dict[str, dict[str, Picture]] = {
     "run": {
         "timeline": Picture(lambda run, _: timeline(_alone(run))[0], {"": "jobs"},
@@ -71,67 +71,67 @@ PICTURES: dict[str, dict[str, Picture]] = {
     },
 }
 
-#: Other names of kinds, and what those are then of.
+#: Other names of kinds, with the quantity that they imply.
 ALIASES = {"jct": ("bars", None), "cct": ("cdf", "cct"), "links": ("utilisation", None)}
 
 
 def check_picture(kind: str | None, what: str, of: str | None = None,
                   record: Collection[str] | None = None,
                   lacking: Mapping[str, str] = MappingProxyType({})) -> tuple[str, str]:
-    """Find out before a long run whether there is a picture, also of what will be recorded.
+    """Check before a long run that a plot exists and that the records it needs will be there.
 
     Parameters
     ----------
     kind : str or None
-        The picture; the first that there is if None.
+        Name of the plot; the default plot if None.
     what : {"run", "comparison", "sweep"}
-        What it is a picture of.
+        The thing to plot.
     of : str, optional
-        See `Picture`.
+        Quantity to draw; see `Picture`.
     record : collection of str, optional
-        What is recorded beside jobs; not checked if not given.
+        Records besides jobs. If not given, the need for records is not checked.
     lacking : mapping of str to str
-        Records that such runs cannot have, and why; see `lacking_on_edge`.
+        Records that such runs cannot have, with the reason; see `lacking_on_edge`.
 
     Returns
     -------
-    tuple of str
-        The kind, and what it is of.
+    kind, of : str
+        Name of the plot and its quantity, with aliases and defaults resolved.
 
     Raises
     ------
     UnknownNameError
-        If there is no such picture, or it cannot be of that.
+        If there is no such plot or quantity.
     InputError
-        If it is a picture of something else, or what it needs is not, or cannot be, recorded.
+        If the plot is for something else, or needs records that are not, or cannot be, there.
     """
     known = PICTURES[what]
     name, implied = ALIASES.get(kind, (kind, None)) if kind else (next(iter(known)), None)
     if name not in known:
         others = [f"a {other}" for other, pictures in PICTURES.items() if name in pictures]
         if not others:
-            raise UnknownNameError("picture", kind, known)
-        raise InputError(f"the picture {kind!r} is of {' or '.join(others)}, not of a {what}; "
+            raise UnknownNameError("plot", kind, known)
+        raise InputError(f"the plot {kind!r} is for {' or '.join(others)}, not for a {what}; "
                          f"choose from: {', '.join(sorted(known))}")
     choices = known[name].of
     if of is not None and "" in choices:
-        raise InputError(f"the picture {name!r} is of one thing only, not of {of!r}")
+        raise InputError(f"the plot {name!r} has no choice of quantity, so not {of!r}")
     chosen = of or implied or next(iter(choices))
     if chosen not in choices:
         raise UnknownNameError("distribution" if choices is _TIMES else "metric", chosen, choices)
     needs = choices[chosen]
     if needs in lacking:
-        raise InputError(f"the picture {kind or name!r} needs {needs}: {lacking[needs]}; choose "
+        raise InputError(f"the plot {kind or name!r} needs {needs}: {lacking[needs]}; choose "
                          f"from: {', '.join(_drawable(known, lacking))}")
     if record is not None and needs not in {*record, "jobs"}:
         listed = ", ".join(f'"{each}"' for each in (*record, needs))
-        raise InputError(f"the picture {kind or name!r} needs {needs} recorded: "
+        raise InputError(f"the plot {kind or name!r} needs {needs} recorded: "
                          f"record = [{listed}]")
     return name, chosen
 
 
 def _drawable(known: Mapping[str, Picture], lacking: Collection[str]) -> list[str]:
-    """Return the pictures that do without some records, with what they are then of if need be."""
+    """Return the plots that do not need certain records, with quantities if only some are left."""
     found = []
     for name, picture in sorted(known.items()):
         left = [of for of, needs in picture.of.items() if needs not in lacking]
@@ -147,7 +147,7 @@ def lacking_on_edge(transport: str) -> dict[str, str]:
     Parameters
     ----------
     transport : str
-        Its name.
+        Name of the transport.
     """
     lacking = dict.fromkeys(("coflows", "flows"), "a run on an edge-cloud has none")
     if transport == "constant":
@@ -157,13 +157,13 @@ def lacking_on_edge(transport: str) -> dict[str, str]:
 
 
 def records_lacking(thing: Any, what: str) -> dict[str, str]:
-    """Map each record that a run, or those of a comparison, cannot have to the reason.
+    """Map each record that a run, or the runs of a comparison, cannot have to the reason.
 
     Parameters
     ----------
-    thing : Result, Comparison or sweep
+    thing : Result, Comparison or Sweep
     what : {"run", "comparison", "sweep"}
-        Nothing is known of a sweep before its runs are read.
+        The kind of `thing`. For a sweep the map is empty, as its runs have not been read yet.
     """
     if what == "sweep":
         return {}
@@ -175,30 +175,30 @@ def records_lacking(thing: Any, what: str) -> dict[str, str]:
 
 
 def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None) -> Axes:
-    """Draw a run, a comparison or a sweep.
+    """Draw a plot of a run, a comparison or a sweep.
 
     Parameters
     ----------
-    thing : Result, Comparison or sweep
+    thing : Result, Comparison or Sweep
     kind, what, of
         As for `check_picture`.
 
     Returns
     -------
     Axes
-        The first where there are several; its ``figure`` has all.
+        The first axes; their ``figure`` has all of them.
 
     Raises
     ------
     MissingExtraError
         If matplotlib is not installed.
     InputError
-        As `check_picture` does, or if there is nothing to draw.
+        As for `check_picture`, or if there is nothing to draw.
     """
     name, chosen = check_picture(kind, what, of, lacking=records_lacking(thing, what))
     return PICTURES[what][name].draw(thing, chosen)
 
 
 def _alone(run: Any) -> dict[str, Any]:
-    """Return a run by the name of its policy."""
+    """Return a run as a mapping with the name of its policy as the only label."""
     return {run.run["allocator"]["name"]: run}

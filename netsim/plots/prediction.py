@@ -1,4 +1,4 @@
-"""Pictures of how far predictions are from the truth; they need the extra ``plot``."""
+"""Plots of the errors of predictors; they need the extra ``plot``."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ if TYPE_CHECKING:
 
 __all__ = ["error_histogram"]
 
-_FILLED = 0.84  # of a bin, by bars
+_FILLED = 0.84  # share of the width of a bin that bars fill
 
 
 def error_histogram(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> Axes:
-    """Draw the share of jobs in each bin of relative error: a bar per predictor and bin (Fig. 4).
+    """Draw the share of jobs per bin of relative error, with a bar per predictor (A-SRPT, Fig. 4).
 
-    Bins are drawn as wide as each other, with their bounds beneath: compare predictors in a bin,
-    rather than bins.
+    All bins are drawn with the same width, with their bounds beneath. Compare predictors within a
+    bin, not the heights of bins.
 
     Parameters
     ----------
     tables : mapping of str to DataFrame
-        By predictor, all with the same bins: columns ``from`` and ``to``, relative errors, and
-        ``share``, from 0 to 1, as `netsim.predictors.Evaluation.histogram` returns.
+        Histograms by predictor, as `netsim.predictors.Evaluation.histogram` returns them: columns
+        ``from`` and ``to``, the bounds of relative errors, which all tables share, and ``share``,
+        from 0 to 1.
     ax : Axes, optional
-        Where to draw; on a new figure of a column's width if not given.
+        Axes to draw on; by default those of a new figure, one paper column wide.
 
     Returns
     -------
@@ -60,7 +61,7 @@ def error_histogram(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) 
     for index, (label, table) in enumerate(tables.items()):
         left = [place + (1 - _FILLED) / 2 + index * width for place in range(len(table))]
         ax.bar(left, 100 * table["share"], width, align="edge", label=short(label),
-               **style[label].bar() | {"linewidth": 0.3})  # neighbours must not run together
+               **style[label].bar() | {"linewidth": 0.3})  # keeps adjacent bars apart
     ax.set_xlim(0, len(bins) - 1)
     ax.set_ylim(bottom=0)
     name_axes(ax, "error of prediction (% of true iterations)", "share of jobs (%)")
@@ -74,12 +75,12 @@ def error_histogram(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) 
 
 
 def _bins(tables: Mapping[str, pd.DataFrame]) -> list[float]:
-    """Return the bounds that all tables have."""
+    """Return the bounds of the bins, after checking that all tables have the same."""
     bounds = [[*table["from"], *table["to"].iloc[-1:]] for table in tables.values()]
     if not bounds or len(bounds[0]) < 2:
         raise InputError("there is nothing to draw: give the histogram of a predictor")
     if any(each != bounds[0] for each in bounds):
-        raise InputError("histograms in one picture must have the same bins, not "
+        raise InputError("histograms in one plot must have the same bins, not "
                          + " and ".join(map(str, bounds)))
     return bounds[0]
 

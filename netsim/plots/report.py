@@ -1,4 +1,4 @@
-"""A sweep as one page: what it is of, its tables and figures, in a file that needs no other."""
+"""An HTML report of a sweep in one self-contained file: tables, figures and provenance."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["report_page", "save_report"]
 
-_MEANS = ("Means over seeds, geometric ones of ratios; whiskers and bands are their 95 % "
-          "confidence intervals")
-_CAPTIONS = {"bars": _MEANS, "sweep": _MEANS, "cdf": "JCTs, those of all seeds together"}
+_MEANS = ("Means over seeds, geometric ones for ratios; whiskers and bands show 95 % confidence "
+          "intervals")
+_CAPTIONS = {"bars": _MEANS, "sweep": _MEANS, "cdf": "Distribution of JCTs, all seeds pooled"}
 
-#: The columns of a table of claims; without the figures behind them.
+#: Columns of the table of claims that are shown.
 _CLAIMED = ("claim", "paper", "measured", "holds_on", "verdict")
 
-#: More distributions than this in one figure nobody can tell apart.
+#: More curves than this cannot be told apart in one figure.
 _MOST_CURVES = 6
 
 _PAGE = Template("""<!DOCTYPE html>
@@ -62,18 +62,18 @@ $body
 
 
 def report_page(sweep: Sweep, claims: pd.DataFrame | None = None) -> str:
-    """Return a sweep as an HTML page without links to anything else.
+    """Return a report of a sweep as an HTML page that refers to no other file.
 
     Parameters
     ----------
     sweep : Sweep
     claims : DataFrame, optional
-        What a paper claims of it; see `netsim.reproductions`.
+        Claims of a paper and whether the sweep confirms them; see `netsim.reproductions`.
 
     Raises
     ------
     InputError
-        If no run of the sweep is there.
+        If the sweep has no run.
     MissingExtraError
         If matplotlib is not installed.
     """
@@ -83,13 +83,13 @@ def report_page(sweep: Sweep, claims: pd.DataFrame | None = None) -> str:
         parts += ["<h2>Claims</h2>",
                   _table(claims[[name for name in _CLAIMED if name in claims]])]
     parts += ["<h2>Means over seeds</h2>",
-              "<p>With 95 % confidence intervals; geometric means of ratios.</p>",
+              "<p>With 95 % confidence intervals. Means of ratios are geometric.</p>",
               _table(_joined(sweep.means()))]
     if (ratios := sweep.ratios_if_any()) is not None:
         parts += ["<h2>Ratios, pair by pair</h2>",
                   f"<p>Total JCT over that of {_text(ratios['baseline'].iloc[0])} on the same "
-                  "workload: geometric means with 95 % confidence intervals, and in how many pairs "
-                  "the ratio is below 1 and above.</p>",
+                  "workload: geometric means with 95 % confidence intervals, and the numbers of "
+                  "pairs with a ratio below 1 and above 1.</p>",
                   _table(_joined(ratios.drop(columns="baseline")))]
     if sweep.columns:
         parts += ["<h2>Figures</h2>", *_figures(sweep)]
@@ -105,12 +105,12 @@ def report_page(sweep: Sweep, claims: pd.DataFrame | None = None) -> str:
 
 
 def save_report(sweep: Sweep, path: str | Path, claims: pd.DataFrame | None = None) -> Path:
-    """Write `report_page` to a file, whole or not at all.
+    """Write `report_page` to a file atomically.
 
     Raises
     ------
     OutputError
-        If it cannot be written.
+        If the file cannot be written.
     """
     page, target = report_page(sweep, claims), Path(path)
     with atomic_write(path) as temporary:
@@ -119,17 +119,19 @@ def save_report(sweep: Sweep, path: str | Path, claims: pd.DataFrame | None = No
 
 
 def _text(value: object) -> str:
+    """Escape a value for HTML."""
     return html.escape(visible(value, lines=True))
 
 
 def _lead(sweep: Sweep) -> str:
+    """Return a paragraph with the number of runs and what was varied."""
     over = " &times; ".join(map(_text, (*sweep.columns, "seed")))
     missing = f', <span class="failed">{sweep.missing} missing</span>' if sweep.missing else ""
     return f"<p>{len(sweep.table):,} runs over {over}{missing}.</p>"
 
 
 def _joined(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of means with each interval in one cell with its mean."""
+    """Merge each mean of a table with its interval into one cell."""
     joined = table.copy()
     for name in [name for name in table if f"{name}_low" in table]:
         ends = zip(table[name], table[f"{name}_low"], table[f"{name}_high"], strict=True)
@@ -139,6 +141,7 @@ def _joined(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _table(table: pd.DataFrame) -> str:
+    """Return a table as HTML."""
     text = {name for name in table if table[name].dtype.kind not in "iuf"}
 
     def cell(tag: str, name: Any, value: Any) -> str:
@@ -155,22 +158,23 @@ def _table(table: pd.DataFrame) -> str:
 
 
 def _figures(sweep: Sweep) -> Iterator[str]:
+    """Yield the figures of the plots that apply to a sweep."""
     curves = len(sweep.table.drop_duplicates(list(sweep.columns)))
     for kind, picture in PICTURES["sweep"].items():
         if kind == "cdf" and curves > _MOST_CURVES:
-            yield (f"<p>Distributions are left out: {curves} curves in one figure nobody can tell "
+            yield (f"<p>Distributions are left out: {curves} curves in one figure cannot be told "
                    "apart. <code>netsim plot --kind cdf</code> draws them.</p>")
             continue
         try:
             ax = picture.draw(sweep, next(iter(picture.of)))
-        except InputError as error:  # such as lines against a parameter where none was varied
+        except InputError as error:  # such as lines against a parameter if none was varied
             yield f"<!-- {kind}: {_text(error)} -->"
             continue
         yield f"<figure>{_svg(ax)}<figcaption>{_CAPTIONS[kind]}</figcaption></figure>"
 
 
 def _svg(ax: Axes) -> str:
-    """Return the figure of axes as an element of a page."""
+    """Return the figure of some axes as an SVG element."""
     from matplotlib import rc_context
 
     file = io.StringIO()
@@ -180,23 +184,24 @@ def _svg(ax: Axes) -> str:
 
 
 def _spec(sweep: Sweep) -> str:
-    """Return the experiment and what was varied, as a file has them; allocators by their labels."""
+    """Return the experiment and the varied keys as TOML, with allocators by their labels."""
     vary = {name: values for name, values in sweep.grid.items() if name != "seed"}
-    return tomli_w.dumps(_said({**sweep.experiment,
-                                "sweep": {"seeds": sweep.grid["seed"], "vary": vary}}))
+    return tomli_w.dumps(_without_none({
+        **sweep.experiment, "sweep": {"seeds": sweep.grid["seed"], "vary": vary}}))
 
 
-def _said(value: Any) -> Any:
-    """Return a value without what TOML has no word for: nothing."""
+def _without_none(value: Any) -> Any:
+    """Drop entries that are None, which TOML cannot represent."""
     if isinstance(value, Mapping):
-        return {name: _said(each) for name, each in value.items() if each is not None}
-    return [_said(each) for each in value] if isinstance(value, list) else value
+        return {name: _without_none(each) for name, each in value.items() if each is not None}
+    return [_without_none(each) for each in value] if isinstance(value, list) else value
 
 
 def _provenance(sweep: Sweep) -> str:
+    """Return a list of the version, the seeds and the place of the runs."""
     version, _, digest = sweep.code.partition(" ")
     seeds = ", ".join(map(str, sweep.grid["seed"]))
-    said = {"netsim": version, "digest of its code": digest, "seeds": seeds,
-            "runs kept in": sweep.folder.resolve().name}
-    items = "".join(f"<li>{_text(name)}: {_text(value)}</li>" for name, value in said.items())
+    facts = {"netsim": version, "digest of its code": digest, "seeds": seeds,
+             "runs stored in": sweep.folder.resolve().name}
+    items = "".join(f"<li>{_text(name)}: {_text(value)}</li>" for name, value in facts.items())
     return f"<ul>{items}</ul>"

@@ -1,7 +1,7 @@
-"""Pictures of means over repetitions, by what was varied; they need the extra ``plot``.
+"""Plots of means over repetitions, by what was varied; they need the extra ``plot``.
 
-They take a *means table*: a row per combination of the varied keys, a column per key, then
-``runs``, and for each metric its mean and the ends of its 95 % interval, such as
+They take a *means table*: a row per combination of values of the varied keys; a column per key,
+then ``runs``, and for each metric its mean and the ends of its 95 % confidence interval, such as
 ``jct_mean_s``, ``jct_mean_s_low`` and ``jct_mean_s_high``.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["METRICS", "mean_bars", "sweep_lines"]
 
-#: The metrics that have a name in words; those that end in ``_s`` are in seconds.
+#: Names of metrics for labels. Metrics that end in ``_s`` are in seconds.
 METRICS = {
     "over_lower_bound": "total JCT / lower bound", "jct_total_s": "total JCT",
     "jct_mean_s": "mean JCT", "jct_p50_s": "median JCT", "jct_p95_s": "95th percentile of JCT",
@@ -55,23 +55,23 @@ METRICS = {
 
 SCALES = ("linear", "log", "categories")
 
-_BESIDE = 0.4  # of the distance between two categories
-_BARS = 12  # points of a line with an error bar each; of more a band is drawn
-_WIDE = 10.0  # from the least to the most: a logarithmic axis
-_LETTER = 0.021  # of an axis as wide as a column
+_BESIDE = 0.4  # width over which lines are spread, as a share of the distance of categories
+_BARS = 12  # most points of a line for error bars; with more points, a band is drawn
+_WIDE = 10.0  # ratio of the largest to the smallest value from which an axis is logarithmic
+_LETTER = 0.021  # width of a letter, as a share of an axis one column wide
 
 
 class _Axis(NamedTuple):
-    """Where the values of a key stand.
+    """The positions of a key's values on an axis.
 
     Attributes
     ----------
     places : dict
-        Of each value, in the order of the axis.
+        Position of each value, in the order of the axis.
     scale : str
         One of `SCALES`.
     numeric : bool
-        Whether there is anything between two values.
+        Whether values are numbers, so that lines may join them.
     """
 
     places: dict[Any, float]
@@ -82,24 +82,24 @@ class _Axis(NamedTuple):
 def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_bound",
                 by: str | Sequence[str] | None = None, ax: Axes | None = None, *,
                 scale: str | None = None) -> Axes:
-    """Draw a metric against a parameter: a line per policy, with 95 % intervals.
+    """Draw a metric against a parameter as a line per policy, with 95 % confidence intervals.
 
     Parameters
     ----------
     means : DataFrame
-        A means table, see above. Intervals are drawn where it has them.
+        A means table, see above. Intervals are drawn if it has them.
     x : str, optional
-        The varied key on the x axis; that with the most values, policies aside, if not given.
+        The varied key on the x axis. By default the key with the most values, policies excepted.
     y : str
         The metric.
     by : str or sequence of str, optional
-        The varied keys that there is a line for; all others if not given.
+        Varied keys whose combinations get a line each. By default all keys other than `x`.
     ax : Axes, optional
-        Where to draw; on a new figure of a column's width if not given.
+        Axes to draw on; by default those of a new figure, one paper column wide.
     scale : {"linear", "log", "categories"}, optional
-        Of the x axis. If not given, numbers and quantities such as ``"10Gbps"`` stand on a
-        linear axis, or on a logarithmic one from a factor of 10, and anything else side by
-        side; so do numbers as far apart with 0 among them.
+        Scale of the x axis. By default, numbers and quantities such as ``"10Gbps"`` are on a
+        linear axis if they differ by less than a factor of 10, and on a logarithmic one if by
+        more. Anything else, and numbers of a wide range that include 0, are categories.
 
     Returns
     -------
@@ -112,13 +112,13 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
     UnknownNameError
         If there is no such key, metric or scale.
     InputError
-        If there is nothing to draw, two rows are of one point, or `x` has values that do not
-        fit the scale.
+        If there is nothing to draw, two rows are for the same point, or `x` has values that do
+        not fit the scale.
     """
     require_matplotlib()
     keys = _keys(means)
     x = _default_x(means, keys) if x is None else x
-    # The policy first: its name is what one looks for.
+    # The policy comes first in labels, as readers look for its name.
     others = sorted((key for key in keys if key != x), key=lambda key: key not in policies_in(keys))
     lines = others if by is None else [by] if isinstance(by, str) else list(by)
     for key in (x, *lines):
@@ -136,7 +136,7 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
     for index, (label, look) in enumerate(style.items()):
         own = known[labels == label]
         places = own[x].map(axis.places).to_numpy(float)
-        if not axis.numeric:  # side by side, or intervals would lie on each other
+        if not axis.numeric:  # offset, so that intervals do not overlap
             places = places + _BESIDE * ((index + 0.5) / len(style) - 0.5)
         _draw_line(ax, own, places, y, look, label, joined=axis.numeric)
     _set_x(ax, axis)
@@ -148,19 +148,19 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
 
 
 def mean_bars(means: pd.DataFrame, y: str = "over_lower_bound", ax: Axes | None = None) -> Axes:
-    """Draw a metric as a bar per policy, with 95 % intervals.
+    """Draw a metric as a bar per policy, with 95 % confidence intervals.
 
-    Where more than the policy was varied, there is a bar in another colour for each
-    combination of the rest.
+    If other keys than the policy were varied, each combination of their values has a bar in its
+    own colour.
 
     Parameters
     ----------
     means : DataFrame
-        A means table, see above. Intervals are drawn where it has them.
+        A means table, see above. Intervals are drawn if it has them.
     y : str
         The metric.
     ax : Axes, optional
-        Where to draw; on a new figure of a column's width if not given.
+        Axes to draw on; by default those of a new figure, one paper column wide.
 
     Returns
     -------
@@ -188,7 +188,7 @@ def mean_bars(means: pd.DataFrame, y: str = "over_lower_bound", ax: Axes | None 
 
 
 def _keys(means: pd.DataFrame) -> list[str]:
-    """Return the varied keys: the columns before the number of runs."""
+    """Return the varied keys: the columns before ``runs``."""
     columns = list(means.columns)
     if "runs" not in columns:
         raise InputError("not a table of means: it has no column 'runs', but "
@@ -197,7 +197,7 @@ def _keys(means: pd.DataFrame) -> list[str]:
 
 
 def _default_x(means: pd.DataFrame, keys: list[str]) -> str:
-    """Return the key with the most values, policies aside; the first of several."""
+    """Return the key with the most values, policies excepted; the first of several."""
     policies = policies_in(keys)
     others = [key for key in keys if key not in policies]
     if not others:
@@ -207,7 +207,7 @@ def _default_x(means: pd.DataFrame, keys: list[str]) -> str:
 
 
 def _known(means: pd.DataFrame, y: str) -> pd.DataFrame:
-    """Return the rows that have the metric."""
+    """Select the rows with a finite value of the metric."""
     columns = list(means.columns)
     metrics = [name for name in columns[columns.index("runs") + 1:]
                if not name.endswith(("_low", "_high"))]
@@ -220,7 +220,7 @@ def _known(means: pd.DataFrame, y: str) -> pd.DataFrame:
 
 
 def _labels(means: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
-    """Return what each row is of; numbers alone would not say, and go with their key."""
+    """Return the label of each row: its values of `keys`, numbers with the name of their key."""
     words = [means[key].map(lambda value, key=key: value if isinstance(value, str)
                             else f"{key.rpartition('.')[-1]} {value}") for key in keys]
     return pd.Series([", ".join(row) for row in zip(*words, strict=True)] if words else "",
@@ -228,17 +228,18 @@ def _labels(means: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 
 
 def _check_single(known: pd.DataFrame, x: str, keys: list[str], lines: list[str]) -> None:
+    """Check that no line has two rows for the same value of x."""
     twice = known[known.duplicated([x, "label"])]
     if len(twice):
         others = [key for key in keys if key != x and key not in lines]
         where = f"{x} {twice[x].iloc[0]}" + (
             f" and {twice['label'].iloc[0]!r}" if lines else "")
         also = f": {', '.join(others)} varied too; name it in by, or choose rows" if others else ""
-        raise InputError(f"several rows of the table are of {where}{also}")
+        raise InputError(f"several rows of the table are for {where}{also}")
 
 
 def _placed(values: list[Any], x: str, scale: str | None) -> _Axis:
-    """Decide where the values of the x axis stand."""
+    """Choose the scale of the x axis and the position of each value."""
     if scale is not None and scale not in SCALES:
         raise UnknownNameError("scale", scale, SCALES)
     numbers = _numbers(values)
@@ -258,6 +259,7 @@ def _placed(values: list[Any], x: str, scale: str | None) -> _Axis:
 
 
 def _natural(numbers: list[float]) -> str:
+    """Return the default scale for sorted numbers."""
     positive = [number for number in numbers if number > 0]
     if numbers[0] < 0 or not positive or positive[-1] < _WIDE * positive[0]:
         return "linear"
@@ -265,7 +267,7 @@ def _natural(numbers: list[float]) -> str:
 
 
 def _numbers(values: list[Any]) -> list[float] | None:
-    """Return the values as numbers, or None if they are not all of one kind."""
+    """Parse values as numbers or as quantities of one kind; return None if they are neither."""
     if any(isinstance(value, bool) for value in values):
         return None
     readers: tuple[Callable[[Any], float], ...] = (float, parse_rate, parse_seconds, parse_bytes)
@@ -280,7 +282,7 @@ def _numbers(values: list[Any]) -> list[float] | None:
 
 def _draw_line(ax: Axes, own: pd.DataFrame, places: NDArray[np.float64], y: str, look: Look,
                label: str, *, joined: bool) -> None:
-    """Draw a line through the means, and the intervals that are known."""
+    """Draw a line through the means, with error bars or a band if there are intervals."""
     order = np.argsort(places, kind="stable")
     place, middle = places[order], own[y].to_numpy(float)[order]
     ax.plot(place, middle, label=short(label),
@@ -296,14 +298,14 @@ def _draw_line(ax: Axes, own: pd.DataFrame, places: NDArray[np.float64], y: str,
 
 
 def _set_x(ax: Axes, axis: _Axis) -> None:
-    """Write as many of the numbers on the axis as there is room for, and all other values."""
+    """Label the x axis with as many numbers as fit, or with all categories, slanted if needed."""
     from matplotlib.ticker import NullLocator
 
     ax.xaxis.set_minor_locator(NullLocator())
     ax.margins(x=0.06)
     labels = {place: short(value) if isinstance(value, str) else f"{value:g}"
               for value, place in axis.places.items()}
-    kept = _apart(ax, labels)
+    kept = _fitting(ax, labels)
     if axis.numeric or len(kept) == len(labels):
         ax.set_xticks(list(kept), list(kept.values()))
     else:
@@ -311,8 +313,8 @@ def _set_x(ax: Axes, axis: _Axis) -> None:
                       rotation_mode="anchor")
 
 
-def _apart(ax: Axes, labels: Mapping[float, str]) -> dict[float, str]:
-    """Return the labels of an x axis that do not lie on one before."""
+def _fitting(ax: Axes, labels: Mapping[float, str]) -> dict[float, str]:
+    """Select labels of an x axis, in order, that do not overlap the previous one."""
     scaled = math.log if ax.get_xscale() == "log" else float
     low, high = map(scaled, ax.get_xlim())
     kept: dict[float, str] = {}
@@ -326,7 +328,7 @@ def _apart(ax: Axes, labels: Mapping[float, str]) -> dict[float, str]:
 
 
 def _set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
-    """Set a scale on which small and large values can be read."""
+    """Choose a scale on which small and large values are both legible."""
     ends = [known[name] for name in (y, f"{y}_low", f"{y}_high") if name in known]
     least, most = min(each.min() for each in ends), max(each.max() for each in ends)
     name, seconds = METRICS.get(y, y), y.endswith("_s")
@@ -336,7 +338,7 @@ def _set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
         dress(ax, "both")
         name_axes(ax, y=name)
         return
-    if least > 0 and most > 1.5 * least:  # or differences would not be seen
+    if least > 0 and most > 1.5 * least:  # otherwise differences could not be seen
         ax.set_ylim(1 if y == "over_lower_bound" else 0, None)
     dress(ax, "both")
     name_axes(ax, y=f"{name} (s)" if seconds and y in METRICS else name)

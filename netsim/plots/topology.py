@@ -1,4 +1,4 @@
-"""Pictures of networks; they need the extra ``plot`` (matplotlib)."""
+"""Plots of networks; they need the extra ``plot`` (matplotlib)."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ Places = dict[Any, tuple[float, float]]
 
 _GREY = "#8c8c8c"
 _THIN, _THICK = 0.4, 2.6
-_LABELLED = 16  # in a row; more would not be legible
-_LARGE = 500  # networkx then wants SciPy
+_LABELLED = 16  # most nodes of a row that are named; more names would not be legible
+_LARGE = 500  # number of nodes from which networkx needs SciPy for its layout
 
 
 def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | None = None
                      ) -> Axes:
-    """Draw a network: hosts below, switches above by their hops from hosts, links by capacity.
+    """Draw a network with hosts at the bottom and switches above, by their distance from hosts.
 
-    Switches that join hosts alone, such as those inside servers, stand below the hosts; one
-    that others of its own layer all hang on stands above them. Without switches the hosts
-    stand in a circle, or where they have more than two neighbours each near its own.
+    Lines are as wide as the capacity of links is high. Switches that connect only hosts, such as
+    those inside servers, are drawn below the hosts; a switch that connects the others of its
+    layer is drawn above them. Without switches, hosts form a circle, or are placed near their
+    neighbours if they have more than two.
 
     Parameters
     ----------
     graph : networkx.DiGraph
-        As `netsim.Topology.to_networkx` makes it. The links of a pair are drawn as one line.
+        The network, as `netsim.Topology.to_networkx` returns it. The two links of a pair of nodes
+        are drawn as one line.
     layers : mapping
-        Of each node, 0 for hosts; see `netsim.network.describe.host_layers`.
+        Layer of each node, 0 for hosts; see `netsim.network.describe.host_layers`.
     ax : Axes, optional
-        Where to draw; on a new figure if not given.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -67,7 +69,7 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | No
 
 
 def _rows(graph: nx.DiGraph, layers: Mapping[Any, int]) -> dict[Any, int]:
-    """Return where each node stands: its layer, but for what `topology_picture` says."""
+    """Return the row of each node: its layer, with the exceptions that `topology_picture` names."""
     beside = {node: [other for other in graph.adj[node] if layers[other] == layers[node]]
               for node in graph if layers[node]}
     joined = any(layers[other] for node in beside for other in graph.adj[node])
@@ -81,7 +83,7 @@ def _rows(graph: nx.DiGraph, layers: Mapping[Any, int]) -> dict[Any, int]:
 
 
 def _in_rows(graph: nx.DiGraph, rows: Mapping[Any, int]) -> Places:
-    """Spread each row over the width, in the order of what hangs on its nodes."""
+    """Spread each row over the width, ordering nodes by the mean position of their neighbours."""
     places: Places = {}
     for row in (0, *sorted(set(rows.values()) - {0})):
         nodes = [node for node in graph if rows[node] == row]
@@ -98,18 +100,18 @@ def _mean(values: list[float]) -> float:
 
 
 def _flat(graph: nx.DiGraph) -> Places:
-    """Return a circle; for denser graphs, unless large, a layout in which neighbours are near."""
+    """Return a circle, or, for small dense graphs, a layout that puts neighbours close together."""
     degree = max(dict(graph.out_degree).values(), default=0)
     if degree <= 2 or len(graph) >= _LARGE:
         turns = {node: 2 * math.pi * place / len(graph) for place, node in enumerate(graph)}
         return {node: (math.sin(turn), math.cos(turn)) for node, turn in turns.items()}
-    around = nx.circular_layout(graph)  # to start from: the same picture each time
+    around = nx.circular_layout(graph)  # a fixed start makes the layout reproducible
     return {node: (float(x), float(y)) for node, (x, y) in nx.spring_layout(
         graph.to_undirected(), pos=around, iterations=300, weight=None).items()}
 
 
 def _draw_links(ax: Axes, graph: nx.DiGraph, places: Places) -> dict[float, float]:
-    """Draw a line per pair of neighbours; return the widths, by capacity."""
+    """Draw a line per pair of neighbours; return the line widths by capacity."""
     from matplotlib.collections import LineCollection
 
     pairs: dict[frozenset[Any], float] = {}
@@ -125,7 +127,7 @@ def _draw_links(ax: Axes, graph: nx.DiGraph, places: Places) -> dict[float, floa
 
 
 def _widths(rates: list[float]) -> dict[float, float]:
-    """Return a width per capacity, on a logarithmic scale between the least and the largest."""
+    """Map each capacity to a line width, on a logarithmic scale."""
     if len(rates) < 2:
         return dict.fromkeys(rates, (_THIN + _THICK) / 3)
     span = math.log(rates[-1] / rates[0])
@@ -133,14 +135,14 @@ def _widths(rates: list[float]) -> dict[float, float]:
 
 
 def _draw_nodes(ax: Axes, nodes: list[Any], places: Places, row: int, layered: bool) -> None:
-    """Draw the nodes of a row, with their names where there is room."""
+    """Draw the nodes of a row, with their names if there are few."""
     from matplotlib.patheffects import withStroke
 
     size = min(60.0, max(4.0, 1800.0 / len(nodes)))
     ax.scatter([places[node][0] for node in nodes], [places[node][1] for node in nodes], s=size,
                marker="s" if row else "o", color=COLOURS[row % len(COLOURS)],
                edgecolors="white", linewidths=0.3, zorder=2)
-    halo = [withStroke(linewidth=1.8, foreground="white")]  # over the links
+    halo = [withStroke(linewidth=1.8, foreground="white")]  # to be legible on links
     if len(nodes) <= _LABELLED:
         below = layered and row <= 0
         for node in nodes:
@@ -153,7 +155,7 @@ def _draw_nodes(ax: Axes, nodes: list[Any], places: Places, row: int, layered: b
 
 
 def _explain(ax: Axes, widths: dict[float, float]) -> None:
-    """Name the capacities that the widths stand for, the extremes if there are many."""
+    """Add a legend of line widths: all capacities, or only the extremes if there are many."""
     from matplotlib.lines import Line2D
 
     rates = sorted(widths)

@@ -152,15 +152,15 @@ def test_jobs_that_did_not_finish_are_said(netsim) -> None:
     (["--baseline", "lccf"], "unknown baseline 'lccf'; choose from: lccf (work_conservation=none), "
      "parrot\n"),
     (["--set", "compare.allocators=[]"], "compare.allocators: is empty"),
-    (["--plot", "cdfs=a.png"], "unknown picture 'cdfs' (did you mean 'cdf'?); choose from: bars, "
+    (["--plot", "cdfs=a.png"], "unknown plot 'cdfs' (did you mean 'cdf'?); choose from: bars, "
      "cdf, classes, slowdown, timeline, utilisation\n"),
-    (["--plot", "gantt=a.png"], "the picture 'gantt' is of a run, not of a comparison; choose "
+    (["--plot", "gantt=a.png"], "the plot 'gantt' is for a run, not for a comparison; choose "
      "from: bars, cdf, classes, slowdown, timeline, utilisation\n"),
-    (["--plot", "utilisation=a.png"], "the picture 'utilisation' needs links recorded: record = "),
-    (["--plot", "links=a.png"], "the picture 'links' needs links recorded: record = [\"jobs\", "
+    (["--plot", "utilisation=a.png"], "the plot 'utilisation' needs links recorded: record = "),
+    (["--plot", "links=a.png"], "the plot 'links' needs links recorded: record = [\"jobs\", "
      "\"coflows\", \"links\"]\n"),
-    (["--plot", "cct=a.xyz"], "a.xyz: a picture's suffix must be one of .pdf, .png, .svg\n"),
-    (["--plot", "a.xyz"], "a.xyz: a picture's suffix must be one of .pdf, .png, .svg\n"),
+    (["--plot", "cct=a.xyz"], "a.xyz: the suffix of a plot must be one of .pdf, .png, .svg\n"),
+    (["--plot", "a.xyz"], "a.xyz: the suffix of a plot must be one of .pdf, .png, .svg\n"),
     (["--plot", "fig2.toml/a.png"], "fig2.toml/a.png: cannot be written: "),
     (["--out", "fig2.toml"], "fig2.toml: is a file, not a folder\n"),
 ])

@@ -54,15 +54,15 @@ def test_pictures_are_replaced_with_their_results(netsim, here, comparison) -> N
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (["r", "--kind", "sweep"], "the picture 'sweep' is of a sweep, not of a run; choose from: "),
-    (["r", "--kind", "bars"], "the picture 'bars' is of a comparison or a sweep, not of a run; "),
-    (["c", "--kind", "gantt"], "the picture 'gantt' is of a run, not of a comparison; choose "),
-    (["c", "--kind", "gant"], "unknown picture 'gant'; choose from: bars, cdf, classes, "),
-    (["c", "--of", "cct"], "the picture 'bars' is of one thing only, not of 'cct'\n"),
+    (["r", "--kind", "sweep"], "the plot 'sweep' is for a sweep, not for a run; choose from: "),
+    (["r", "--kind", "bars"], "the plot 'bars' is for a comparison or a sweep, not for a run; "),
+    (["c", "--kind", "gantt"], "the plot 'gantt' is for a run, not for a comparison; choose "),
+    (["c", "--kind", "gant"], "unknown plot 'gant'; choose from: bars, cdf, classes, "),
+    (["c", "--of", "cct"], "the plot 'bars' has no choice of quantity, so not 'cct'\n"),
     (["c", "--kind", "cdf", "--of", "x"], "unknown distribution 'x'; choose from: cct, jct"),
     (["c", "--kind", "utilisation"], "links were not recorded; run it again with "
      """--set 'record=["jobs", "coflows", "links"]'\n"""),
-    (["c", "--out", "a.xyz"], "a.xyz: a picture's suffix must be one of .pdf, .png, .svg\n"),
+    (["c", "--out", "a.xyz"], "a.xyz: the suffix of a plot must be one of .pdf, .png, .svg\n"),
     (["c", "--out", "a.png", "--out", "fig2.toml/a.png"], "fig2.toml/a.png: cannot be written: "),
     (["fig2.toml"], "fig2.toml: is a file, not a folder of results\n"),
     (["nowhere"], "nowhere: no such folder\n"),

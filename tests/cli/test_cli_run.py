@@ -134,7 +134,7 @@ def test_a_timeline_that_ends_early_is_warned_of(netsim, here, monkeypatch) -> N
     monkeypatch.setattr("netsim.plots.perfetto._FIXED", 200_000 - 20)
     done = netsim("run", "fig2.toml", "--out", "r", "--quiet", "--timeline")
     assert (done.exit_code, done.stdout) == (0, "r\n")
-    assert re.fullmatch(r"warning: the timeline ends at [\d.]+ s, for it would have too many "
+    assert re.fullmatch(r"warning: the timeline ends at [\d.]+ s, as it would have too many "
                         r"events; it has . of 4 coflows and . of 4 decisions\n", done.stderr)
 
 

@@ -264,7 +264,7 @@ def test_pictures_that_cannot_be_are_known_before_the_runs(tmp_path):
     done = CliRunner().invoke(main, ["compare", str(path), "--out", str(tmp_path / "out"),
                                      "--plot", f"slowdown={tmp_path}/a.png"])
     assert done.exit_code == 2
-    assert ("the picture 'slowdown' needs coflows: a run on an edge-cloud has none; choose from: "
+    assert ("the plot 'slowdown' needs coflows: a run on an edge-cloud has none; choose from: "
             "bars, cdf (of jct), timeline") in done.stderr
     assert not (tmp_path / "out").exists()
 

@@ -340,7 +340,7 @@ def long() -> tuple[Result, Workload]:
 def test_what_is_too_long_ends_early(long, most) -> None:
     """With what begins first, and says so in three places and in a warning."""
     result, jobs = long
-    with pytest.warns(NetsimWarning, match="the timeline ends at .* s, for it would have too many"
+    with pytest.warns(NetsimWarning, match="the timeline ends at .* s, as it would have too many"
                                            " events; it has .* of 1,600 coflows and") as caught:
         made = netsim.timeline(result, jobs, most_events=most)
     assert most - 100 < len(made["traceEvents"]) <= most

@@ -70,18 +70,18 @@ def test_other_names_of_kinds(things, alias, kind, of):
 
 
 def test_what_there_is_no_picture_of(things):
-    message = re.escape("unknown picture 'gant' (did you mean 'gantt'?); choose from: cdf, gantt, "
+    message = re.escape("unknown plot 'gant' (did you mean 'gantt'?); choose from: cdf, gantt, "
                         "slowdown, timeline, utilisation")
     with pytest.raises(UnknownNameError, match=message):
         things["run"].plot("gant")
     with pytest.raises(InputError, match=re.escape(
-            "the picture 'bars' is of a comparison or a sweep, not of a run; choose from: cdf, ")):
+            "the plot 'bars' is for a comparison or a sweep, not for a run; choose from: cdf, ")):
         things["run"].plot("bars")
-    with pytest.raises(InputError, match=r"'sweep' is of a sweep, not of a comparison; choose"):
+    with pytest.raises(InputError, match=r"'sweep' is for a sweep, not for a comparison; choose"):
         things["comparison"].plot("sweep")
-    with pytest.raises(InputError, match=r"'gantt' is of a run, not of a comparison; choose"):
+    with pytest.raises(InputError, match=r"'gantt' is for a run, not for a comparison; choose"):
         things["comparison"].plot("gantt")
-    with pytest.raises(InputError, match=r"'gantt' is of one thing only, not of 'cct'"):
+    with pytest.raises(InputError, match=r"'gantt' has no choice of quantity, so not 'cct'"):
         things["run"].plot("gantt", of="cct")
     with pytest.raises(UnknownNameError, match=r"unknown distribution .*'fct'.*: cct, jct"):
         things["run"].plot("cdf", of="fct")
@@ -90,7 +90,7 @@ def test_what_there_is_no_picture_of(things):
 
 
 def test_missing_records_are_known_before_the_run():
-    message = "the picture {!r} needs {} recorded: record = [\"jobs\", \"{}\"]"
+    message = "the plot {!r} needs {} recorded: record = [\"jobs\", \"{}\"]"
     for kind, of, needs in (("links", None, "links"), ("utilisation", None, "links"),
                             ("cct", None, "coflows"), ("cdf", "cct", "coflows"),
                             ("slowdown", None, "coflows")):
@@ -113,7 +113,7 @@ def on_edge():
     ("cct", None, "coflows"), ("utilisation", None, "links"), ("links", None, "links")])
 def test_pictures_of_an_edge_cloud_that_cannot_be(on_edge, kind, of, needs):
     """The message offers what can be drawn, and that is drawn."""
-    with pytest.raises(InputError, match=f"the picture '{kind}' needs {needs}: a run on an edge-clo"
+    with pytest.raises(InputError, match=f"the plot '{kind}' needs {needs}: a run on an edge-clo"
                                          r"ud has none.*; choose from: cdf \(of jct\), timeline$"):
         on_edge.results["a-online"].plot(kind, of)
     for offered in ("cdf", "timeline"):

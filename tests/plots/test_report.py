@@ -63,7 +63,7 @@ def test_the_page_has_the_figures_of_the_sweep(found, page):
             f"{means['over_lower_bound_high']:.4g}]")
     assert any(cell in row for row in cells.rows)
     assert page.count("<svg") == 3
-    assert page.count("whiskers and bands are their 95 % confidence intervals</figcaption>") == 2
+    assert page.count("whiskers and bands show 95 % confidence intervals</figcaption>") == 2
     assert "big-switch-128-10g" in page
     assert f"<li>netsim: {netsim.__version__}</li>" in page
 

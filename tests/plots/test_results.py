@@ -127,10 +127,10 @@ def test_pictures_are_written_whole(table, tmp_path, suffix, start) -> None:
 
 
 @pytest.mark.parametrize(("name", "message"), [
-    ("a.xyz", r"a\.xyz: a picture's suffix must be one of \.pdf, \.png, \.svg"),
-    ("a", "a picture's suffix must be"),
-    ("folder.png", "is a folder, not a picture"),
-    ("file/a.png", "cannot be written: .*file is no folder to write to"),
+    ("a.xyz", r"a\.xyz: the suffix of a plot must be one of \.pdf, \.png, \.svg"),
+    ("a", "the suffix of a plot must be"),
+    ("folder.png", "is a folder, not a file"),
+    ("file/a.png", "cannot be written: .*file is not a writable folder"),
 ])
 def test_pictures_that_cannot_be_written(table, tmp_path, name, message) -> None:
     (tmp_path / "folder.png").mkdir()

@@ -107,7 +107,7 @@ def test_there_is_a_line_for_all_other_keys():
     assert lines(ax) == {
         "parrot, n 1": [[4, 2], [8, 3]], "parrot, n 2": [[4, 4], [8, 5]],
         "parrot\n(no WC),\nn 1": [[4, 6], [8, 7]], "parrot\n(no WC),\nn 2": [[4, 8], [8, 9]]}
-    with pytest.raises(InputError, match="several rows of the table are of k 4 and 'parrot': n va"):
+    with pytest.raises(InputError, match="several rows of the table are for k 4 and 'parrot': n v"):
         sweep_lines(table, "k", by="allocator")
     one = sweep_lines(table[table["n"] == 1], "k", by="allocator")
     assert list(lines(one)) == ["parrot", "parrot (no WC)"]
