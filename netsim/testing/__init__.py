@@ -1,4 +1,4 @@
-"""For users' own policies: views built by hand, conformance checks, hypothesis strategies."""
+"""Tools to test your own policies: hand-built views, conformance checks, hypothesis strategies."""
 
 from __future__ import annotations
 

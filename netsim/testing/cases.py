@@ -1,4 +1,4 @@
-"""Random problems for allocators: plain data that can be drawn, printed, varied and shrunk."""
+"""Random problems for allocators, as plain data that can be drawn, printed, varied and shrunk."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ __all__ = ["Case", "Pick", "draw_case", "draw_network", "with_capacity"]
 #: one generator serves NumPy and hypothesis, which shrinks towards low.
 Pick = Callable[[int, int], int]
 
-#: Sizes are multiples of it, so that eighths of them are whole bytes and sums are exact: in
-#: whatever order they are added, equal keys stay equal.
+#: Sizes are multiples of this number of bytes. Their eighths are then whole bytes, and sums are
+#: exact whatever the order of addition, so that equal keys stay equal.
 _GRAIN = 64
 _PORT = 250_000.0
 
-#: Arguments that may be left out one group at a time, and the rest still make sense.
-_APART = (("sent",), ("now",), ("weight",), ("deadline_s",), ("capacity",),
-          ("attained", "completed"), ("ahead_s",), ("running",))
+#: Groups of arguments that can be reset to their defaults independently of the others.
+_INDEPENDENT = (("sent",), ("now",), ("weight",), ("deadline_s",), ("capacity",),
+                ("attained", "completed"), ("ahead_s",), ("running",))
 
 
 @dataclass(frozen=True)
 class Case:
-    """The arguments of `make_view`, in full: a view as plain data.
+    """A view as plain data: all arguments of `make_view`.
 
-    Its text is the call that makes the view.
+    ``str`` returns the call that makes the view.
     """
 
     network: Topology
@@ -62,17 +62,17 @@ class Case:
                          information=information, sees_running=sees_running)
 
     def bytes_sent(self) -> tuple[tuple[float, ...], ...]:
-        """Return the bytes that each flow has sent, where `sent` may hold fractions."""
+        """Return the bytes that each flow has sent; `sent` itself may hold fractions."""
         return tuple(tuple(part * size for _, _, size in flows) if isinstance(part, float)
                      else part for flows, part in zip(self.coflows, self.sent, strict=True))
 
     def open_flows(self) -> list[tuple[int, int]]:
-        """Return (coflow, place in it) of each flow that is in the view, in the view's order."""
+        """Return (coflow, index in it) of each flow in the view, in the view's order."""
         return [(c, f) for c, sent in enumerate(self.bytes_sent())
                 for f, nbytes in enumerate(sent) if nbytes < self.coflows[c][f][2]]
 
     def smaller(self) -> Iterator[Case]:
-        """Yield the cases without one coflow, without one flow, and with usual arguments."""
+        """Yield simpler cases: without a coflow or a flow, or with some arguments at default."""
         if len(self.coflows) > 1:
             for c in range(len(self.coflows)):
                 kept: dict[str, Any] = {name: _without(getattr(self, name), c) for name in
@@ -92,17 +92,17 @@ class Case:
                 yield replace(self, **change)
 
     def _simplifications(self) -> Iterator[dict[str, Any]]:
-        """Yield groups of usual arguments that make sense beside the others as they are."""
-        usual, count = self._usual(), len(self.coflows)
-        times = {"valid_s": usual["valid_s"], "arrival_s": usual["arrival_s"], "now": 0.0}
+        """Yield groups of default values that are consistent with the other arguments."""
+        defaults, count = self._defaults(), len(self.coflows)
+        times = {"valid_s": defaults["valid_s"], "arrival_s": defaults["arrival_s"], "now": 0.0}
         yield times | {name: (0.0,) * count for name in ("arrival_s", "attained", "ahead_s")} | {
             "jobs": tuple(range(count)), "completed": (0,) * count, "running": ((),) * count}
         yield times | {"jobs": tuple(sorted(self.jobs))}
-        for names in _APART:
-            yield {name: usual[name] for name in names}
+        for names in _INDEPENDENT:
+            yield {name: defaults[name] for name in names}
 
-    def _usual(self) -> dict[str, Any]:
-        """Return the arguments that `make_view` takes if not given."""
+    def _defaults(self) -> dict[str, Any]:
+        """Return the default values of the arguments of `make_view`."""
         count, jobs = len(self.coflows), len(self.arrival_s)
         return {"sent": (0.0,) * count, "jobs": tuple(range(count)), "valid_s": (0.0,) * count,
                 "now": max(self.valid_s), "weight": (1.0,) * count,
@@ -113,23 +113,26 @@ class Case:
     def __str__(self) -> str:
         lines = [f"make_view({_network_text(self.network)}",
                  f"coflows={[list(flows) for flows in self.coflows]}"]
-        for name, usual in self._usual().items():
+        for name, default in self._defaults().items():
             value = getattr(self, name)
-            if value != usual:
+            if value != default:
                 text = str(list(value) if isinstance(value, tuple) else value)
                 lines.append(f"{name}={text.replace('inf', 'math.inf')}")
         return ",\n          ".join(lines) + ")"
 
 
 def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
+    """Return a tuple without the entry at one place."""
     return (*values[:place], *values[place + 1:])
 
 
 def _with(values: Sequence[Any], place: int, value: Any) -> tuple[Any, ...]:
+    """Return a tuple with another entry at one place."""
     return (*values[:place], value, *values[place + 1:])
 
 
 def _network_text(network: Topology) -> str:
+    """Return the expression that makes a network, if it is a big switch."""
     if not isinstance(network, BigSwitch):
         return repr(network)
     ports = network.capacity.tolist()
@@ -139,7 +142,7 @@ def _network_text(network: Topology) -> str:
 
 
 def with_capacity(network: Topology, capacity: NDArray[np.float64]) -> Topology:
-    """Return a network that differs in the capacities of its links."""
+    """Return a copy of a network with other capacities of its links."""
     other = copy.copy(network)
     other.capacity = np.array(capacity, dtype=np.float64)
     other.capacity.flags.writeable = False
@@ -154,12 +157,12 @@ def draw_network(pick: Pick, min_hosts: int, max_hosts: int) -> BigSwitch:
 
 
 def draw_case(pick: Pick, network: Topology, max_coflows: int, max_width: int) -> Case:
-    """Draw coflows of several jobs in the middle of a run, some links degraded or failed.
+    """Draw coflows of several jobs in the middle of a run, possibly with a degraded or failed link.
 
     Raises
     ------
     InputError
-        If no flow can cross a link, on a single host.
+        If no flow can cross a link, as on a single host.
     """
     if network.hosts == 1 and not network.loopback_uses_ports:
         raise InputError(f"network {network.name!r} has one host: no flow crosses a link")
@@ -186,7 +189,7 @@ def draw_case(pick: Pick, network: Topology, max_coflows: int, max_width: int) -
 
 
 def _draw_flows(pick: Pick, network: Topology, max_width: int) -> tuple[Any, ...]:
-    """Draw flows that cross links; two may share a pair of hosts."""
+    """Draw flows that cross links. Two of them may have the same pair of hosts."""
     flows = []
     for _ in range(pick(1, max_width)):
         src = pick(0, network.hosts - 1)
@@ -199,24 +202,24 @@ def _draw_flows(pick: Pick, network: Topology, max_width: int) -> tuple[Any, ...
 
 
 def _draw_nbytes(pick: Pick) -> float:
-    """Draw a size from 64 bytes to about a megabyte, all magnitudes alike."""
+    """Draw a size from 64 bytes to about a megabyte, with all magnitudes equally likely."""
     return float(_GRAIN * pick(1, 15) << pick(0, 10))
 
 
 def _draw_sent(pick: Pick, flows: Sequence[tuple[int, int, float]]) -> tuple[float, ...]:
-    """Draw how many eighths each flow has sent; the last flow has not sent all."""
+    """Draw the bytes that each flow has sent, in eighths; the last flow is never complete."""
     last = len(flows) - 1
     return tuple(size / 8 * pick(0, 8 if flow < last else 7)
                  for flow, (_, _, size) in enumerate(flows))
 
 
 def _draw_deadline(pick: Pick, valid: float, now: float) -> float:
-    """Draw an instant after `valid`, past or to come; or none."""
+    """Draw a deadline after `valid`, which may have passed, or none."""
     return max((math.inf, now + 0.5, now + 4.0, now, now - 0.25)[pick(0, 4)], valid + 0.125)
 
 
 def _draw_degraded(pick: Pick, network: Topology) -> dict[int, float]:
-    """Draw the links, at most one in three cases, that have 0 to 3 quarters of their capacity."""
+    """Draw a link with 0 to 3 quarters of its capacity in one of three cases, else none."""
     if pick(0, 2) < 2:
         return {}
     link = pick(0, network.links - 1)

@@ -1,4 +1,4 @@
-"""Random clusters with jobs, for schedulers and placements: plain data that can be shrunk."""
+"""Random clusters with jobs, as plain data, for checks of schedulers and placements."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from netsim.workload import History, JobSpec
 __all__ = ["ClusterCase", "Submitted", "Taken", "draw_jobs", "draw_taken"]
 
 _QUARTER = 0.25
-#: What is known of jobs of before, for schedulers that predict.
+#: Earlier jobs, for schedulers that predict.
 _HISTORY = History(np.array([0, 0, 1, 2]), np.array([0, 0, 0, 0]), np.array([2.0, 4.0, 8.0, 3.0]))
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """A job, and what it takes once it has started, which nobody knows.
+    """A job, with its running time, which schedulers do not know.
 
     Parameters
     ----------
     ranks : int
     arrival_s, takes_s : float
-        Seconds.
+        Arrival and running time in seconds.
     iterations, group : int
     estimate_s : float
     slices : int
-        Of each replica of the model that it trains; it is a ring if 0.
+        Slices of each replica of the job's model; 0 for a ring all-reduce without a model.
     """
 
     ranks: int
@@ -48,7 +48,7 @@ class Submitted:
     slices: int = 0
 
     def spec(self, number: int) -> JobSpec:
-        """Return what is submitted."""
+        """Return the job as it is submitted."""
         sent: dict[str, Any] = {"pattern": "ring-all-reduce", "ranks": self.ranks, "nbytes": 1e6,
                                 "compute_s": 0.01}
         if self.slices:
@@ -65,14 +65,14 @@ class Submitted:
 
 @dataclass(frozen=True)
 class ClusterCase:
-    """Jobs that come to a cluster.
+    """Jobs that arrive at a cluster.
 
     Parameters
     ----------
     gpus : tuple of int
-        Those of each server.
+        GPUs of each server.
     jobs : tuple of Submitted
-        In order of arrival.
+        Jobs in order of arrival.
     """
 
     gpus: tuple[int, ...]
@@ -80,7 +80,7 @@ class ClusterCase:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The servers."""
+        """The cluster."""
         return Cluster(gpus=self.gpus)
 
     @cached_property
@@ -89,17 +89,17 @@ class ClusterCase:
         return tuple(job.spec(number) for number, job in enumerate(self.jobs))
 
     def context(self, seed: int) -> RunContext:
-        """Return what is known when a run begins."""
+        """Return the context of a run, which schedulers may see."""
         return RunContext(self.cluster, self.specs, Contention(time="continuous"), _HISTORY, seed)
 
     def with_job(self, place: int, **changes: Any) -> ClusterCase:
-        """Return the same with another job in one place."""
+        """Return a copy in which the job at one place has other values."""
         jobs = list(self.jobs)
         jobs[place] = replace(jobs[place], **changes)
         return replace(self, jobs=tuple(jobs))
 
     def smaller(self) -> Iterator[ClusterCase]:
-        """Yield the cases without one job, without one server, and with plainer jobs."""
+        """Yield simpler cases: without a job, without a server or a GPU, or with a simpler job."""
         if len(self.jobs) > 1:
             for place in range(len(self.jobs)):
                 yield replace(self, jobs=_without(self.jobs, place))
@@ -121,7 +121,7 @@ class ClusterCase:
                         yield other
 
     def _on(self, gpus: tuple[int, ...]) -> ClusterCase:
-        """Return the case on fewer servers or GPUs, with jobs as large as fit."""
+        """Return the case on fewer servers or GPUs, with jobs shrunk to fit."""
         return ClusterCase(gpus, tuple(_cut(job, gpus) for job in self.jobs))
 
     def __str__(self) -> str:
@@ -132,16 +132,18 @@ class ClusterCase:
 
 
 def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
+    """Return a tuple without the entry at one place."""
     return (*values[:place], *values[place + 1:])
 
 
 def _fits(job: Submitted, gpus: Sequence[int]) -> bool:
+    """Whether a job fits on idle servers with these GPUs."""
     model = job.spec(0).model
     return job.ranks <= sum(gpus) and (model is None or can_hold(model, gpus))
 
 
 def _cut(job: Submitted, gpus: Sequence[int]) -> Submitted:
-    """Return a job with fewer replicas, or none of several slices, so that it fits."""
+    """Return a job with as many of its replicas as fit; with a single GPU if none does."""
     step = max(job.slices, 1)
     for ranks in range(job.ranks, 0, -step):
         smaller = replace(job, ranks=ranks)
@@ -151,16 +153,16 @@ def _cut(job: Submitted, gpus: Sequence[int]) -> Submitted:
 
 
 def draw_jobs(pick: Pick, size: int, slices: bool = False) -> ClusterCase:
-    """Draw jobs on a cluster: some at once, some one by one, perhaps one that needs all GPUs.
+    """Draw jobs on a cluster, arriving together or over time; some may need all GPUs.
 
     Parameters
     ----------
     pick : callable
         See `netsim.testing.cases.Pick`.
     size : int
-        The most servers, GPUs per server and half of the jobs.
+        Largest number of servers and of GPUs per server; half of the largest number of jobs.
     slices : bool
-        Whether some train models whose replicas are in slices.
+        Whether some jobs train models whose replicas consist of slices.
     """
     servers = pick(1, size)
     gpus = (pick(1, size),) * servers if pick(0, 1) else tuple(
@@ -181,15 +183,15 @@ def draw_jobs(pick: Pick, size: int, slices: bool = False) -> ClusterCase:
 
 @dataclass(frozen=True)
 class Taken:
-    """A cluster on which some GPUs are taken, and jobs that want to be placed one after another.
+    """A cluster some of whose GPUs are taken, and jobs to place one after another.
 
     Parameters
     ----------
     case : ClusterCase
     taken : tuple of int
-        GPUs that others have.
+        GPUs that other jobs hold.
     load : tuple of float
-        Seconds that each GPU has been promised.
+        Seconds of work that each GPU has been promised.
     """
 
     case: ClusterCase
@@ -216,7 +218,7 @@ class Taken:
 
 
 def draw_taken(pick: Pick, size: int, slices: bool) -> Taken:
-    """Draw a cluster on which some GPUs are taken; see `draw_jobs`."""
+    """Draw a cluster some of whose GPUs are taken; see `draw_jobs`."""
     case = draw_jobs(pick, size, slices)
     total = sum(case.gpus)
     taken = tuple(gpu for gpu in range(total) if pick(0, 3) == 3) if pick(0, 1) else ()

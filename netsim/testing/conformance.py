@@ -1,4 +1,4 @@
-"""Does an allocator keep the promises that the fabric and its users rely on?"""
+"""Check that an allocator keeps the promises that the fabric and its users rely on."""
 
 from __future__ import annotations
 
@@ -21,39 +21,40 @@ def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = Non
                     examples: int = 100, seed: int = 0) -> None:
     """Check on random views that an allocator keeps its promises.
 
-    It must return an `Allocation` that fits the view, is finite, not negative and within all
-    capacities; leave the view as it is; and answer alike
+    It must return an `Allocation` that fits the view, with finite, non-negative rates within all
+    capacities, and must not change the view. Its answer must not depend on
 
-    - if asked twice: fresh instances, equal views;
-    - whatever numbers hosts have, and in whatever order a coflow lists its flows unless it
-      declares ``order_free = False`` (both on big switches, where neither changes a path);
-      and whatever other jobs are idle. Coflows stand in order of validity and jobs of arrival,
-      so that those orders carry meaning;
-    - in any unit of time, unless it declares ``time_free = False``; in any unit of bytes, unless
-      it declares ``scale_free = False``;
-    - whatever is true of what it says that it does not know: the bytes not sent yet if its
-      ``information`` is ``"agnostic"``, the coflows not emitted yet if ``"clairvoyant"``.
+    - the instance: fresh instances give equal answers on equal views;
+    - the numbers of hosts, the presence of idle jobs, or, unless the allocator declares
+      ``order_free = False``, the order in which a coflow lists its flows. Hosts and flows are only
+      reordered on big switches, where that changes no path. Coflows are sorted by validity and
+      jobs by arrival, so these orders may matter;
+    - the unit of time, unless it declares ``time_free = False``, and the unit of bytes, unless it
+      declares ``scale_free = False``;
+    - anything that it declares not to know: bytes not sent yet if its ``information`` is
+      ``"agnostic"``, coflows not emitted yet unless it is ``"job-clairvoyant"``.
 
-    If it claims to be ``work_conserving``, each unfinished flow must cross a full link. As long as
-    some coflow could move, none of whose flows needs a dead link, some flow must, or the policy
-    asks to be woken; unless it declares ``stall_free = False``.
+    If it claims to be ``work_conserving``, each unfinished flow must cross a full link. Unless it
+    declares ``stall_free = False``, some flow must get a rate, or the policy ask to be woken, as
+    long as there is a coflow none of whose flows needs a failed link.
 
     Parameters
     ----------
     policy : str, mapping, Allocator or class
-        As for `netsim.simulate`. Each question goes to a fresh instance.
+        As for `netsim.simulate`. A fresh instance is made for each call.
     networks : iterable of Topology, optional
-        Where to ask; small big switches with unequal ports if not given.
+        Networks of the views. By default, small big switches with unequal ports.
     examples : int
-        How many random views; they grow from one flow to five coflows of five flows.
+        Number of random views. They grow from one flow to five coflows of five flows.
     seed : int
-        Of the views.
+        Seed of the views.
 
     Raises
     ------
     AssertionError
-        Names the allocator and the broken promise, with the smallest view found that shows
-        it. What the allocator itself raises passes through, with a note of the view.
+        If a promise is broken. The message names the allocator and the promise, with the smallest
+        view found that shows it. Exceptions of the allocator itself propagate, with a note of the
+        view.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The hunt for a broken promise, and for the smallest example that shows it."""
+"""Search for a broken promise and for the smallest example that shows it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["BrokenPromise", "Trial", "hunt", "noted"]
 
 
 class Trial(Protocol):
-    """What is on trial, and an example to try it on.
+    """A policy, pattern or network under test, and an example to test it on.
 
     Attributes
     ----------
     who : str
-        What is on trial, as ``"allocator maxmin"``.
+        The thing under test, as ``"allocator maxmin"``.
     where : str
         The example, as ``"on the view\\nmake_view(...)"``.
     """
@@ -27,17 +27,17 @@ class Trial(Protocol):
     def where(self) -> str: ...
 
     def smaller(self) -> Iterator[Self]:
-        """Yield the same on smaller examples, those first that leave out most."""
+        """Yield trials on smaller examples, those that leave out most first."""
 
 
 T = TypeVar("T", bound=Trial)
 
-#: Per promise, what finds the fault, if there is one.
+#: For each promise, the function that returns the fault, or None if the promise is kept.
 Promises = Mapping[str, Callable[[T], str | None]]
 
 
 class BrokenPromise(Exception):
-    """A promise that was broken, and on which example; what looks for faults may raise it, too."""
+    """A broken promise and the trial that shows it; functions that find faults may raise it."""
 
     def __init__(self, trial: Trial, promise: str, fault: str) -> None:
         super().__init__(f"{trial.who} {promise}: {fault}, {trial.where}")
@@ -46,12 +46,12 @@ class BrokenPromise(Exception):
 
 
 def hunt(trials: Iterable[T], promises: Promises[T]) -> None:
-    """Try promises until one is broken.
+    """Check promises on trials until one is broken.
 
     Raises
     ------
     AssertionError
-        With the smallest example that was found for that.
+        With the smallest example found that breaks the same promise.
     """
     for trial in trials:
         broken = _find_broken(trial, promises)
@@ -60,7 +60,7 @@ def hunt(trials: Iterable[T], promises: Promises[T]) -> None:
 
 
 def _find_broken(trial: T, promises: Promises[T]) -> BrokenPromise | None:
-    """Return the first promise that does not hold."""
+    """Return the first promise that a trial breaks, if any."""
     try:
         for promise, find_fault in promises.items():
             fault = find_fault(trial)
@@ -72,7 +72,7 @@ def _find_broken(trial: T, promises: Promises[T]) -> BrokenPromise | None:
 
 
 def _smallest(broken: BrokenPromise, promises: Promises[Any]) -> BrokenPromise:
-    """Leave out what can be left out with the same promise still broken."""
+    """Shrink a trial as long as it breaks the same promise."""
     for smaller in broken.trial.smaller():
         again = _find_broken(smaller, promises)
         if again is not None and again.promise == broken.promise:
@@ -82,7 +82,7 @@ def _smallest(broken: BrokenPromise, promises: Promises[Any]) -> BrokenPromise:
 
 @contextmanager
 def noted(note: str) -> Iterator[None]:
-    """Let what is raised pass, with a note."""
+    """Add a note to exceptions of the body."""
     try:
         yield
     except Exception as error:

@@ -30,18 +30,19 @@ def draw_workload(pick: Pick, hosts: int, max_jobs: int, chains: bool) -> Worklo
 
 
 def _draw_flows(pick: Pick, hosts: int) -> list[tuple[int, int, float]]:
-    """Draw flows, possibly none, to oneself or without bytes."""
+    """Draw flows, possibly none; some may be loopback or have no bytes."""
     return [(pick(0, hosts - 1), pick(0, hosts - 1), _NBYTES * pick(0, 20))
             for _ in range(pick(0, 4))]
 
 
 def _draw_chain(pick: Pick, hosts: int) -> list[Stage]:
+    """Draw stages that follow each other."""
     return [Stage(f"stage-{k}", _draw_flows(pick, hosts), compute_s=_SECONDS * pick(0, 1),
                   after=(f"stage-{k - 1}",) if k else ()) for k in range(pick(1, 3))]
 
 
 def _draw_graph(pick: Pick, hosts: int) -> list[Stage]:
-    """Draw stages in topological order; some only compute, some wait for others to finish."""
+    """Draw stages in topological order. Some only compute, some wait for others to finish."""
     stages: list[Stage] = []
     for k in range(pick(1, 4)):
         relation = [pick(0, 3) for _ in stages]
@@ -56,5 +57,6 @@ def _draw_graph(pick: Pick, hosts: int) -> list[Stage]:
 
 
 def _draw_pattern(pick: Pick, hosts: int) -> dict[str, object]:
+    """Draw a pattern with its ranks and message size."""
     return {"pattern": _PATTERNS[pick(0, 2)], "ranks": 2 * pick(1, hosts // 2),
             "nbytes": _NBYTES * pick(1, 20), "redraw": bool(pick(0, 1))}

@@ -1,4 +1,4 @@
-"""Does a communication pattern keep the promises that jobs rely on?"""
+"""Check that a communication pattern keeps the promises that jobs rely on."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from netsim.workload import Flow, Stage
 
 __all__ = ["check_pattern"]
 
-#: Relative: of sums of sizes.
+#: Relative error allowed in sums of sizes.
 _ROUNDING = 1e-9
-#: A power of two, by which sizes scale without rounding.
+#: Factor of sizes: a power of two scales without rounding.
 _BYTES = 2.0**12
 
-#: Of a stage: what does not depend on sizes.
+#: The part of a stage that must not depend on sizes: name, after, finishes_before.
 _Shape = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
@@ -32,32 +32,32 @@ def check_pattern(pattern: Any, *, ranks: Iterable[int] = range(1, 10), nbytes: 
                   total: Callable[[int, float], float] | None = None, seed: int = 0) -> None:
     """Check for several numbers of ranks that a pattern keeps its promises.
 
-    It must return stages, at least one, with names of their own and without coflow ids, that wait
-    for each other in no circle, and whose flows run between ranks that there are; or refuse the
-    number of ranks with an `InputError`, though not all of them. It must be pure: which stages
-    there are depends on the number of ranks alone, and sizes also on `nbytes` and on the generator,
-    whose same draws give the same sizes. Sizes grow in proportion to `nbytes`, unless it declares
-    ``scale_free = False``.
+    It must return at least one stage, with distinct names and no coflow ids, without cyclic
+    dependencies, and with flows between existing ranks only. It may refuse some numbers of ranks
+    with an `InputError`, but not all of them. It must be pure: the stages depend on the number of
+    ranks alone, and sizes only on that, on `nbytes` and on draws of the generator. Sizes must be
+    proportional to `nbytes`, unless it declares ``scale_free = False``.
 
     Parameters
     ----------
     pattern : str, mapping, Pattern or class
-        As `netsim.JobSpec` takes it.
+        As for `netsim.JobSpec`.
     ranks : iterable of int
-        Which to try.
+        Numbers of ranks to try.
     nbytes : float
         The job's message size.
     total : callable, optional
-        What the pattern promises to send in an iteration altogether, in bytes, of the number of
-        ranks and `nbytes`; not looked at if not given.
+        Function of the number of ranks and `nbytes` that returns the bytes that an iteration
+        should send in total. If not given, the total is not checked.
     seed : int
-        Of the sizes that it draws.
+        Seed of the generator from which the pattern draws sizes.
 
     Raises
     ------
     AssertionError
-        Names the pattern and the broken promise, for the fewest ranks of those that show it. What
-        it raises itself, other than to refuse, passes through with a note of these.
+        If a promise is broken. The message names the pattern and the promise, for the first
+        number of ranks that shows it. Exceptions of the pattern itself propagate, with a note of
+        the number of ranks.
 
     Examples
     --------
@@ -77,17 +77,18 @@ def check_pattern(pattern: Any, *, ranks: Iterable[int] = range(1, 10), nbytes: 
 
     hunt(trials(), _PROMISES)
     if len(refusals) == len(tried):
-        last = f", the last one so: {refusals[-1]}" if refusals else ""
+        last = f", the last with: {refusals[-1]}" if refusals else ""
         raise AssertionError(f"{_who(pattern)} refuses all of {tried} ranks{last}")
 
 
 def _who(pattern: Any) -> str:
+    """Return the pattern with its options, as messages name it."""
     return f"pattern {labelled(PATTERNS.to_dict(make_pattern(pattern)))}"
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """A pattern to be tried for a number of ranks."""
+    """A pattern under test, for one number of ranks."""
 
     pattern: Any
     ranks: int
@@ -104,11 +105,11 @@ class _Trial:
         return f"for {self.ranks} rank{'s' * (self.ranks > 1)} and {self.nbytes:g} bytes"
 
     def smaller(self) -> Iterator[_Trial]:
-        """Yield nothing: the fewest ranks are tried first."""
+        """Yield nothing: the numbers of ranks are tried in order."""
         yield from ()
 
     def ask(self, nbytes: float, seed: int) -> Any:
-        """Return what the pattern does."""
+        """Return the answer of a fresh instance."""
         with noted(f"{self.where}; a pattern refuses a number of ranks with an InputError"):
             made, rng = make_pattern(self.pattern), np.random.default_rng(seed)
             stages = made.stages(self.ranks, nbytes, rng)
@@ -116,7 +117,7 @@ class _Trial:
 
     @cached_property
     def refusal(self) -> InputError | None:
-        """Why it does not exist for so many ranks; None if it does."""
+        """The error with which the pattern refuses the number of ranks; None if it accepts it."""
         try:
             self.stages  # noqa: B018
         except InputError as error:
@@ -127,23 +128,23 @@ class _Trial:
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """What it returns."""
+        """The stages that the pattern returns."""
         return self.drawn(self.nbytes, self.seed)
 
     def drawn(self, nbytes: float, seed: int) -> tuple[Stage, ...]:
-        """Return what it returns for other sizes.
+        """Return the stages for a message size and a seed.
 
         Raises
         ------
         BrokenPromise
-            If these are no stages.
+            If the answer does not consist of stages.
         """
         try:
             stages = self.ask(nbytes, seed)
         except InputError as error:
             if not _of_a_stage(error):
                 raise
-            raise BrokenPromise(self, "makes a stage that is none", str(error)) from None
+            raise BrokenPromise(self, "makes an invalid stage", str(error)) from None
         if not (isinstance(stages, tuple | list) and stages
                 and all(isinstance(stage, Stage) for stage in stages)):
             raise BrokenPromise(self, "does not return stages", f"it returned {stages!r}")
@@ -151,7 +152,7 @@ class _Trial:
 
 
 def _of_a_stage(error: InputError) -> bool:
-    """Whether a stage that the pattern makes is refused, and not the pattern that refuses."""
+    """Whether an error comes from the constructor of a stage rather than from the pattern."""
     return any(frame.f_globals["__name__"] == Stage.__module__
                for frame, _ in walk_tb(error.__traceback__))
 
@@ -170,7 +171,7 @@ def _has_ids(trial: _Trial) -> str | None:
         f"stage {named.name!r} has the coflow_id {named.coflow_id}, which iterations repeat")
 
 
-def _goes_round(trial: _Trial) -> str | None:
+def _has_bad_graph(trial: _Trial) -> str | None:
     try:
         parents_first([stage.name for stage in trial.stages],
                       [(*stage.after, *stage.finishes_before) for stage in trial.stages],
@@ -180,37 +181,37 @@ def _goes_round(trial: _Trial) -> str | None:
     return None
 
 
-def _leaves_the_job(trial: _Trial) -> str | None:
+def _has_unknown_ranks(trial: _Trial) -> str | None:
     for stage in trial.stages:
         if stage.flows is not None and stage.flows.ranks > trial.ranks:
             return f"stage {stage.name!r} has a flow from or to rank {stage.flows.ranks - 1}"
     return None
 
 
-def _wavers(trial: _Trial) -> str | None:
+def _is_not_deterministic(trial: _Trial) -> str | None:
     again = trial.drawn(trial.nbytes, trial.seed)
     if _shapes(again) == _shapes(trial.stages) and _flows(again) == _flows(trial.stages):
         return None
-    return (f"asked again, with a generator of the same seed, it returns {_said(again)}, and not "
-            f"{_said(trial.stages)}")
+    return (f"asked again, with a generator of the same seed, it returns {_in_words(again)}, not "
+            f"{_in_words(trial.stages)}")
 
 
-def _said(stages: tuple[Stage, ...]) -> str:
-    """Return stages in words, the first flow of each."""
+def _in_words(stages: tuple[Stage, ...]) -> str:
+    """Return stages in words, with the first flow of each."""
     return "; ".join(f"{stage.name!r} {[tuple(flow) for flow in stage.flows or ()][:1]}"
                      for stage in stages)
 
 
-def _other_stages(trial: _Trial) -> str | None:
+def _stages_vary(trial: _Trial) -> str | None:
     for nbytes, seed, what in ((trial.nbytes, trial.seed + 1, "another seed"),
                                (_BYTES * trial.nbytes, trial.seed, f"{_BYTES:g} times the bytes")):
         other = trial.drawn(nbytes, seed)
         if _shapes(other) != _shapes(trial.stages):
-            return f"with {what} they are {_said(other)}, and not {_said(trial.stages)}"
+            return f"with {what} they are {_in_words(other)}, not {_in_words(trial.stages)}"
     return None
 
 
-def _minds_bytes(trial: _Trial) -> str | None:
+def _depends_on_unit_of_bytes(trial: _Trial) -> str | None:
     if not getattr(make_pattern(trial.pattern), "scale_free", True):
         return None
     other = trial.drawn(_BYTES * trial.nbytes, trial.seed)
@@ -224,22 +225,23 @@ def _minds_bytes(trial: _Trial) -> str | None:
     return None
 
 
-def _sends_else(trial: _Trial) -> str | None:
+def _has_wrong_total(trial: _Trial) -> str | None:
     if trial.total is None:
         return None
     expected = float(trial.total(trial.ranks, trial.nbytes))
     sent = sum(float(stage.flows.nbytes.sum()) for stage in trial.stages if stage.flows)
     if abs(sent - expected) <= _ROUNDING * max(sent, expected):
         return None
-    return f"its flows have {sent:.9g} bytes altogether, and not {expected:.9g}"
+    return f"its flows have {sent:.9g} bytes in total, not {expected:.9g}"
 
 
 _PROMISES: dict[str, Callable[[_Trial], str | None]] = {
-    "gives coflows ids": _has_ids,
-    "returns stages that are no graph": _goes_round,
-    "sends from or to ranks that the job has not": _leaves_the_job,
-    "is not a function of its arguments": _wavers,
-    "has other stages for the same number of ranks": _other_stages,
-    "depends on the unit of bytes (declare scale_free = False if it is to)": _minds_bytes,
-    "does not send what it is to": _sends_else,
+    "sets coflow ids": _has_ids,
+    "returns stages with invalid dependencies": _has_bad_graph,
+    "sends from or to ranks that do not exist": _has_unknown_ranks,
+    "is not a function of its arguments": _is_not_deterministic,
+    "has different stages for the same number of ranks": _stages_vary,
+    "depends on the unit of bytes (declare scale_free = False if that is intended)":
+    _depends_on_unit_of_bytes,
+    "does not send the expected total": _has_wrong_total,
 }

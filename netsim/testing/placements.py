@@ -1,4 +1,4 @@
-"""Does a placement keep the promises that schedulers rely on?"""
+"""Check that a placement keeps the promises that schedulers rely on."""
 
 from __future__ import annotations
 
@@ -32,27 +32,28 @@ Floats = NDArray[np.float64]
 def check_placement(placement: Any, *, examples: int = 100, seed: int = 0) -> None:
     """Check on random clusters that a placement keeps its promises.
 
-    It must give a job as many GPUs as it has ranks, each once, of those that are free in its scope,
-    with the slices of a replica on one server unless it declares ``keeps_slices = False``; leave
-    the cluster and what it is shown as they are; choose the same GPUs again, for fresh instances of
-    the same seed; and place any job on a cluster that is idle. If it has ``pick``, that gives what
-    ``scope`` and ``choose`` give. Examples that it refuses, by its ``needs`` or ``suits``,
-    are passed over.
+    It must give a job as many distinct GPUs as it has ranks, chosen from the free ones in its
+    scope, with all slices of a replica on one server unless it declares ``keeps_slices = False``.
+    It must not change its arguments, must choose the same GPUs for the same seed, and must be able
+    to place any job on an idle cluster. If it has a method ``pick``, that must agree with ``scope``
+    and ``choose``. Examples that it refuses, by its ``needs`` or ``suits``, are skipped.
 
     Parameters
     ----------
     placement : str, mapping, Placement or class
-        As for `netsim.simulate`. Each question goes to a fresh instance.
+        As for `netsim.simulate`. A fresh instance is made for each call.
     examples : int
-        How many; they grow from one server of a GPU to four of four.
+        Number of random clusters. They grow from one server with one GPU to four servers with four
+        GPUs each.
     seed : int
+        Seed of the examples.
 
     Raises
     ------
     AssertionError
-        Names the placement and the broken promise, with the smallest example found that shows it;
-        or says that it refuses all examples. What it raises itself passes through, with a note of
-        the example.
+        If a promise is broken, or all examples are refused. The message names the placement and
+        the promise, with the smallest example found that shows it. Exceptions of the placement
+        itself propagate, with a note of the example.
 
     Examples
     --------
@@ -77,16 +78,17 @@ def check_placement(placement: Any, *, examples: int = 100, seed: int = 0) -> No
 
     hunt(trials(), _PROMISES)
     if len(refusals) == examples:
-        raise AssertionError(f"{_who(placement)} refuses all of {examples} examples, the last one "
-                             f"so: {refusals[-1]}")
+        raise AssertionError(f"{_who(placement)} refuses all of {examples} examples, the last "
+                             f"with: {refusals[-1]}")
 
 
 def _who(placement: Any) -> str:
+    """Return the placement with its options, as messages name it."""
     return f"placement {labelled(PLACEMENTS.to_dict(make_placement(placement)))}"
 
 
 class _Watched:
-    """A placement that is asked, and what it has changed meanwhile."""
+    """A placement whose calls are watched for changes of their arguments."""
 
     def __init__(self, placement: Placement) -> None:
         self.placement = placement
@@ -100,11 +102,12 @@ class _Watched:
 
     def _ask(self, method: str, cluster: Cluster, job: JobSpec, arrays: dict[str, NDArray[Any]]
              ) -> Any:
+        """Call a method, and record which of the arrays that it can see have changed."""
         shown = arrays | {"cluster.gpus": cluster.gpus, "cluster.first": cluster.first,
                           "cluster.server_of": cluster.server_of}
         before = {name: array.tobytes() for name, array in shown.items()}
         answer = getattr(self.placement, method)(cluster, job, *arrays.values())
-        # What it returns may be what it was shown.
+        # The answer may be one of the arguments, which may change later.
         answer = answer.copy() if isinstance(answer, np.ndarray) else answer
         self.changed |= {name: None for name, array in shown.items()
                          if array.tobytes() != before[name]}
@@ -112,7 +115,7 @@ class _Watched:
 
 
 class _WatchedPick(_Watched):
-    """One that goes by free GPUs alone."""
+    """A watched placement that has ``pick``."""
 
     def pick(self, cluster: Cluster, job: JobSpec, free: NDArray[np.bool_], free_on: Ints) -> Any:
         return self._ask("pick", cluster, job, {"free": free, "free_on": free_on})
@@ -120,7 +123,7 @@ class _WatchedPick(_Watched):
 
 @dataclass(frozen=True)
 class _Trial:
-    """A placement to be tried on a cluster."""
+    """A placement under test on a cluster."""
 
     placement: Any
     drawn: Taken
@@ -141,12 +144,12 @@ class _Trial:
                 yield trial
 
     def made(self) -> Placement:
-        """Return a fresh instance."""
+        """Return a fresh instance of the placement."""
         return make_placement(self.placement, self.seed)
 
     @cached_property
     def refusal(self) -> InputError | None:
-        """Why it is not for this example; None if it is."""
+        """The error with which the placement refuses this example; None if it accepts it."""
         try:
             check_policy("placement", self.made(), self.drawn.case.context(self.seed))
         except InputError as error:
@@ -154,13 +157,13 @@ class _Trial:
         return None
 
     def free(self) -> NDArray[np.bool_]:
-        """Return which GPUs nobody has."""
+        """Return the mask of free GPUs."""
         free = np.ones(len(self.drawn.load), np.bool_)
         free[list(self.drawn.taken)] = False
         return free
 
     def room(self, placement: Any, free: NDArray[np.bool_]) -> Room:
-        """Return what there is to give away, some GPUs being free."""
+        """Return the state of the cluster with some GPUs free."""
         case = self.drawn.case
         return Room(case.cluster, case.specs, placement, free,
                     np.add.reduceat(free, case.cluster.first[:-1], dtype=np.int64),
@@ -168,12 +171,12 @@ class _Trial:
 
     def place(self, placement: Any, free: NDArray[np.bool_], jobs: list[int]
               ) -> list[list[int] | None]:
-        """Return the GPUs that jobs are given one after the other.
+        """Place jobs one after the other; return the GPUs of each, or None for one that must wait.
 
         Raises
         ------
         BrokenPromise
-            If these are not theirs to have.
+            If the placement breaks a rule.
         """
         room = self.room(placement, free)
         with noted(self.where):
@@ -184,54 +187,54 @@ class _Trial:
         return [None if gpus is None else gpus.tolist() for gpus in found]
 
     @cached_property
-    def everyone(self) -> list[int]:
-        """All jobs."""
+    def all_jobs(self) -> list[int]:
+        """Indices of all jobs."""
         return list(range(len(self.drawn.case.jobs)))
 
 
 def _breaks_a_rule(trial: _Trial) -> str | None:
-    trial.place(trial.made(), trial.free(), trial.everyone)
+    trial.place(trial.made(), trial.free(), trial.all_jobs)
     return None
 
 
-def _changes_what_it_is_shown(trial: _Trial) -> str | None:
+def _changes_arguments(trial: _Trial) -> str | None:
     placement = trial.made()
     kind = _WatchedPick if hasattr(placement, "pick") else _Watched
     watched = kind(placement)
-    trial.place(watched, trial.free(), trial.everyone)
+    trial.place(watched, trial.free(), trial.all_jobs)
     return f"{', '.join(watched.changed)} changed" if watched.changed else None
 
 
-def _wavers(trial: _Trial) -> str | None:
-    one, other = (trial.place(trial.made(), trial.free(), trial.everyone) for _ in range(2))
+def _is_not_deterministic(trial: _Trial) -> str | None:
+    one, other = (trial.place(trial.made(), trial.free(), trial.all_jobs) for _ in range(2))
     if one == other:
         return None
-    return f"jobs get the GPUs {other}, and not {one}, when it is asked again with the same seed"
+    return f"jobs get the GPUs {other}, not {one}, when it is asked again with the same seed"
 
 
-def _leaves_waiting(trial: _Trial) -> str | None:
-    for job in trial.everyone:
+def _does_not_place(trial: _Trial) -> str | None:
+    for job in trial.all_jobs:
         if trial.place(trial.made(), np.ones_like(trial.free()), [job]) == [None]:
             return f"job {job} gets none though all GPUs are free"
     return None
 
 
-def _picks_others(trial: _Trial) -> str | None:
+def _picks_differently(trial: _Trial) -> str | None:
     if not hasattr(trial.made(), "pick"):
         return None
-    for job in trial.everyone:
+    for job in trial.all_jobs:
         asked = _Watched(trial.made())
         picked = trial.place(trial.made(), trial.free(), [job])
         chosen = trial.place(asked, trial.free(), [job])
         if picked != chosen:
-            return f"of job {job} it picks {picked[0]}, and chooses {chosen[0]}"
+            return f"for job {job} it picks {picked[0]} but chooses {chosen[0]}"
     return None
 
 
 _PROMISES: dict[str, Callable[[_Trial], str | None]] = {
     _RULE: _breaks_a_rule,
-    "changes what it is shown": _changes_what_it_is_shown,
-    "is not deterministic": _wavers,
-    "leaves a job waiting on an idle cluster": _leaves_waiting,
-    "does not pick what it chooses": _picks_others,
+    "changes its arguments": _changes_arguments,
+    "is not deterministic": _is_not_deterministic,
+    "leaves a job waiting on an idle cluster": _does_not_place,
+    "has a pick that disagrees with choose": _picks_differently,
 }

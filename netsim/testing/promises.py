@@ -1,4 +1,4 @@
-"""What an allocator promises: per promise, a function that returns the fault it finds, if any."""
+"""The promises of an allocator, each with a function that returns the fault it finds, if any."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from netsim.testing.trial import Trial, listed
 
 __all__ = ["PROMISES"]
 
-#: Powers of two scale without rounding, so that the answer is the same to the last bit unless
-#: the allocator counts in absolute units.
+#: Factors of the units. Powers of two scale without rounding, so that answers are the same to the
+#: last bit unless the allocator uses absolute amounts.
 _SECONDS, _BYTES = (2.0**6, 2.0**-16), 2.0**12
 
-#: What a view shows.
+#: Names of the properties of a view.
 _SHOWN = [name for name, value in inspect.getmembers_static(FabricView)
           if isinstance(value, property | cached_property) and not name.startswith("_")]
 
@@ -37,11 +37,11 @@ def _changes_the_view(trial: Trial) -> str | None:
 
 
 def _snapshot(view: FabricView) -> dict[str, bytes]:
-    """Return all that the view shows, and the rows behind it, as bytes."""
+    """Return all properties of a view, and the rows behind it, as bytes."""
     shown = {name: getattr(view, name) for name in _SHOWN}
     if view._running is not None:
         shown["running"] = view.running()
-    # Only now: looking at gamma and at attained service brings rows up to date.
+    # Read last, as reading gamma and attained service updates the rows.
     table = view._table
     rows = {f"table.{name}": getattr(table, name)
             for name in ("coflows", "flows", "hops", "loads", "jobs", "capacity")}
@@ -60,14 +60,14 @@ def _overloads(trial: Trial) -> str | None:
             f"{trial.case.network.link_names[link]!r}")
 
 
-def _wavers(trial: Trial) -> str | None:
+def _is_not_deterministic(trial: Trial) -> str | None:
     again = trial.rates(trial.case)
     if np.array_equal(again, trial.answer):
         return None
     return f"asked again, it gives flows {listed(again)} bytes/s and not {listed(trial.answer)}"
 
 
-def _minds_host_names(trial: Trial) -> str | None:
+def _depends_on_host_names(trial: Trial) -> str | None:
     if not isinstance(trial.case.network, BigSwitch):
         return None
     names = trial.rng().permutation(trial.case.network.hosts).tolist()
@@ -75,7 +75,7 @@ def _minds_host_names(trial: Trial) -> str | None:
                          f"if hosts are numbered {names}")
 
 
-def _minds_flow_order(trial: Trial) -> str | None:
+def _depends_on_flow_order(trial: Trial) -> str | None:
     if not (trial.allocator.order_free and isinstance(trial.case.network, BigSwitch)):
         return None
     rng = trial.rng()
@@ -84,10 +84,10 @@ def _minds_flow_order(trial: Trial) -> str | None:
     return trial.difference(other, f"if flows are listed in the order {orders}", places=places)
 
 
-def _minds_job_numbers(trial: Trial) -> str | None:
+def _depends_on_job_numbers(trial: Trial) -> str | None:
     numbers = np.cumsum(trial.rng().integers(1, 4, len(trial.case.arrival_s))).tolist()
     return trial.difference(variations.renumber_jobs(trial.case, numbers),
-                         f"if jobs are numbered {numbers}, with idle ones between")
+                            f"if jobs are numbered {numbers}, with idle ones between")
 
 
 def _peeks_at_sizes(trial: Trial) -> str | None:
@@ -104,7 +104,7 @@ def _peeks_ahead(trial: Trial) -> str | None:
     return trial.difference(variations.more_ahead(trial.case, 64.0), "if jobs have more to emit")
 
 
-def _minds_seconds(trial: Trial) -> str | None:
+def _depends_on_unit_of_time(trial: Trial) -> str | None:
     if not trial.allocator.time_free:
         return None
     for factor in _SECONDS:
@@ -115,19 +115,19 @@ def _minds_seconds(trial: Trial) -> str | None:
     return None
 
 
-def _minds_bytes(trial: Trial) -> str | None:
+def _depends_on_unit_of_bytes(trial: Trial) -> str | None:
     if not trial.allocator.scale_free:
         return None
     return trial.difference(variations.scale_bytes(trial.case, _BYTES),
                          f"if sizes and capacities are {_BYTES:g} times as large", factor=_BYTES)
 
 
-def _wastes(trial: Trial) -> str | None:
+def _is_not_work_conserving(trial: Trial) -> str | None:
     if not trial.allocator.work_conserving:
         return None
     view = trial.view
     spare = view.capacity - view.link_load(trial.answer)
-    # Twice the dust: sharing itself takes a link with less than that left for full.
+    # Twice the tolerance, as max-min sharing already treats a link with less left as full.
     full = spare <= 2 * DUST * view.capacity
     ptr, links = view.paths
     for flow, (first, end) in enumerate(pairwise(ptr)):
@@ -142,25 +142,27 @@ def _wastes(trial: Trial) -> str | None:
 def _stalls(trial: Trial) -> str | None:
     if not trial.allocator.stall_free or trial.answer.any() or trial.revisit_at < math.inf:
         return None
-    # In step with flows that need a dead link, a coflow cannot move.
+    # A coflow with a flow over a failed link may be held back entirely.
     able = np.flatnonzero(np.isfinite(trial.view.gamma))
     if not len(able):
         return None
-    return f"it lets nobody move though coflow {able[0]} could, and does not ask to be woken"
+    return f"no coflow moves though coflow {able[0]} could, and it does not ask to be woken"
 
 
 PROMISES: dict[str, Callable[[Trial], str | None]] = {
     "changes the view": _changes_the_view,
     "is not feasible": _overloads,
-    "is not deterministic": _wavers,
-    "depends on the numbers of hosts": _minds_host_names,
-    "depends on the order in which a coflow lists its flows (declare order_free = False if it "
-    "is to)": _minds_flow_order,
-    "depends on the numbers of jobs": _minds_job_numbers,
-    "depends on bytes not sent yet, which it says it does not know": _peeks_at_sizes,
-    "depends on coflows not emitted yet, which it says it does not know": _peeks_ahead,
-    "depends on the unit of time (declare time_free = False if it is to)": _minds_seconds,
-    "depends on the unit of bytes (declare scale_free = False if it is to)": _minds_bytes,
-    "is not work-conserving, as it claims": _wastes,
-    "stalls (declare stall_free = False if it may)": _stalls,
+    "is not deterministic": _is_not_deterministic,
+    "depends on the numbers of hosts": _depends_on_host_names,
+    "depends on the order in which a coflow lists its flows (declare order_free = False if that "
+    "is intended)": _depends_on_flow_order,
+    "depends on the numbers of jobs": _depends_on_job_numbers,
+    "depends on bytes not sent yet, which it declares not to know": _peeks_at_sizes,
+    "depends on coflows not emitted yet, which it declares not to know": _peeks_ahead,
+    "depends on the unit of time (declare time_free = False if that is intended)":
+    _depends_on_unit_of_time,
+    "depends on the unit of bytes (declare scale_free = False if that is intended)":
+    _depends_on_unit_of_bytes,
+    "is not work-conserving, as it claims": _is_not_work_conserving,
+    "stalls (declare stall_free = False if that is intended)": _stalls,
 }

@@ -1,4 +1,4 @@
-"""Does a scheduler of jobs on a cluster keep the promises that runs rely on?"""
+"""Check that a scheduler of jobs on a cluster keeps the promises that runs rely on."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from netsim.testing.hunt import BrokenPromise, hunt, noted
 __all__ = ["check_scheduler"]
 
 _LARGEST = 4
-#: Wakes in a row, with no job running or to come, after which a scheduler is taken to be stuck.
+#: Successive calls, with no job running or still to arrive, after which a scheduler is stuck.
 _IN_VAIN = 1000
-#: Wakes in one run after which a scheduler is taken to ask for ever.
+#: Calls in one run after which a scheduler is taken to ask to be woken forever.
 _ASKED = 50_000
 
-#: Before an example is blamed: what throws dice may have been lucky before.
+#: Repeated runs before a difference is blamed on the example: a scheduler that is not deterministic
+#: may have agreed with itself by chance.
 _RUNS = 4
 
-_WAVERS = "is not deterministic"
-_WAITS = "leaves jobs waiting for ever"
+_UNSTEADY = "is not deterministic"
+_WAITS = "leaves jobs waiting forever"
 
-#: When a job starts, which, and on which GPUs.
+#: The start of a job: the instant, the job and its GPUs.
 _Start = tuple[float, int, tuple[int, ...]]
 
 
@@ -42,33 +43,33 @@ def check_scheduler(scheduler: Any, *, placement: Any = None, examples: int = 60
                     ) -> None:
     """Check on random jobs that a scheduler keeps its promises.
 
-    It must start each job once, on as many GPUs as that needs, all of them free, so that every job
-    that fits into the cluster ends; leave the view as it is; and decide alike
+    It must start each job once, on as many free GPUs as the job needs, so that every job ends. It
+    must not change the view. Its decisions must be the same in each run with the same seed and,
+    unless it declares ``clairvoyant = True``, must not depend on the number of iterations that a
+    job has not made yet or on jobs that have not arrived.
 
-    - if it is asked in another run: fresh instances, the same seed;
-    - unless it declares ``clairvoyant = True``, however many iterations a job has yet to make, and
-      whichever jobs are yet to come.
-
-    If it claims to be ``work_conserving``, whoever fits has started when it has decided. Jobs take
-    what is written down for them, whatever else they say. Examples that it refuses, by its
-    ``needs``, ``suits`` or ``begin``, are passed over.
+    If it claims to be ``work_conserving``, no job may be left waiting that would fit after its
+    decision. The running times of jobs are part of the example and independent of their iterations
+    and estimates. Examples that the scheduler refuses, by its ``needs``, ``suits`` or ``begin``,
+    are skipped.
 
     Parameters
     ----------
     scheduler : str, mapping, object or class
-        As for `netsim.simulate`. Each run gets a fresh instance.
+        As for `netsim.simulate`. A fresh instance is made for each run.
     placement : str, mapping, Placement or class, optional
-        For schedulers that leave it to that; the one that runs have if they say none.
+        Placement for schedulers that do not choose GPUs themselves. By default that of runs.
     examples : int
-        How many; they grow from two jobs on a server to eight on four.
+        Number of random examples. They grow from two jobs on one server to eight jobs on four.
     seed : int
+        Seed of the examples.
 
     Raises
     ------
     AssertionError
-        Names the scheduler and the broken promise, with the smallest example found that shows it;
-        or says that it refuses all examples. What it raises itself passes through, with a note of
-        the example.
+        If a promise is broken, or all examples are refused. The message names the scheduler and
+        the promise, with the smallest example found that shows it. Exceptions of the scheduler
+        itself propagate, with a note of the example.
 
     Examples
     --------
@@ -92,16 +93,17 @@ def check_scheduler(scheduler: Any, *, placement: Any = None, examples: int = 60
 
     hunt(trials(), _PROMISES)
     if len(refusals) == examples:
-        raise AssertionError(f"{_who(scheduler)} refuses all of {examples} examples, the last one "
-                             f"so: {refusals[-1]}")
+        raise AssertionError(f"{_who(scheduler)} refuses all of {examples} examples, the last "
+                             f"with: {refusals[-1]}")
 
 
 def _who(scheduler: Any) -> str:
+    """Return the scheduler with its options, as messages name it."""
     return f"scheduler {labelled(SCHEDULERS.to_dict(make_scheduler(scheduler)))}"
 
 
 class _Asked(NamedTuple):
-    """A decision: when, who starts, who fits and does not, and what it changed in the view."""
+    """A decision: instant, starts, jobs that were left out though they fit, changes of the view."""
 
     now: float
     starts: tuple[tuple[int, tuple[int, ...]], ...]
@@ -110,7 +112,7 @@ class _Asked(NamedTuple):
 
 
 class _Watched:
-    """A scheduler in a run, with a log of what it has decided."""
+    """A scheduler in a run, with a log of its decisions."""
 
     def __init__(self, scheduler: Scheduler, case: ClusterCase) -> None:
         self._scheduler, self._case = scheduler, case
@@ -122,11 +124,11 @@ class _Watched:
         waits = view.pending and not view.running and view.now > self._last
         self._in_vain = self._in_vain + 1 if waits else 0
         if self._in_vain > _IN_VAIN:
-            raise _AsksOn(_WAITS, f"it has been asked {_IN_VAIN:,} times in a row, at last at "
-                                  f"{view.now:g} s, and {len(view.pending)} jobs still wait")
+            raise _EndlessCalls(_WAITS, f"it has been asked {_IN_VAIN:,} times in a row, last at "
+                                        f"{view.now:g} s, and {len(view.pending)} jobs still wait")
         if len(self.log) == _ASKED:
-            raise _AsksOn("asks to be woken without end", f"it has been asked {_ASKED:,} times, at "
-                                                          f"last at {view.now:g} s")
+            raise _EndlessCalls("asks to be woken forever", f"it has been asked {_ASKED:,} times, "
+                                                            f"last at {view.now:g} s")
         before = _snapshot(view)
         with noted(f"on the example\n{self._case}"):
             answer = self._scheduler.decide(view)
@@ -135,7 +137,7 @@ class _Watched:
         try:
             starts = tuple((job, tuple(np.asarray(gpus).tolist())) for job, gpus in decision.starts)
         except (TypeError, ValueError):
-            return answer  # which the engine refuses
+            return answer  # the engine refuses it
         idle = view.idle - sum(len(gpus) for _, gpus in starts)
         left_out = tuple(job for job in view.pending if view.jobs[job].ranks <= idle
                          and job not in dict(starts))
@@ -144,8 +146,8 @@ class _Watched:
         return decision
 
 
-class _AsksOn(Exception):
-    """Somebody asks to be woken again and again: the promise that breaks, and how."""
+class _EndlessCalls(Exception):
+    """The scheduler asks to be woken again and again: the promise that this breaks, and how."""
 
     def __init__(self, promise: str, fault: str) -> None:
         super().__init__(fault)
@@ -153,7 +155,7 @@ class _AsksOn(Exception):
 
 
 def _snapshot(view: ClusterView) -> dict[str, Any]:
-    """Return all that a scheduler must leave as it is."""
+    """Return all parts of a view that a scheduler must not change."""
     arrays = {name: getattr(view, name).tobytes()
               for name in ("free", "free_on", "load", "estimates")}
     return arrays | {
@@ -165,7 +167,7 @@ def _snapshot(view: ClusterView) -> dict[str, Any]:
 
 
 class _Run(NamedTuple):
-    """What a scheduler has decided, and when jobs ended."""
+    """The decisions of a scheduler in a run, and the ends of the jobs."""
 
     log: list[_Asked]
     end_s: list[float]
@@ -173,7 +175,7 @@ class _Run(NamedTuple):
 
 @dataclass(frozen=True)
 class _Trial:
-    """A scheduler to be tried on an example."""
+    """A scheduler under test on an example."""
 
     scheduler: Any
     placement: Any
@@ -196,12 +198,12 @@ class _Trial:
 
     @cached_property
     def instance(self) -> Any:
-        """One to read the declarations of."""
+        """An instance to read declarations from."""
         return make_scheduler(self.scheduler)
 
     @cached_property
     def refusal(self) -> InputError | None:
-        """Why the scheduler, or its placement, is not for this example; None if it is."""
+        """The error with which scheduler or placement refuses the example; None if neither does."""
         context = self.case.context(self.seed)
         try:
             check_policy("scheduler", self.instance, context)
@@ -212,16 +214,17 @@ class _Trial:
         return None
 
     def _placed(self) -> Any:
+        """Return the placement of the run."""
         usual = getattr(self.instance, "placement", "first-fit")
         return make_placement(usual if self.placement is None else self.placement, self.seed)
 
     @cached_property
     def run(self) -> _Run:
-        """What comes of it."""
+        """The run on the example."""
         return self.run_on(self.case)
 
     def run_on(self, case: ClusterCase) -> _Run:
-        """Return what comes of another example.
+        """Run the scheduler on another example.
 
         Raises
         ------
@@ -238,43 +241,43 @@ class _Trial:
             raise BrokenPromise(trial, "breaks a rule", str(error)) from None
         except StalledError as error:
             raise BrokenPromise(trial, _WAITS, str(error)) from None
-        except _AsksOn as error:
+        except _EndlessCalls as error:
             raise BrokenPromise(trial, error.promise, str(error)) from None
         return _Run(watched.log, engine.end_s.tolist())
 
     def difference(self, case: ClusterCase, until: float, what: str) -> str | None:
-        """Say which job starts otherwise on another example before an instant, if one does.
+        """Describe the first start before an instant that differs on another example, if one does.
 
         Raises
         ------
         BrokenPromise
-            If it does so on this example, too.
+            If two runs on this example differ too.
         """
         here, there = (_starts(run, until) for run in (self.run, self.run_on(case)))
-        fault = _apart(here, there)
+        fault = _first_difference(here, there)
         if fault is None:
             return None
         for _ in range(_RUNS):
-            again = _apart(here, _starts(self.run_on(self.case), until))
+            again = _first_difference(here, _starts(self.run_on(self.case), until))
             if again is not None:
-                raise BrokenPromise(self, _WAVERS, f"{again}, in another run")
+                raise BrokenPromise(self, _UNSTEADY, f"{again}, in another run")
         return f"{fault}, {what}"
 
 
 def _starts(run: _Run, until: float) -> list[_Start]:
-    """Return when which jobs start before an instant, and on which GPUs."""
+    """Return the starts of jobs before an instant."""
     return [(each.now, *start) for each in run.log for start in each.starts if each.now < until]
 
 
-def _apart(here: Sequence[_Start], there: Sequence[_Start]) -> str | None:
-    """Say where two runs differ."""
-    return next((f"{_said(other)}, and not {_said(one)}"
+def _first_difference(here: Sequence[_Start], there: Sequence[_Start]) -> str | None:
+    """Describe the first start in which two runs differ, if they do."""
+    return next((f"{_in_words(other)}, not {_in_words(one)}"
                  for one, other in zip_longest(here, there) if one != other), None)
 
 
-def _said(start: _Start | None) -> str:
+def _in_words(start: _Start | None) -> str:
     if start is None:
-        return "nobody starts"
+        return "no job starts"
     now, job, gpus = start
     return f"job {job} starts at {now:g} s on GPUs {list(gpus)}"
 
@@ -284,8 +287,9 @@ def _changes_the_view(trial: _Trial) -> str | None:
     return f"{', '.join(changed)} changed" if changed else None
 
 
-def _wavers(trial: _Trial) -> str | None:
-    fault = _apart(*(_starts(run, np.inf) for run in (trial.run, trial.run_on(trial.case))))
+def _is_not_deterministic(trial: _Trial) -> str | None:
+    fault = _first_difference(*(_starts(run, np.inf)
+                                for run in (trial.run, trial.run_on(trial.case))))
     return None if fault is None else f"{fault}, in another run"
 
 
@@ -310,23 +314,24 @@ def _peeks_ahead(trial: _Trial) -> str | None:
     if not known:
         return None
     return trial.difference(replace(trial.case, jobs=known), last,
-                            f"if nobody is to come at {last:g} s")
+                            f"if no job arrives at {last:g} s")
 
 
-def _wastes(trial: _Trial) -> str | None:
+def _is_not_work_conserving(trial: _Trial) -> str | None:
     if not getattr(trial.instance, "work_conserving", False):
         return None
     for each in trial.run.log:
         if each.left_out:
-            return f"at {each.now:g} s job {each.left_out[0]} fits, and does not start"
+            return f"at {each.now:g} s job {each.left_out[0]} fits but does not start"
     return None
 
 
 _PROMISES: dict[str, Callable[[_Trial], str | None]] = {
     "changes the view": _changes_the_view,
-    _WAVERS: _wavers,
-    "depends on iterations that a job has yet to make (declare clairvoyant = True if it is to)":
-    _peeks_at_iterations,
-    "depends on jobs that are yet to come (declare clairvoyant = True if it is to)": _peeks_ahead,
-    "is not work-conserving, as it claims": _wastes,
+    _UNSTEADY: _is_not_deterministic,
+    "depends on iterations that a job has not made yet (declare clairvoyant = True if that is "
+    "intended)": _peeks_at_iterations,
+    "depends on jobs that have not arrived (declare clairvoyant = True if that is intended)":
+    _peeks_ahead,
+    "is not work-conserving, as it claims": _is_not_work_conserving,
 }

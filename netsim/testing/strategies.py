@@ -1,4 +1,4 @@
-"""Hypothesis strategies: random networks, views and small workloads, odd cases included."""
+"""Hypothesis strategies for networks, views and small workloads, edge cases included."""
 
 from __future__ import annotations
 
@@ -19,36 +19,37 @@ __all__ = ["networks", "views", "workloads"]
 
 
 def networks(*, min_hosts: int = 2, max_hosts: int = 4) -> SearchStrategy[BigSwitch]:
-    """Return a strategy for big switches with unequal ports, loopback on or off the ports.
+    """Return a strategy for big switches with unequal ports, with or without loopback on the ports.
 
     Parameters
     ----------
     min_hosts, max_hosts : int
-        At least 2.
+        Bounds of the number of hosts, at least 2.
 
     Raises
     ------
     MissingExtraError
-        If hypothesis is not installed; so do the other strategies.
+        If hypothesis is not installed; the other strategies raise it too.
     """
     return _drawn(draw_network, min_hosts, max_hosts)
 
 
 def views(network: Topology | None = None, *, max_coflows: int = 4, max_width: int = 4,
           information: Information = "clairvoyant") -> SearchStrategy[FabricView]:
-    """Return a strategy for what an allocator may see in the middle of a run.
+    """Return a strategy for views of an allocator in the middle of a run.
 
-    Jobs with several active coflows and with none, flows that have ended and flows on one
-    pair of hosts, coflows in step and not, degraded and failed links.
+    The views have jobs with several active coflows and with none, finished flows, flows on the same
+    pair of hosts, coflows whose flows are at equal or different progress, and degraded and failed
+    links.
 
     Parameters
     ----------
     network : Topology, optional
-        Where; on `networks` if not given.
+        Network of the views. By default, it is drawn from `networks`.
     max_coflows, max_width : int
-        Coflows per view and flows per coflow.
+        Largest number of coflows per view and of flows per coflow.
     information : {"agnostic", "clairvoyant", "job-clairvoyant"}
-        What the allocator may see.
+        Information that the view gives.
     """
     def draw_view(pick: Pick) -> FabricView:
         where = draw_network(pick, 2, 4) if network is None else network
@@ -61,24 +62,24 @@ def workloads(hosts: int = 2, *, max_jobs: int = 4, chains: bool = False
               ) -> SearchStrategy[Workload]:
     """Return a strategy for small workloads.
 
-    Chains, DAGs of stages with computation, release times and several active coflows, and
-    patterns; zero-byte flows, flows from a host to itself, two flows on one pair of hosts;
+    They have chains, patterns and DAGs of stages with computation, release times and simultaneous
+    coflows; flows without bytes, loopback flows and two flows on the same pair of hosts; and
     simultaneous arrivals.
 
     Parameters
     ----------
     hosts : int
-        At least 2.
+        Number of hosts, at least 2.
     max_jobs : int
-        Jobs per workload.
+        Largest number of jobs per workload.
     chains : bool
-        Only jobs that are chains of explicit coflows, placed with rank r on host r.
+        Draw only chains of explicit coflows, with rank r placed on host r.
     """
     return _drawn(draw_workload, hosts, max_jobs, chains)
 
 
 def _drawn(function: Any, *arguments: Any) -> SearchStrategy[Any]:
-    """Return a strategy for what a function of a `Pick` draws."""
+    """Return a strategy that calls a function of a `Pick`."""
     try:
         from hypothesis import strategies
     except ImportError:

@@ -1,4 +1,4 @@
-"""Does a network keep the promises that flows rely on?"""
+"""Check that a network keeps the promises that flows rely on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["check_topology"]
 
 Ints = NDArray[np.int64]
 
-#: Of each pair of hosts: keys among which ECMP may choose.
+#: Keys of flows that are tried for each pair of hosts: ECMP may route them differently.
 _KEYS = (0, 1, 2**40 + 7)
 
 
@@ -29,29 +29,30 @@ def check_topology(network: Topology | str | Path | Callable[[], Topology], *,
                    symmetric: bool = False, pairs: int = 400, seed: int = 0) -> None:
     """Check that a network keeps its promises.
 
-    Its links have names of their own and capacities that are finite and positive. `to_networkx`
-    shows them, from node to node, and `from_networkx` makes the same ones of that. Between any two
-    hosts there is a route: links that lead from the one to the other, none of them twice; from a
-    host to itself none, or out and back if ``loopback_uses_ports``. The same (src, dst, key) takes
-    the same route, whichever other flows are asked for.
+    Its links must have distinct names and finite, positive capacities. `to_networkx` must return
+    them with their ends, and `from_networkx` must build the same links from that graph. Between
+    any two hosts there must be a route of links that leads from one to the other without using a
+    link twice. From a host to itself there must be no route, or one out and back if
+    ``loopback_uses_ports``. A flow (src, dst, key) must always get the same route, whatever other
+    flows are routed with it.
 
     Parameters
     ----------
     network : Topology, str, path or class
-        A network, or what `netsim.read_network` reads, or what makes one without arguments.
+        A network, an argument of `netsim.read_network`, or a callable without arguments that
+        returns a network.
     symmetric : bool
-        Whether each link is to have one back of the same capacity.
+        Whether each link must have a reverse link of the same capacity.
     pairs : int
-        How many pairs of hosts to look at: all, in order, or so many at random where there are
-        more.
+        Largest number of pairs of hosts to check. If there are more, pairs are drawn at random.
     seed : int
-        Of these.
+        Seed of these draws.
 
     Raises
     ------
     AssertionError
-        Names the network and the broken promise, with the link or the pair of hosts that shows it,
-        the first one in order. What the network raises passes through, with a note of it.
+        If a promise is broken. The message names the network and the promise, with the first link
+        or pair of hosts that shows it. Exceptions of the network itself propagate, with a note.
 
     Examples
     --------
@@ -62,13 +63,13 @@ def check_topology(network: Topology | str | Path | Callable[[], Topology], *,
     given: Any = read_network(network) if isinstance(network, str | Path) else network
     given = given() if callable(given) else given
     if not isinstance(given, Topology):
-        raise AssertionError(f"{given!r} is no network: it must derive from netsim.Topology")
+        raise AssertionError(f"{given!r} is not a network: it must derive from netsim.Topology")
     hunt([_Trial(given, symmetric, pairs, seed)], _PROMISES)
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """A network to be tried."""
+    """A network under test."""
 
     network: Topology
     symmetric: bool
@@ -84,7 +85,7 @@ class _Trial:
         return f"of {self.network!r}"
 
     def smaller(self) -> Iterator[_Trial]:
-        """Yield nothing: what is wrong first is said first."""
+        """Yield nothing: faults are looked for in order, so the first one is the simplest."""
         yield from ()
 
     @cached_property
@@ -94,7 +95,7 @@ class _Trial:
             graph = self.network.to_networkx()
         except NotImplementedError:
             raise BrokenPromise(self, "has no to_networkx",
-                                "so that nobody knows where its links lead") from None
+                                "so that the ends of its links are unknown") from None
         if not isinstance(graph, nx.DiGraph):
             raise BrokenPromise(self, "has another graph than its links",
                                 f"to_networkx returned {graph!r}, not a DiGraph")
@@ -122,13 +123,13 @@ class _Trial:
         nodes = [node for node, marks in self.graph.nodes(data=True) if marks.get("host")]
         if nodes != list(self.graph)[:self.network.hosts]:
             raise BrokenPromise(self, "has another graph than its links",
-                                f"its first {self.network.hosts} nodes are to be the hosts, with "
-                                f"host=True; they are {nodes}")
+                                f"its first {self.network.hosts} nodes must be the hosts, with "
+                                f"host=True; the hosts are {nodes}")
         return nodes
 
     @cached_property
     def flows(self) -> tuple[Ints, Ints, Ints]:
-        """Sources, destinations and keys to ask for."""
+        """Sources, destinations and keys of the flows to route."""
         hosts = self.network.hosts
         rng = np.random.default_rng(self.seed)
         which = (np.arange(hosts * hosts) if hosts * hosts <= self.pairs else
@@ -142,12 +143,12 @@ class _Trial:
         return self.ask(*self.flows)
 
     def ask(self, src: Ints, dst: Ints, key: Ints) -> list[list[int]]:
-        """Return the links of some flows.
+        """Return the routes of flows, as lists of links.
 
         Raises
         ------
         BrokenPromise
-            If the answer is not of that form.
+            If the answer is not in compressed rows.
         """
         with noted(f"of {self.network!r}, asked for routes from {src.tolist()[:9]} to "
                    f"{dst.tolist()[:9]}"):
@@ -160,12 +161,12 @@ class _Trial:
         except (TypeError, ValueError):
             sound = False
         if not sound:
-            raise BrokenPromise(self, "does not say routes in compressed rows",
+            raise BrokenPromise(self, "does not return routes in compressed rows",
                                 f"for {len(src)} flows, routes returned {answer!r}")
         return [links[ptr[flow]:ptr[flow + 1]].tolist() for flow in range(len(src))]
 
     def each(self) -> Iterator[tuple[int, int, str, list[int]]]:
-        """Yield source, destination, the flow in words, and its links."""
+        """Yield source, destination, a description of the flow, and its links."""
         for src, dst, key, links in zip(*map(np.ndarray.tolist, self.flows), self.routes,
                                         strict=True):
             yield src, dst, f"from host {src} to {dst}, key {key}, it takes links {links}", links
@@ -183,12 +184,12 @@ def _has_bad_links(trial: _Trial) -> str | None:
     return f"{name!r} names {count}" if count > 1 else None
 
 
-def _is_another_graph(trial: _Trial) -> str | None:
+def _has_other_graph(trial: _Trial) -> str | None:
     trial.ends, trial.hosts  # noqa: B018
     return None
 
 
-def _does_not_come_back(trial: _Trial) -> str | None:
+def _fails_round_trip(trial: _Trial) -> str | None:
     network = trial.network
     try:
         again = from_networkx(trial.graph, loopback_uses_ports=network.loopback_uses_ports)
@@ -218,7 +219,7 @@ def _has_no_route(trial: _Trial) -> str | None:
     return None
 
 
-def _leads_elsewhere(trial: _Trial) -> str | None:
+def _has_broken_route(trial: _Trial) -> str | None:
     for src, dst, said, links in trial.each():
         at = trial.hosts[src]
         for link in links:
@@ -231,28 +232,28 @@ def _leads_elsewhere(trial: _Trial) -> str | None:
     return None
 
 
-def _takes_twice(trial: _Trial) -> str | None:
+def _repeats_link(trial: _Trial) -> str | None:
     for _, _, said, links in trial.each():
         if len(set(links)) < len(links):
             return said
     return None
 
 
-def _wavers(trial: _Trial) -> str | None:
+def _is_not_deterministic(trial: _Trial) -> str | None:
     src, dst, key = trial.flows
     order = np.random.default_rng(trial.seed).permutation(len(src))
     mixed = trial.ask(src[order], dst[order], key[order])
     for place, links in zip(order.tolist(), mixed, strict=True):
         if links != trial.routes[place]:
-            return _changed(trial, place, links, "asked for in another order")
+            return _other_route(trial, place, links, "asked for in another order")
     for place in range(0, len(src), max(1, len(src) // 50)):
         alone, = trial.ask(*(each[place:place + 1] for each in trial.flows))
         if alone != trial.routes[place]:
-            return _changed(trial, place, alone, "asked for alone")
+            return _other_route(trial, place, alone, "asked for alone")
     return None
 
 
-def _changed(trial: _Trial, place: int, links: list[int], how: str) -> str:
+def _other_route(trial: _Trial, place: int, links: list[int], how: str) -> str:
     src, dst, key = (int(each[place]) for each in trial.flows)
     return (f"from host {src} to {dst}, key {key}, it takes links {links} {how}, and not "
             f"{trial.routes[place]}")
@@ -266,18 +267,18 @@ def _is_one_way(trial: _Trial) -> str | None:
     counts = Counter(kinds)
     for name, (start, end, rate) in zip(trial.network.link_names, kinds, strict=True):
         if counts[start, end, rate] != counts[end, start, rate]:
-            return f"link {name!r} of {rate:g} bytes/s has none back"
+            return f"link {name!r} of {rate:g} bytes/s has no reverse link of that capacity"
     return None
 
 
 _PROMISES: dict[str, Callable[[_Trial], str | None]] = {
-    "has links that are none": _has_bad_links,
-    "has another graph than its links": _is_another_graph,
-    "does not come back from networkx": _does_not_come_back,
-    "takes links that there are not": _has_unknown_links,
-    "has no route, or one too many": _has_no_route,
-    "takes links that do not lead there": _leads_elsewhere,
-    "takes a link twice": _takes_twice,
-    "is not deterministic": _wavers,
+    "has invalid links": _has_bad_links,
+    "has a graph that does not match its links": _has_other_graph,
+    "does not survive a round trip through networkx": _fails_round_trip,
+    "takes links that do not exist": _has_unknown_links,
+    "lacks a route, or has one that is not needed": _has_no_route,
+    "takes links that do not lead to the destination": _has_broken_route,
+    "takes a link twice": _repeats_link,
+    "is not deterministic": _is_not_deterministic,
     "is not symmetric": _is_one_way,
 }

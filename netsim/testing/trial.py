@@ -1,4 +1,4 @@
-"""One allocator on one view: asking it, also in other words, and what it answers."""
+"""An allocator under test on one view, and on equivalent variations of it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
 
 @dataclass(frozen=True)
 class Trial:
-    """An allocator to be asked on a view, and on others that are the same in other words.
+    """An allocator under test on a view, and on variations of it that must give the same answer.
 
     Parameters
     ----------
     policy : str, mapping, Allocator or class
-        Each question goes to a fresh instance.
+        A fresh instance is made for each call.
     case : Case
     seed : int
-        Of the choice of other words.
+        Seed of the variations.
     """
 
     policy: Policy
@@ -43,7 +43,7 @@ class Trial:
 
     @property
     def who(self) -> str:
-        """The allocator, with its options."""
+        """The allocator with its options, as messages name it."""
         options = ALLOCATORS.to_dict(self.allocator)
         name = options.pop("name")
         given = ", ".join(f"{option}={value!r}" for option, value in options.items())
@@ -55,42 +55,42 @@ class Trial:
         return f"on the view\n{self.case}"
 
     def smaller(self) -> Iterator[Trial]:
-        """Yield the same on smaller views."""
+        """Yield trials on smaller views."""
         for case in self.case.smaller():
             yield replace(self, case=case)
 
     @cached_property
     def allocator(self) -> Allocator:
-        """An instance to read the declarations of."""
+        """An instance to read declarations from."""
         return make_allocator(self.policy)
 
     @cached_property
     def view(self) -> FabricView:
-        """A view to look at, not to ask with."""
+        """A view to inspect; the allocator never sees it."""
         return self.case.view()
 
     @cached_property
     def answer(self) -> Floats:
-        """The rate of each flow."""
+        """Rate of each flow, in bytes per second."""
         return self.rates(self.case)
 
     @cached_property
     def revisit_at(self) -> float:
-        """When it asks to be woken; inf if it does not."""
+        """Instant at which the allocator asks to be woken; inf if it does not."""
         return self.ask(self.case.view(self.allocator.information, self.allocator.sees_running)
                         ).revisit_at
 
     def rng(self) -> np.random.Generator:
-        """Return the source of variations: the same for each promise and each smaller case."""
+        """Return the generator of variations, the same for each promise and each smaller case."""
         return np.random.default_rng(self.seed)
 
     def ask(self, view: FabricView) -> Allocation:
-        """Return the answer of a fresh instance; what it raises gets a note of the case."""
+        """Return the allocation of a fresh instance. Its exceptions get a note of the case."""
         with noted(self.where):
             return make_allocator(self.policy).allocate(view)
 
     def rates(self, case: Case) -> Floats:
-        """Return the rates that the allocator gives on a case.
+        """Return the rates that the allocator gives in a case.
 
         Raises
         ------
@@ -107,17 +107,18 @@ class Trial:
 
     def difference(self, other: Case, what: str, *, factor: float = 1.0,
                    places: list[int] | None = None) -> str | None:
-        """Say how the answer to the same problem in other words differs, if it does.
+        """Describe how the answer to an equivalent case differs, if it does.
 
         Parameters
         ----------
         other : Case
+            The equivalent case.
         what : str
-            How it has been varied.
+            Description of the variation.
         factor : float
-            What rates are to be multiplied by.
+            Factor by which the variation scales rates.
         places : list of int, optional
-            Where each of its flows stands in this trial's view.
+            Index of each flow of the other case in this trial's view.
         """
         expected = factor * (self.answer if places is None else self.answer[places])
         rates = self.rates(other)
@@ -128,7 +129,7 @@ class Trial:
 
 
 def _misfit(view: FabricView, allocation: Allocation) -> str | None:
-    """Say what is wrong with the form of an answer."""
+    """Describe what is wrong with the form of an allocation, if anything."""
     if not isinstance(allocation, Allocation):
         return f"it returned {type(allocation).__name__}, not an Allocation"
     if not allocation.revisit_at > view.now:
@@ -149,5 +150,5 @@ def _misfit(view: FabricView, allocation: Allocation) -> str | None:
 
 
 def listed(values: Floats) -> str:
-    """Return numbers as text, to nine digits."""
+    """Format numbers with nine digits."""
     return "[" + ", ".join(f"{value:.9g}" for value in values) + "]"

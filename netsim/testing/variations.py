@@ -1,4 +1,4 @@
-"""The same problem in other words: what an allocator must answer alike."""
+"""Variations of a case that must not change an allocator's answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["more_ahead", "more_unsent", "rename_hosts", "renumber_jobs", "reorde
 
 
 def rename_hosts(case: Case, names: Sequence[int]) -> Case:
-    """Call host h ``names[h]``, on a big switch; each takes its ports with it."""
+    """Give host h of a big switch the number ``names[h]``; its ports move with it."""
     hosts = case.network.hosts
     link = [*names, *(hosts + name for name in names)]
     capacity = case.network.capacity.copy()
@@ -32,7 +32,7 @@ def reorder_flows(case: Case, orders: Sequence[Sequence[int]]) -> tuple[Case, li
     -------
     case : Case
     places : list of int
-        Where each flow of the new view stood in the old one.
+        Index in the old view of each flow of the new one.
     """
     sent = case.bytes_sent()
     other = replace(
@@ -45,7 +45,7 @@ def reorder_flows(case: Case, orders: Sequence[Sequence[int]]) -> tuple[Case, li
 
 
 def renumber_jobs(case: Case, numbers: Sequence[int]) -> Case:
-    """Give job j the number ``numbers[j]``, increasing; idle jobs have those between."""
+    """Give job j the number ``numbers[j]``, in increasing order; add idle jobs for the gaps."""
     def spread(values: Sequence, idle: Sequence) -> tuple:
         found = list(idle)
         for number, value in zip(numbers, values, strict=True):
@@ -53,7 +53,7 @@ def renumber_jobs(case: Case, numbers: Sequence[int]) -> Case:
         return tuple(found)
 
     count = numbers[-1] + 1
-    # An idle job arrives when the next one does that is not idle.
+    # An idle job arrives together with the next job that is not idle.
     arrival = [min(at for at, number in zip(case.arrival_s, numbers, strict=True)
                    if number >= place) for place in range(count)]
     return replace(case, jobs=tuple(numbers[job] for job in case.jobs), arrival_s=tuple(arrival),
@@ -64,7 +64,7 @@ def renumber_jobs(case: Case, numbers: Sequence[int]) -> Case:
 
 
 def scale_time(case: Case, factor: float) -> Case:
-    """Measure time in units that are `factor` times as long; rates grow by it."""
+    """Measure time in units `factor` times as long, so that rates grow by that factor."""
     return replace(
         case, network=with_capacity(case.network, factor * case.network.capacity),
         capacity={link: factor * value for link, value in case.capacity.items()},
@@ -74,7 +74,7 @@ def scale_time(case: Case, factor: float) -> Case:
 
 
 def scale_bytes(case: Case, factor: float) -> Case:
-    """Measure bytes in units of 1/factor: sizes and rates grow by it."""
+    """Measure bytes in units of 1/factor, so that sizes and rates grow by that factor."""
     return replace(
         case, network=with_capacity(case.network, factor * case.network.capacity),
         capacity={link: factor * value for link, value in case.capacity.items()},
@@ -86,7 +86,7 @@ def scale_bytes(case: Case, factor: float) -> Case:
 
 
 def more_unsent(case: Case, factors: Sequence[float]) -> Case:
-    """Multiply what the flows have yet to send by a factor per flow of the view, in turn."""
+    """Multiply the bytes that each flow of the view has yet to send by its factor."""
     sent = case.bytes_sent()
     coflows = [list(flows) for flows in case.coflows]
     for (c, f), factor in zip(case.open_flows(), factors, strict=True):
@@ -96,6 +96,6 @@ def more_unsent(case: Case, factors: Sequence[float]) -> Case:
 
 
 def more_ahead(case: Case, seconds: float) -> Case:
-    """Let each job have more to emit later, the first the most."""
+    """Give each job more to emit later, the first job most."""
     return replace(case, ahead_s=tuple(ahead + seconds / (1 + job)
                                        for job, ahead in enumerate(case.ahead_s)))

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Information
@@ -20,7 +19,7 @@ from netsim.workload import Flows
 
 __all__ = ["make_view"]
 
-#: Of one coflow: the fraction that each flow has sent, or the bytes of each flow.
+#: Progress of a coflow: the fraction that every flow has sent, or the bytes that each has sent.
 Sent = float | Sequence[float]
 
 _PER_JOB = {"arrival_s": "arrival", "attained": "attained", "completed": "completed",
@@ -39,41 +38,41 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
               information: Information = "clairvoyant", sees_running: bool = True) -> FabricView:
     """Build by hand the view that an allocator would see.
 
-    As on the fabric, flows without bytes, flows that have sent all and free loopback flows
-    are not in the view.
+    As on the fabric, flows without bytes, complete flows and free loopback flows are not in the
+    view.
 
     Parameters
     ----------
     network : Topology
-        The links.
+        The network whose links flows use.
     coflows : sequence of sequences of (src, dst, nbytes)
-        Active coflows, in order of (valid time, job); each has something left to send.
+        Active coflows in order of (valid time, job). Each must have bytes left to send.
     sent : sequence, optional
-        Per coflow, what it has sent: a fraction in [0, 1), the same of every flow; or a
-        sequence of bytes, one number per flow. Nothing if not given.
+        Progress of each coflow: a fraction in [0, 1) that every flow has sent, or a sequence with
+        the bytes that each flow has sent. By default 0.
     jobs : sequence of int, optional
-        The job of each coflow; jobs are numbered by arrival. Coflow c is of job c if not given.
+        The job of each coflow; jobs are numbered by arrival. By default coflow c is of job c.
     valid_s : sequence of float, optional
-        When each coflow became valid. 0 if not given.
+        Instant at which each coflow became valid. By default 0.
     now : float, optional
-        The instant; that of the last coflow's validity if not given.
+        The current instant. By default that at which the last coflow became valid.
     weight : sequence of float, optional
-        The weight of each coflow; 1 if not given.
+        Weight of each coflow. By default 1.
     deadline_s : sequence of float, optional
-        The instant by which each coflow is to finish; inf, which is none, if not given.
+        Instant by which each coflow should finish. By default inf, that is, no deadline.
     capacity : mapping of link to quantity, optional
-        Links, by name or id, that have another capacity now; 0 for a failed one.
+        Current capacity of links, by name or id, that differ from the network; 0 for a failed one.
     arrival_s, attained, completed, ahead_s, longest_s : sequence, optional
-        Per job: when it arrived, bytes and number of its completed coflows, seconds alone of
-        the coflows that it has yet to emit and of the longest that it has emitted. 0 if not
-        given, but the longest is then that of its active coflows.
+        For each job: its arrival, the bytes and the number of its completed coflows, the time
+        alone in seconds of all coflows that it has yet to emit, and that of the longest coflow it
+        has emitted. By default 0; for the longest, that of the job's active coflows.
     running : sequence of sequences of int, optional
-        Per job, hosts on which it runs besides those of the flows of its active coflows. None,
-        so that who sends nothing does not run, if not given.
+        For each job, hosts on which it runs in addition to those of its active flows. By default
+        none, so that jobs without active flows do not run.
     information : {"agnostic", "clairvoyant", "job-clairvoyant"}
-        What the allocator may see.
+        Information that the view gives.
     sees_running : bool
-        Whether it is told which jobs run; see `netsim.Allocator.sees_running`.
+        Whether the view tells which jobs run; see `netsim.Allocator.sees_running`.
 
     Returns
     -------
@@ -82,8 +81,8 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     Raises
     ------
     InputError
-        If lengths differ, coflows are out of order, a flow would have sent more than it has,
-        or a coflow has nothing left to send.
+        If lengths differ, coflows are out of order, a flow has sent more than its size, or a
+        coflow has nothing left to send.
 
     Examples
     --------
@@ -96,31 +95,33 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     if information not in get_args(Information):
         raise UnknownNameError("information", information, get_args(Information))
     count = len(coflows)
-    owner = list(range(count)) if jobs is None else [int(job) for job in _of("jobs", jobs, count)]
-    valid = _of("valid_s", valid_s, count)
+    owner = [int(job) for job in _given("jobs", range(count) if jobs is None else jobs, count)]
+    valid = _given("valid_s", valid_s, count)
     _check_order(valid, owner)
     now = float(max(valid)) if now is None else now
     if now < max(valid):
         raise InputError(f"now is {now!r}, before a coflow becomes valid at {max(valid)!r}")
     demands = [RoutedCoflow.of(Flows.of(flows), network, weight=float(weight_c))
-               for flows, weight_c in zip(coflows, _of("weight", weight, count, 1.0), strict=True)]
+               for flows, weight_c
+               in zip(coflows, _given("weight", weight, count, 1.0), strict=True)]
     parts = [_parts_sent(c, flows, part) for c, (flows, part)
-             in enumerate(zip(coflows, _of("sent", sent, count), strict=True))]
+             in enumerate(zip(coflows, _given("sent", sent, count), strict=True))]
 
     per_job = {"arrival_s": arrival_s, "attained": attained, "completed": completed,
                "ahead_s": ahead_s, "longest_s": longest_s, "running": running}
     table = _table(network, owner, demands, per_job)
     for c, demand in enumerate(demands):
         table.add(demand, owner[c], float(valid[c]))
-    table.coflows["deadline"] = _of("deadline_s", deadline_s, count, np.inf)
-    _let_send(table, demands, parts)
+    table.coflows["deadline"] = _given("deadline_s", deadline_s, count, np.inf)
+    _set_progress(table, demands, parts)
     for link, quantity in (capacity or {}).items():
         table.set_capacity(network.link(link), parse_rate(quantity, f"capacity of {link!r}"))
     where = _running(network, len(table.jobs), owner, coflows, running)
     return FabricView(table, now, information, running=where if sees_running else None)
 
 
-def _of(name: str, values: Sequence | None, count: int, default: float = 0.0) -> Sequence:
+def _given(name: str, values: Sequence | None, count: int, default: float = 0.0) -> Sequence:
+    """Return an argument with a value per coflow, or its default, after checking its length."""
     if values is None:
         return [default] * count
     if len(values) != count:
@@ -129,6 +130,7 @@ def _of(name: str, values: Sequence | None, count: int, default: float = 0.0) ->
 
 
 def _check_order(valid: Sequence[float], owner: Sequence[int]) -> None:
+    """Check that coflows are in order of (valid time, job)."""
     if not owner:
         raise InputError("a view has at least one coflow")
     if min(owner) < 0:
@@ -141,7 +143,7 @@ def _check_order(valid: Sequence[float], owner: Sequence[int]) -> None:
 
 def _table(network: Topology, owner: Sequence[int], demands: Sequence[RoutedCoflow],
            per_job: Mapping[str, Sequence | None]) -> FlowTable:
-    """Return a table without coflows, with the rows of all jobs."""
+    """Return a table with rows for all jobs, without coflows."""
     given = {name: values for name, values in per_job.items() if values is not None}
     count = max([max(owner) + 1, *(len(values) for values in given.values())])
     table = FlowTable(network.capacity, np.zeros(count))
@@ -160,7 +162,7 @@ def _table(network: Topology, owner: Sequence[int], demands: Sequence[RoutedCofl
 def _running(network: Topology, jobs: int, owner: Sequence[int],
              coflows: Sequence[Sequence[tuple[int, int, float]]],
              given: Sequence[Sequence[int]] | None) -> Running:
-    """Return who runs where: jobs on the hosts given, and on those of their flows."""
+    """Return the running jobs with their hosts: the given ones, and those of their flows."""
     hosts = [set(map(int, each)) for each in given or [()] * jobs]
     for job, flows in zip(owner, coflows, strict=True):
         hosts[job].update(host for src, dst, _ in flows for host in (src, dst))
@@ -176,7 +178,7 @@ def _running(network: Topology, jobs: int, owner: Sequence[int],
 
 def _parts_sent(coflow: int, flows: Sequence[tuple[int, int, float]], sent: Sent
                 ) -> float | list[float]:
-    """Check what a coflow has sent; return it as it was given."""
+    """Check the progress of a coflow; return it as floats."""
     part = float(sent) if np.ndim(sent) == 0 else [float(each) for each in sent]  # type: ignore
     if isinstance(part, float):
         if not 0 <= part < 1:
@@ -192,16 +194,16 @@ def _parts_sent(coflow: int, flows: Sequence[tuple[int, int, float]], sent: Sent
     return part
 
 
-def _let_send(table: FlowTable, demands: Sequence[RoutedCoflow],
+def _set_progress(table: FlowTable, demands: Sequence[RoutedCoflow],
               parts: Sequence[float | list[float]]) -> None:
-    """Bring the rows to where the coflows have sent what they have."""
+    """Bring the rows of the table to the given progress."""
     if any(isinstance(part, list) for part in parts):
-        # As on the fabric: a second at rates of what is to be sent.
+        # As on the fabric: a second at rates equal to the bytes sent.
         rates = [demand.flows["size"] * part if isinstance(part, float)
                  else np.take(part, demand.flows["index"])
                  for demand, part in zip(demands, parts, strict=True)]
         table.apply_rates(np.concatenate(rates), 0.0, False)
-        table.advance(1.0, 1.0, 0.0, _nothing())
+        table.advance(1.0, 1.0, 0.0, np.empty(0))
     else:
         table.coflows["left"] = 1.0 - np.array(parts)
     for coflow, row in enumerate(table.coflows):
@@ -209,6 +211,3 @@ def _let_send(table: FlowTable, demands: Sequence[RoutedCoflow],
             raise InputError(f"coflow {coflow} has nothing left to send: it is complete, and "
                              "no allocator sees it")
 
-
-def _nothing() -> NDArray[np.float64]:
-    return np.empty(0)

@@ -233,25 +233,31 @@ class Alone(Diamond):
 
 
 BROKEN = [
-    (Dead, "has links that are none: link '0>1' has the capacity 0.0"),
-    (Shorter, r"has links that are none: there are 4 names, and capacities of shape \(3,\)"),
-    (Twins, "has links that are none: '0>1' names 2"),
+    (Dead, "has invalid links: link '0>1' has the capacity 0.0"),
+    (Shorter, r"has invalid links: there are 4 names, and capacities of shape \(3,\)"),
+    (Twins, "has invalid links: '0>1' names 2"),
     (NoGraph, "has no to_networkx"),
-    (Undirected, "has another graph than its links: to_networkx returned"),
-    (Renamed, r"has another graph than its links: edges are named \[.*'first'\], and links"),
+    (Undirected, "has a graph that does not match its links: to_networkx returned"),
+    (Renamed, r"has a graph that does not match its links: edges are named \[.*'first'\], and "
+              "links"),
     (Faster, "edge '0>1' has the capacity 2000000.0, and the link"),
-    (Unmarked, r"its first 3 nodes are to be the hosts, with host=True; they are \[0, 2\]"),
-    (Marked, "does not come back from networkx: from_networkx finds 3 hosts"),
-    (Cut, "does not come back from networkx: .* no path from host 1, 1, to host 0, 0"),
-    (Listed, "does not say routes in compressed rows: for 27 flows, routes returned"),
-    (Overrun, "does not say routes in compressed rows"),
-    (Unknown, r"takes links that there are not: from host 0 to 1, key 0, it takes links \[99\], "),
-    (Unreachable, r"has no route, or one too many: from host 2 to 0, key 0, it takes links \[\]"),
-    (Looping, "one too many: from host 0 to 0, .*, and loopback_uses_ports is False"),
-    (lambda: Line(loopback_uses_ports=True), "one too many: from host 0 to 0, .*_ports is True"),
-    (Swapped, "takes links that do not lead there: from host 0 to 1, .*, which end at 2, and not"),
-    (Backwards, "takes links that do not lead there: from host 0 to 2, .*, of which link 2 begi"),
-    (Halfway, "takes links that do not lead there: from host 0 to 2, .*, which end at 1, and not"),
+    (Unmarked, r"its first 3 nodes must be the hosts, with host=True; the hosts are \[0, 2\]"),
+    (Marked, "does not survive a round trip through networkx: from_networkx finds 3 hosts"),
+    (Cut, "does not survive a round trip through networkx: .* no path from host 1, 1, to host 0, "
+          "0"),
+    (Listed, "does not return routes in compressed rows: for 27 flows, routes returned"),
+    (Overrun, "does not return routes in compressed rows"),
+    (Unknown, r"takes links that do not exist: from host 0 to 1, key 0, it takes links \[99\], "),
+    (Unreachable, "lacks a route, or has one that is not needed: from host 2 to 0, key 0, it "
+                  r"takes links \[\]"),
+    (Looping, "not needed: from host 0 to 0, .*, and loopback_uses_ports is False"),
+    (lambda: Line(loopback_uses_ports=True), "not needed: from host 0 to 0, .*_ports is True"),
+    (Swapped, "takes links that do not lead to the destination: from host 0 to 1, .*, which end "
+              "at 2, and not"),
+    (Backwards, "takes links that do not lead to the destination: from host 0 to 2, .*, of which "
+                "link 2 begi"),
+    (Halfway, "takes links that do not lead to the destination: from host 0 to 2, .*, which end "
+              "at 1, and not"),
     (Wandering, "takes a link twice: from host 0 to 2"),
     (Alternating, "is not deterministic: from host . to "),
     (InTurn, "is not deterministic: from host 0 to 1, .* asked for in another order"),
@@ -280,7 +286,7 @@ def test_what_is_lost_on_the_way_to_networkx_and_back():
             graph.add_node("lost", host=True)
             return graph
 
-    with pytest.raises(AssertionError, match="its first 3 nodes are to be the hosts"):
+    with pytest.raises(AssertionError, match="its first 3 nodes must be the hosts"):
         check_topology(Forgetful())
 
 
@@ -288,7 +294,7 @@ def test_a_network_that_is_said_to_be_symmetric():
     uneven = netsim.big_switch(2, egress="1MB/s", ingress="2MB/s")
     check_topology(uneven)
     with pytest.raises(AssertionError, match=r"is not symmetric: link 'egress-0' of 1e.06 bytes/s "
-                                             "has none back"):
+                                             "has no reverse link of that "):
         check_topology(uneven, symmetric=True)
 
 
@@ -303,7 +309,7 @@ def test_an_exception_passes_through_with_what_was_asked():
 
 
 def test_what_is_no_network_is_refused():
-    with pytest.raises(AssertionError, match="is no network: it must derive from "):
+    with pytest.raises(AssertionError, match="is not a network: it must derive from "):
         check_topology(3)
     with pytest.raises(InputError, match="unknown network 'nowhere'"):
         check_topology("nowhere")

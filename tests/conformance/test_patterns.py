@@ -60,28 +60,30 @@ BROKEN = [
     (lambda w, m, rng: None, "does not return stages: it returned None, for 1 rank and"),
     (lambda w, m, rng: [], "does not return stages"),
     (lambda w, m, rng: [[(0, 1, m)]], "does not return stages"),
-    (lambda w, m, rng: chain(w, m, coflow_id=3), "gives coflows ids: stage 'chain' has the"),
+    (lambda w, m, rng: chain(w, m, coflow_id=3), "sets coflow ids: stage 'chain' has the"),
     (lambda w, m, rng: [Stage("a", after=["b"]), Stage("b", after=["a"])],
-     "returns stages that are no graph: an iteration: dependency cycle among stages a, b"),
-    (lambda w, m, rng: [Stage("a"), Stage("a")], "no graph: an iteration: two stages are named"),
-    (lambda w, m, rng: [Stage("a", after=["z"])], "no graph: an iteration: stage 'a' depends on"),
-    (lambda w, m, rng: chain(w + 1, m), "ranks that the job has not: stage 'chain' has a flow "
+     "returns stages with invalid dependencies: an iteration: dependency cycle among stages a, b"),
+    (lambda w, m, rng: [Stage("a"), Stage("a")],
+     "invalid dependencies: an iteration: two stages are named"),
+    (lambda w, m, rng: [Stage("a", after=["z"])],
+     "invalid dependencies: an iteration: stage 'a' depends on"),
+    (lambda w, m, rng: chain(w + 1, m), "ranks that do not exist: stage 'chain' has a flow "
                                         "from or to rank 1, for 1 rank and 1e.06 bytes"),
     (lambda w, m, rng: [Stage("a", [(0, 0, m * np.random.random())])],  # noqa: NPY002
      "is not a function of its arguments: asked again"),
     (lambda w, m, rng: [Stage(f"a{next(COUNT)}")], "is not a function of its arguments"),
     (lambda w, m, rng: chain(w, m) * 1 + [Stage(f"b{k}") for k in range(rng.integers(9))],
-     "has other stages for the same number of ranks: with another seed they are"),
+     "has different stages for the same number of ranks: with another seed they are"),
     (lambda w, m, rng: chain(w, m) + [Stage("more")] * (m > 1.5e6),
-     "has other stages for the same number of ranks: with 4096 times the bytes"),
+     "has different stages for the same number of ranks: with 4096 times the bytes"),
     (lambda w, m, rng: chain(w, m) + [Stage("more")] * (m > 1e8),
-     "has other stages for the same number of ranks: with 4096 times the bytes"),
-    (lambda w, m, rng: chain(w, -m), r"makes a stage that is none: flow 0 has -1000000.0 bytes; "
+     "has different stages for the same number of ranks: with 4096 times the bytes"),
+    (lambda w, m, rng: chain(w, -m), r"makes an invalid stage: flow 0 has -1000000.0 bytes; "
                                      r".*, for 2 ranks and"),
     (lambda w, m, rng: chain(w, m if w < 5 else np.nan), "flow 0 has nan bytes; .*, for 5 ranks"),
     (lambda w, m, rng: chain(w, m + 64), r"depends on the unit of bytes \(declare scale_free = "
                                          "False.*: for 4096 times as many bytes flows of stage"),
-    (refuse, r"refuses all of \[1, 2, 3, 4, 5, 6, 7, 8, 9\] ranks, the last one so: there are "),
+    (refuse, r"refuses all of \[1, 2, 3, 4, 5, 6, 7, 8, 9\] ranks, the last with: there are "),
 ]
 
 
@@ -93,8 +95,8 @@ def test_a_broken_promise_is_caught(answer, message):
 
 
 def test_a_total_that_is_not_kept():
-    with pytest.raises(AssertionError, match=r"does not send what it is to: its flows have 1000000 "
-                                             r"bytes altogether, and not 2000000, for 2 ranks"):
+    with pytest.raises(AssertionError, match=r"does not send the expected total: its flows have "
+                                             r"1000000 bytes in total, not 2000000, for 2 ranks"):
         check_pattern(of(chain), total=lambda w, m: 2 * (w - 1) * m)
     check_pattern(of(chain), total=lambda w, m: (w - 1) * m)
 
@@ -123,7 +125,7 @@ def test_some_ranks_may_be_refused():
         return chain(ranks, nbytes)
 
     check_pattern(of(even))
-    with pytest.raises(AssertionError, match=r"refuses all of \[1, 3\] ranks, the last one so: "
+    with pytest.raises(AssertionError, match=r"refuses all of \[1, 3\] ranks, the last with: "
                                              "ranks must be even, not 3"):
         check_pattern(of(even), ranks=[1, 3])
 

@@ -120,13 +120,13 @@ BROKEN = [
     (Beyond, "breaks a rule: placement Beyond: scope must return GPUs"),
     (Careless, r"breaks a rule: placement Careless, for job 0: replicas .*first_of, or declare "
                r"keeps_slices = False, on the example\nCluster\(gpus=\[3, 2\]\)\njob 0: 4 "),
-    (Promising, "changes what it is shown: load changed"),
-    (Sorting, "changes what it is shown: candidates changed"),
+    (Promising, "changes its arguments: load changed"),
+    (Sorting, "changes its arguments: candidates changed"),
     (Dice, "is not deterministic: jobs get the GPUs .* when it is asked again"),
     (Counting, "is not deterministic"),
     (OneServer, "leaves a job waiting on an idle cluster: job 0 gets none though all GPUs are"),
-    (PicksOthers, r"does not pick what it chooses: of job 0 it picks \[1\], and chooses \[0\]"),
-    (Refusing, "refuses all of 100 examples, the last one so: placement 'Refusing': no cluster "),
+    (PicksOthers, r"has a pick that disagrees with choose: for job 0 it picks \[1\] but chooses "),
+    (Refusing, "refuses all of 100 examples, the last with: placement 'Refusing': no cluster is "),
 ]
 
 

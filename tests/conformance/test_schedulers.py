@@ -157,18 +157,18 @@ BROKEN = [
     (Everywhere, "breaks a rule: scheduler Everywhere gives job . GPUs that others have"),
     (Piecemeal, "breaks a rule: scheduler Piecemeal gives job . the GPUs .*; it needs 2"),
     (lambda: None, "must return pairs"),
-    (Never, "leaves jobs waiting for ever: stalled at t = 0 s: scheduler Never starts nobody"),
-    (NotTheLarge, "leaves jobs waiting for ever: stalled"),
-    (Later, r"leaves jobs waiting for ever: it has been asked 1,000 times in a row, at last at .* "
+    (Never, "leaves jobs waiting forever: stalled at t = 0 s: scheduler Never starts nobody"),
+    (NotTheLarge, "leaves jobs waiting forever: stalled"),
+    (Later, r"leaves jobs waiting forever: it has been asked 1,000 times in a row, last at .* "
             "s, and 1 jobs still wait"),
     (Unlocking, "changes the view: load changed"),
     (Lowering, "changes the view: idle changed"),
-    (Dice, "is not deterministic: job . starts at .* s on GPUs .*, and not job "),
+    (Dice, "is not deterministic: job . starts at .* s on GPUs .*, not job "),
     (Remembering, "is not deterministic"),
-    (ShortestFirst, r"depends on iterations that a job has yet to make \(declare clairvoyant"),
-    (Expecting, r"depends on jobs that are yet to come \(declare clairvoyant"),
-    (Boasting, "is not work-conserving, as it claims: at .* s job 1 fits, and does not start"),
-    (Refusing, "refuses all of 60 examples, the last one so: scheduler 'Refusing': no cluster is "),
+    (ShortestFirst, r"depends on iterations that a job has not made yet \(declare clairvoyant"),
+    (Expecting, r"depends on jobs that have not arrived \(declare clairvoyant"),
+    (Boasting, "is not work-conserving, as it claims: at .* s job 1 fits but does not start"),
+    (Refusing, "refuses all of 60 examples, the last with: scheduler 'Refusing': no cluster is "),
 ]
 
 
@@ -187,7 +187,7 @@ def test_one_who_asks_without_end_is_told_so(monkeypatch):
             return Decision(super().decide(view), view.now + 1e-6)
 
     monkeypatch.setattr(schedulers, "_ASKED", 2000)
-    with pytest.raises(AssertionError, match=r"asks to be woken without end: it has been asked "
+    with pytest.raises(AssertionError, match=r"asks to be woken forever: it has been asked "
                                              r"2,000 times, at last at 0\.00"):
         check_scheduler(Hasty)
 
