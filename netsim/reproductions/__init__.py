@@ -1,4 +1,4 @@
-"""Published figures, reproduced: what each claims, what comes out, and the figure itself."""
+"""Reproductions of published figures: the claims, the measured values, and the figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from netsim.reproductions.reproduction import Measurement, Reproduced, Reproduct
 __all__ = ["REPRODUCTIONS", "Claim", "Measurement", "Reproduced", "Reproduction",
            "find_reproduction"]
 
-#: Name to reproduction; each system adds its own.
+#: All reproductions by name.
 REPRODUCTIONS: dict[str, Reproduction | Measurement] = {
     each.name: each for each in (*parrot.FIGURES, *sjf_bco.FIGURES, *a_srpt.FIGURES,
                                  *a_srpt_mapping.FIGURES, *a_online.FIGURES,
@@ -28,12 +28,12 @@ REPRODUCTIONS: dict[str, Reproduction | Measurement] = {
 
 
 def find_reproduction(name: str) -> Reproduction | Measurement:
-    """Return a reproduction by its name.
+    """Look up a reproduction by its name.
 
     Raises
     ------
     UnknownNameError
-        If there is none of that name.
+        If there is no reproduction of that name.
     """
     if name not in REPRODUCTIONS:
         raise UnknownNameError("reproduction", name, REPRODUCTIONS)

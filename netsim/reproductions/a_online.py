@@ -1,8 +1,9 @@
-"""The evaluation of A_online, its Section V, always beside all chunks in the cloud.
+"""The evaluation of A_online (Section V of the paper): JCTs and competitive ratios.
 
-With the paper's ranges a chunk trains for 59 hours on average and is in the cloud after 10 to 15:
-the way there hardly counts, and nothing waits there. So everything is shown a second time with a
-tenth of the computation. Here are JCTs and competitive ratios; "-" is where the paper says nothing.
+With the paper's ranges, a chunk trains for 59 hours on average and reaches the cloud after 10 to
+15, so that uploads hardly matter and no chunk has a reason to wait. Each figure is therefore shown
+a second time with a tenth of the computation, and always with all chunks in the cloud as a further
+scheduler. ``"-"`` marks claims that the paper does not make.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ __all__ = ["FIGURES"]
 
 _JOBS, _SERVERS = (100, 200, 300), (60, 100, 140)
 
-#: By how much the average JCT is lower than theirs, "up to".
+#: Largest reduction of the average JCT in the paper, by baseline.
 _UP_TO = {"tiresias-l": 0.35, "srtf": 0.4, BATCHES[0]: 0.5, BATCHES[1]: 0.5}
 
-#: 25 jobs in it arrive as densely as 300 in 1,800 h.
+#: 25 jobs in this time arrive as densely as 300 in 1,800 h.
 _SPAN = "150h"
 
 
@@ -59,7 +60,7 @@ _SPAN = "150h"
 
 
 def _rate_claims(called: str, values: Sequence[int]) -> Iterator[Claim]:
-    """Yield what is claimed at any number of jobs, or servers."""
+    """Yield the claims for each number of jobs, or of servers."""
     of_edge = [name for name in NAMES if name not in ("a-online", "a-online-e", "cloud-only")]
     pairs = [("a-online", name) for name in NAMES if name != "a-online"]
     pairs += [("a-online-e", name) for name in of_edge] + [("cloud-only", "srtf")]
@@ -73,13 +74,13 @@ def _rate_claims(called: str, values: Sequence[int]) -> Iterator[Claim]:
         yield Claim(f"A_online's average JCT is below that of {NAMES[other]} by up to as much as "
                     f"the paper says, within 5 points, {values[0]} to {values[-1]} {called}, "
                     f"{title}", f"up to {most:.0%}",
-                    partial(_least_gain, setting, other, called, values), near(most, 0.05),
+                    partial(_largest_gain, setting, other, called, values), near(most, 0.05),
                     partly=positive, percent=True, scale=LESS)
 
 
-def _least_gain(setting: str, other: str, called: str, values: Sequence[int], runs: Runs
+def _largest_gain(setting: str, other: str, called: str, values: Sequence[int], runs: Runs
                 ) -> pd.Series:
-    """Return by which share it is lower where that is the most."""
+    """Return the largest reduction of the mean JCT over the values, for each seed."""
     ratios = [ratio_of(under(setting, "a-online", {called: value}),
                        under(setting, other, {called: value}), runs, "jct_mean_s")
               for value in values]
@@ -135,26 +136,26 @@ def _ratio_claims(key: str, values: Sequence[Any]) -> Iterator[Claim]:
         where = f"{called} {value}, {title}"
         yield Claim(f"A_online's total JCT over the LP bound, the paper's ratio, {where}", "< 1.7",
                     partial(metric_of, "ratio_paper", own), below(1.7))
-        if key != "epsilon" or value == 0:  # or it is no bound
+        if key != "epsilon" or value == 0:  # the LP is no bound for faster workers
             yield Claim(f"The same over the LP bound with half the processing is below 2, {where}",
                         "-", partial(metric_of, "ratio", own), below(2))
         yield Claim(f"A_online's ratio over that of the cloud alone, {where}", "-",
                     partial(ratio_of, own, cloud, metric="ratio_paper"), below_one)
-    yield from (_falls if key == "epsilon" else _hardly_depends)(key, called, values)
+    yield from (_epsilon_claims if key == "epsilon" else _influence_claims)(key, called, values)
 
 
-def _hardly_depends(key: str, called: str, values: Sequence[Any]) -> Iterator[Claim]:
+def _influence_claims(key: str, called: str, values: Sequence[Any]) -> Iterator[Claim]:
     first, last = values[0], values[-1]
     for setting, title in SETTINGS.items():
         yield Claim(f"The {called} have little influence, within 10 %: A_online's ratio with "
                     f"{last} over that with {first}, {title}", "little influence",
-                    partial(_of_own, setting, key, last, first), near(1, 0.1))
+                    partial(_ratio_change, setting, key, last, first), near(1, 0.1))
 
 
-def _falls(key: str, called: str, values: Sequence[Any]) -> Iterator[Claim]:
+def _epsilon_claims(key: str, called: str, values: Sequence[Any]) -> Iterator[Claim]:
     for (setting, title), (low, high) in product(SETTINGS.items(), pairwise(values)):
         yield Claim(f"A_online's ratio with {called} {high} over that with {low}, {title}", "< 1",
-                    partial(_of_own, setting, key, high, low), below_one)
+                    partial(_ratio_change, setting, key, high, low), below_one)
     for setting, title in SETTINGS.items():
         yield Claim(f"A_online's ratio with {called} {values[-1]} is close to 1, within 0.1, "
                     f"{title}", "close to 1",
@@ -162,8 +163,8 @@ def _falls(key: str, called: str, values: Sequence[Any]) -> Iterator[Claim]:
                                                             {key: values[-1]})), near(1, 0.1))
 
 
-def _of_own(setting: str, key: str, one: Any, other: Any, runs: Runs) -> pd.Series:
-    """Return the ratio to the LP bound with one value over that with another."""
+def _ratio_change(setting: str, key: str, one: Any, other: Any, runs: Runs) -> pd.Series:
+    """Return the ratio to the LP bound at one value of a key, over that at another value."""
     with_one, with_other = (under(setting, "a-online", {key: value}) for value in (one, other))
     return ratio_of(with_one, with_other, runs, "ratio_paper")
 

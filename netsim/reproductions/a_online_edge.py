@@ -1,8 +1,8 @@
 """The evaluation of A_online: preemptions, utilisation, makespan and communication.
 
-Preemptions are counted in three ways. By workers, those that a gang gives up count each. By
-decisions, a gang that is suspended counts once, and so does a chunk that is displaced: these are
-the units that the schedulers deal with. By jobs, only those count none of whose chunks trains.
+Preemptions are counted in three ways. By workers, each worker that a gang gives up counts. By
+decisions, a suspended gang or a displaced chunk counts once, as these are the units of schedulers.
+By jobs, only jobs count of which no chunk trains any more.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
 __all__ = ["FIGURES"]
 
 _HOUR = 3600.0
-#: Of the figure over time: how many, and the hours of each.
+#: Intervals of the figure over time: their number, and the hours of each.
 _BINS, _BIN_H = 96, 25
 
-#: Of the paper, and here: a slot.
+#: Slot of the paper, over which utilisation is averaged.
 _SLOT = "1h"
 
-#: All workers train, but for rounding.
+#: Utilisation from which all workers train, up to rounding.
 _FULL = 1 - 1e-6
 
 _WORKERS, _DECISIONS, _SUSPENDED = "workers", "decisions", "suspended"
@@ -94,7 +94,7 @@ def _preempted_more(way: str, setting: str, one: str, other: str, runs: Runs) ->
 def _preemptions(way: str, setting: str, name: str, runs: Runs) -> pd.Series:
     where = under(setting, name)
     counts = runs.of("suspended_jobs" if way == _SUSPENDED else "preemptions", **where)
-    if way == _WORKERS:  # of gangs, or of chunks
+    if way == _WORKERS:  # schedulers of chunks have no column of workers
         counts = runs.of("preempted_workers", **where).fillna(counts)
     return counts / runs.of("jobs", **where)
 
@@ -110,7 +110,8 @@ def _suspended(result: Result) -> Mapping[str, float]:
 
 def _draw_preemptions(sweep: Sweep) -> Axes:
     rows = sweep.table
-    workers = rows["preempted_workers"].fillna(rows["preemptions"])  # of gangs, or of chunks
+    # Schedulers of chunks have no column of workers.
+    workers = rows["preempted_workers"].fillna(rows["preemptions"])
     every = named(sweep, preemptions_per_job=workers / rows["jobs"],
                   decisions_per_job=rows["preemptions"] / rows["jobs"])
     parts = {f"{said}, {title}": (metric, part) for title, part in by_setting(every).items()
@@ -164,7 +165,7 @@ def _highest(result: Result) -> Mapping[str, float]:
 
 
 def _over_time(result: Result) -> NDArray[np.float64]:
-    """Return the share of workers at the edge that train, in each bin; 0 when all has ended."""
+    """Return the share of edge workers that train in each interval; 0 after the last job."""
     share = edge_utilisation(result, _BIN_H * _HOUR)["utilisation"].to_numpy()[:_BINS]
     return np.pad(share, (0, _BINS - len(share)))
 

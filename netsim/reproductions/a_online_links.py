@@ -1,7 +1,8 @@
-"""A_online where its estimates are wrong: uploads and exchanges on links that are shared.
+"""A_online with wrong estimates: uploads and exchanges share links.
 
-No paper has it: A_online's own evaluation has delays and rates that never change. "-" throughout.
-The way to the cloud is ample, so that nothing but the links of edge servers is shared.
+This study is not in the paper, whose delays and rates never change; the column of the paper's
+values is ``"-"``. The capacity to the cloud is ample, so that only the links of edge servers are
+shared.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES"]
 
-#: With the widest all is as with constant delays and rates.
+#: The fastest links give the same results as constant delays and rates.
 _LINKS = ["1Gbps", "10Gbps", "100Gbps", "100Tbps"]
 _AMPLE = _LINKS[-1]
 _NAMES = {"a-online": "A_online", "a-online-e": "A_online-E", "cloud-only": "cloud only"}
@@ -47,7 +48,7 @@ def _metric(metric: str, where: dict[str, Any], runs: Runs) -> pd.Series:
 
 
 def _later(measured: float) -> bool:
-    return measured > 1 + 1e-6  # or it is rounding
+    return measured > 1 + 1e-6  # more than rounding
 
 
 def _claims() -> Iterator[Claim]:
@@ -84,7 +85,7 @@ def _draw(sweep: Sweep) -> Axes:
 
 
 FIGURES = (
-    Reproduction("a-online-links", "A_online with its exchanges on links that are shared", _KEYS,
+    Reproduction("a-online-links", "A_online with exchanges on shared links", _KEYS,
                  {"edge_cloud.edge_links": _LINKS, "allocator": list(_ALLOCATORS),
                   "scheduler": list(_NAMES)}, tuple(_claims()), _draw),
 )

@@ -1,4 +1,4 @@
-"""What the figures of A_online's evaluation share: their settings, schedulers and axes."""
+"""Settings, schedulers and axes that the figures of A_online's evaluation share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["BATCHES", "EDGE", "NAMES", "SCHEDULERS", "SETTINGS", "bars", "by_set
 SETTINGS = {"edge-jobs-300": "the paper's ranges",
             "edge-jobs-300-short": "a tenth of the computation"}
 
-#: BatchSche has two readings.
+#: The two interpretations of BatchSche.
 BATCHES = ("batch", "batch (mode=periodic)")
 NAMES = {"a-online": "A_online", "a-online-e": "A_online-E", "srtf": "SRTF",
          "tiresias-l": "Tiresias-L", BATCHES[0]: "BatchSche, doubling",
@@ -36,31 +36,31 @@ _SECTION_5: dict[str, Any] = {
 
 
 def under(setting: str, scheduler: str, where: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the columns and values of the runs of a setting under a scheduler."""
+    """Return the columns and values that select the runs of a setting under a scheduler."""
     return {"workload.name": setting, "scheduler": scheduler, **(where or {})}
 
 
 def ratio_of(one: Mapping[str, Any], other: Mapping[str, Any], runs: Runs,
              metric: str = "jct_total_s") -> pd.Series:
-    """Return, for each seed, a metric of one run over that of another."""
+    """Return a metric of one run over that of another, for each seed."""
     return runs.ratio(dict(one), dict(other), metric)
 
 
 def metric_of(metric: str, where: Mapping[str, Any], runs: Runs) -> pd.Series:
-    """Return a metric of a run for each seed."""
+    """Return a metric of a run, for each seed."""
     return runs.of(metric, **where)
 
 
 def named(sweep: Sweep, **columns: Any) -> Sweep:
-    """Return a sweep with schedulers as they are called in figures, and with more columns."""
+    """Return a sweep with the names of schedulers that figures show, and with further columns."""
     table = sweep.table.assign(**columns)
-    # A legend has room for short names only.
+    # Legends have room for short names only.
     short = {name: called.replace("BatchSche", "Batch") for name, called in NAMES.items()}
     return replace(sweep, table=table.assign(scheduler=table["scheduler"].map(short)))
 
 
 def over_srtf(sweep: Sweep, metric: str, column: str) -> Sweep:
-    """Return the runs under all other schedulers, with a metric over that under SRTF."""
+    """Divide a metric by that under SRTF; return the runs under all other schedulers."""
     rows = sweep.table
     same = [*(name for name in sweep.columns if name != "scheduler"), "seed"]
     srtf = rows[rows["scheduler"] == "srtf"].set_index(same)[metric]
@@ -70,19 +70,19 @@ def over_srtf(sweep: Sweep, metric: str, column: str) -> Sweep:
 
 
 def by_setting(sweep: Sweep) -> dict[str, Sweep]:
-    """Return the runs of each setting, by its title."""
+    """Split a sweep by setting, with titles as keys."""
     return {title: sweep.where(**{"workload.name": name}) for name, title in SETTINGS.items()}
 
 
 def lines(key: str, metric: str, part: Sweep, ax: Axes) -> None:
-    """Draw means of a metric against what was varied."""
+    """Draw the mean of a metric against a varied key."""
     from netsim.plots.sweeps import sweep_lines
 
     sweep_lines(part.means([metric]).drop(columns="workload.name"), key, metric, ax=ax)
 
 
 def bars(metric: str, part: Sweep, ax: Axes) -> None:
-    """Draw means of a metric as bars."""
+    """Draw the mean of a metric as bars."""
     from netsim.plots.sweeps import mean_bars
 
     mean_bars(part.means([metric]).drop(columns="workload.name"), metric, ax)
@@ -92,7 +92,7 @@ def figure(name: str, title: str, claims: Iterator[Claim], draw: Callable[[Sweep
            vary: Mapping[str, Sequence[Any]],
            derive: Callable[[Result], Mapping[str, float]] | None = None, **keys: Any
            ) -> Reproduction:
-    """Return a figure of Section V, in all settings; see `Reproduction`."""
+    """Return a figure of Section V for all settings; see `Reproduction`."""
     return Reproduction(f"a-online-{name}", f"A_online, Section V: {title}",
                         {**_SECTION_5, **keys}, {"workload.name": list(SETTINGS), **vary},
                         tuple(claims), draw, derive=derive)

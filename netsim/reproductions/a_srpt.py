@@ -1,9 +1,9 @@
 """The evaluation of A-SRPT: its testbed, and simulations of a larger cluster.
 
-What the paper claims is that A-SRPT is below every baseline. Each baseline runs with both rules of
-which servers come first, and A-SRPT is held against the best of them, seed by seed. As traces are
-not at hand, jobs recur as those of Alibaba PAI do. The paper's order of total completion times
-is that of mean flow times: both differ by the sum of the arrivals alone.
+The paper claims that A-SRPT is better than every baseline. Each baseline runs with both rules for
+the order of servers, and A-SRPT is compared with the best of them for each seed. As the traces are
+not available, jobs recur as those of Alibaba PAI do. Total completion times are in the same order
+as mean flow times, as both differ only by the sum of arrivals.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OWN = {"a-srpt": "A-SRPT", "a-srpt (tau=100)": "A-SRPT, tau = 100",
         "a-srpt-perfect": "A-SRPT-Perfect"}
 _METRICS = {"jct_mean_s": "mean flow time", "makespan_s": "makespan"}
 
-#: As schedulers are given.
+#: Schedulers as they are given in an experiment.
 _EACH_BASELINE = tuple(f"{name}:servers={rule}" for rule, name in product(_RULES, _BASELINES))
 _ALL = ("a-srpt", "a-srpt:tau=100", "a-srpt-perfect", *_EACH_BASELINE)
 
@@ -60,17 +60,17 @@ _CLUSTER: dict[str, Any] = {
                  "train": _TRAIN}}
 
 
-# --- what is claimed -----------------------------------------------------------------------
+# --- claims --------------------------------------------------------------------------------
 
 
 def _baselines(rule: str) -> list[str]:
-    """Return the baselines with a rule, as they are called in tables."""
+    """Return the baselines with a rule, by their names in tables."""
     return [f"{name} (servers={rule})" for name in _BASELINES]
 
 
 def _over_best(own: str, rule: str, place: Mapping[str, Any], metric: str, runs: Runs
                ) -> pd.Series:
-    """Return a metric of A-SRPT over that of the baseline that is best for that seed."""
+    """Return a metric of A-SRPT over that of the best baseline, for each seed."""
     others = pd.DataFrame({name: runs.of(metric, scheduler=name, **place)
                            for name in _baselines(rule)})
     return runs.of(metric, scheduler=own, **place) / others.min(axis=1, skipna=False)
@@ -78,7 +78,7 @@ def _over_best(own: str, rule: str, place: Mapping[str, Any], metric: str, runs:
 
 def _claims_of(own: str, places: Mapping[str, Mapping[str, Any]], metric: str = "jct_mean_s"
                ) -> Iterator[Claim]:
-    """Yield, for each rule and place, that A-SRPT is below every baseline."""
+    """Yield the claims that A-SRPT is better than every baseline, for each rule and place."""
     for (rule, said), (where, place) in product(_RULES.items(), places.items()):
         yield Claim(f"{_OWN[own]}'s {_METRICS[metric]} over the best baseline's, {said}"
                     + (f", {where}" if where else ""), "< 1",
@@ -102,7 +102,7 @@ def _ratio(one: dict[str, Any], other: dict[str, Any], metric: str, runs: Runs) 
 
 
 def _claims_against(key: str, values: Mapping[Any, str]) -> Iterator[Claim]:
-    """Yield the claims of a sweep over something, given its values and what they are called."""
+    """Yield the claims of a sweep over a key, given its values and their names."""
     places = {said: {key: value} for value, said in values.items()}
     for own in _OWN:
         yield from _claims_of(own, places)
@@ -131,19 +131,19 @@ def _predictors_claims() -> Iterator[Claim]:
 def _means(table: pd.DataFrame, by: Sequence[str], metric: str,
            pairs: Mapping[str, tuple[str, Sequence[str]]], column: str = "scheduler"
            ) -> pd.DataFrame:
-    """Return a metric of one over the best of others as a means table, as claims have it.
+    """Return a metric of one scheduler over the best of others, as a means table.
 
     Parameters
     ----------
     table : DataFrame
         A row per run.
     by : sequence of str
-        What else was varied.
+        The other varied keys.
     metric : str
     pairs : mapping of str to (str, sequence of str)
-        What to call it, to one, and those of which the best counts, seed by seed.
+        For each label, the scheduler and the others, the best of which is chosen for each seed.
     column : str
-        The column that has them.
+        Column that names them.
     """
     from netsim.analysis.intervals import means_of
 
@@ -153,7 +153,7 @@ def _means(table: pd.DataFrame, by: Sequence[str], metric: str,
     return means_of(pd.concat(parts), ["scheduler", *by], ["ratio"])
 
 
-#: What figures show: A-SRPT with either tau over the best baseline with either rule.
+#: Lines of figures: A-SRPT with either tau over the best baseline with either rule.
 _LINES = {f"tau {tau}, {said}": (own, _baselines(rule))
           for (tau, own), (rule, said) in product(
               {0: "a-srpt", 100: "a-srpt (tau=100)"}.items(),
@@ -161,6 +161,7 @@ _LINES = {f"tau {tau}, {said}": (own, _baselines(rule))
 
 
 def _lines(means: pd.DataFrame, x: str, ax: Axes, called: str, scale: str | None = None) -> None:
+    """Draw ratios to the best baseline against a key, with a line at 1."""
     from netsim.plots.style import INK
     from netsim.plots.sweeps import sweep_lines
 

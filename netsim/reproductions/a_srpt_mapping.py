@@ -1,7 +1,7 @@
-"""Heavy-Edge against the best mapping there is: A-SRPT, Table II.
+"""Heavy-Edge compared with optimal mappings: A-SRPT, Table II.
 
-Jobs are drawn: a model of the catalogue, in as many stages as may be, on servers that each have
-some of their GPUs free. What solving takes is measured too, but no claim goes by it.
+Jobs are random: a model of the catalogue with a random number of stages, on servers each with a
+random number of free GPUs. The time to solve is measured too, but no claim depends on it.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ __all__ = ["FIGURES", "measure_mappings", "random_job"]
 
 _SERVER = ServerKind(gpus=8, nic=1.25e9, intra=300e9)  # 10 Gbps, 300 GB/s
 _GPUS = (4, 8, 16, 32)
-_JOBS = 20  # of each size and seed
-_STAGES = (2, 8)
+_JOBS = 20  # jobs per number of GPUs and seed
+_STAGES = (2, 8)  # range of the number of stages
 _SHOWN = {"heavy-edge": "Heavy-Edge", "round-robin": "round robin", "random": "random"}
 
-#: Relative: as good as the optimum, which the solver knows to 1e-7.
+#: Relative tolerance for being as good as the optimum, which the solver knows to 1e-7.
 _EQUAL = 1e-6
 
 
 def random_job(rng: np.random.Generator, gpus: int) -> tuple[ParallelModel, list[int]]:
-    """Return a model in at least two stages, and what servers give it.
+    """Draw a model with at least two stages, and the GPUs that each server gives it.
 
     Parameters
     ----------
     rng : Generator
     gpus : int
-        That it needs, at least 2.
+        GPUs that the model needs, at least 2.
     """
     names = [name for name, least in parallel_models().items() if least <= gpus]
     name = names[rng.integers(len(names))]
@@ -57,15 +57,15 @@ def random_job(rng: np.random.Generator, gpus: int) -> tuple[ParallelModel, list
 
 
 def measure_mappings(seed: int) -> pd.DataFrame:
-    """Return how mappings of random jobs compare with the best ones.
+    """Compare mappings of random jobs with the optimal ones.
 
     Returns
     -------
     DataFrame
-        A row per ``gpus`` and ``mapping``: ``over_optimum`` (alpha over that of the optimum,
-        geometric mean over jobs, as a few are far off), ``worst`` (the most), ``as_good`` (the
-        share of jobs where it is 1), ``solved`` (the share of which the optimum is known) and
-        ``took_ms`` (mean).
+        A row per ``gpus`` and ``mapping``, with the columns ``over_optimum`` (alpha over that of
+        the optimum; geometric mean over jobs, as a few are far off), ``worst`` (the largest such
+        ratio), ``as_good`` (share of jobs for which it is 1), ``solved`` (share of jobs whose
+        optimum is known) and ``took_ms`` (mean time to solve).
     """
     from netsim.models.mapping import MAPPINGS
 

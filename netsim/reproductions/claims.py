@@ -1,4 +1,4 @@
-"""What a paper claims, and what comes out of it."""
+"""Claims of papers, and how measured values compare with them."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ NOT_MEASURED = "not measured"
 
 
 class Scale(NamedTuple):
-    """What kind of number a claim measures, and so how its mean over seeds is taken.
+    """The kind of number that a claim measures, which decides how its mean over seeds is taken.
 
     Attributes
     ----------
     to_ratio, from_ratio : callable, optional
-        From figures to ratios, of which the mean is geometric, and back; None where figures are
-        no ratios, and their mean is arithmetic.
+        Conversion from values to ratios and back. Means are geometric means of the ratios; without
+        these functions, they are arithmetic.
     least, most : float
-        Figures cannot be beyond these, nor are the ends of intervals.
+        Bounds of values, to which the ends of intervals are clipped.
     """
 
     to_ratio: Callable[[Any], Any] | None = None
@@ -46,7 +46,7 @@ class Scale(NamedTuple):
     most: float = math.inf
 
     def interval(self, values: pd.Series) -> tuple[float, float, float]:
-        """Return the mean of figures, and its 95 % confidence interval."""
+        """Return the mean of values and the ends of its 95 % confidence interval."""
         if self.to_ratio is None or self.from_ratio is None:
             mean, low, high = mean_interval(values)
             return mean, float(np.maximum(low, self.least)), float(np.minimum(high, self.most))
@@ -54,14 +54,13 @@ class Scale(NamedTuple):
         return mean, min(ends), max(ends)
 
     def even(self, values: pd.Series) -> int:
-        """Return how many figures say that two runs are equal, but for rounding."""
+        """Count the seeds for which two runs are equal up to rounding."""
         if self.to_ratio is None:
             return 0
         return int(values.notna().sum()) - sum(sides_of_one(self.to_ratio(values)))
 
 
-#: One over another; by which share one is less than another, or more; a part of a whole; and
-#: anything else.
+#: A ratio; a relative reduction; a relative increase; a share of a whole; and any other number.
 RATIO = Scale(lambda ratio: ratio, lambda ratio: ratio)
 LESS = Scale(lambda less: 1 - less, lambda ratio: 1 - ratio)
 MORE = Scale(lambda more: 1 + more, lambda ratio: ratio - 1)
@@ -70,7 +69,7 @@ PLAIN = Scale()
 
 
 class Runs:
-    """The runs of a sweep, as claims look at them.
+    """Selects metrics of the runs of a sweep, for claims.
 
     Parameters
     ----------
@@ -83,36 +82,39 @@ class Runs:
         self._cubes: dict[str, tuple[list[int], NDArray[np.float64]]] = {}
 
     def of(self, metric: str = "jct_total_s", **where: Any) -> pd.Series:
-        """Return a metric of the runs with some values: one for each seed, NaN if it was stopped.
+        """Return a metric of the selected run of each seed; NaN if that run was stopped.
 
         Parameters
         ----------
         metric : str
-            A column.
+            Column of the metric.
         **where
-            Columns and values; of a column with dots its last part, such as ``capacity``.
+            Columns and their values, which select the runs. The last part of a dotted name is
+            enough, such as ``capacity``.
 
         Raises
         ------
         InputError
-            If these are several runs of one seed.
+            If several runs of the same seed are selected.
         """
         if not len(self._table):
             return pd.Series(dtype=float)
         rows = self._where(where)
         values = of_whole_runs(rows, metric).set_axis(rows["seed"])
         if values.index.has_duplicates:
-            raise InputError(f"{where} are several runs of one seed")
+            raise InputError(f"{where} selects several runs of one seed")
         return values
 
     def cube(self, metric: str, axes: Mapping[str, Sequence[Any]], **where: Any
              ) -> tuple[list[int], NDArray[np.float64]]:
-        """Return a metric of all combinations of some values, NaN where there is no whole run.
+        """Return a metric of all combinations of values of some columns.
+
+        A value is NaN if there is no such run, or if it was stopped.
 
         Parameters
         ----------
         metric : str
-            A column.
+            Column of the metric.
         axes : mapping of str to sequence
             Columns, and the values of each.
         **where
@@ -126,12 +128,12 @@ class Runs:
         Raises
         ------
         InputError
-            If two runs are of one combination and seed.
+            If two runs have the same seed and combination.
         """
-        asked = repr((metric, axes, where))  # many claims are of one cube
-        if asked not in self._cubes:
-            self._cubes[asked] = self._cube(metric, axes, where)
-        return self._cubes[asked]
+        key = repr((metric, axes, where))  # many claims use the same cube
+        if key not in self._cubes:
+            self._cubes[key] = self._cube(metric, axes, where)
+        return self._cubes[key]
 
     def _cube(self, metric: str, axes: Mapping[str, Sequence[Any]], where: Mapping[str, Any]
               ) -> tuple[list[int], NDArray[np.float64]]:
@@ -140,7 +142,7 @@ class Runs:
         keys = pd.MultiIndex.from_product([seeds, *axes.values()], names=["seed", *axes])
         values = of_whole_runs(rows, metric).set_axis(pd.MultiIndex.from_frame(rows[keys.names]))
         if values.index.has_duplicates:
-            raise InputError(f"two runs of one seed have the same {', '.join(axes)}, of {where}")
+            raise InputError(f"two runs of one seed have the same {', '.join(axes)}, among {where}")
         shape = (len(seeds), *map(len, axes.values()))
         return seeds, values.reindex(keys).to_numpy(float).reshape(shape)
 
@@ -154,30 +156,30 @@ class Runs:
 
     def ratio(self, one: dict[str, Any], other: dict[str, Any], metric: str = "jct_total_s"
               ) -> pd.Series:
-        """Return, for each seed, a metric of one run over that of another."""
+        """Return a metric of one run over that of another, for each seed."""
         return self.of(metric, **one) / self.of(metric, **other)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that a paper says.
+    """A claim of a paper.
 
     Attributes
     ----------
     text : str
-        What it says; the figure that is measured comes first.
+        The claim; it begins with the measured quantity.
     paper : str
-        Its value there, or ``"-"`` if it gives none.
+        The paper's value, or ``"-"`` if it gives none.
     measure : callable
-        From `Runs` to the figure, one for each seed.
+        Computes the quantity for each seed from `Runs`.
     holds : callable
-        Whether it is so, of one figure.
+        Whether the claim holds for a value.
     partly : callable, optional
-        Whether at least its sense is so, such as the direction of an effect.
+        Whether a value agrees at least in sense, such as the direction of an effect.
     percent : bool
-        Whether the figure is shown as percent.
+        Whether values are shown as percentages.
     scale : Scale
-        `RATIO`, `LESS`, `MORE`, `SHARE`, or `PLAIN` for a figure that is none of these.
+        `RATIO`, `LESS`, `MORE`, `SHARE`, or `PLAIN` for any other number.
     """
 
     text: str
@@ -189,10 +191,10 @@ class Claim:
     scale: Scale = RATIO
 
     def verdict(self, values: Iterable[float]) -> str:
-        """Return what to say of it.
+        """Return whether the claim holds, given the value of each seed.
 
-        It holds if it does for every seed. It holds partly if it does for the mean, that of ratios
-        being geometric, or if its sense does for every seed.
+        It holds if it does so for every seed. It holds partly if it does so for the mean over
+        seeds (geometric for ratios), or if every value agrees in sense.
         """
         known = pd.Series(list(values), dtype=float)
         if not len(known) or not np.isfinite(known).all():
@@ -204,7 +206,7 @@ class Claim:
         return HOLDS_PARTLY if partly else DOES_NOT_HOLD
 
     def row(self, runs: Runs) -> dict[str, Any]:
-        """Return its row of the table."""
+        """Return the claim's row of the table."""
         values = self.measure(runs)
         mean, low, high = self.scale.interval(values)
         known = len(values) > 0 and bool(np.isfinite(values).all())
@@ -221,57 +223,59 @@ class Claim:
 
 
 def table_of_claims(claims: Iterable[Claim], table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per claim.
+    """Check claims against the runs of a sweep.
 
     Returns
     -------
     DataFrame
-        With the columns
+        A row per claim, with the columns
 
         claim, paper
-            What is claimed, and its value there.
+            Text of the claim, and the paper's value.
         measured
-            The mean over seeds, and its 95 % confidence interval; both of logarithms where the
-            figures are ratios of one run to another, or differences relative to one.
+            Mean over seeds with its 95 % confidence interval. Both are taken of logarithms if
+            values are ratios of runs, or differences relative to a run.
         holds_on
-            On how many seeds it is so; and on how many others two runs are equal, if on any.
+            Number of seeds on which the claim holds and, if any, the number of others on which
+            the two runs are equal.
         verdict
             See `Claim.verdict`.
         mean, low, high, least, most, held, equal, seeds
-            The figures behind `measured` and `holds_on`, and the least and most over seeds.
+            The numbers behind `measured` and `holds_on`, and the smallest and largest value over
+            seeds.
     """
     runs = Runs(table)
     return pd.DataFrame([claim.row(runs) for claim in claims])
 
 
-# --- what many claims say ------------------------------------------------------------------
+# --- conditions that many claims use -------------------------------------------------------
 
 
 def near(value: float, within: float) -> Callable[[float], bool]:
-    """Return whether a figure is near to a value."""
+    """Return a condition: a value differs from another by at most `within`."""
     return lambda measured: abs(measured - value) <= within
 
 
 def below(most: float) -> Callable[[float], bool]:
-    """Return whether a figure is less than a value."""
+    """Return a condition: a value is less than `most`."""
     return lambda measured: measured < most
 
 
 def positive(measured: float) -> bool:
-    """Return whether a figure is more than 0."""
+    """Whether a value is greater than 0."""
     return measured > 0
 
 
 def above_one(measured: float) -> bool:
-    """Return whether a figure is more than 1."""
+    """Whether a value is greater than 1."""
     return measured > 1
 
 
 def below_one(measured: float) -> bool:
-    """Return whether a figure is less than 1."""
+    """Whether a value is less than 1."""
     return measured < 1
 
 
 def words(quantity: str) -> str:
-    """Return a quantity with a space before its unit."""
+    """Insert a space before the unit of a quantity."""
     return re.sub(r"(?<=\d)(?=[A-Za-z])", " ", quantity)

@@ -1,4 +1,4 @@
-"""What layers do to a metric where every choice in one meets every choice in the others."""
+"""Analysis of a full factorial design: the influence of each layer of policies on a metric."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Factorial"]
 
 @dataclass(frozen=True)
 class Factorial:
-    """Runs of all combinations of choices, under one condition, by the logarithm of a metric.
+    """Runs of all combinations of choices under one condition, by the logarithm of a metric.
 
     Attributes
     ----------
     layers : mapping of str to sequence
-        Columns, and what is chosen from in each; the default first.
+        Columns with the choices of each layer, the default first.
     where : mapping of str to object
-        Columns and values: the condition.
+        Columns and values that select the condition.
     metric : str
-        A column of times; less is better.
+        Column of a time; less is better.
     """
 
     layers: Mapping[str, Sequence[str]]
@@ -35,18 +35,18 @@ class Factorial:
     metric: str = "jct_mean_s"
 
     def logs(self, runs: Runs) -> tuple[list[int], NDArray[np.float64]]:
-        """Return the seeds, and logarithms: an axis for seeds, then one for each layer."""
+        """Return the seeds and the logarithms, with an axis for seeds and one for each layer."""
         seeds, values = runs.cube(self.metric, self.layers, **self.where)
         return seeds, np.log(values)
 
     def variance(self, runs: Runs) -> pd.DataFrame:
-        """Return what each layer explains of the variance.
+        """Return the share of the variance that each layer explains.
 
         Returns
         -------
         DataFrame
-            A row per seed: a share for each layer; ``"together"``, that of all interactions; and
-            ``"deviation"``, the standard deviation.
+            A row per seed, with the share of each layer, ``"together"`` (the share of all
+            interactions) and ``"deviation"`` (the standard deviation of the logarithms).
         """
         seeds, logs = self.logs(runs)
         rows = []
@@ -61,14 +61,14 @@ class Factorial:
         return self.variance(runs)[part]
 
     def spread(self, layer: str, best: bool, runs: Runs) -> pd.Series:
-        """Return the worst of a layer over the best, for each seed.
+        """Return the metric with a layer's worst choice over that with its best, for each seed.
 
         Parameters
         ----------
         layer : str
         best : bool
-            Whether in the other layers that is chosen which, with the best of this one, is best
-            over all seeds; or else the default.
+            Choices in the other layers: those of the combination that is best over all seeds if
+            true, else the defaults.
         runs : Runs
         """
         seeds, logs = self.logs(runs)
@@ -78,29 +78,30 @@ class Factorial:
             chosen = np.unravel_index(mean.argmin(), mean.shape)
         own = tuple(slice(None) if name == layer else place
                     for name, place in zip(self.layers, chosen, strict=True))
-        return pd.Series(_widest(logs[:, *own]), seeds)
+        return pd.Series(_range_ratio(logs[:, *own]), seeds)
 
     def spread_at(self, layer: str, other: str, choice: int, runs: Runs) -> pd.Series:
-        """Return the worst of a layer over the best, with one choice in another layer.
+        """Return worst over best choice of a layer, given a choice in another layer.
 
-        They are held against each other by their geometric means over all further layers.
+        Choices are compared by geometric means over all further layers.
         """
         seeds, logs = self.logs(runs)
         names = list(self.layers)
         at = np.take(logs, choice, 1 + names.index(other))
         names.remove(other)
-        return pd.Series(_widest(_means(at, names, layer)), seeds)
+        return pd.Series(_range_ratio(_means(at, names, layer)), seeds)
 
     def over_default(self, layer: str, choice: int, runs: Runs) -> pd.Series:
-        """Return a choice over the default, by their geometric means over all other layers."""
+        """Return a choice over the default, by geometric means over all other layers."""
         seeds, logs = self.logs(runs)
         means = _means(logs, list(self.layers), layer)
         return pd.Series(np.exp(means[:, choice] - means[:, 0]), seeds)
 
     def over_others(self, layer: str, choice: int, runs: Runs) -> pd.Series:
-        """Return a choice over the best other one, seed by seed.
+        """Return a choice over the best other choice, for each seed.
 
-        In the other layers each has what is best for it over all seeds.
+        Each choice is combined with the choices in the other layers that are best for it over all
+        seeds.
         """
         seeds, logs = self.logs(runs)
         own = np.moveaxis(logs, 1 + list(self.layers).index(layer), 1)
@@ -113,13 +114,13 @@ class Factorial:
 
 
 def _means(logs: NDArray[np.float64], names: Sequence[str], layer: str) -> NDArray[np.float64]:
-    """Return means over all layers but one, shape (seeds, choices)."""
+    """Return means over all layers but one. Shape (seeds, choices)."""
     rest = tuple(1 + axis for axis, name in enumerate(names) if name != layer)
     means: NDArray[np.float64] = logs.mean(axis=rest)
     return means
 
 
-def _widest(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the largest over the least of each row of logarithms."""
-    widest: NDArray[np.float64] = np.exp(np.ptp(logs, axis=1))
-    return widest
+def _range_ratio(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest over the smallest value of each row, given logarithms."""
+    ratios: NDArray[np.float64] = np.exp(np.ptp(logs, axis=1))
+    return ratios

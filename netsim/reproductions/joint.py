@@ -1,9 +1,9 @@
-"""Schedulers, placements and allocators together: which layer matters, and when?
+"""Joint study of schedulers, placements and allocators: which layer matters, and when?
 
-No paper has it. Schedulers and placements are those of SJF-BCO, A-SRPT and their baselines,
-allocators those of coflow papers. A condition is a load, whether there are GPUs for all jobs at
-once, and a network. Claims say that a layer explains most of what differs, or that it matters;
-"-" throughout.
+This study is not in any paper, so the column of the paper's values is ``"-"``. Schedulers and
+placements are those of SJF-BCO, A-SRPT and their baselines; allocators are those of coflow papers.
+A condition is a load, whether there are GPUs for all jobs at once, and a network. Claims state
+that a layer explains most of the variance, or that its choice matters.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CONDITIONS", "FIGURES", "LAYERS", "SYSTEMS", "layers_study", "systems_study"]
 
-#: What is chosen from in a layer, as given, and what it is called.
+#: The choices of each layer, as given in an experiment, with their names.
 Layers = Mapping[str, Mapping[str, str]]
 
 _ALLOCATORS = {"maxmin": "max-min", "aalo": "Aalo", "sebf": "Varys", "parrot": "Parrot"}
@@ -48,13 +48,14 @@ SYSTEMS: Layers = {
     "allocator": _ALLOCATORS,
 }
 
-#: Jobs by GPUs, as many as SJF-BCO's evaluation has in proportion: of 200 and of 74 GPUs, on 80.
+#: Numbers of jobs by GPUs, in the proportions of SJF-BCO's evaluation: jobs that need 200 or 74
+#: GPUs in total, on a cluster of 80.
 _CROWDS = {"queue": {"1": 24, "2": 4, "4": 8, "8": 9, "16": 2, "32": 1},
            "room for all": {"1": 10, "2": 2, "4": 3, "8": 4, "16": 1}}
 _LOADS = {"computation-heavy": "2MB", "communication-heavy": "50MB"}
 _NETWORKS = {"non-blocking": "big-switch-20-10g", "4:1": "leaf-spine-20-4to1-10g"}
 
-#: What conditions are called, to columns and values.
+#: Columns and values of each condition, by its name.
 CONDITIONS: dict[str, dict[str, Any]] = {
     f"{load}, {crowd}, {network}": {
         "workload.length": length, "workload.mix": json.dumps(mix), "network.name": name}
@@ -75,23 +76,23 @@ _OTHERS = {"at their best": True, "by default": False}
 
 
 def _factorials(layers: Layers, metric: str = "jct_mean_s") -> dict[str, Factorial]:
-    """Return one for each condition."""
+    """Return the factorial design of each condition."""
     axes = {layer: [labelled(parse_named(name)) for name in names]
             for layer, names in layers.items()}
     return {condition: Factorial(axes, where, metric) for condition, where in CONDITIONS.items()}
 
 
 def _split(layers: Layers) -> dict[str, dict[str, Factorial]]:
-    """Return what variances are split of, by what it is called."""
+    """Return the factorials whose variance is decomposed, by the name of the metric."""
     found = {said: _factorials(layers, metric) for metric, said in _METRICS.items()}
     if "random" in layers.get("placement", ()):
-        serious = {name: called for name, called in layers["placement"].items()
-                   if name != "random"}
-        found["mean JCT without random placement"] = _factorials({**layers, "placement": serious})
+        others = {name: called for name, called in layers["placement"].items()
+                  if name != "random"}
+        found["mean JCT without random placement"] = _factorials({**layers, "placement": others})
     return found
 
 
-# --- what is claimed -----------------------------------------------------------------------
+# --- claims --------------------------------------------------------------------------------
 
 
 def _most(share: float) -> bool:
@@ -164,19 +165,25 @@ def _drawn(layers: Layers, draw: Callable[..., Axes], sweep: Sweep) -> Axes:
 
 
 def layers_study(layers: Layers = LAYERS) -> Reproduction:
-    """Return the study in which every scheduler meets every placement and allocator.
+    """Return the study that combines every scheduler with every placement and allocator.
 
     Parameters
     ----------
     layers : mapping of str to mapping
-        What is chosen from in each, as given, and what it is called; the default first.
+        The choices of each layer as given in an experiment, with their names; the default first.
     """
     return _study("joint-study", "scheduler, placement or allocator, which layer matters when",
                   layers, _layers_claims, draw_layers)
 
 
 def systems_study(layers: Layers = SYSTEMS) -> Reproduction:
-    """Return the study of systems that schedule and place, under every allocator; likewise."""
+    """Return the study of systems that both schedule and place, under every allocator.
+
+    Parameters
+    ----------
+    layers : mapping of str to mapping
+        As for `layers_study`.
+    """
     return _study("joint-systems", "SJF-BCO, A-SRPT and baselines of both, under four allocators",
                   layers, _systems_claims, draw_systems)
 

@@ -1,4 +1,4 @@
-"""Pictures of the joint study: what layers explain and cost, and systems under allocators."""
+"""Plots of the joint study: the variance that layers explain, and systems under allocators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["draw_layers", "draw_systems"]
 
 _WIDTH_IN = 7.2
 
-#: A share from which on there is room for its number.
+#: Smallest share of the variance that is labelled with its number.
 _LEGIBLE = 0.05
 
 _RATIOS = (1, 1.2, 1.5, 2, 3, 5, 10, 20)
@@ -27,20 +27,20 @@ Conditions = Mapping[str, Factorial]
 
 def draw_layers(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Conditions],
                 runs: Runs) -> Axes:
-    """Draw what each layer explains of some variances, and what its worst choice costs.
+    """Draw the shares of variance that layers explain, and the cost of their worst choices.
 
     Parameters
     ----------
     layers : mapping of str to mapping
-        What is chosen from in each.
+        The choices of each layer.
     found : mapping of str to mapping
-        What variances are of, to factorials by condition.
+        Factorials by condition, for each metric by its name. Costs are drawn for the first metric.
     runs : Runs
 
     Returns
     -------
     Axes
-        Those of the first variance, the one that costs are of.
+        The axes of the first metric's variance.
     """
     from netsim.plots.style import INK, new_figure
 
@@ -62,19 +62,20 @@ def draw_layers(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Con
 
 
 def _in_two_lines(condition: str) -> str:
+    """Break the name of a condition after its load."""
     load, _, rest = condition.partition(", ")
     return f"{load},\n{rest}"
 
 
 def _colours(layers: Sequence[str]) -> dict[str, str]:
-    """Return a colour for each layer, and grey for what they do together."""
+    """Return a colour for each layer, and grey for interactions."""
     from netsim.plots.style import COLOURS, GREY
 
     return dict(zip(layers, COLOURS, strict=False)) | {"together": GREY}
 
 
 def _draw_shares(ax: Axes, conditions: Conditions, runs: Runs) -> None:
-    """Draw a bar for each condition, of the shares of all layers."""
+    """Draw a stacked bar of shares for each condition, and the standard deviation beside it."""
     from netsim.plots.style import INK, dress, name_axes
 
     means = [found.variance(runs).mean() for found in conditions.values()]
@@ -99,7 +100,7 @@ def _draw_shares(ax: Axes, conditions: Conditions, runs: Runs) -> None:
 
 
 def _draw_spreads(ax: Axes, layers: Sequence[str], conditions: Conditions, runs: Runs) -> None:
-    """Draw the worst of each layer over the best, with the rest at its best and by default."""
+    """Draw worst over best choice of each layer, with the others at their best and by default."""
     from matplotlib.lines import Line2D
     from matplotlib.ticker import NullLocator
 
@@ -133,17 +134,17 @@ def _draw_spreads(ax: Axes, layers: Sequence[str], conditions: Conditions, runs:
 
 def draw_systems(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Conditions],
                  runs: Runs) -> Axes:
-    """Draw the first metric of systems under allocators over the best, a map for each condition.
+    """Draw a heat map of systems and allocators for each condition, relative to the best.
 
     Parameters
     ----------
     layers, found, runs
-        As for `draw_layers`; systems and allocators.
+        As for `draw_layers`. The layers are systems and allocators; the first metric is drawn.
 
     Returns
     -------
     Axes
-        Those of the first condition.
+        The axes of the first condition.
     """
     from matplotlib.colors import LogNorm
 
@@ -171,7 +172,7 @@ def draw_systems(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Co
 
 
 def _over_best(found: Factorial, runs: Runs) -> np.ndarray:
-    """Return geometric means over seeds, over the least of them."""
+    """Return geometric means over seeds, divided by the smallest."""
     _, logs = found.logs(runs)
     means = logs.mean(axis=0)
     return np.exp(means - means.min())

@@ -1,7 +1,7 @@
 """The evaluation of Parrot: Figures 5 to 10.
 
-The paper's figures are impossible with the trace's full iteration counts and arrivals: the reading
-that comes closest has 10 iterations per job, arrivals 20 times as dense and flows of up to 250 MB.
+The paper's figures cannot result from the trace's full iteration counts and arrivals. The closest
+interpretation has 10 iterations per job, arrivals 20 times as dense, and flows of up to 250 MB.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ def _label(scheme: str, conservation: str = "") -> str:
     return f"{scheme} (work_conservation={conservation})" if conservation else scheme
 
 
-# --- what is measured ----------------------------------------------------------------------
+# --- measured quantities -------------------------------------------------------------------
 
 
 def _less(scheme: str, other: str, *, conservation: str = "", **where: Any
           ) -> Callable[[Runs], Any]:
-    """By how much a scheme's total JCT is lower than another's, as a share of that."""
+    """Return a measure: the relative reduction of a scheme's total JCT from another's."""
     return lambda runs: 1 - runs.ratio({"allocator": scheme, **where},
                                        {"allocator": _label(other, conservation), **where})
 
 
 def _more(scheme: str, other: str, **where: Any) -> Callable[[Runs], Any]:
-    """By how much it is higher."""
+    """Return a measure: the relative increase of a scheme's total JCT over another's."""
     return lambda runs: -_less(scheme, other, **where)(runs)
 
 
 def _grows(key: str, low: Any, high: Any, scheme: str, **where: Any) -> Callable[[Runs], Any]:
-    """Total JCT at one value of a key over that at another."""
+    """Return a measure: total JCT at one value of a key over that at another value."""
     return lambda runs: runs.ratio({"allocator": scheme, key: high, **where},
                                    {"allocator": scheme, key: low, **where})
 
@@ -194,7 +194,7 @@ def _draw_lines(key: str, metric: str, sweep: Sweep) -> Axes:
 
 
 def _panels(sweep: Sweep, draw: Callable[[Sweep, Axes], Axes]) -> Axes:
-    """Draw the runs of each speed on axes of their own, one above the other."""
+    """Draw the runs of each speed on their own axes, one above the other."""
     return panels({words(speed): sweep.where(**{"network.capacity": speed}) for speed in _SPEEDS},
                   draw)
 

@@ -1,4 +1,4 @@
-"""Pictures of ratios: dots with their intervals on a logarithmic axis, on which 1 is marked."""
+"""Plots of ratios: dots with their intervals on a logarithmic axis with a line at 1."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ if TYPE_CHECKING:
 
 __all__ = ["ratio_dots"]
 
-#: Between two series in a row, of the height of a row.
+#: Distance between two series in a row, as a share of the row's height.
 _APART = 0.4
 
 
 def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str) -> None:
-    """Draw a dot with its 95 % interval for each ratio, and its value beside it.
+    """Draw a dot with its 95 % confidence interval and its value for each ratio.
 
     Parameters
     ----------
     means : DataFrame
-        With the columns `rows`, `series`, and ``ratio``, ``ratio_low`` and ``ratio_high``.
+        A table with the columns `rows`, `series`, ``ratio``, ``ratio_low`` and ``ratio_high``.
     rows, series : str
-        The columns of what there is a row of, and a colour of.
+        Columns whose values have a row, and a colour, each.
     ax : Axes
     name : str
-        What the ratios are.
+        Label of the axis of ratios.
     """
     from netsim.plots.style import INK, add_legend, dress, log_values, looks, name_axes
 
@@ -47,7 +47,7 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str)
     ax.axvline(1, color=INK, linewidth=0.8, zorder=1)
     ax.set_xscale("log")
     low, high = ax.get_xlim()
-    ax.set_xlim(low, high * (high / low) ** 0.12)  # room for the last value
+    ax.set_xlim(low, high * (high / low) ** 0.12)  # leaves room for the largest value's text
     log_values(ax.xaxis)
     dress(ax, "x")
     ax.set_yticks(list(order.values()), list(order))

@@ -1,4 +1,4 @@
-"""A reproduction: a sweep or a table of something else, what is claimed of it, and a figure."""
+"""A reproduction: a sweep or another table, the claims about it, and a figure."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 __all__ = ["Measurement", "Reproduced", "Reproduction", "panels"]
 
 
-#: What there is a picture of.
+#: A thing that a panel shows.
 Drawn = TypeVar("Drawn")
 
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What a reproduction gives.
+    """The outcome of a reproduction.
 
     Attributes
     ----------
     table : DataFrame
-        What claims are held against: of a sweep a row per run.
+        Data that claims are checked against: for a sweep, a row per run.
     claims : DataFrame
         See `netsim.reproductions.claims.table_of_claims`.
     draw : callable
         Draws the figure.
     sweep : Sweep, optional
-        Its runs; none of a `Measurement`.
+        The runs; None for a `Measurement`.
     """
 
     table: pd.DataFrame
@@ -54,25 +54,26 @@ class Reproduced:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A figure of a paper.
+    """A figure of a paper that a sweep reproduces.
 
     Attributes
     ----------
     name : str
-        Such as ``"parrot-fig5"``.
+        Name, such as ``"parrot-fig5"``.
     title : str
         One line: the paper's figure, and what it shows.
     keys : mapping
-        The experiment, as in a file.
+        The experiment, with the keys of an experiment file.
     vary : mapping of str to sequence
         As for `netsim.sweep_experiment`.
     claims : sequence of Claim
     draw : callable
-        Draws a `Sweep` of it.
-    trace : mapping
-        Keys of the workload besides the file, where a trace is given; none if it takes no trace.
+        Draws the figure from a `Sweep`.
+    trace : mapping, optional
+        Keys of the workload besides the file, if a trace is given. None if the reproduction takes
+        no trace.
     derive : callable, optional
-        From a `Result` to figures that its summary lacks, and that claims are of.
+        Computes further metrics, which claims use, from a `Result`.
     """
 
     name: str
@@ -87,20 +88,20 @@ class Reproduction:
     def run(self, *, seeds: int | Sequence[int] = 10, trace: str | Path | None = None,
             workers: int = 1, folder: str | Path | None = None, resume: bool = True,
             progress: bool | Callable[[int, int, int], None] = False) -> Reproduced:
-        """Do its runs, and hold them against what is claimed.
+        """Run the sweep and check the claims.
 
         Parameters
         ----------
         seeds, workers, folder, resume, progress
             As for `netsim.sweep_experiment`.
         trace : path-like, optional
-            The real trace, where the workload is made from one; else one that is drawn with its
-            characteristics.
+            The real trace, for workloads made from one. By default, a trace with its
+            characteristics is drawn.
 
         Raises
         ------
         InputError
-            If it takes no trace, or that cannot be read.
+            If the reproduction takes no trace, or the trace cannot be read.
         """
         sweep = sweep_experiment(self.draft(trace), self.vary, seeds=seeds, workers=workers,
                                  folder=folder, resume=resume, progress=progress)
@@ -111,14 +112,14 @@ class Reproduction:
         return Reproduced(sweep.table, claims, lambda: self.draw(sweep), sweep)
 
     def derived(self, sweep: Sweep) -> Sweep:
-        """Return its sweep with what is derived from each run as further columns."""
+        """Add the derived metrics of each run to a sweep as columns."""
         if self.derive is None or not len(sweep.table):
             return sweep
         rows = [{"key": row["key"], **self.derive(result)} for row, result in sweep.results()]
         return replace(sweep, table=sweep.table.merge(pd.DataFrame(rows), on="key", how="left"))
 
     def draft(self, trace: str | Path | None = None) -> Draft:
-        """Return its experiment, on a trace if one is given."""
+        """Return the experiment, on the given trace if there is one."""
         keys = {"name": self.name, **self.keys}
         if trace is not None:
             if self.trace is None:
@@ -130,19 +131,19 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A table of a paper that is of no runs of an experiment, such as of mappings.
+    """A table of a paper that is not made from runs of an experiment, such as of mappings.
 
     Attributes
     ----------
     name, title, claims
-        As of `Reproduction`.
+        As for `Reproduction`.
     measure : callable
-        From a seed to rows; what else tells rows apart are columns.
+        Returns the rows of a seed, with columns that tell them apart.
     draw : callable
         Draws the table of all seeds.
     unsteady : sequence of str
-        Columns that differ from one time to the next, such as what it took. No file has them, for
-        the same seeds are to give the same bytes.
+        Columns that differ between runs of the same seed, such as times to solve. They are not
+        written to files, as the same seeds must give the same bytes.
     """
 
     name: str
@@ -155,21 +156,21 @@ class Measurement:
     def run(self, *, seeds: int | Sequence[int] = 10, trace: str | Path | None = None,
             workers: int = 1, folder: str | Path | None = None, resume: bool = True,
             progress: bool | Callable[[int, int, int], None] = False) -> Reproduced:
-        """Measure, and hold what comes out against what is claimed.
+        """Measure all seeds and check the claims.
 
         Parameters
         ----------
         seeds, folder, progress
             As for `Reproduction.run`.
         trace : path-like, optional
-            Refused.
+            Not allowed: a measurement takes no trace.
         workers, resume
-            Without effect: it is done in one process, and from the start.
+            Without effect: seeds are measured in one process, from the start.
 
         Raises
         ------
         InputError
-            If a trace is given, or the seeds are wrong.
+            If a trace is given, or the seeds are invalid.
         OutputError
             If the folder cannot be written.
         """
@@ -188,7 +189,7 @@ class Measurement:
 
 
 def _write(folder: str | Path, **tables: pd.DataFrame) -> None:
-    """Write tables as CSV files, by their names."""
+    """Write tables to CSV files with their names."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         text = io.StringIO()
@@ -196,15 +197,15 @@ def _write(folder: str | Path, **tables: pd.DataFrame) -> None:
         RunStore(folder).write(f"{name}.csv", text.getvalue())
 
 
-#: Between axes and a title, and what a row of a legend takes, in points.
+#: Distance between axes and title, and height of a row of a legend, in points.
 _PAD, _ROW = 6.0, 10.0
 
-#: Letters that there is room for above axes; the sample of each entry takes some, too.
+#: Letters that fit above axes, and letters that the sample of a legend's entry replaces.
 _LETTERS, _SAMPLE = 46, 5
 
 
-def _above_legend(ax: Axes, title: str) -> float:
-    """Return how far above axes a title stands: beside the legend, or above it if need be."""
+def _title_pad(ax: Axes, title: str) -> float:
+    """Return the distance of a title from its axes: beside the legend, or above it if necessary."""
     legend = ax.get_legend()
     if legend is None:
         return _PAD
@@ -216,22 +217,27 @@ def _above_legend(ax: Axes, title: str) -> float:
 
 def panels(parts: Mapping[str, Drawn], draw: Callable[[Drawn, Axes], Any],
            height_in: float = 2.3) -> Axes:
-    """Draw each of several things on axes of its own, one above the other; return the first.
+    """Draw each of several things on its own axes, one above the other.
 
     Parameters
     ----------
-    parts : mapping of str to anything
-        By its title.
+    parts : mapping of str to object
+        The things to draw, by title.
     draw : callable
-        Draws one on some axes.
+        Draws one of them on given axes.
     height_in : float
-        Of each, in inches.
+        Height of each panel, in inches.
+
+    Returns
+    -------
+    Axes
+        The first axes; their ``figure`` has all.
     """
     from netsim.plots.style import new_figure
 
     axes = new_figure(height_in * len(parts)).subplots(len(parts), squeeze=False)[:, 0]
     for ax, (title, part) in zip(axes, parts.items(), strict=True):
         draw(part, ax)
-        ax.set_title(title, fontsize=8, loc="left", pad=_above_legend(ax, title))
+        ax.set_title(title, fontsize=8, loc="left", pad=_title_pad(ax, title))
     first: Axes = axes[0]
     return first

@@ -1,9 +1,8 @@
-"""The evaluation of SJF-BCO, its Section 7; and its schedules on a network that is simulated.
+"""The evaluation of SJF-BCO (Section 7 of the paper), and its schedules on simulated networks.
 
-How Section 7 is read: contention and overhead take 15 % of the time at most, by
-alpha = 0, k_min = 0, xi1 = xi2 = 7e-5 and gradients m such that 2m over a NIC's rate is a second.
-The paper plots single runs and gives no figures; claims without one, ``"-"``, are what a reader
-might expect.
+The section is read so that contention and overhead take at most 15 % of the time: alpha = 0,
+k_min = 0, xi1 = xi2 = 7e-5, and gradients m such that 2m over a NIC's rate is one second. The paper
+plots single runs and gives no numbers. Claims with ``"-"`` as the paper's value are ours.
 """
 
 from __future__ import annotations
@@ -53,17 +52,17 @@ _SECTION_7: dict[str, Any] = {
 
 
 def _within(horizon: int, name: str, order: str = "given") -> str:
-    """Return a scheduler as it is given."""
+    """Return a scheduler with its horizon and order, as given in an experiment."""
     return f"{name}:horizon={horizon}" + ("" if order == "given" else f":order={order}")
 
 
 def _label(horizon: int, name: str, order: str = "given") -> str:
-    """Return the same scheduler as it is called in tables."""
+    """Return the name of the same scheduler in tables."""
     return f"{name} (horizon={horizon}" + (")" if order == "given" else f", order={order})")
 
 
 def _words(label: str) -> str:
-    """Return a scheduler as it is called in figures."""
+    """Return the name of a scheduler in figures."""
     name, _, options = label.partition(" (")
     return name.upper() + (", smallest first" if "by_size" in options else "")
 
@@ -190,7 +189,7 @@ def _as_labelled(name: str) -> str:
 
 
 def _in_order(place: dict[str, Any], runs: Runs) -> pd.Series:
-    """Return the share of pairs of schedulers of which that with the shorter plan is faster."""
+    """Return the share of pairs of schedulers whose makespans are in the order of their plans."""
     plan, run = (_by_scheduler(metric, place, runs) for metric in ("plan_makespan_s",
                                                                    "makespan_s"))
     pairs = list(combinations(_JOINT, 2))
@@ -207,7 +206,7 @@ def _draw_joint(sweep: Sweep) -> Axes:
     from netsim.plots.sweeps import sweep_lines
 
     means = sweep.means(["makespan_s", "plan_makespan_s"])
-    # RAND takes so long that nothing else could be told apart.
+    # RAND takes so long that the others could not be told apart.
     means = means[means["scheduler"] != "rand"]
     means = means.assign(scheduler=means["scheduler"].map(_words))
     plan = means[means["allocator"] == means["allocator"].iloc[0]].assign(allocator="its plan")

@@ -24,6 +24,8 @@ Ints = NDArray[np.int64]
 #: Keys of flows that are tried for each pair of hosts: ECMP may route them differently.
 _KEYS = (0, 1, 2**40 + 7)
 
+_MISMATCH = "has a graph that does not match its links"
+
 
 def check_topology(network: Topology | str | Path | Callable[[], Topology], *,
                    symmetric: bool = False, pairs: int = 400, seed: int = 0) -> None:
@@ -97,7 +99,7 @@ class _Trial:
             raise BrokenPromise(self, "has no to_networkx",
                                 "so that the ends of its links are unknown") from None
         if not isinstance(graph, nx.DiGraph):
-            raise BrokenPromise(self, "has another graph than its links",
+            raise BrokenPromise(self, _MISMATCH,
                                 f"to_networkx returned {graph!r}, not a DiGraph")
         return graph
 
@@ -108,11 +110,11 @@ class _Trial:
                  for start, end, edge in self.graph.edges(data=True)}
         names = self.network.link_names
         if len(found) != self.graph.number_of_edges() or set(found) != set(names):
-            raise BrokenPromise(self, "has another graph than its links", "edges are named "
+            raise BrokenPromise(self, _MISMATCH, "edges are named "
                                 f"{sorted(found)}, and links {sorted(names)}")
         for name, capacity in zip(names, self.network.capacity, strict=True):
             if found[name][2] != capacity:
-                raise BrokenPromise(self, "has another graph than its links",
+                raise BrokenPromise(self, _MISMATCH,
                                     f"edge {name!r} has the capacity {found[name][2]!r}, and the "
                                     f"link {capacity!r}")
         return [found[name][:2] for name in names]
@@ -122,7 +124,7 @@ class _Trial:
         """The node of each host."""
         nodes = [node for node, marks in self.graph.nodes(data=True) if marks.get("host")]
         if nodes != list(self.graph)[:self.network.hosts]:
-            raise BrokenPromise(self, "has another graph than its links",
+            raise BrokenPromise(self, _MISMATCH,
                                 f"its first {self.network.hosts} nodes must be the hosts, with "
                                 f"host=True; the hosts are {nodes}")
         return nodes
@@ -273,7 +275,7 @@ def _is_one_way(trial: _Trial) -> str | None:
 
 _PROMISES: dict[str, Callable[[_Trial], str | None]] = {
     "has invalid links": _has_bad_links,
-    "has a graph that does not match its links": _has_other_graph,
+    _MISMATCH: _has_other_graph,
     "does not survive a round trip through networkx": _fails_round_trip,
     "takes links that do not exist": _has_unknown_links,
     "lacks a route, or has one that is not needed": _has_no_route,

@@ -162,7 +162,7 @@ def test_runs_that_are_missing_give_no_verdict():
 
 
 def test_runs_must_be_told_apart():
-    with pytest.raises(InputError, match="are several runs of one seed"):
+    with pytest.raises(InputError, match="selects several runs of one seed"):
         Runs(table()).of(allocator="a")
 
 
