@@ -1,4 +1,4 @@
-"""Analysis of results, as numbers: bounds, links, comparisons, intervals."""
+"""Numerical analysis of results: bounds, links, comparisons, confidence intervals."""
 
 from netsim.lazy import loading
 

@@ -1,4 +1,4 @@
-"""Lower bounds on completion times, for any policy: how far from the best a schedule can be."""
+"""Lower bounds on completion times, which hold for any policy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BOUNDS", "LowerBounds", "lower_bounds", "srpt_total"]
 
-#: The bounds that there are, from the cheapest to the dearest.
+#: Names of the bounds, in order of the time to compute them.
 BOUNDS = ("isolation", "single-link", "bssi", "lp")
 
 Floats = NDArray[np.float64]
@@ -33,24 +33,26 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LowerBounds:
-    """What no policy can be better than, on one network and workload.
+    """Lower bounds for any policy on one network and workload.
 
     Attributes
     ----------
     coflows : DataFrame
-        One row per coflow: coflow, job, iteration, stage, valid_s and finish_s (at the earliest:
-        every coflow alone on the network), gamma_s (the least CCT), weight.
+        One row per coflow: coflow, job, iteration, stage, valid_s and finish_s (the earliest
+        possible instants, with every coflow alone on the network), gamma_s (the least possible
+        CCT), weight.
     totals : DataFrame
         One row per bound, by name, with lower bounds on
 
         finish_s, weighted_finish_s
-            The sum of all finish times, and that with weights, from time 0 on.
+            The sum of all finish times from time 0, without and with weights.
         cct_mean_s
             The mean CCT.
 
-        NaN where a bound does not hold: ``"single-link"`` is of the unweighted sum, ``"bssi"``
-        and ``"lp"`` are of the weighted one, unless all weights are equal; and where a coflow
-        waits for another, only ``"isolation"`` bounds CCTs, which count from when it was valid.
+        Entries are NaN if a bound does not apply. Unless all weights are equal, ``"single-link"``
+        bounds only the unweighted sum, ``"bssi"`` and ``"lp"`` only the weighted one. If coflows
+        wait for others, only ``"isolation"`` bounds CCTs, which count from the time a coflow is
+        valid.
     """
 
     coflows: pd.DataFrame
@@ -61,34 +63,34 @@ class LowerBounds:
 
 def lower_bounds(network: Topology | str | Path, workload: Workload | str | Path, *,
                  which: Sequence[str] = BOUNDS[:-1], seed: int = 0) -> LowerBounds:
-    """Return lower bounds on the completion times of all coflows of a workload.
+    """Compute lower bounds on the completion times of all coflows of a workload.
 
-    They hold for every policy, at the network's own capacities. A coflow that comes after
-    others, or in a later iteration, is taken to be valid when it could be at the earliest, with
-    each of those before it alone on the network: without the precedence, but no sooner than
-    any schedule can make it valid.
+    They hold for every policy, at the network's original capacities. Precedence is replaced by
+    release times: a coflow that follows others is taken to become valid at the earliest instant
+    that any schedule allows, at which each of its predecessors has had the network to itself.
 
     Parameters
     ----------
     network, workload, seed
         As for `netsim.simulate`.
     which : sequence of str
-        Any of
+        Names of bounds:
 
         ``"isolation"``
-            Every coflow alone.
+            Every coflow has the network to itself.
         ``"single-link"``
-            One link busy with what it must carry, shortest remaining first, which is best for
-            one machine; other coflows alone; the largest of all links.
+            Coflows on one link are served by shortest remaining time first, which is optimal
+            for a single machine; the others have the network to themselves. The bound is the
+            largest over all links.
         ``"bssi"``
             The dual of Sincronia's ordering (Agarwal et al., SIGCOMM'18). It takes all coflows
-            to be valid at 0, and says little, or less than nothing, of those that come much
-            later. Its time grows with the square of the number of coflows.
+            to be valid at time 0, so it is loose, and can even be below the isolation bound, if
+            coflows become valid much later. Its cost is quadratic in the number of coflows.
         ``"lp"``
-            The linear programme of concurrent open shops: no coflow finishes before it could
-            alone, and any set of coflows takes its time on every link. Never below ``"bssi"``
-            and ``"isolation"``, and dear: minutes for some hundred wide coflows. Needs the
-            extra ``ilp`` (SciPy).
+            The linear programme of concurrent open shops: no coflow finishes earlier than if it
+            were alone, and every set of coflows needs its time on every link. It is never below
+            ``"bssi"`` and ``"isolation"``, but takes minutes for a few hundred wide coflows.
+            Needs the extra ``ilp`` (SciPy).
 
     Returns
     -------
@@ -101,12 +103,12 @@ def lower_bounds(network: Topology | str | Path, workload: Workload | str | Path
     MissingExtraError
         If SciPy is needed and not installed.
     InputError
-        If the network or the workload cannot be read, a job does not fit, or nothing is sent.
+        If the network or the workload cannot be read, a job does not fit, or there are no coflows.
 
     Warns
     -----
     NetsimWarning
-        If ``"lp"`` was stopped early: it is then a lower bound, but not the best of the LP's.
+        If ``"lp"`` was stopped early: it is then a lower bound, but not the optimum of the LP.
 
     Examples
     --------
@@ -138,7 +140,7 @@ def lower_bounds(network: Topology | str | Path, workload: Workload | str | Path
 
 
 class _Instance:
-    """The coflows as arrays, and each bound on them."""
+    """The coflows of a workload as arrays, with a method for each bound."""
 
     def __init__(self, coflows: Sequence[Emitted], network: Topology) -> None:
         self._coflows, self._network = coflows, network
@@ -147,7 +149,7 @@ class _Instance:
         self._fixed = all(each.fixed for each in coflows)
 
     def totals(self, name: str) -> tuple[float, float, float]:
-        """Return a bound on the sum of finish times, on the weighted sum, and on the mean CCT."""
+        """Return a bound on the sum of finish times, the weighted sum, and the mean CCT."""
         if name == "isolation":
             return (float(self._finish.sum()), float(self._weight @ self._finish),
                     float(self._gamma.mean()))
@@ -162,13 +164,14 @@ class _Instance:
         return float(finish), float(weighted), float(cct)
 
     def _loads(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-        """Return coflow, link and seconds of each coflow on each link that it loads."""
+        """Return the loads of links as arrays: coflow, link and seconds at full capacity."""
         loads = [each.demand.loads for each in self._coflows]
         owner = np.repeat(np.arange(len(loads)), [len(rows) for rows in loads])
         rows = np.concatenate(loads)
         return owner, rows["link"], rows["nbytes"] / self._network.capacity[rows["link"]]
 
     def _single_link(self) -> float:
+        """Return the largest bound of a single link on the sum of finish times."""
         owner, links, seconds = self._loads()
         most = alone = self._finish.sum()
         for link in np.unique(links):
@@ -179,7 +182,7 @@ class _Instance:
         return float(most)
 
     def _bssi(self) -> float:
-        """Return the dual bound, of coflows with bytes, and that the others cannot be sooner."""
+        """Return the dual bound; coflows without bytes count with their earliest finish."""
         table = FlowTable(self._network.capacity, np.zeros(1))
         for key, each in enumerate(self._coflows):
             if each.demand.nbytes:
@@ -191,20 +194,21 @@ class _Instance:
         return rest + FabricView(table, 0.0, "clairvoyant", Event(0)).bssi()[1]
 
     def _lp(self) -> float:
+        """Return the bound of the linear programme on the weighted sum of finish times."""
         from netsim.analysis.lp import ordering_bound
 
         return ordering_bound(self._finish, self._weight, *self._loads())
 
 
 def srpt_total(valid: Floats, seconds: Floats) -> float:
-    """Return the sum of finish times on one machine, the shortest remaining job first.
+    """Return the sum of finish times on one machine with shortest remaining time first.
 
-    The least possible sum where jobs may be interrupted (Schrage, 1968).
+    This is the least possible sum if jobs may be preempted (Schrage, 1968).
 
     Parameters
     ----------
     valid, seconds : ndarray of float, shape (jobs,)
-        When each job can start, and how long it takes.
+        Release time and processing time of each job, in seconds.
     """
     order = np.argsort(valid, kind="stable")
     arrivals = [*zip(valid[order].tolist(), seconds[order].tolist(), strict=True), (np.inf, 0.0)]

@@ -1,4 +1,4 @@
-"""Coflows by class, and how much longer than alone on the network they took."""
+"""Coflows by class, and their slowdowns compared with having the network to themselves."""
 
 from __future__ import annotations
 
@@ -18,42 +18,43 @@ if TYPE_CHECKING:
 
 __all__ = ["ALL", "CLASSES", "by_class", "classify_coflows", "each_class"]
 
-#: By length and width, in the order of the papers' tables: SN, LN, SW and LW.
+#: Classes by length and width, in the order of the papers' tables: SN, LN, SW and LW.
 CLASSES = ("short narrow", "long narrow", "short wide", "long wide")
 
-#: The label of the row of all classes together.
+#: Label of the row for all classes together.
 ALL = "all"
 
 
 def classify_coflows(result: Result, *, short: Quantity = "5MB", narrow: int = 50
                      ) -> pd.DataFrame:
-    """Return the completed coflows with their slowdown and class.
+    """Classify completed coflows by length and width, and compute their slowdowns.
 
     The classes are those of Varys (Chowdhury et al., SIGCOMM'14, Section 7) and Aalo.
 
     Parameters
     ----------
     result : Result
-        With coflows recorded, as they are by default.
+        A result with coflows recorded, as they are by default.
     short : quantity
-        A coflow is short if its longest flow has fewer bytes, and long otherwise.
+        A coflow is short if its longest flow has fewer bytes than this, and long otherwise.
     narrow : int
-        It is narrow if it has at most so many flows, and wide otherwise.
+        A coflow is narrow if it has at most this number of flows, and wide otherwise.
 
     Returns
     -------
     DataFrame
-        `Result.coflows` and the columns
+        `Result.coflows` with the additional columns
 
         slowdown
-            CCT over gamma, the CCT that it would have alone: at least 1. NaN without bytes.
+            CCT over gamma, the CCT of the coflow alone on the network; at least 1. NaN for
+            coflows without bytes.
         class
             Categorical, one of `CLASSES`.
 
     Raises
     ------
     InputError
-        If coflows were not recorded, or a threshold is not allowed.
+        If coflows were not recorded, or a threshold is invalid.
 
     Examples
     --------
@@ -77,7 +78,7 @@ def classify_coflows(result: Result, *, short: Quantity = "5MB", narrow: int = 5
 
 
 def by_class(result: Result, *, short: Quantity = "5MB", narrow: int = 50) -> pd.DataFrame:
-    """Return CCTs and slowdowns by class of coflow: a row per class, and one for all.
+    """Summarise CCTs and slowdowns by class of coflow: a row per class, and one for all.
 
     Parameters
     ----------
@@ -87,32 +88,35 @@ def by_class(result: Result, *, short: Quantity = "5MB", narrow: int = 50) -> pd
     Returns
     -------
     DataFrame
-        With the columns
+        A table with the columns
 
         class
             One of `CLASSES`, or ``"all"``.
         coflows, share_of_coflows, share_of_bytes
-            How many have completed; of all that have.
+            Number of completed coflows of the class, its share of all completed coflows, and its
+            share of their bytes.
         cct_mean_s, cct_p50_s, cct_p95_s, slowdown_mean, slowdown_p95
-            NaN for a class without coflows, slowdowns also for one without bytes.
+            Statistics of CCTs and slowdowns. NaN for a class without coflows; slowdowns also for
+            one without bytes.
 
     Raises
     ------
     InputError
-        As `classify_coflows` does.
+        As for `classify_coflows`.
     """
     coflows = classify_coflows(result, short=short, narrow=narrow)
     return pd.DataFrame([_row(name, group, coflows) for name, group in each_class(coflows)])
 
 
 def each_class(coflows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield each of `CLASSES` and its rows of a classified frame, and last `ALL` and all rows."""
+    """Yield the rows of each of `CLASSES` in a classified table, and last `ALL` with all rows."""
     for name in CLASSES:
         yield name, coflows[coflows["class"] == name]
     yield ALL, coflows
 
 
 def _row(name: str, group: pd.DataFrame, coflows: pd.DataFrame) -> dict[str, Any]:
+    """Return the row of a class."""
     cct, slowdown = spread(group["cct_s"]), spread(group["slowdown"])
     return {
         "class": name, "coflows": len(group),
@@ -124,4 +128,5 @@ def _row(name: str, group: pd.DataFrame, coflows: pd.DataFrame) -> dict[str, Any
 
 
 def _share(part: float, whole: float) -> float:
+    """Return part over whole; NaN if the whole is 0."""
     return float(part / whole) if whole > 0 else float("nan")

@@ -1,4 +1,4 @@
-"""Several runs of one workload, side by side."""
+"""Comparison of several runs of the same workload."""
 
 from __future__ import annotations
 
@@ -19,62 +19,61 @@ if TYPE_CHECKING:
 
 __all__ = ["LOWER_BOUND", "check_baseline", "improvement_on", "note_of", "table_of"]
 
-#: The label of the last row.
+#: Label of the last row.
 LOWER_BOUND = "lower bound"
 
-
-#: What the runs of a table do with bandwidth left over, and when.
+#: Columns on the allocation of leftover bandwidth and on when rates are decided.
 _SHARING = ("leftover", "decides_per")
 
-#: What makes a coflow the same in two runs, whatever the order in which it finished.
+#: Columns that identify a coflow in different runs, whatever the order in which coflows finish.
 _COFLOW = ["job", "iteration", "stage"]
 
 
 def check_baseline(baseline: str, labels: Iterable[str]) -> None:
-    """Refuse a baseline that is not compared.
+    """Check that a baseline is among the labels.
 
     Raises
     ------
     UnknownNameError
-        With the labels to choose from.
+        If it is not; the message lists the labels.
     """
     if baseline not in labels:
         raise UnknownNameError("baseline", baseline, labels)
 
 
 def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.DataFrame:
-    """Return one row per result, in their order, and last a row for the lower bound.
+    """Return a table with a row per result, in their order, and a last row for the lower bound.
 
     Parameters
     ----------
     results : mapping of str to Result
-        By label, all of one workload.
+        Results by label, all of the same workload.
     baseline : str, optional
-        A label; the first if not given.
+        Label of the baseline. By default the first one.
 
     Returns
     -------
     DataFrame
-        With the columns
+        A table with the columns
 
         label, scheme
-            `scheme` is the label, or for a run without work conservation that of the one
-            with it, if there is one: the two belong side by side.
+            `scheme` equals the label. For a run without work conservation, it is the label of
+            the same scheme with work conservation if present, so that the two can be grouped.
         work_conservation
-            The allocator's option; empty where it has none.
+            The allocator's option; empty if it has none.
         leftover, decides_per
-            Who gets the bandwidth that its order leaves over, such as ``"maxmin to flows"`` or
-            ``"greedy to coflows"``, whose flows then stay in step; and whether rates are decided
-            at the end of each ``"flow"``, or of each ``"coflow"`` only. Empty where nothing is
-            said, and where no links are shared.
+            How the bandwidth that the allocator's order leaves over is allocated, such as
+            ``"maxmin to flows"``, or ``"greedy to coflows"`` if the flows of a coflow keep equal
+            progress; and whether rates are decided at the end of each ``"flow"`` or only of each
+            ``"coflow"``. Empty if unknown, or if no links are shared.
         jobs_finished, jct_total_s, jct_mean_s, jct_p95_s, cct_mean_s, makespan_s
-            As in `Result.summary`. NaN for CCTs that were not recorded.
+            As in `Result.summary`. CCTs are NaN if they were not recorded.
         over_lower_bound
             Total JCT over the lower bound of the jobs that finished.
         over_baseline
-            Total JCT over that of the baseline. NaN where one of the two did not finish all.
+            Total JCT over that of the baseline. NaN if one of the two did not finish all jobs.
         decisions, wall_s
-            The cost of the run; missing for the lower bound.
+            Cost of the run; missing for the lower bound.
     """
     rows = [_row(label, result, results) for label, result in results.items()]
     rows.append(_bound(next(iter(results.values()))))
@@ -87,10 +86,12 @@ def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.D
 
 
 def _place(baseline: str | None, results: Mapping[str, Result]) -> int:
+    """Return the index of the baseline."""
     return 0 if baseline is None else list(results).index(baseline)
 
 
 def _row(label: str, result: Result, results: Mapping[str, Result]) -> dict[str, Any]:
+    """Return the row of a result."""
     summary = result.summary()
     return {
         "label": label,
@@ -110,7 +111,7 @@ def _row(label: str, result: Result, results: Mapping[str, Result]) -> dict[str,
 
 
 def _bound(result: Result) -> dict[str, Any]:
-    """Return the row of the bound: each job, and each coflow, alone on the network."""
+    """Return the row of the lower bound: each job, and each coflow, alone on the network."""
     jobs = result.jobs
     bound = times(jobs["lower_bound_s"], "jct")
     known = "coflows" in result.recorded
@@ -131,37 +132,40 @@ def _bound(result: Result) -> dict[str, Any]:
 
 
 def _sharing(result: Result) -> dict[str, str]:
-    said = result.run.get("sharing", {})
-    return {name: str(said.get(name, "")) for name in _SHARING}
+    """Return what is known about leftover bandwidth in a run."""
+    sharing = result.run.get("sharing", {})
+    return {name: str(sharing.get(name, "")) for name in _SHARING}
 
 
 def note_of(table: pd.DataFrame) -> str:
-    """Return a note on the runs of a table that treat bandwidth left over in different ways.
+    """Return a note if the runs of a table allocate leftover bandwidth in different ways.
 
     Parameters
     ----------
     table : DataFrame
-        As of `table_of`.
+        A table as `table_of` returns it.
 
     Returns
     -------
     str
-        Empty if they all do alike, as far as is known.
+        The note; empty if all runs do the same, as far as is known.
     """
     runs = table.iloc[:-1]
     if all(runs.loc[runs[name] != "", name].nunique() < 2 for name in _SHARING):
         return ""
-    ways = (f"{leftover or 'not said'}, decided per {event} ({', '.join(group['label'])})"
+    ways = (f"{leftover or 'unknown'}, decided per {event} ({', '.join(group['label'])})"
             for (leftover, event), group in runs.groupby(list(_SHARING), sort=False))
-    return ("Part of the differences is how bandwidth left over is given away, and when, which is "
-            f"not the same here: {'; '.join(ways)}.")
+    return ("Runs allocate leftover bandwidth in different ways, which explains part of the "
+            f"differences: {'; '.join(ways)}.")
 
 
 def _ratio(total: float, bound: float) -> float:
+    """Return total over bound; NaN if the bound is 0."""
     return total / bound if bound > 0 else math.nan
 
 
 def _scheme(label: str, results: Mapping[str, Result]) -> str:
+    """Return the label of the same scheme with work conservation if present, else the own label."""
     own = results[label].run["allocator"]
     if own.get("work_conservation") != "none":
         return label
@@ -174,50 +178,52 @@ def _scheme(label: str, results: Mapping[str, Result]) -> str:
 
 def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quantity = "5MB",
                    narrow: int = 50) -> pd.DataFrame:
-    """Return how many times better than a baseline each other run is, by class of coflow.
+    """Return the factors of improvement of each run over a baseline, by class of coflow.
 
-    The factor of improvement of the Varys and Aalo papers: the baseline's figure over that of
-    the run, so that more than 1 is better.
+    As in the Varys and Aalo papers, a factor is the baseline's value over that of the run, so
+    that more than 1 is better.
 
     Parameters
     ----------
     baseline : str
-        The label of a result.
+        Label of the baseline.
     results : mapping of str to Result
-        By label, all of one workload.
+        Results by label, all of the same workload.
     short, narrow
         As for `netsim.classify_coflows`.
 
     Returns
     -------
     DataFrame
-        Tidy: a row per label, but for the baseline's, and class; last those of the lower bound,
-        every coflow alone on the network, which no factor can exceed. With the columns
+        A tidy table with a row per label, except the baseline, and class. The last rows are
+        those of the lower bound, with every coflow alone on the network, which no factor can
+        exceed. The columns are
 
         label, class, coflows
-            One of `netsim.analysis.coflows.CLASSES`, or ``"all"``; how many the baseline has
-            completed. Only ``"all"`` where the baseline did not record coflows.
+            The class is one of `netsim.analysis.coflows.CLASSES`, or ``"all"``, with the number
+            of its coflows that the baseline completed. If the baseline did not record coflows,
+            the only class is ``"all"``.
         cct_mean, cct_p50, cct_p95, cct_p99
-            The ratio of the means, and of the percentiles, of the CCTs.
+            Ratios of the means and of the percentiles of CCTs.
         cct_each, cct_each_low, cct_each_high
-            The geometric mean of the ratios coflow by coflow, of those that have bytes; and its
-            95 % interval, as if coflows were independent of each other. It is of one run, and
-            says nothing of other seeds.
+            Geometric mean of the ratios of each coflow that has bytes, and its 95 % confidence
+            interval if coflows were independent. It is about this run, not about other seeds.
         cct_shorter, cct_longer
-            Of how many coflows the CCT is shorter than under the baseline, and longer.
+            Numbers of coflows whose CCT is shorter, and longer, than under the baseline.
         jct_total
-            The ratio of the total JCTs, in the rows of ``"all"``; so are all that follow.
+            Ratio of total JCTs. This column and those of JCTs are only in rows of ``"all"``.
         jct_each, jct_each_low, jct_each_high, jct_shorter, jct_longer
-            As of CCTs, job by job.
+            As the columns of CCTs, for jobs.
 
-        Missing where one of the two did not finish all jobs, or did not record coflows.
+        Values are missing if one of the two runs did not finish all jobs, or did not record
+        coflows.
 
     Raises
     ------
     UnknownNameError
         If there is no such label.
     InputError
-        If a threshold is not allowed.
+        If a threshold is invalid.
     """
     check_baseline(baseline, results)
     base = results[baseline]
@@ -233,7 +239,7 @@ def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quant
 
 
 def _classes(result: Result, short: Quantity, narrow: int) -> dict[str, pd.DataFrame]:
-    """Return the coflows of each class and of all, by what makes them the same in two runs."""
+    """Return the coflows of each class and of all, indexed by what identifies them in every run."""
     if "coflows" not in result.recorded:
         return {ALL: pd.DataFrame({"cct_s": [], "gamma_s": []})}
     coflows = classify_coflows(result, short=short, narrow=narrow)
@@ -241,6 +247,7 @@ def _classes(result: Result, short: Quantity, narrow: int) -> dict[str, pd.DataF
 
 
 def _keyed(coflows: pd.DataFrame) -> pd.DataFrame:
+    """Index coflows by job, iteration and stage."""
     keyed = coflows.astype({"stage": str}).set_index(_COFLOW)
     if not keyed.index.is_unique:
         job, iteration, stage = keyed.index[keyed.index.duplicated()][0]
@@ -250,10 +257,12 @@ def _keyed(coflows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ccts(result: Result) -> pd.Series | None:
+    """Return CCTs by coflow; None if coflows were not recorded."""
     return _keyed(result.coflows)["cct_s"] if "coflows" in result.recorded else None
 
 
 def _of_jobs(result: Result, column: str = "jct_s") -> pd.Series:
+    """Return a column of the table of jobs, by job."""
     return result.jobs.set_index("job")[column]
 
 
@@ -277,7 +286,7 @@ def _factors(label: str, classes: Mapping[str, pd.DataFrame], ccts: pd.Series | 
 
 
 def _each(name: str, before: pd.Series, after: pd.Series) -> dict[str, Any]:
-    """Summarise ratios: their geometric mean, its interval, and how many are ahead."""
+    """Summarise ratios: geometric mean, its interval, and numbers of shorter and longer times."""
     ratios = (before / after).where((before > 0) & (after > 0)).dropna()
     mean, low, high = geometric_interval(ratios)
     longer, shorter = sides_of_one(ratios) if len(ratios) else (pd.NA, pd.NA)

@@ -1,4 +1,4 @@
-"""A comparison as text: its tables, and notes on them."""
+"""Text of a comparison: its tables, and notes on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Columns", "Part", "parts_of", "print_columns", "text_of"]
 #: Columns of texts by their headings.
 Columns = Mapping[str, Sequence[str]]
 
-#: A line of text, or a table with the number of its first columns that are text, not figures.
+#: A line of text, or a table with the number of leading columns that are text, not numbers.
 Part = str | tuple[Columns, int]
 
 _COLUMNS = {
@@ -31,17 +31,17 @@ _COLUMNS = {
     "mean\nCCT (s)": "cct_mean_s", "makespan\n(s)": "makespan_s",
 }
 
-#: Beside the means by class, those of the row of all classes.
+#: Columns of the row of all classes that are shown next to the means by class.
 _OF_ALL = {"all\np95": "cct_p95", "each CCT\n(geom.)": "cct_each", "total\nJCT": "jct_total"}
 
-#: What a text column needs at least, and between two columns.
+#: Least width of a text column, and the gap between two columns.
 _LEAST, _GAP = 11, 2
 
 
 def text_of(parts: Iterable[Part], width: int = 80) -> str:
-    """Return parts of a comparison as text, one below the other.
+    """Render parts of a comparison as text, one below the other.
 
-    Long labels are broken so that it fits the width, unless its figures alone do not.
+    Long labels are broken to fit the width, unless the numbers alone exceed it.
     """
     file = io.StringIO()
     for part in parts:
@@ -58,6 +58,7 @@ def text_of(parts: Iterable[Part], width: int = 80) -> str:
 
 
 def _width(heading: str, texts: Sequence[str]) -> int:
+    """Return the width of a column in letters."""
     return max(map(len, [*heading.split("\n"), *texts]))
 
 
@@ -68,15 +69,16 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
     Parameters
     ----------
     figures : DataFrame
-        As of `netsim.analysis.comparison.table_of`.
+        A table as `netsim.analysis.comparison.table_of` returns it.
     what : str
-        What is compared: ``"scheduler"`` or ``"allocator"``.
+        The kind of policy that is compared: ``"scheduler"`` or ``"allocator"``.
     noted : bool
-        Whether to say who gets bandwidth left over, and when.
+        Whether to show how leftover bandwidth is allocated, and when rates are decided.
     baseline : str, optional
-        The label of the run that the others are held against.
+        Label of the run that the others are compared with.
     factors : DataFrame, optional
-        As of `netsim.analysis.comparison.improvement_on`, where there is a baseline.
+        Factors of improvement over the baseline, as
+        `netsim.analysis.comparison.improvement_on` returns them.
     """
     first = "over\nfirst" if baseline is None else "over\nbaseline"
     yield {what: figures["label"].tolist()} | {
@@ -86,16 +88,17 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
         yield from _sharing(figures.iloc[:-1], what)
     if baseline is not None and factors is not None:
         yield from _improvement(factors, baseline, what)
-    jobs = figures["jobs_finished"].iloc[-1]  # of the bound: all
+    jobs = figures["jobs_finished"].iloc[-1]  # the row of the bound counts all jobs
     for label, finished in zip(figures["label"], figures["jobs_finished"], strict=True):
         if finished < jobs:
-            yield f"{visible(label)}: only {finished:,} of {jobs:,} jobs finished, and count"
+            yield (f"{visible(label)}: only {finished:,} of {jobs:,} jobs finished; its figures "
+                   "cover these")
 
 
 def _sharing(runs: pd.DataFrame, what: str) -> Iterator[Part]:
-    """Yield what runs do with bandwidth left over; too wide to stand in the table of figures."""
-    yield ("\nPart of the differences is who gets bandwidth left over, and when rates are\n"
-           "decided, which is not the same here:\n")
+    """Yield a table on leftover bandwidth, which would be too wide as part of the other table."""
+    yield ("\nRuns allocate leftover bandwidth in different ways, which explains part of the\n"
+           "differences:\n")
     columns = {what: "label", "left over": "leftover", "decided per": "decides_per"}
     yield {heading: [value or "-" for value in runs[name]]
            for heading, name in columns.items()}, len(columns)
@@ -103,7 +106,7 @@ def _sharing(runs: pd.DataFrame, what: str) -> Iterator[Part]:
 
 
 def _improvement(factors: pd.DataFrame, baseline: str, what: str) -> Iterator[Part]:
-    """Yield the means of each class that has coflows, and other figures of all."""
+    """Yield the factors of each class that has coflows, and those of all coflows."""
     means = factors.pivot(index="label", columns="class", values="cct_mean")
     overall = factors[factors["class"] == ALL].set_index("label")
     shown = [name for name in (*CLASSES, ALL) if name in means and means[name].notna().any()]
@@ -112,7 +115,7 @@ def _improvement(factors: pd.DataFrame, baseline: str, what: str) -> Iterator[Pa
     columns |= {heading: overall[key] for heading, key in _OF_ALL.items()
                 if overall[key].notna().any()}
     if not columns:
-        return  # jobs have not finished, which is said
+        return  # jobs have not finished, which a note says
     cells = {heading: [f"{value:,.2f}" if math.isfinite(value) else "-" for value in column]
              for heading, column in columns.items()}
     if overall["cct_shorter"].notna().any():
@@ -125,7 +128,7 @@ def _improvement(factors: pd.DataFrame, baseline: str, what: str) -> Iterator[Pa
 
 
 def print_columns(console: Console, columns: Columns, texts: int = 1) -> None:
-    """Print columns by their headings, the first ones as text, the others as figures."""
+    """Print a table from its columns; the first ones are text, the others numbers."""
     table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False,
                   padding=(0, 1 if console.is_terminal else _GAP, 0, 0))
     for index, heading in enumerate(columns):
@@ -140,7 +143,7 @@ def print_columns(console: Console, columns: Columns, texts: int = 1) -> None:
 
 
 def _aligned(values: Sequence[float]) -> list[str]:
-    """Return a column with as many decimals as give its smallest value three figures."""
+    """Format a column with the decimals that give its smallest value three significant digits."""
     known = [value for value in values if value > 0 and math.isfinite(value)]
     decimals = max(0, 2 - math.floor(math.log10(min(known)))) if known else 0
     return [f"{value:,.{decimals}f}" if math.isfinite(value) else "-" for value in values]

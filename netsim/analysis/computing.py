@@ -1,4 +1,4 @@
-"""When jobs computed, found from when their coflows became valid and finished."""
+"""The computations of jobs, reconstructed from the times of their coflows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["Computation", "computations"]
 
 
 class Computation(NamedTuple):
-    """A time in which a job computed before it sent a coflow, or without sending any.
+    """An interval in which a job computed before a coflow, or without a coflow to send.
 
     Attributes
     ----------
     job : int
-        Its place among the workload's jobs.
+        Index of the job in the workload.
     iteration, stage : int, str
     start_s, end_s : float
     """
@@ -42,7 +42,7 @@ class Computation(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """What is recorded of a coflow."""
+    """Recorded times and width of a coflow."""
 
     valid_s: float
     finish_s: float
@@ -50,7 +50,7 @@ class _Sent(NamedTuple):
 
 
 class _Ended(NamedTuple):
-    """When a stage ended, and when the job got to know it; infinite if that is not recorded."""
+    """The end of a stage, and the instant at which the job noticed it; inf if not recorded."""
 
     finish_s: float
     seen_s: float
@@ -62,18 +62,17 @@ _NEVER = _Sent(math.inf, math.inf, 0)
 
 
 def computations(result: Result, workload: Workload) -> Iterator[Computation]:
-    """Yield the times in which jobs computed, job by job and iteration by iteration.
+    """Yield the computations of all jobs, job by job and iteration by iteration.
 
-    A computation ends when the coflow that it precedes becomes valid, and is not known of where
-    that coflow has not completed. One that no coflow follows begins when all have ended that it
-    waits for.
+    A computation ends when the coflow after it becomes valid; it is unknown if that coflow has not
+    completed. A computation without a coflow begins when all stages that it waits for have ended.
 
     Parameters
     ----------
     result : Result
-        With coflows recorded.
+        A result with coflows recorded.
     workload : Workload
-        What was simulated.
+        The simulated workload.
 
     Raises
     ------
@@ -98,12 +97,12 @@ def computations(result: Result, workload: Workload) -> Iterator[Computation]:
 
 
 class _Coflows:
-    """The coflows of each job, looked up job by job, for they may be many."""
+    """Recorded coflows, sorted so that those of a job are found quickly."""
 
     def __init__(self, result: Result) -> None:
         table = columns_of(table_of(result, "coflows"), ["job", *_COLUMNS])
         if table is None and "execution" in result.run:
-            raise not_recorded(result.run, "coflows")  # there is no keyword timeline
+            raise not_recorded(result.run, "coflows")  # such runs have no keyword timeline
         if table is None:
             raise InputError("coflows were not recorded; simulate with timeline=True")
         order = np.argsort(table["job"].to_numpy(), kind="stable")
@@ -111,7 +110,7 @@ class _Coflows:
         self._table = table[_COLUMNS].iloc[order]
 
     def of(self, job: int) -> dict[tuple[int, str], _Sent]:
-        """Return those of a job, by iteration and stage."""
+        """Return the coflows of a job, by iteration and stage."""
         rows = self._table.iloc[slice(*np.searchsorted(self._jobs, [job, job + 1]))]
         columns: list[list[Any]] = [rows[name].tolist() for name in _COLUMNS]
         return {(iteration, stage): _Sent(*times)
@@ -120,6 +119,7 @@ class _Coflows:
 
 def _of_job(place: int, job: JobSpec, seed: int, fixed: Sequence[Stage] | None,
             sent: Mapping[tuple[int, str], _Sent], grid: Grid) -> Iterator[Computation]:
+    """Yield the computations of one job."""
     begin = job.arrival_s
     for iteration in range(job.iterations):
         stages = timed_stages(job, seed, iteration) if fixed is None else fixed
@@ -141,12 +141,12 @@ def _of_job(place: int, job: JobSpec, seed: int, fixed: Sequence[Stage] | None,
 
 
 def _end(own: _Sent, holders: Sequence[_Ended], grid: Grid) -> _Ended:
-    """Return when a stage ended that may have waited for others to finish."""
+    """Return the end of a stage that may have to wait for others to finish."""
     if own.finish_s == math.inf:
         return _Ended(math.inf, math.inf)
     held = max((each.finish_s for each in holders), default=-math.inf)
     seen = max([own.valid_s, *(each.seen_s for each in holders)])
-    # The end of a computation is seen at once, and that of a coflow at the next observation.
+    # A job notices the end of a computation at once, that of a coflow at the next observation.
     if own.finish_s > held:
         seen = max(seen, grid.observed(own.finish_s) if own.width else own.finish_s)
     return _Ended(max(own.finish_s, held), seen)

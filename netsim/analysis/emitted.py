@@ -1,4 +1,4 @@
-"""The coflows that a workload emits on a network, known before any run."""
+"""The coflows that a workload emits on a network, without simulating it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ class Emitted(NamedTuple):
     Attributes
     ----------
     coflow : int
-        Its number in results.
+        Number of the coflow in results.
     job, iteration, stage : int, int, str
-        The job's id and the stage's name.
+        Id of the job, iteration, and name of the stage.
     valid_s, finish_s : float
-        When it becomes valid and finishes at the earliest: every coflow alone on the network.
+        Earliest instants at which the coflow becomes valid and finishes, with every coflow alone on
+        the network.
     fixed : bool
-        Whether it becomes valid then under every policy: it waits for no other coflow.
+        Whether it becomes valid at that instant under every policy, as it waits for no other
+        coflow.
     weight : float
     demand : RoutedCoflow
     """
@@ -47,7 +49,7 @@ class Emitted(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """When something begins and ends at the earliest, and whether it always does then."""
+    """Earliest start and end, and whether these are the same under every policy."""
 
     start: float
     end: float
@@ -90,7 +92,7 @@ def emitted(network: Topology | str | Path, workload: Workload | str | Path, see
 
 
 def _earliest(graph: StageGraph, before: _Span, arrival: float) -> list[_Span]:
-    """Return the span of each stage's coflow, or end of computation, after `before` has ended."""
+    """Return the span of each stage of an iteration that follows `before`."""
     spans = [before] * len(graph.stages)
     for k in graph.dag.sequence:
         stage, demand = graph.stages[k], graph.demands[k]

@@ -1,7 +1,7 @@
-"""Means over seeds with 95 % confidence intervals, and ratios pair by pair.
+"""Means over seeds with 95 % confidence intervals, and ratios of paired runs.
 
-Means of ratios are geometric: the ratio of a to b is then the inverse of that of b to a, and a
-few seeds on which one is far ahead do not outweigh all others.
+Means of ratios are geometric: the mean of a/b is then the inverse of the mean of b/a, and a few
+seeds with extreme ratios do not outweigh all others.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from netsim.errors import InputError, UnknownNameError
 __all__ = ["LEVEL", "RATIOS", "geometric_interval", "mean_interval", "means_of", "of_whole_runs",
            "policies_in", "ratios_of", "sides_of_one"]
 
-#: How often an interval holds the true mean.
+#: Confidence level of intervals.
 LEVEL = 0.95
 
-#: The metrics that are ratios, of which means are geometric.
+#: Metrics that are ratios; their means are geometric.
 RATIOS = frozenset({"over_lower_bound", "over_baseline", "ratio", "ratio_paper", "jct_rate",
                     "communication_rate", "delay_ratio_mean", "rate_ratio_mean"})
 
-#: Relative: a ratio that is as near to 1 is 1, but for rounding.
+#: Tolerance for rounding within which a ratio is taken to be 1.
 _EQUAL = 1e-9
 
 
 def policies_in(columns: Iterable[str]) -> list[str]:
-    """Return the policies among what was varied: what one compares, and draws lines for."""
+    """Return the kinds of policies among varied keys. Policies are what plots draw lines for."""
     known = list(columns)
     return [name for name in ("allocator", "scheduler", "placement") if name in known]
 
 
 def mean_interval(values: ArrayLike) -> tuple[float, float, float]:
-    """Return the mean of some values, and its 95 % confidence interval.
+    """Return the mean of values and its 95 % confidence interval, by Student's t.
 
-    By Student's t: exact for values that are normally distributed, good for means of many jobs.
+    The interval is exact for normally distributed values, and good for means of many jobs.
 
     Parameters
     ----------
     values : array_like of float
-        Independent ones, such as of one seed each.
+        Independent values, such as one per seed.
 
     Returns
     -------
     mean, low, high : float
-        The interval of fewer than two values is NaN, and so is all where a value is.
+        The interval is NaN for fewer than two values. All three are NaN if a value is.
 
     Examples
     --------
@@ -64,20 +64,20 @@ def mean_interval(values: ArrayLike) -> tuple[float, float, float]:
 
 
 def geometric_interval(values: ArrayLike) -> tuple[float, float, float]:
-    """Return the geometric mean of some ratios, and its 95 % confidence interval.
+    """Return the geometric mean of ratios and its 95 % confidence interval.
 
-    `mean_interval` of the logarithms, so that neither end is below 0.
+    It is `mean_interval` of the logarithms, so that neither end is below 0.
 
     Parameters
     ----------
     values : array_like of float
-        Independent ones, such as of one seed each.
+        Independent values, such as one per seed.
 
     Returns
     -------
     mean, low, high : float
-        The interval of fewer than two values is NaN, and so is all where a value is, or is
-        negative. The mean is 0, without an interval, where a value is 0.
+        The interval is NaN for fewer than two values. All three are NaN if a value is NaN or
+        negative. If a value is 0, the mean is 0 and the interval NaN.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def geometric_interval(values: ArrayLike) -> tuple[float, float, float]:
 
 
 def sides_of_one(ratios: ArrayLike) -> tuple[int, int]:
-    """Return how many ratios are below 1, and how many above; those within 1e-9 are neither.
+    """Count the ratios below 1 and those above 1; ratios within 1e-9 of 1 are neither.
 
     Parameters
     ----------
@@ -107,9 +107,10 @@ def sides_of_one(ratios: ArrayLike) -> tuple[int, int]:
 
 
 def _student_t(freedom: int) -> float:
-    """Return the t that a variable of Student's distribution stays within at `LEVEL`.
+    """Return the quantile of Student's distribution for a two-sided interval at `LEVEL`.
 
-    With T = sqrt(n) tan(u), u has the density cos(u)^(n-1), but for a factor.
+    It is computed by quadrature: for T = sqrt(n) tan(u), the density of u is proportional to
+    cos(u)^(n-1).
     """
     angle = np.linspace(0.0, np.pi / 2, 20_001)
     density = np.cos(angle) ** (freedom - 1)
@@ -118,23 +119,24 @@ def _student_t(freedom: int) -> float:
 
 
 def means_of(table: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
-    """Return the means of runs that differ by their seed alone.
+    """Return means over runs that differ only by their seed.
 
     Parameters
     ----------
     table : DataFrame
         A row per run.
     by : sequence of str
-        The columns of what was varied.
+        Columns of the varied keys.
     metrics : sequence of str
-        The columns to take means of; geometric ones of `RATIOS`.
+        Columns to average. Means of `RATIOS` are geometric.
 
     Returns
     -------
     DataFrame
-        A row per combination, in order of its first run: the columns `by`; ``runs``; for each
-        metric its mean, and ``<metric>_low`` and ``<metric>_high``, the 95 % interval. That of a
-        metric that is nowhere negative ends at 0.
+        A row per combination of values of `by`, in order of the first run, with the columns `by`,
+        ``runs`` and, for each metric, its mean and the ends of its 95 % confidence interval,
+        ``<metric>_low`` and ``<metric>_high``. Intervals of a metric without negative values are
+        clipped at 0.
     """
     _check(table, (*by, *metrics))
     amounts = {name for name in metrics if not (table[name] < 0).any()}
@@ -153,35 +155,37 @@ def means_of(table: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> 
 
 def ratios_of(table: pd.DataFrame, of: str, baseline: object, by: Sequence[str], metric: str
               ) -> pd.DataFrame:
-    """Return geometric means of ratios to a baseline, of runs that share all but the policy.
+    """Return geometric means of ratios to a baseline, over pairs of runs with the same seed.
 
-    What seeds have in common cancels out: intervals are narrower than those of the means.
+    The influence of the seed cancels out in pairs, so that intervals are narrower than those of
+    means.
 
     Parameters
     ----------
     table : DataFrame
-        A row per run, with the columns ``seed`` and ``jobs_finished`` and ``jobs``.
+        A row per run, with the columns ``seed``, ``jobs_finished`` and ``jobs``.
     of : str
-        The column of policies, or whatever is to be compared.
+        Column of the policies, or of other values to compare.
     baseline : object
-        The value in that column that the others are held against.
+        Value in that column with which the others are compared.
     by : sequence of str
-        The columns of what else was varied.
+        Columns of the other varied keys.
     metric : str
-        The column to take ratios of.
+        Column to take ratios of.
 
     Returns
     -------
     DataFrame
-        A row per combination: the columns `by` and `of`; ``pairs``; ``ratio``, ``ratio_low`` and
-        ``ratio_high``: the geometric mean of metric over the baseline's metric, and its 95 %
-        interval; ``below`` and ``above``: in how many pairs the ratio is below 1, and above.
-        Missing where a run of a pair did not finish all its jobs.
+        A row per combination, with the columns `by` and `of`; ``pairs``, their number; ``ratio``,
+        ``ratio_low`` and ``ratio_high``, the geometric mean of the metric over the baseline's
+        metric, and its 95 % confidence interval; ``below`` and ``above``, the numbers of pairs
+        with a ratio below and above 1. Values are missing if a run of a pair did not finish all
+        its jobs.
 
     Raises
     ------
     UnknownNameError
-        If the baseline is none of the values.
+        If no run has the baseline.
     """
     _check(table, (*by, of, metric))
     if baseline not in set(table[of]):
@@ -200,14 +204,15 @@ def ratios_of(table: pd.DataFrame, of: str, baseline: object, by: Sequence[str],
 
 
 def of_whole_runs(table: pd.DataFrame, metric: str) -> pd.Series:
-    """Return a metric, NaN where it sums up a run that was stopped before all jobs had finished.
+    """Return a metric, with NaN for runs that were stopped before all jobs had finished.
 
     Parameters
     ----------
     table : DataFrame
         A row per run, with the columns ``jobs`` and ``jobs_finished``.
     metric : str
-        A column; times, and ``over_lower_bound``, are of what has finished.
+        Column to return. Only times and ``over_lower_bound`` are replaced, as they summarise the
+        finished jobs.
     """
     if not (metric.endswith("_s") or metric == "over_lower_bound"):
         return table[metric]
@@ -216,12 +221,14 @@ def of_whole_runs(table: pd.DataFrame, metric: str) -> pd.Series:
 
 def _groups(table: pd.DataFrame, by: Sequence[str]) -> list[tuple[tuple[object, ...],
                                                                   pd.DataFrame]]:
+    """Group the rows of a table by the values of some columns."""
     if not by:
         return [((), table)] if len(table) else []
     return list(table.groupby(list(by), sort=False, dropna=False, observed=True))
 
 
 def _check(table: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Check that a table has rows and some columns."""
     for name in columns:
         if name not in table:
             raise UnknownNameError("column", name, map(str, table.columns))

@@ -1,4 +1,4 @@
-"""How busy links were, and for how long something waited for a full one."""
+"""Utilisation of links, and the share of time for which coflows were at a bottleneck."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 __all__ = ["coflows_at_bottleneck", "link_utilisation", "load_of", "makespan",
            "share_at_bottleneck", "utilised"]
 
-#: Relative to its capacity: a link that carries this much less is full.
+#: Share of its capacity that a full link may leave unused, for rounding.
 _FULL = 1e-6
 
 Floats = NDArray[np.float64]
 
 
 def load_of(links: pd.DataFrame) -> pd.Series:
-    """Return how far links were utilised in rows of `Result.links`, from 0 to 1."""
+    """Return the utilisation of links in rows of `Result.links`, from 0 to 1."""
     most = links["capacity"] * (links["end_s"] - links["start_s"])
-    # The last bytes of a flow may come with less time than they take, by rounding.
+    # By rounding, the last bytes of a flow may take slightly longer than their row.
     return (links["bytes"] / most.where(most > 0)).clip(upper=1).fillna(0.0)
 
 
 def utilised(result: Result) -> pd.DataFrame:
-    """Return the rows of `Result.links` and how far each link was utilised in them.
+    """Return the rows of `Result.links` with the utilisation of the link in each.
 
     Returns
     -------
     DataFrame
-        `Result.links` and the columns ``seconds``, the length of the interval, and ``load``,
-        from 0 to 1: the part of the capacity that the link then had that it carried.
+        `Result.links` with the additional columns ``seconds``, the length of the interval, and
+        ``load``, the share of the link's capacity at that time that was used, from 0 to 1.
 
     Raises
     ------
@@ -53,31 +53,30 @@ def utilised(result: Result) -> pd.DataFrame:
 
 
 def link_utilisation(result: Result) -> pd.DataFrame:
-    """Return how far, and for how long, each link was used.
+    """Return the utilisation of each link, and the shares of time in which it was busy and full.
 
-    Times are shares of the makespan, from the first arrival to the last completion, or to
-    where the run was stopped. Capacities are those that the links had in the run, events
-    included.
+    Shares of time are relative to the makespan, from the first arrival to the last completion or
+    the end of a stopped run. Utilisation takes changes of capacity during the run into account.
 
     Parameters
     ----------
     result : Result
-        With links recorded.
+        A result with links recorded.
 
     Returns
     -------
     DataFrame
-        One row per link, idle ones too, with the columns
+        A row per link, idle ones included, with the columns
 
         link, bytes
-            Its name, and what it has carried.
+            Name of the link, and the bytes that it carried.
         utilisation
-            The mean over the makespan of what it carried over its capacity.
+            Mean over the makespan of the share of its capacity that was used.
         busy, full
-            The share of time in which it carried anything, and in which it was a bottleneck:
-            all that it could carry, but for 1e-6 of it.
+            Share of time in which the link carried anything, and in which it was a bottleneck:
+            it carried all of its capacity up to a share of 1e-6.
         peak
-            The largest part of its capacity that it carried.
+            Largest share of its capacity that was used.
 
     Raises
     ------
@@ -114,7 +113,7 @@ def share_at_bottleneck(result: Result) -> float:
     Parameters
     ----------
     result : Result
-        With links recorded.
+        A result with links recorded.
 
     Raises
     ------
@@ -129,22 +128,23 @@ def coflows_at_bottleneck(result: Result, network: Topology | str | Path,
                           workload: Workload | str | Path) -> pd.DataFrame:
     """Return the completed coflows with the share of their time at a bottleneck.
 
-    That is the share of a coflow's life, from when it was valid to its finish, in which at least
-    one of the links that its flows cross was full, with whosever bytes: in the rest nothing
-    but the policy kept all its flows from being faster. A link counts throughout, also once
-    the coflow's own flows on it have ended.
+    It is the share of a coflow's life, from the time it is valid to its finish, in which at least
+    one of the links that its flows cross is full, no matter whose bytes fill it. In the rest of
+    its life, only the policy keeps its flows from being faster. A link counts for the whole life
+    of the coflow, even after the coflow's flows on it have ended.
 
     Parameters
     ----------
     result : Result
-        With coflows and links recorded.
+        A result with coflows and links recorded.
     network, workload
-        What was simulated: they say which links a coflow crosses.
+        The simulated network and workload, which determine the links that a coflow crosses.
 
     Returns
     -------
     DataFrame
-        `Result.coflows` and the column ``at_bottleneck``; NaN for a coflow that took no time.
+        `Result.coflows` with the additional column ``at_bottleneck``; NaN for coflows that took
+        no time.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def coflows_at_bottleneck(result: Result, network: Topology | str | Path,
 
     coflows, shares = result.coflows, np.empty(len(result.coflows))
     full = _full(utilised(result))
-    spells = {link: _spells(rows) for link, rows in full.groupby(full["link"].cat.codes)}
+    intervals = {link: _full_intervals(rows) for link, rows in full.groupby(full["link"].cat.codes)}
     crossed = {(each.job, each.iteration, each.stage): each.demand.loads["link"].tolist()
                for each in emitted(network, workload, result.run["seed"])}
     columns = [coflows[name].tolist() for name in ("job", "iteration", "stage", "valid_s",
@@ -163,14 +163,15 @@ def coflows_at_bottleneck(result: Result, network: Topology | str | Path,
     for row, (job, iteration, stage, valid, finish) in enumerate(zip(*columns, strict=True)):
         if (job, iteration, stage) not in crossed:
             raise InputError(f"the result has a coflow {stage!r} of job {job} in iteration "
-                             f"{iteration}, and the workload has not: is it another one?")
+                             f"{iteration} that the workload lacks: is it another workload?")
         links = crossed[job, iteration, stage]
-        shares[row] = _share([spells[link] for link in links if link in spells], valid, finish)
+        shares[row] = _share([intervals[link] for link in links if link in intervals],
+                             valid, finish)
     return coflows.assign(at_bottleneck=shares)
 
 
 def makespan(result: Result) -> float:
-    """Return the seconds from the first arrival to the last completion or recorded movement."""
+    """Return the seconds from the first arrival to the last completion or recorded transfer."""
     jobs = result.jobs
     last = jobs["finish_s"].max() if "links" not in result.recorded or result.links.empty else (
         np.fmax(jobs["finish_s"].max(), result.links["end_s"].max()))
@@ -179,22 +180,23 @@ def makespan(result: Result) -> float:
 
 
 def _full(links: pd.DataFrame) -> pd.DataFrame:
+    """Select the rows in which a link is full."""
     return links[links["load"] >= 1 - _FULL]
 
 
-def _spells(rows: pd.DataFrame) -> tuple[Floats, Floats]:
-    """Return when a link was full, intervals that meet made one: starts and ends."""
+def _full_intervals(rows: pd.DataFrame) -> tuple[Floats, Floats]:
+    """Return starts and ends of the intervals in which a link was full, merging adjacent ones."""
     start, end = rows["start_s"].to_numpy(), rows["end_s"].to_numpy()
     new = np.concatenate(([True], start[1:] > end[:-1]))
     return start[new], end[np.concatenate((new[1:], [True]))]
 
 
-def _share(spells: list[tuple[Floats, Floats]], start: float, end: float) -> float:
-    """Return the share of an interval in which at least one link was full."""
+def _share(intervals: list[tuple[Floats, Floats]], start: float, end: float) -> float:
+    """Return the share of the time from start to end in which at least one link was full."""
     if not end > start:
         return float("nan")
     parts = []
-    for starts, ends in spells:
+    for starts, ends in intervals:
         within = slice(np.searchsorted(ends, start, "right"), np.searchsorted(starts, end))
         parts.append((starts[within], ends[within]))
     if not parts:

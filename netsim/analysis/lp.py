@@ -1,4 +1,4 @@
-"""The linear programme of ordering coflows, by cutting planes; needs the extra ``ilp`` (SciPy)."""
+"""Linear programme of coflow ordering, by cutting planes; needs the extra ``ilp`` (SciPy)."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ __all__ = ["ordering_bound"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Relative: how far a constraint may be violated in the end. The optimum exceeds what is
-#: returned by no more than that: so much later, all finish times satisfy all constraints.
+#: Largest relative violation of a constraint at the end. The optimum exceeds the returned bound by
+#: at most this factor, as finish times later by it satisfy all constraints.
 _TOLERANCE = 1e-7
 
-#: Of the solver, on numbers near 1.
+#: Feasibility tolerance of the solver, for numbers near 1.
 _SOLVER = 1e-9
 
-#: A constraint with so much room, of the seconds of the busiest link, is dropped for a time, if
-#: the optimum has risen since the last time by so much, relative: without that it would cycle.
+#: Constraints with more slack than `_ROOM`, in units of the busiest link's seconds, are dropped
+#: whenever the optimum has risen by the relative amount `_RISEN`; the latter prevents cycling.
 _ROOM = 0.01
 _RISEN = 1e-9
 
-#: The LP is not solved more often.
+#: Largest number of times that the LP is solved.
 _ROUNDS = 2000
 
 
 class _Cut(NamedTuple):
-    """A constraint ``part @ finish[of] >= least``, its parts adding up to 1."""
+    """A constraint ``part @ finish[of] >= least``, whose coefficients sum to 1."""
 
     of: Ints
     part: Floats
@@ -43,20 +43,21 @@ class _Cut(NamedTuple):
 
 def ordering_bound(earliest: Floats, weight: Floats, owner: Ints, links: Ints, seconds: Floats
                    ) -> float:
-    """Return the least sum of weight times finish time, C, that these constraints allow.
+    """Return the least weighted sum of finish times C subject to ordering constraints.
 
-    ``C >= earliest``; and for every link and every set S of the coflows on it, which have d
-    seconds to send over it each, ``sum(d*C) >= (sum(d)**2 + sum(d**2)) / 2`` (Queyranne,
-    1993). The most violated such set of a link is one that begins the order of the Cs, so that
-    few of the sets are ever written down.
+    The constraints are ``C >= earliest`` and, for every link and every set of coflows that need d
+    seconds each on it, ``sum(d*C) >= (sum(d)**2 + sum(d**2)) / 2`` (Queyranne, 1993). The most
+    violated set of a link is a prefix of the coflows sorted by C, so that few sets have to be
+    generated.
 
     Parameters
     ----------
     earliest, weight : ndarray of float, shape (coflows,)
-        When each coflow can finish at the earliest, in seconds, and its weight.
+        Earliest finish time in seconds, and weight of each coflow.
     owner, links : ndarray of int, shape (loads,)
-        The coflow of each load, and the link.
+        Coflow and link of each load.
     seconds : ndarray of float, shape (loads,)
+        Seconds that the load takes on its link.
 
     Raises
     ------
@@ -66,7 +67,7 @@ def ordering_bound(earliest: Floats, weight: Floats, owner: Ints, links: Ints, s
     Warns
     -----
     NetsimWarning
-        If it was stopped before all constraints were satisfied.
+        If the method was stopped before all constraints were satisfied.
     """
     if find_spec("scipy") is None:
         raise MissingExtraError("scipy", "ilp")
@@ -80,7 +81,7 @@ def ordering_bound(earliest: Floats, weight: Floats, owner: Ints, links: Ints, s
     for _ in range(_ROUNDS):
         candidate = _in_order(finish, lowest, loads)
         inside = min(inside, candidate, key=weight.dot)
-        # Half-way to a point that satisfies all constraints cuts are deeper, and fewer needed.
+        # Cuts at a point half-way to a feasible one are deeper, so that fewer are needed.
         new = _violated((finish + inside) / 2, loads) or _violated(finish, loads)
         if not new:
             return unit * float(weight @ finish)
@@ -100,7 +101,7 @@ def ordering_bound(earliest: Floats, weight: Floats, owner: Ints, links: Ints, s
 
 
 def _in_order(finish: Floats, lowest: Floats, loads: Sequence[tuple[Ints, Floats]]) -> Floats:
-    """Return finish times that satisfy all constraints: link by link, one after the other."""
+    """Return feasible finish times: every link serves coflows one after the other, in order."""
     place = np.argsort(np.argsort(finish, kind="stable"))
     found = lowest.copy()
     for of, seconds in loads:
@@ -126,7 +127,7 @@ def _violated(finish: Floats, loads: Sequence[tuple[Ints, Floats]]) -> list[_Cut
 
 
 def _solve(cuts: Sequence[_Cut], weight: Floats, lowest: Floats) -> Floats | None:
-    """Return the finish times of the least weighted sum; None if the solver has given up."""
+    """Return the finish times with the least weighted sum; None if the solver failed."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 

@@ -1,4 +1,4 @@
-"""How busy the workers of an edge-cloud are, over time."""
+"""Utilisation of the workers of an edge-cloud over time, and suspensions of jobs."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
 
 __all__ = ["edge_utilisation", "suspended_jobs"]
 
-#: Relative: instants that are the same, but for rounding.
+#: Relative tolerance for rounding within which instants are equal.
 _ROUNDING = 1e-12
 
 
 def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
-    """Return the share of the edge workers' time, in each slot, in which they trained.
+    """Return the utilisation of edge workers in each slot of time.
 
     Parameters
     ----------
     result : Result
-        Of a run on a `netsim.EdgeCloud`.
+        A result of a run on a `netsim.EdgeCloud`.
     slot : quantity
-        The length of a slot; the first one begins at time 0.
+        Length of a slot. The first slot begins at time 0.
 
     Returns
     -------
     DataFrame
-        One row per slot up to the last completion: slot_s (its beginning), utilisation, from 0
-        to 1.
+        One row per slot up to the last completion, with its beginning, ``slot_s``, and
+        ``utilisation``, the share of the workers' time in which they trained, from 0 to 1.
 
     Raises
     ------
     InputError
-        If it is a run of something else, or has no workers.
+        If the run was not on an edge-cloud, or the edge has no workers.
     """
     import pandas as pd
 
     if not {"training", "workers"} <= {*result.recorded} or not len(result.workers):
-        raise InputError("edge_utilisation is of runs on a netsim.EdgeCloud with workers")
+        raise InputError("edge_utilisation needs a run on a netsim.EdgeCloud with workers")
     length = parse_seconds(slot, "slot", strict=True)
     edges = np.arange(int(np.ceil(result.jobs["finish_s"].max() / length)) + 1) * length
     edge = result.training[result.training["server"] >= 0]
-    # Busy time up to each instant: of those who have begun, less what lies behind it.
+    # Busy time up to each instant: time since all starts, minus time since all ends.
     start, end = np.sort(edge["start_s"].to_numpy()), np.sort(edge["end_s"].to_numpy())
     busy = _elapsed(start, edges) - _elapsed(end, edges)
     share = np.diff(busy) / (length * len(result.workers))
@@ -56,23 +56,23 @@ def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
 
 
 def suspended_jobs(result: Result) -> int:
-    """Return how often a job was suspended as a whole, so that none of its chunks trained.
+    """Count the suspensions of whole jobs, after which none of a job's chunks trained.
 
-    Of schedulers of whole jobs these are the preemptions. A scheduler of chunks suspends a job
-    when the only ones of its chunks that train, be it at the edge or in the cloud, are displaced.
+    For schedulers of whole jobs, these are the preemptions. A scheduler of chunks suspends a job
+    by displacing its last chunk that trains, at the edge or in the cloud.
 
     Parameters
     ----------
     result : Result
-        Of a run on a `netsim.EdgeCloud`.
+        A result of a run on a `netsim.EdgeCloud`.
 
     Raises
     ------
     InputError
-        If it is a run of something else, or training or chunks were not recorded.
+        If the run was not on an edge-cloud, or training or chunks were not recorded.
     """
     if "training" not in result.recorded or "preemptions" not in result.jobs:
-        raise InputError("suspended_jobs is of runs on a netsim.EdgeCloud, with training recorded")
+        raise InputError("suspended_jobs needs a run on a netsim.EdgeCloud with training recorded")
     if (result.training["chunk"] < 0).all():  # whole jobs
         return int(result.jobs["preemptions"].sum())
     finish = result.chunks.set_index(["job", "chunk"])["finish_s"]
@@ -83,7 +83,7 @@ def suspended_jobs(result: Result) -> int:
     for job, ends in displaced.groupby("job")["end_s"]:
         instants = np.unique(ends)
         start, end = np.sort(spans[job].to_numpy(), axis=0).T
-        # Who has begun by then, and who has ended: the same number if nobody goes on.
+        # As many chunks have begun as have ended if none of them goes on training.
         begun = np.searchsorted(start, instants * (1 + _ROUNDING), "right")
         gone = np.searchsorted(end, instants * (1 + _ROUNDING), "right")
         suspended += int((begun == gone).sum())
@@ -91,7 +91,7 @@ def suspended_jobs(result: Result) -> int:
 
 
 def _elapsed(since: np.ndarray, instants: np.ndarray) -> np.ndarray:
-    """Return the sum of what has passed at each instant since each of these before it."""
+    """Sum, over earlier instants, the time elapsed since each. `since` is sorted."""
     total = np.concatenate(([0.0], np.cumsum(since)))
     count = np.searchsorted(since, instants, "right")
     passed: np.ndarray = count * instants - total[count]

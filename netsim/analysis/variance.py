@@ -1,4 +1,4 @@
-"""How much of what differs each layer explains: variance, split by the factors of an experiment."""
+"""Variance decomposition of a full factorial experiment by factors and their interactions."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ def explained_variance(values: ArrayLike, factors: Sequence[str]
                        ) -> dict[tuple[str, ...], float]:
     """Split the variance of a full factorial experiment by factors and their interactions.
 
-    The sums of squares of an analysis of variance, over their total: what a factor does whatever
-    the others are, what two do together beyond what each does alone, and so on.
+    Shares are the sums of squares of an analysis of variance over their total: main effects of
+    single factors, effects of two factors beyond their main effects, and so on.
 
     Parameters
     ----------
     values : array_like of float, shape (levels, ...)
-        One for each combination of levels, an axis for each factor. Of logarithms, factors that
-        multiply do not interact.
+        The value of each combination of levels, with an axis for each factor. If values are
+        logarithms, factors with multiplicative effects do not interact.
     factors : sequence of str
-        The names of the axes.
+        Names of the axes.
 
     Returns
     -------
     dict
-        Tuples of factors, those of one first, to shares. They add up to 1; to 0 if all values are
-        the same. NaN if a value is.
+        Share of each tuple of factors, single factors first. Shares sum to 1, or to 0 if all
+        values are equal. They are NaN if a value is.
 
     Raises
     ------
     InputError
-        If there are not as many axes as factors, or there is no value.
+        If the number of axes is not that of factors, or there are no values.
 
     Examples
     --------
-    What the second factor adds depends on the first, and goes both ways.
+    The effect of the second factor has opposite signs at the two levels of the first.
 
     >>> explained_variance([[1, 3], [4, 2]], ["a", "b"])
     {('a',): 0.2, ('b',): 0.0, ('a', 'b'): 0.8}
@@ -54,13 +54,14 @@ def explained_variance(values: ArrayLike, factors: Sequence[str]
     groups = [which for count in range(1, cube.ndim + 1)
               for which in combinations(range(cube.ndim), count)]
     squares = {which: _mean_square(cube, which) for which in groups}
-    total = sum(squares.values()) if np.ptp(cube) else math.inf  # or rounding would be split
+    # With equal values, the squares are rounding errors, which must not be split.
+    total = sum(squares.values()) if np.ptp(cube) else math.inf
     return {tuple(factors[axis] for axis in which): square / total
             for which, square in squares.items()}
 
 
 def _mean_square(cube: NDArray[np.float64], which: Sequence[int]) -> float:
-    """Return that of the effects of some axes together, beyond those of fewer of them."""
+    """Return the mean square of the joint effect of some axes, beyond effects of fewer of them."""
     effects = cube
     for axis in range(cube.ndim):
         mean = effects.mean(axis=axis, keepdims=True)

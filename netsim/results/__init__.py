@@ -1,4 +1,4 @@
-"""Results of runs: tables, a summary, and a folder on disk."""
+"""Results of runs: tables, summaries, and folders on disk."""
 
 from netsim.lazy import loading
 

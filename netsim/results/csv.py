@@ -1,4 +1,4 @@
-"""Tables as CSV: the bytes that pandas would write, several times as fast."""
+"""CSV files of tables: the same bytes as pandas writes, several times as fast."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["read_csv", "write_csv"]
 
 
 def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
-    """Return a table, with options of pandas.
+    """Read a table, with options of pandas.
 
     Raises
     ------
     OSError, ValueError
-        If it cannot be read, or is no table.
+        If the file cannot be read, or is not a table.
     """
     with open_text(path, newline="") as file:
         table: pd.DataFrame = pd.read_csv(file, **options)
@@ -31,7 +31,7 @@ def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
 
 
 def write_csv(chunks: Iterable[pd.DataFrame], path: Path) -> None:
-    """Write a table that comes in parts, all with the same columns; floats read back exactly."""
+    """Write a table given in chunks with the same columns; floats read back exactly."""
     with path.open("w", encoding="utf-8", newline="") as file:
         for k, chunk in enumerate(chunks):
             texts = [_texts(chunk.iloc[:, column]) for column in range(chunk.shape[1])]
@@ -45,15 +45,15 @@ def write_csv(chunks: Iterable[pd.DataFrame], path: Path) -> None:
 
 
 def _texts(column: pd.Series) -> list[str] | None:
-    """Return what is written of each value; None if that is left to pandas.
+    """Return the texts of a column's values; None if pandas has to write them.
 
-    Values recur: instants, capacities, the bytes of like flows. Each is written once.
+    Values recur, such as instants, capacities and sizes of flows, so each is formatted once.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         names = list(column.cat.categories)
         if not all(isinstance(name, str) for name in names):
             return None
-        written = np.array([*map(_quoted, names), ""], dtype=object)  # the last is that of -1
+        written = np.array([*map(_quoted, names), ""], dtype=object)  # the last is for code -1
         return list(written[column.cat.codes.to_numpy(np.int64)])
     kind = column.dtype
     if kind == np.float64:
@@ -64,7 +64,8 @@ def _texts(column: pd.Series) -> list[str] | None:
 
 
 def _written(values: NDArray[Any], bits: np.dtype[Any], text: Callable[[Any], str]) -> list[str]:
-    # By their bits: 0.0 and -0.0 are equal, but are not written alike.
+    # Compared by their bits: 0.0 and -0.0 are equal, but are written differently.
+    """Format values, formatting equal ones only once if that pays."""
     known, place = np.unique(np.ascontiguousarray(values).view(bits), return_inverse=True)
     if 2 * len(known) > len(values):
         return list(map(text, values.tolist()))
@@ -73,10 +74,12 @@ def _written(values: NDArray[Any], bits: np.dtype[Any], text: Callable[[Any], st
 
 
 def _float(value: float) -> str:
+    """Format a float exactly; NaN as an empty text."""
     return repr(value) if value == value else ""
 
 
 def _quoted(name: str) -> str:
+    """Quote a name as a field of CSV if necessary."""
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow((name, 0))
     return line.getvalue().removesuffix(",0\n")

@@ -1,4 +1,4 @@
-"""The way from results to their pictures, which stand far above them."""
+"""Access from results to their plots, which are in a higher layer."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["draw"]
 def draw(thing: Any, kind: str | None, what: str, of: str | None = None) -> Axes:
     """Draw a result, a comparison or a sweep; see `netsim.plots.pictures.draw_picture`.
 
-    Pictures are found by name, when one is drawn, as pandas finds what draws its data frames: they
-    read results, which must not need them.
+    Plots are imported by name when one is drawn, as pandas imports its plotting backend: plots
+    depend on results, so results must not depend on plots.
     """
     axes: Axes = import_module("netsim.plots.pictures").draw_picture(thing, kind, what, of)
     return axes

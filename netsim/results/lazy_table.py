@@ -1,4 +1,4 @@
-"""A table of a run that is not a data frame yet: it becomes one when it is asked for."""
+"""Tables of a run that become data frames only when asked for."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 __all__ = ["LazyTable", "chunks_of", "columns_of"]
 
-#: How many rows are read, converted and written at once.
+#: Number of rows that are read, converted and written at once.
 _CHUNK = 1 << 14
 
 
 class LazyTable:
-    """The rows of a table, in the order and with the columns that its data frame is to have.
+    """Rows of a table, with the order and columns that its data frame will have.
 
     Parameters
     ----------
     rows : SpillingTable
-        To which nothing is added any more.
+        The rows, to which no more may be added.
     sort_by : sequence of str
-        Columns, the most important one first. Rows that are equal keep their order.
+        Columns to sort by, the most important first. Equal rows keep their order.
     converted : mapping of str to callable
-        What makes the data frame's columns of those of the rows, where they are not the same.
+        For columns whose data differ from those of the rows, the function that converts them.
     beside : mapping of str to ndarray
-        More columns, for tables that are not sorted.
+        Further columns, for tables that are not sorted.
     """
 
     def __init__(self, rows: SpillingTable, sort_by: Sequence[str] = (),
@@ -44,7 +44,7 @@ class LazyTable:
         self._sort_by = sort_by
 
     def frame(self, names: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return the table, or some of its columns."""
+        """Return the table, or some of its columns, as a data frame."""
         count = len(self._rows)
         columns = {name: np.empty(count, self._rows.dtype[name])
                    for name in names or self._rows.dtype.names or ()}
@@ -55,7 +55,7 @@ class LazyTable:
         return self._framed(columns, {} if names else self._beside)
 
     def chunks(self) -> Iterator[pd.DataFrame]:
-        """Go through the table, so many rows at a time; there is one chunk at least."""
+        """Yield the table in data frames of limited length, at least one."""
         for first in range(0, max(len(self._rows), 1), _CHUNK):
             rows = self._rows.take(self._places(first))
             yield self._framed(
@@ -63,6 +63,7 @@ class LazyTable:
                 {name: column[first:first + _CHUNK] for name, column in self._beside.items()})
 
     def _places(self, first: int) -> slice | NDArray[np.int64]:
+        """Return the rows of a chunk, in the order of the table."""
         if not self._sort_by:
             return slice(first, first + _CHUNK)
         if self._order is None:
@@ -72,6 +73,7 @@ class LazyTable:
 
     def _framed(self, columns: Mapping[str, NDArray[Any]], beside: Mapping[str, NDArray[Any]]
                 ) -> pd.DataFrame:
+        """Convert columns and build a data frame."""
         import pandas as pd
 
         converted = {name: self._converted[name](column) if name in self._converted else column
@@ -79,18 +81,18 @@ class LazyTable:
         return pd.DataFrame({**converted, **beside}, copy=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The file is this process's; others, and copies, get the data frame.
+        # The file belongs to this process: others, and copies, get the data frame.
         return _same, (self.frame(),)
 
 
 def columns_of(table: pd.DataFrame | LazyTable | None, columns: Sequence[str]
                ) -> pd.DataFrame | None:
-    """Return some columns of a table, without making a data frame of all."""
+    """Return some columns of a table; of a lazy table, without building all others."""
     return table.frame(columns) if isinstance(table, LazyTable) else table
 
 
 def chunks_of(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Go through a data frame as `LazyTable.chunks` does."""
+    """Yield a data frame in parts, as `LazyTable.chunks` does."""
     for first in range(0, max(len(frame), 1), _CHUNK):
         yield frame.iloc[first:first + _CHUNK]
 

@@ -1,4 +1,4 @@
-"""Results on disk, read back."""
+"""Reading results from disk."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["load_result", "read_spec"]
 
 
 def load_result(folder: str | Path, *, tables: Collection[str] | None = None) -> Result:
-    """Read back what `Result.save` wrote.
+    """Read a result that `Result.save` wrote.
 
     Parameters
     ----------
     folder : path-like
     tables : collection of str, optional
-        Which of ``"flows"``, ``"links"`` and ``"decisions"``, that may be large, to read where
-        they were recorded; all if not given.
+        Tables among ``"flows"``, ``"links"`` and ``"decisions"``, which may be large, to read if
+        they were recorded. By default all.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def load_result(folder: str | Path, *, tables: Collection[str] | None = None) ->
     Raises
     ------
     InputError
-        If the folder is not a result, or is damaged.
+        If the folder does not hold a result, or is damaged.
     """
     try:
         return _load(Path(folder), LARGE if tables is None else tables)
@@ -54,6 +54,7 @@ def load_result(folder: str | Path, *, tables: Collection[str] | None = None) ->
 
 
 def _load(folder: Path, large: Collection[str]) -> Result:
+    """Read a result without handling errors."""
     stored = json.loads(read_text(folder / "summary.json"))
     columns = stored.pop("tables")
     tables = {name: _read_table(folder / f"{name}.csv", columns[name])
@@ -66,13 +67,14 @@ def _load(folder: Path, large: Collection[str]) -> Result:
 
 
 def read_spec(folder: Path) -> dict[str, Any] | None:
-    """Return the experiment that the results in a folder are of, if they are of one."""
+    """Read the experiment that the results in a folder are of, if any."""
     path = folder / "spec.toml"
     return tomllib.loads(read_text(path)) if path.exists() else None
 
 
 def _read_table(path: Path, columns: Mapping[str, str | list[str]]) -> pd.DataFrame:
-    # As text first: pandas' own reading of floats is not exact in all its versions.
+    # Read as text first: not all versions of pandas parse floats exactly.
+    """Read a table with the given types of columns."""
     text = read_csv(path, dtype=str, keep_default_na=False)
     if text.columns.tolist() != list(columns):
         raise ValueError(f"{path.name} has the columns {text.columns.tolist()}, not "
@@ -81,6 +83,7 @@ def _read_table(path: Path, columns: Mapping[str, str | list[str]]) -> pd.DataFr
 
 
 def _column(text: pd.Series, kind: str | list[str]) -> Any:
+    """Convert a column of texts to its type."""
     if kind == "str":
         return text
     if kind == "bool":
@@ -91,6 +94,7 @@ def _column(text: pd.Series, kind: str | list[str]) -> Any:
 
 
 def _one_of(allowed: list[str], text: pd.Series) -> pd.Series:
+    """Check that all texts are among the allowed ones."""
     others = text[~text.isin(allowed)]
     if len(others):
         raise ValueError(f"column {text.name!r} holds {others.iloc[0]!r}, which is none of "

@@ -1,4 +1,4 @@
-"""Why a result lacks a table, and how to have it."""
+"""Errors for tables that a result lacks, which say how to record them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _OF_EDGE = ("chunks", "training", "workers", "servers", "ps")
 
 
 def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
-    """Return the error for a table that is not there.
+    """Return the error for a table that a result does not have.
 
     Parameters
     ----------
     run : mapping
-        What identifies the run; see `netsim.Result`.
+        The identity of the run; see `netsim.Result`.
     name : str
-        The table.
+        Name of the table.
     """
     execution = run.get("execution") or {}
     model = execution.get("name", "fabric")
@@ -41,17 +41,19 @@ def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
 
 
 def _of_others(name: str, target: str) -> NotRecordedError:
+    """Return the error for a table of another kind of run."""
     return NotRecordedError(f"there are no {name}",
-                            *[f"they are of runs on a {target}, which this is not"] * 2)
+                            *[f"only runs on a {target} have them"] * 2)
 
 
 def _on_edge(transport: str, name: str) -> NotRecordedError:
+    """Return the error for a table of a run on an edge-cloud."""
     if name in ("coflows", "flows"):
         return NotRecordedError(f"there are no {name} of a run on an edge-cloud",
                                 *["`training` says what trained where, from when to when"] * 2)
     record: dict[str, Any] = {"record": ["jobs", name]}
     if name == "chunks":
-        return _error("chunks were not recorded, or the scheduler is one of whole jobs", record)
+        return _error("chunks were not recorded, or the scheduler is one for whole jobs", record)
     if name in _OF_EDGE:
         return _error(f"{name} were not recorded", record)
     if transport == "fabric":
@@ -61,7 +63,7 @@ def _on_edge(transport: str, name: str) -> NotRecordedError:
 
 
 def _error(problem: str, settings: Mapping[str, Any]) -> NotRecordedError:
-    """Return the error, with what to simulate with in Python and on the command line."""
+    """Return the error with the settings to simulate with, in Python and on the command line."""
     keywords = ", ".join(f"{key}={value!r}" for key, value in settings.items())
     options = " ".join(f"--set {key}={value}" if isinstance(value, str)
                        else f"--set '{key}={json.dumps(value)}'" for key, value in settings.items())

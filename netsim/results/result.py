@@ -1,4 +1,4 @@
-"""What a run gives back: data frames, a summary, and a folder on disk."""
+"""The result of a run: data frames, a summary, and a folder on disk."""
 
 from __future__ import annotations
 
@@ -20,80 +20,81 @@ if TYPE_CHECKING:
 
 __all__ = ["EDGE_TABLES", "Result", "asked_for", "records_of", "table_of"]
 
-#: Those of a run on an edge-cloud, besides that of jobs.
+#: Tables that only runs on an edge-cloud have.
 EDGE_TABLES = ("chunks", "training", "workers", "servers", "ps")
 
-#: What a field of a table that there may not be begins with.
+#: Default of a table that is not recorded, typed so that fields can be annotated as data frames.
 _NONE: Any = None
 
 
 @dataclass(frozen=True)
 class Result:
-    """The records of one run.
+    """The result of a run.
 
-    A table may be given as `LazyTable`; it becomes a data frame when it is first looked at. Looking
-    at a table that the run did not record, that runs of its kind do not have, or that was left out
-    when it was read back, raises a `NotRecordedError`, which says how to have it; `recorded` names
-    those that there are.
+    Tables may be given as `LazyTable`; they become data frames on first access. Access to a table
+    that was not recorded, that runs of this kind do not have, or that was not read back from disk
+    raises a `NotRecordedError`, which says how to record it. `recorded` names the tables that are
+    present.
 
     Attributes
     ----------
     jobs : DataFrame
         One row per job: job, name, arrival_s, start_s (first byte), finish_s, jct_s,
         iterations, ranks, coflows, bytes, lower_bound_s. Times of a job that had not
-        finished when the run was stopped are NaN. On a `netsim.Cluster` also queue_s (from arrival
-        to its start, which start_s then is), gpus, servers (how many of each) and placement
-        (``"0:2 3:1"``: two GPUs of server 0, one of server 3). On a `netsim.EdgeCloud` also
-        queue_s (from arrival to its first training, which start_s then is), type, chunks,
-        cloud_chunks, zeta (1 if all are in the cloud), preemptions and communication_s. Where
-        jobs restart on the loss of a host: restarts (how often), lost_s (in the iterations that
-        were started over) and, of jobs that send, lost_bytes (sent in them; not among bytes).
+        finished when the run was stopped are NaN. On a `netsim.Cluster`, start_s is the time at
+        which the job got its GPUs, and there are also queue_s (start_s minus arrival_s), gpus and
+        servers (their numbers) and placement (``"0:2 3:1"``: two GPUs of server 0, one of server
+        3). On a `netsim.EdgeCloud`, start_s is the first time the job trained, and there are also
+        queue_s, type, chunks, cloud_chunks, zeta (1 if all chunks are in the cloud), preemptions
+        and communication_s. If jobs restart on the loss of a host: restarts (their number),
+        lost_s (time spent in iterations that had to be repeated) and, for jobs that send,
+        lost_bytes (sent in these iterations; bytes does not count them).
     recorded : tuple of str
-        The names of the tables that there are.
+        Names of the tables that are present.
     coflows : DataFrame
         One row per completed coflow: coflow, job, iteration, stage, valid_s, start_s,
         finish_s, cct_s, bytes, longest_bytes (of its longest flow), width (flows with bytes),
-        gamma_s (effective bottleneck), deadline_s (the instant by which it was to finish; NaN
-        if there is none).
+        gamma_s (effective bottleneck), deadline_s (the instant by which it should have finished;
+        NaN without a deadline).
     flows, links, decisions : DataFrame
-        Where recorded: a row per flow; per link and interval of constant rates in which it
-        carried bytes, with its capacity then, in bytes per second; per decision, with what
-        the policy inferred. Recorded for a timeline alone, they are coarser: see `timeline` of
-        `netsim.simulate`.
+        If recorded: one row per flow; one row per link and interval of constant rate in which the
+        link carried bytes, with its capacity in bytes per second during the interval; one row per
+        decision, with values that the policy inferred. If only a timeline was asked for, they are
+        coarser: see `timeline` of `netsim.simulate`.
     run : mapping
-        What identifies the run: allocator, network, workload, seed, version, platform, on a
-        cluster also cluster, scheduler, placement and execution; sharing, who got the bandwidth
-        that the allocator's order left over and when rates were decided (nothing where no links
-        were shared);
-        ``stopped_at_s``, when `until` stopped it (None if all jobs finished); its cost:
-        decisions, simpy_events, wall_s; what the allocator has counted: counts; and how many
-        coflows were overdue when it was stopped: overdue.
+        Identity of the run: allocator, network, workload, seed, version, platform, and on a cluster
+        also cluster, scheduler, placement and execution. Further keys are ``sharing``, which says
+        how the bandwidth left over by the allocator's order was allocated and when rates were
+        decided (empty if no links were shared); ``stopped_at_s``, the instant at which `until`
+        stopped the run (None if all jobs finished); ``decisions``, ``simpy_events`` and
+        ``wall_s``, the cost of the run; ``counts`` of the allocator; and ``overdue``, the number
+        of coflows past their deadline when the run was stopped.
     spec : mapping or None
-        The experiment file that it came from, resolved.
+        The resolved experiment that the run is of, if any.
     gpus : DataFrame
-        Of a run on a `netsim.Cluster`, one row per job and GPU that it had: job, server, gpu (of
-        the server), start_s, end_s.
+        On a `netsim.Cluster`, one row per job and GPU that it held: job, server, gpu (numbered
+        within the server), start_s, end_s.
     chunks : DataFrame
-        Of a run on a `netsim.EdgeCloud` under a scheduler of chunks, one row per chunk: job, chunk
-        (of the job), server, worker (of the server; -1 both in the cloud), dispatch_s, ready_s
-        (its data is there), start_s, finish_s, preemptions, alpha_s (Q at selection), t_star_s
-        (the start planned then).
+        On a `netsim.EdgeCloud` with a scheduler of chunks, one row per chunk: job, chunk (numbered
+        within the job), server and worker (-1 in the cloud; workers are numbered within the
+        server), dispatch_s, ready_s (arrival of its data), start_s, finish_s, preemptions,
+        alpha_s (Q when the worker was chosen), t_star_s (the start planned then).
     training : DataFrame
-        On an edge-cloud, one row per longest interval in which a chunk trained: job, chunk, server,
-        worker, start_s, end_s; of a scheduler of whole jobs, in which one of its workers did, and
-        the chunk is -1.
+        On an edge-cloud, one row per maximal interval in which a chunk trained: job, chunk, server,
+        worker, start_s, end_s. With a scheduler of whole jobs, rows are for workers of the job,
+        and the chunk is -1.
     workers, servers : DataFrame
-        On an edge-cloud, one row per worker at the edge: server, worker, type, busy_s, utilisation
-        (busy_s over the makespan), jobs (that it trained for), preemptions (on it; chunks only);
-        and per server: workers, ps, busy_s, utilisation, storage_bytes, peak_bytes (the most that
-        it held; chunks only).
+        On an edge-cloud, one row per edge worker: server, worker, type, busy_s, utilisation
+        (busy_s over the makespan), jobs (number of jobs that it trained for) and preemptions (of
+        chunks on it); and one row per server: workers, ps, busy_s, utilisation, storage_bytes,
+        peak_bytes (largest number of bytes of chunks that it held).
     ps : DataFrame
-        On an edge-cloud, one row per longest interval in which a job trained: job, server, ps (of
-        the server; -1 both in the cloud), start_s, end_s.
+        On an edge-cloud, one row per maximal interval in which a job trained: job, server and ps
+        (-1 in the cloud; parameter servers are numbered within the server), start_s, end_s.
     """
 
     jobs: pd.DataFrame
-    coflows: pd.DataFrame  # each table but that of jobs may be None; to look at it is an error then
+    coflows: pd.DataFrame  # all tables except jobs may be None; access then raises an error
     flows: pd.DataFrame
     links: pd.DataFrame
     decisions: pd.DataFrame
@@ -108,25 +109,25 @@ class Result:
 
     @property
     def recorded(self) -> tuple[str, ...]:
-        """The names of the tables that there are."""
+        """Names of the tables that are present."""
         return tuple(name for name in ("jobs", *_TABLES) if vars(self)[name] is not None)
 
     def replace(self, **fields: Any) -> Result:
-        """Return a result with other tables, another `run` or another `spec`.
+        """Return a copy with other tables, another `run` or another `spec`.
 
-        As `dataclasses.replace`, which would look at all tables, those that were not recorded too.
+        Use it in place of `dataclasses.replace`, which fails on tables that were not recorded.
 
         Parameters
         ----------
         **fields
-            By name. None takes a table away.
+            New values of fields, by name. None removes a table.
         """
         return Result(**(vars(self) | fields))
 
     def summary(self) -> dict[str, Any]:
-        """Return total, mean and percentile JCT and CCT, makespan, bytes, and the run's cost.
+        """Summarise the run: totals, means and percentiles of JCT and CCT, makespan, bytes, cost.
 
-        ``stopped_at_s`` says when `until` stopped the run; None if all jobs finished.
+        ``stopped_at_s`` is the instant at which `until` stopped the run; None if all jobs finished.
         """
         return summarise(self.jobs, table_of(self, "coflows"), table_of(self, "gpus"),  # type: ignore[arg-type]
                          self.run)
@@ -137,40 +138,41 @@ class Result:
         Parameters
         ----------
         kind : {"timeline", "gantt", "cdf", "slowdown", "utilisation"}
-            Jobs and coflows that are active over time; a row per job with its coflows; the
+            Active jobs and coflows over time; a Gantt chart of jobs and their coflows; the
             distribution of JCTs or CCTs; slowdowns by class of coflow; the utilisation of
             links over time.
         of : {"jct", "cct"}, optional
-            What ``"cdf"`` is of; JCTs if not given.
+            Times that ``"cdf"`` shows. By default JCTs.
 
         Returns
         -------
         Axes
-            The first where there are several; its ``figure`` has all.
+            The first axes; their ``figure`` has all of them.
 
         Raises
         ------
         UnknownNameError
-            If there is no such picture.
+            If there is no such plot.
         MissingExtraError
             If matplotlib is not installed.
         InputError
-            If it is a picture of something else, what it needs was not recorded, or there is
-            nothing to draw.
+            If the plot is not for runs, needs a table that was not recorded, or there is nothing
+            to draw.
         """
         return draw(self, kind, "run", of)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the run to a folder, all of it or nothing; `netsim.load_result` reads it back.
+        """Write the result to a folder atomically; `netsim.load_result` reads it back.
 
-        The folder then holds ``summary.json`` (the summary, what identifies the run, and the
-        columns of the tables), ``spec.toml`` if the result is of an experiment, and one ``.csv``
-        per table; of an experiment's result, those that it asks for. Floats read back exactly.
+        The folder then holds ``summary.json`` (the summary, the identity of the run, and the
+        columns of tables), one ``.csv`` file per table and, if the result is of an experiment,
+        ``spec.toml``; only tables that the experiment asks for are written then. Floats read back
+        exactly.
 
         Parameters
         ----------
         folder : path-like
-            New, empty, or an earlier result.
+            A folder that is new, empty, or holds an earlier result.
 
         Returns
         -------
@@ -180,7 +182,7 @@ class Result:
         Raises
         ------
         OutputError
-            If the folder cannot be written, or holds something else. Nothing is left behind.
+            If the folder cannot be written, or holds other files. Nothing is left behind then.
         """
         return save_records(records_of(self), folder)
 
@@ -192,13 +194,13 @@ class Result:
 
 
 class _Table:
-    """A field of `Result` whose data frame is made when it is first asked for."""
+    """A descriptor of `Result` that builds a data frame on first access."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __get__(self, result: Result | None, _: type) -> Any:
-        if result is None:  # of the class, as documentation asks
+        if result is None:  # access on the class, as by documentation tools
             return self
         table = result.__dict__[self._name]
         if table is None:
@@ -211,14 +213,14 @@ class _Table:
         result.__dict__[self._name] = table
 
 
-# Not in the class's body, where a dataclass would take them for defaults.
+# Set after the class is made: in its body, a dataclass would take descriptors for defaults.
 _TABLES = ("coflows", "flows", "links", "decisions", "gpus", *EDGE_TABLES)
 for _name in _TABLES:
     setattr(Result, _name, _Table(_name))
 
 
 def asked_for(result: Result) -> Result:
-    """Return a result without the tables that its experiment does not ask for, if it has one."""
+    """Drop the tables that a result's experiment, if it has one, does not ask for."""
     spec = result.spec or {}
     asked = spec.get("record", _TABLES)
     return result.replace(**{name: None for name in _TABLES
@@ -226,12 +228,12 @@ def asked_for(result: Result) -> Result:
 
 
 def table_of(result: Result, name: str) -> pd.DataFrame | LazyTable | None:
-    """Return a table as it is: still `LazyTable` where nobody has asked for the data frame."""
+    """Return a table without converting a `LazyTable` to a data frame; None if not recorded."""
     table: pd.DataFrame | LazyTable | None = vars(result)[name]
     return table
 
 
 def records_of(result: Result) -> Records:
-    """Select what is stored of a result: of an experiment's, the tables that it asks for."""
+    """Return the parts of a result that are stored; see `asked_for`."""
     kept = vars(asked_for(result))
     return Records({name: kept[name] for name in TABLES}, result.run, result.spec)

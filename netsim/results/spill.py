@@ -1,4 +1,4 @@
-"""Rows that grow: packed arrays in memory, and on disk where they are many."""
+"""Tables that grow: arrays in memory, moved to disk when they become large."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from netsim.errors import OutputError
 
 __all__ = ["SpilledNotes", "SpillingTable"]
 
-#: Bytes of a table that stay in memory; as soon as there are more, they go to a file.
+#: Largest number of bytes of a table in memory; beyond it, rows are moved to a file.
 MOST_BYTES = 32 * 2**20
 
 
 class SpillingTable:
-    """A table that grows by arrays of rows, of which only the last ones are kept in memory.
+    """A table that grows by arrays of rows; only the most recent rows are kept in memory.
 
-    The others are in a file that has no name: it is gone when nobody holds these rows.
+    The others are in a file without a name, which disappears with this object.
 
     Parameters
     ----------
     dtype : dtype
-        Structured, without padding.
+        Structured dtype of rows, without padding.
     """
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
@@ -42,7 +42,7 @@ class SpillingTable:
         return self._on_disk + sum(map(len, self._recent))
 
     def extend(self, rows: NDArray[Any]) -> None:
-        """Add rows, which nobody changes afterwards.
+        """Append rows, which must not be changed afterwards.
 
         Raises
         ------
@@ -55,6 +55,7 @@ class SpillingTable:
             self._write()
 
     def _write(self) -> None:
+        """Move all rows in memory to the file."""
         try:
             if self._file is None:
                 with ExitStack() as stack:
@@ -71,9 +72,9 @@ class SpillingTable:
         self._recent, self._recent_bytes = [], 0
 
     def take(self, which: slice | NDArray[np.int64]) -> NDArray[Any]:
-        """Return some rows, by their places or as a slice of step 1.
+        """Return rows by their indices, or by a slice of step 1.
 
-        Few at a time: what is read of a file is mapped into memory meanwhile.
+        Take a limited number at a time, as the file is mapped into memory meanwhile.
         """
         if self._file is not None and self._recent:
             self._write()
@@ -85,7 +86,8 @@ class SpillingTable:
         return np.array(rows[which])
 
     def _joined(self) -> NDArray[Any]:
-        # Not np.concatenate, which works out for each array anew what all of them have in common.
+        # np.concatenate would be slow, as it promotes the structured dtypes of all arrays.
+        """Return all rows in memory as one array."""
         joined = np.empty(len(self), self.dtype)
         first = 0
         for rows in self._recent:
@@ -95,14 +97,14 @@ class SpillingTable:
 
 
 class SpilledNotes:
-    """What policies note, as columns: one for each key that ever occurs, NaN where it does not."""
+    """Notes of policies as columns, one per key that occurs, NaN in notes without that key."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[NDArray[Any]]] = {}
         self._count = 0
 
     def extend(self, notes: Sequence[Mapping[str, float]]) -> None:
-        """Add notes."""
+        """Append notes."""
         for key in {key: None for note in notes for key in note}:
             if key not in self._columns:
                 self._columns[key] = [np.full(self._count, np.nan)] if self._count else []
@@ -111,5 +113,5 @@ class SpilledNotes:
         self._count += len(notes)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Return all, by key in order of their first occurrence."""
+        """Return the columns by key, in order of first occurrence."""
         return {key: np.concatenate(parts) for key, parts in self._columns.items()}

@@ -1,4 +1,4 @@
-"""Results on disk: a folder that is there whole or not at all."""
+"""Writing results to disk, as folders that are replaced atomically."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ __all__ = ["LARGE", "MARKS", "TABLES", "TRACE", "Records", "check_writable", "fo
 TABLES = ("jobs", "coflows", "flows", "links", "decisions", "gpus", "chunks", "training", "workers",
           "servers", "ps")
 
-#: Those that may be large, and need not be read.
+#: Tables that may be large, and that need not be read back.
 LARGE = TABLES[2:5]
 
-#: Files that only finished results have, of a run and of a comparison.
+#: Files by which the finished results of a run, and of a comparison, are recognised.
 MARKS = ("summary.json", "comparison.csv")
 
-#: The timeline of a run.
+#: File name of the timeline of a run.
 TRACE = "trace.json"
 
-#: Bytes of a folder's name, which no file system takes 256 of.
+#: Longest name of a folder in bytes; file systems allow at most 255.
 _LONGEST_NAME = 200
 
-#: What a folder of results may hold besides results: these and pictures.
+#: Files that a folder of results may hold: those of netsim, and plots.
 _OURS = re.compile(r"spec\.toml|(summary|trace)\.json|(comparison|improvement)\.csv|"
                    rf"({'|'.join(TABLES)})\.csv|.*\.(png|pdf|svg)")
 
 
 class Records(NamedTuple):
-    """What is kept of a run.
+    """The stored parts of a run.
 
     Attributes
     ----------
     tables : mapping of str to DataFrame, LazyTable or None
-        By name; None for one that is not kept.
+        Tables by name; None for one that is not stored.
     run : mapping
-        What identifies the run; see `netsim.Result`.
+        Identity of the run; see `netsim.Result`.
     spec : mapping or None
-        The experiment that it is of.
+        The experiment that the run is of, if any.
     """
 
     tables: Mapping[str, pd.DataFrame | LazyTable | None]
@@ -67,13 +67,13 @@ class Records(NamedTuple):
 
 
 def save_records(records: Records, folder: str | Path) -> Path:
-    """Write a run to a folder, in place of the result that is there.
+    """Write a run to a folder, replacing an earlier result.
 
     Parameters
     ----------
     records : Records
     folder : path-like
-        New, empty, or an earlier result.
+        A folder that is new, empty, or holds an earlier result.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def save_records(records: Records, folder: str | Path) -> Path:
     Raises
     ------
     OutputError
-        If the folder cannot be written, or holds something else. Nothing is left behind.
+        If the folder cannot be written, or holds other files. Nothing is left behind then.
     """
     with whole_folder(folder) as temporary:
         write_records(records, temporary)
@@ -97,18 +97,19 @@ def save_comparison(tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Recor
     Parameters
     ----------
     tables : mapping of str to DataFrame
-        What is said of all of them, ``comparison`` among it; written to a ``.csv`` each.
+        Tables of the comparison by name, each written to a ``.csv`` file; among them
+        ``comparison``.
     runs : mapping of str to Records
-        By label; each is written to a folder with a name as near to the label as can be.
+        Runs by label; each is written to a folder named after its label.
     spec : mapping or None
-        What they came from.
+        The experiment that the runs are of, if any.
     folder : path-like
         As for `save_records`.
 
     Raises
     ------
     OutputError
-        As `save_records` does.
+        As for `save_records`.
     """
     with whole_folder(folder) as temporary:
         if spec is not None:
@@ -123,7 +124,7 @@ def save_comparison(tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Recor
 
 
 def folder_names(labels: Iterable[str]) -> list[str]:
-    """Return the names of the folders of a comparison's runs, given their labels in order.
+    """Return distinct names of folders for the runs of a comparison, given their labels.
 
     Examples
     --------
@@ -131,7 +132,7 @@ def folder_names(labels: Iterable[str]) -> list[str]:
     ['parrot', 'lccf-work_conservation=none', 'lccf-work_conservation=none-2']
     """
     names: list[str] = []
-    # Not twice either where the file system does not tell capitals.
+    # Names must also be distinct on file systems that ignore case.
     taken = {"spec.toml", "comparison.csv", "improvement.csv"}
     for label in labels:
         near = re.sub(r"[^\w.=+-]+", "-", label).strip("-.") or "run"
@@ -143,10 +144,10 @@ def folder_names(labels: Iterable[str]) -> list[str]:
 
 
 def write_records(records: Records, folder: Path) -> None:
-    """Write a run to a folder that is there: ``summary.json``, and a ``.csv`` per table.
+    """Write a run to an existing folder: ``summary.json``, and a ``.csv`` file per table.
 
-    The summary has what identifies the run, and the columns of the tables; ``spec.toml`` is there
-    if the run is of an experiment. Floats read back exactly.
+    The summary includes the identity of the run and the columns of the tables. If the run is of an
+    experiment, ``spec.toml`` is written too. Floats read back exactly.
     """
     tables, run, spec = records
     if spec is not None:
@@ -165,23 +166,25 @@ def write_records(records: Records, folder: Path) -> None:
 
 
 def _write_spec(spec: Mapping[str, Any], folder: Path) -> None:
+    """Write the experiment to ``spec.toml``."""
     text = f"# The experiment of these results, run by netsim {__version__}.\n"
     (folder / "spec.toml").write_text(text + tomli_w.dumps(spec), encoding="utf-8")
 
 
 def _write_table(table: pd.DataFrame | LazyTable, path: Path) -> None:
+    """Write a table to a CSV file."""
     write_csv(table.chunks() if isinstance(table, LazyTable) else chunks_of(table), path)
 
 
 def _kind(column: pd.Series) -> str | list[str]:
-    """Return a column's type for `_read_table`: a name, or the categories."""
+    """Return the type of a column for `load_result`: the name of a dtype, or the categories."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return list(column.cat.categories)
     return str(column.dtype) if column.dtype.kind in "iufb" else "str"
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: NaN and infinities as null, arrays as lists."""
+    """Convert a value for JSON: NaN and infinities to null, arrays to lists."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
@@ -194,13 +197,13 @@ def _plain(value: Any) -> Any:
 
 
 def check_writable(folder: str | Path) -> None:
-    """Find out before a long run whether results can be written to a folder.
+    """Check before a long run that results can be written to a folder.
 
     Raises
     ------
     OutputError
-        If they cannot: there is something else than an empty folder or an earlier result,
-        or a folder cannot be made there.
+        If the path is neither new, an empty folder nor an earlier result, or if a folder cannot be
+        made there.
     """
     target = Path(os.path.realpath(folder))
     with naming(folder):
@@ -208,8 +211,8 @@ def check_writable(folder: str | Path) -> None:
             raise OutputError(f"{folder}: is a file, not a folder")
         if Path.cwd().is_relative_to(target):
             raise OutputError(f"{folder}: holds the current folder, which cannot be replaced")
-        if target.is_dir() and (other := _something_else(target)):
-            raise OutputError(f"{folder}: holds something else than results of netsim, "
+        if target.is_dir() and (other := _foreign_file(target)):
+            raise OutputError(f"{folder}: holds a file that is not a result of netsim, "
                               f"{other!r}; give a new folder, or empty this one")
         parent = target.parent
         while not parent.exists():
@@ -219,14 +222,14 @@ def check_writable(folder: str | Path) -> None:
 
 @contextmanager
 def whole_folder(folder: str | Path) -> Iterator[Path]:
-    """Give a temporary folder that takes the place of `folder` at the end, if all goes well.
+    """Yield a temporary folder that replaces `folder` at the end, unless an error occurs.
 
     An earlier result is moved aside until the new one is in its place.
 
     Raises
     ------
     OutputError
-        As `check_writable` does, or if something cannot be written.
+        As for `check_writable`, or if a file cannot be written.
     """
     check_writable(folder)
     target = Path(os.path.realpath(folder))
@@ -241,11 +244,12 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
             for parent in parents:
-                with suppress(OSError):  # it holds the results, if all went well
+                with suppress(OSError):  # not empty if the results were written
                     parent.rmdir()
 
 
 def _replace(target: Path, new: Path, aside: Path) -> None:
+    """Replace a folder by another; restore it if that fails."""
     if not target.exists():
         new.rename(target)
         return
@@ -258,20 +262,20 @@ def _replace(target: Path, new: Path, aside: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _something_else(folder: Path) -> str:
-    """Return the name of an entry that would be lost with a folder, and is not a result's."""
+def _foreign_file(folder: Path) -> str:
+    """Return the name of an entry that is not part of a result and would be lost; "" if none."""
     names = sorted(path.name for path in folder.iterdir())
     if names and not any(mark in names for mark in MARKS):
         return names[0]
     for path in map(folder.joinpath, names):
-        if _something_else(path) if path.is_dir() else not _OURS.fullmatch(path.name):
+        if _foreign_file(path) if path.is_dir() else not _OURS.fullmatch(path.name):
             return path.name
     return ""
 
 
 @contextmanager
 def naming(folder: str | Path) -> Iterator[None]:
-    """Make an `OutputError` that names the folder of whatever cannot be written."""
+    """Turn errors of writing into an `OutputError` that names the folder."""
     try:
         yield
     except NetsimError:

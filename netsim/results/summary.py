@@ -1,4 +1,4 @@
-"""Metrics of one run."""
+"""Summary metrics of a run."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ __all__ = ["OF_RUN", "deadlines", "spread", "summarise", "times"]
 
 PERCENTILES = (50, 95, 99)
 
-#: What jobs lose with hosts, where they may.
+#: Columns of jobs on losses with failed hosts, if recorded.
 _LOST = ("lost_s", "lost_bytes")
 
-#: What a summary repeats of the run that it is of.
+#: Keys of `Result.run` that a summary repeats.
 OF_RUN = ("stopped_at_s", "decisions", "simpy_events", "wall_s")
 
-#: Relative: how late still is in time, since a coflow with just the rate that it needs ends at
-#: its deadline but for a rounding.
+#: Relative lateness that is taken for rounding: a coflow that gets just the rate that it needs ends
+#: at its deadline up to rounding.
 _IN_TIME = 1e-9
 
 
 def times(values: pd.Series, name: str) -> dict[str, float]:
-    """Return total, mean and percentiles of completion times, keys ending in ``_s``.
+    """Return total, mean and percentiles of completion times, with keys that end in ``_s``.
 
     Parameters
     ----------
     values : Series of float
-        Seconds; NaN (not completed) is left out. All keys are NaN if nothing is left.
+        Times in seconds. NaN, for what did not complete, is left out; if nothing is left, the mean
+        and percentiles are NaN.
     name : str
         Prefix of the keys, such as ``"jct"``.
     """
@@ -44,7 +45,7 @@ def times(values: pd.Series, name: str) -> dict[str, float]:
 
 
 def spread(values: pd.Series) -> dict[str, float]:
-    """Return the ``mean``, ``p50``, ``p95`` and ``p99`` of what is not NaN; all NaN of nothing."""
+    """Return ``mean``, ``p50``, ``p95`` and ``p99`` of values that are not NaN; NaN if none are."""
     known = values.dropna().to_numpy()
     if not len(known):
         return dict.fromkeys(("mean", *(f"p{percent}" for percent in PERCENTILES)), float("nan"))
@@ -53,20 +54,19 @@ def spread(values: pd.Series) -> dict[str, float]:
 
 
 def deadlines(coflows: pd.DataFrame, overdue: int = 0) -> dict[str, float]:
-    """Return how many deadlines there were, and the share of them that was met.
+    """Return the number of deadlines, and the share of them that was met.
 
     Parameters
     ----------
     coflows : DataFrame
-        With the columns finish_s and deadline_s, NaN for none.
+        Completed coflows, with the columns finish_s and deadline_s (NaN without a deadline).
     overdue : int
-        Coflows that are not among them, for they had not completed when the run was stopped,
-        and whose deadline had passed.
+        Number of coflows past their deadline that had not completed when the run was stopped.
 
     Returns
     -------
     dict
-        Empty where there were none.
+        Keys ``deadlines`` and ``deadlines_met``; empty if there were no deadlines.
     """
     given = coflows[coflows["deadline_s"].notna()]
     count = len(given) + overdue
@@ -78,23 +78,22 @@ def deadlines(coflows: pd.DataFrame, overdue: int = 0) -> dict[str, float]:
 
 def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | LazyTable | None,
               gpus: pd.DataFrame | None, run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the summary of a run, given its tables; see `netsim.Result.summary`.
+    """Return the summary of a run from its tables; see `netsim.Result.summary`.
 
-    ``makespan_s`` is from the first arrival to the last completion. CCTs are there if
-    coflows were recorded; so are, if there were any, ``deadlines`` (of coflows that completed,
-    or did not though it was past) and ``deadlines_met`` (the share of these that was in time).
-    ``lower_bound_total_s`` sums the bounds of the jobs completed. ``stopped_at_s`` is None if
-    all jobs were. What the allocator has counted comes last.
+    ``makespan_s`` is the time from the first arrival to the last completion. If coflows were
+    recorded, there are statistics of CCTs and, if any coflow had a deadline, ``deadlines`` (their
+    number among coflows that completed or were overdue at the end) and ``deadlines_met`` (the share
+    that was met). ``lower_bound_total_s`` sums the bounds of completed jobs. ``stopped_at_s`` is
+    None if all jobs completed. The allocator's counts come last.
 
-    On a cluster, besides: ``makespan_bound_s``, which no schedule goes below, since the longest job
-    takes that long, or all GPUs would be busy all the time; ``queue_mean_s`` and percentiles, from
-    arrival to start; ``gpu_utilisation``, the share of the GPUs' time from the first arrival to the
-    last completion, or to when the run was stopped, in which a job had them;
-    ``idle_while_waiting``, the share in which none had though a job waited, which is what
-    fragmentation and queueing in order cost. GPUs of lost servers count as idle, and
-    waits behind a restart do not count.
+    On a cluster, there are also ``makespan_bound_s``, a lower bound from the longest job and from
+    the total work of all GPUs; ``queue_mean_s`` and percentiles of the time from arrival to start;
+    ``gpu_utilisation``, the share of the GPUs' time, from the first arrival to the last completion
+    or the end of a stopped run, in which a job held them; and ``idle_while_waiting``, the share in
+    which they were idle although a job waited, which is the cost of fragmentation and of queueing
+    in order. GPUs of lost servers count as idle; waits after a restart do not count.
 
-    Where hosts may be lost, besides, of all jobs: ``restarts``, ``lost_s`` and ``lost_bytes``.
+    If hosts may be lost, there are also ``restarts``, ``lost_s`` and ``lost_bytes`` of all jobs.
     """
     done = jobs[jobs["finish_s"].notna()]
     found: dict[str, Any] = {"jobs": len(jobs), "jobs_finished": len(done)}
@@ -120,7 +119,7 @@ def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | LazyTable | None,
 
 
 def _least_makespan(jobs: pd.DataFrame, total: int) -> float:
-    """Return a bound on the makespan of all jobs: the last to end at best, or all work shared."""
+    """Return a lower bound on the makespan: of the last job alone, or of all work shared evenly."""
     first = jobs["arrival_s"].min()
     alone = (jobs["arrival_s"] + jobs["lower_bound_s"]).max() - first
     return float(max(alone, (jobs["lower_bound_s"] * jobs["ranks"]).sum() / total))
@@ -128,7 +127,7 @@ def _least_makespan(jobs: pd.DataFrame, total: int) -> float:
 
 def _of_gpus(jobs: pd.DataFrame, gpus: pd.DataFrame, total: int, end: float
              ) -> dict[str, float]:
-    """Return how long jobs waited for GPUs, and which share of their time these were used."""
+    """Return statistics of the times that jobs waited for GPUs, and of the use of GPUs."""
     found = {f"queue_{key}_s": value for key, value in spread(jobs["queue_s"]).items()}
     arrival = jobs["arrival_s"].to_numpy()
     offered = total * (end - arrival.min())
@@ -146,7 +145,7 @@ def _of_gpus(jobs: pd.DataFrame, gpus: pd.DataFrame, total: int, end: float
 
 def _number_at(instants: NDArray[np.float64], start: NDArray[np.float64],
                end: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return how many have started and not ended, from each instant on."""
+    """Return the number of intervals that contain each instant, ends excluded."""
     begun = np.searchsorted(np.sort(start), instants, "right")
     gone = np.searchsorted(np.sort(end), instants, "right")
     return begun - gone

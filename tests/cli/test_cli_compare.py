@@ -18,8 +18,8 @@ def test_the_table_is_readable(netsim) -> None:
         "allocator", "parrot", "lccf (work_conservation=none)", "lower bound"]
     assert lines[4].split() == ["lower", "bound", "28.0", "1.00", "0.683", "14.0", "17.6",
                                 "7.00", "18.0"]
-    assert lines[5:10] == ["", "Part of the differences is who gets bandwidth left over, and when "
-                           "rates are", "decided, which is not the same here:", "",
+    assert lines[5:10] == ["", "Runs allocate leftover bandwidth in different ways, which explains "
+                           "part of the", "differences:", "",
                            "allocator                      left over            decided per"]
     assert lines[-1].startswith("results: runs/fig2-")
     assert all(len(line) <= 100 and line.isascii() for line in lines)
@@ -32,15 +32,15 @@ def test_a_note_under_a_table_of_unlike_things(netsim) -> None:
     lines = done.stdout.splitlines()
     assert [line.rstrip() for line in lines[5:-1]] == [
         "",
-        "Part of the differences is who gets bandwidth left over, and when rates are",
-        "decided, which is not the same here:",
+        "Runs allocate leftover bandwidth in different ways, which explains part of the",
+        "differences:",
         "",
         "allocator  left over          decided per",
         "srpt       greedy to coflows  coflow",
         "sebf       maxmin to flows    flow",
         ""]
     alike = netsim("compare", "fig2.toml", "--allocator", "fifo,sebf").stdout
-    assert "Part of the differences" not in alike
+    assert "part of the" not in alike
 
 
 def test_a_network_that_is_changed_says_so(netsim, here) -> None:
@@ -107,7 +107,7 @@ def test_a_baseline_where_nothing_can_be_said(netsim) -> None:
     done = netsim("compare", "fig2.toml", "--baseline", "parrot", "--set", "until=14")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "Times" not in done.stdout
-    assert "parrot: only 1 of 2 jobs finished, and count" in done.stdout
+    assert "parrot: only 1 of 2 jobs finished; its figures cover these" in done.stdout
     jobs = netsim("compare", "fig2.toml", "--baseline", "parrot", "--set", "record=[]").stdout
     assert [line.split() for line in jobs.splitlines()[-5:-3]] == [
         ["total"], ["allocator", "JCT"]]
@@ -138,7 +138,7 @@ def test_several_pictures_by_kind(netsim, here) -> None:
 
 def test_jobs_that_did_not_finish_are_said(netsim) -> None:
     lines = netsim("compare", "fig2.toml", "--set", "until=14").stdout.splitlines()
-    assert "parrot: only 1 of 2 jobs finished, and count" in lines
+    assert "parrot: only 1 of 2 jobs finished; its figures cover these" in lines
     assert not any(line.startswith("lower bound: only") for line in lines)
 
 

@@ -204,7 +204,7 @@ def test_bad_traces_are_named_with_file_and_line(refused, here, name, text, mess
 def test_a_folder_of_something_else_is_not_replaced(refused, here) -> None:
     (here / "mine").mkdir()
     (here / "mine" / "notes").write_text("x")
-    assert "holds something else than results" in refused("run", "fig2.toml", "--out", "mine")
+    assert "holds a file that is not a result" in refused("run", "fig2.toml", "--out", "mine")
 
 
 def test_what_cannot_be_written_is_known_before_the_run(refused, monkeypatch) -> None:

@@ -188,7 +188,7 @@ def test_one_who_asks_without_end_is_told_so(monkeypatch):
 
     monkeypatch.setattr(schedulers, "_ASKED", 2000)
     with pytest.raises(AssertionError, match=r"asks to be woken forever: it has been asked "
-                                             r"2,000 times, at last at 0\.00"):
+                                             r"2,000 times, last at 0\.00"):
         check_scheduler(Hasty)
 
 

@@ -109,7 +109,7 @@ def test_tables_of_other_kinds_of_runs_say_whose_they_are(tmp_path) -> None:
     jobs = netsim.read_edge_jobs("edge-jobs-300", system, jobs=3)
     on_edge = netsim.simulate(system, jobs)
     for result in (on_network, on_edge):
-        with pytest.raises(NotRecordedError, match=r"no gpus; they are of runs on a netsim\.Clus"):
+        with pytest.raises(NotRecordedError, match=r"no gpus; only runs on a netsim\.Cluster have"):
             result.gpus  # noqa: B018
     for result in (on_network, on_cluster):
         for name in ("chunks", "training", "workers", "servers", "ps"):
@@ -117,7 +117,7 @@ def test_tables_of_other_kinds_of_runs_say_whose_they_are(tmp_path) -> None:
                 getattr(result, name)
     assert {"chunks", "training", "workers", "servers", "ps"} <= {*on_edge.recorded}
     whole = netsim.simulate(system, jobs, scheduler="srtf")
-    with pytest.raises(NotRecordedError, match="or the scheduler is one of whole jobs; simulate"):
+    with pytest.raises(NotRecordedError, match="or the scheduler is one for whole jobs; simulate"):
         whole.chunks  # noqa: B018
 
 

@@ -140,9 +140,9 @@ def _with_notes(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("make", "message"), [
-    (_full_folder, "holds something else than results of netsim"),
+    (_full_folder, "holds a file that is not a result of netsim"),
     (lambda path: path.write_text("x"), "is a file, not a folder"),
-    (_with_notes, "holds something else than results of netsim, 'notes.md'"),
+    (_with_notes, "holds a file that is not a result of netsim, 'notes.md'"),
     (lambda path: _with_notes(path / "parrot"), "holds something else .* 'parrot'"),
 ])
 def test_something_else_is_left_alone(everything, tmp_path, make, message) -> None:

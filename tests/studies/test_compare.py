@@ -161,15 +161,15 @@ def test_an_allocator_of_one_s_own_may_say_who_gets_what_is_left() -> None:
 def test_a_note_where_allocators_treat_what_is_left_in_different_ways() -> None:
     """Equal ways need none, nor does a policy of which nothing is known but its events."""
     assert netsim.compare(*FIG2, ["srpt", "fifo", "sebf"]).note == (
-        "Part of the differences is how bandwidth left over is given away, and when, which is not "
-        "the same here: greedy to coflows, decided per coflow (srpt); maxmin to flows, decided "
+        "Runs allocate leftover bandwidth in different ways, which explains part of the "
+        "differences: greedy to coflows, decided per coflow (srpt); maxmin to flows, decided "
         "per flow (fifo, sebf).")
     alike = ["srpt:work_conservation=maxmin", "fifo", "sebf", "maxmin"]
     assert netsim.compare(*FIG2, alike).note == ""
     assert netsim.compare(*FIG2, {"half": Half(), "fifo": "fifo"}).note == ""
     apart = {"half": Half(), "fifo": "fifo:decisions=coflow"}
     assert netsim.compare(*FIG2, apart).note.endswith(
-        ": not said, decided per flow (half); maxmin to flows, decided per coflow (fifo).")
+        ": unknown, decided per flow (half); maxmin to flows, decided per coflow (fifo).")
 
 
 def test_schedulers_that_share_no_links_have_no_such_columns() -> None:
