@@ -1,4 +1,4 @@
-"""The engine of clusters: jobs arrive, wait, get GPUs, run, and give them back."""
+"""The engine of clusters: jobs arrive, wait, get GPUs, run and return them."""
 
 from netsim.lazy import loading
 

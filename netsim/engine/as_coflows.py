@@ -1,6 +1,6 @@
-"""Placed jobs run as coflows on the network.
+"""Execution of placed jobs as coflows on the network.
 
-Rings as `netsim.cluster.ring` has them; models as `netsim.jobs.patterns.mixed` says.
+Rings are those of `netsim.cluster.ring`; for models see `netsim.jobs.patterns.mixed`.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ __all__ = ["CoflowExecution"]
 
 
 class CoflowExecution:
-    """Jobs compute, and send what crosses servers over the network; see `Execution`.
+    """Jobs compute, and send traffic between servers over the network; see `Execution`.
 
-    Rings are laid from server to server. Of other jobs, rank i is on the i-th GPU that the job has,
-    but that the GPUs of each stage of a model are taken server by server.
+    Rings connect one server to the next. In other jobs, rank i is on the i-th GPU of the job,
+    except that the GPUs of each stage of a model are taken server by server.
 
     Parameters
     ----------
     env : simpy.Environment
     fabric : Fabric
-        Of the cluster's network.
+        Fabric of the cluster's network.
     cluster : Cluster
     jobs : sequence of JobSpec
     model : Contention
-        Of which `xi2` and `reduce` count; what jobs wait for each other is the fabric's to say.
+        Only `xi2` and `reduce` matter, as the fabric simulates contention.
     recorder : JobRecorder
     capacity : ndarray of float, shape (links,)
-        The most that each link ever has, in bytes per second.
+        Largest capacity of each link during the run, in bytes per second.
     factors : ndarray of float, shape (servers,)
-        How many times as long each server takes to compute.
+        Factor by which computation takes longer on each server.
     seed : int
-        The workload's, for the sizes that patterns draw.
+        Seed of the workload, for the sizes that patterns draw.
 
     Attributes
     ----------
     processes : dict of int to JobProcess
-        Of jobs that have started, by place.
+        Processes of jobs that have started, by index.
     """
 
     def __init__(self, env: Any, fabric: Fabric, cluster: Cluster, jobs: Sequence[JobSpec],
@@ -65,7 +65,7 @@ class CoflowExecution:
         self.processes: dict[int, JobProcess] = {}
 
     def start(self, job: int, gpus: NDArray[np.int64], ended: Callable[[int], None]) -> None:
-        """Let a job run from now on; see `Execution.start`."""
+        """Start a job now; see `Execution.start`."""
         self._ended[job] = ended
         plan = self._plan(self._jobs[job], gpus)
         if job in self.processes:
@@ -82,7 +82,7 @@ class CoflowExecution:
         return process.lost_s - before
 
     def _plan(self, job: JobSpec, gpus: NDArray[np.int64]) -> JobPlan:
-        """Return what a job does on its GPUs, from now on."""
+        """Return the plan of a job on its GPUs, from now on."""
         servers = self._cluster.server_of[gpus]
         factors = self._factors[servers]
         if job.model is None and ring_of(job) is not None:
@@ -98,17 +98,19 @@ class CoflowExecution:
             return self._plan_of(job, servers.tolist(), lambda stages: placed_stages(
                 slow(stages), servers, intra, shared))
         servers = servers_of_model(model, servers)
-        # Of its stages it is known what they are, by which the analytic model charges them.
+        # The kinds of the stages are known, by which the analytic model charges them.
         stages = delayed(placed_model(model, servers, intra, shared), job.compute_s)
         return self._plan_of(job, servers.tolist(), lambda _: stages)
 
     def _plan_of(self, job: JobSpec, hosts: Sequence[int],
                  placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple, **changed: Any
                  ) -> JobPlan:
+        """Return the plan of a job that is placed on hosts and arrives now."""
         spec = replace(job, arrival_s=self._env.now, hosts=hosts, **changed)
         return JobPlan(spec, self._fabric.network, hosts, self._seed, self._capacity, placed)
 
     def _ring_stages(self, job: JobSpec, ring: RingLayout) -> tuple[Stage, ...]:
+        """Return the stages of a ring, weighted by the share of GPUs if the allocator needs it."""
         cluster, model = self._cluster, self._model
         stepwise = isinstance(job.pattern, Mapping) and bool(job.pattern.get("stepwise"))
         stages = ring_stages(ring, job.nbytes, compute_s=job.compute_s, server_s=model.xi2,
@@ -121,21 +123,21 @@ class CoflowExecution:
 
     @property
     def _shared(self) -> NDArray[np.int64] | None:
-        """The GPUs of each server, if the allocator gives coflows the part that GPUs have."""
+        """GPUs of each server, if the allocator gives coflows bandwidth in proportion to GPUs."""
         return self._cluster.gpus if self._fabric.allocator.reserves_gpus else None
 
-    # --- what job processes tell ----------------------------------------------------------
+    # --- events of job processes ----------------------------------------------------------
 
     def coflow_finished(self, job: JobProcess, stage: int, transfer: CoflowEvent, finish: float
                         ) -> None:
-        """Pass on that a coflow has completed."""
+        """Pass a completed coflow on to the recorder."""
         self._recorder.coflow_finished(job, stage, transfer, finish)
 
     def job_finished(self, job: JobProcess) -> None:
-        """Pass on that a job has completed, and give its GPUs back."""
+        """Pass a completed job on to the recorder, and return its GPUs."""
         self._recorder.job_finished(job)
         self._ended.pop(job.index)(job.index)
 
     def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
-        """Pass on that a job is left to the fabric; no job is that somebody waits for."""
+        """Pass a chain on to the recorder; never called, as these jobs have processes."""
         self._recorder.chain_begun(job, stages, places)

@@ -1,4 +1,4 @@
-"""Placed jobs run for their iterations, each of the time that its placement makes it: A-SRPT."""
+"""Execution of placed jobs by the iteration time of their placement: the model of A-SRPT."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["IterationTimeExecution"]
 Ints = NDArray[np.int64]
 
 
-#: Relative: what the clock of a run may be off.
+#: Relative error of the clock of a run.
 _ROUNDING = 1e-12
 
 
 class _Stay(NamedTuple):
-    """A job on its GPUs: since when, what an iteration takes there, and whom to tell."""
+    """A job on its GPUs: its start, its time per iteration there, and the callback at its end."""
 
     start_s: float
     alpha_s: float
@@ -34,23 +34,23 @@ class _Stay(NamedTuple):
 
 
 class IterationTimeExecution:
-    """Jobs take n alpha, of n iterations of alpha seconds by Eq. 4 to 7; see `Execution`.
+    """Jobs take n times alpha seconds for n iterations, by Eq. 4 to 7; see `Execution`.
 
-    Each GPU has its share of its server's NIC, so that jobs do not slow each other down.
+    Each GPU has a fixed share of its server's NIC, so that jobs do not slow each other down.
 
     Parameters
     ----------
     env : simpy.Environment
     cluster : Cluster
     jobs : sequence of JobSpec
-        Models, or rings.
+        Jobs with models or rings.
     factors : ndarray of float, shape (servers,), optional
-        How many times as long each server takes to compute.
+        Factor by which computation takes longer on each server.
 
     Attributes
     ----------
     least : ndarray of float, shape (jobs,)
-        Seconds that no iteration of a job goes below.
+        Lower bound on the time of an iteration of each job, in seconds.
 
     Raises
     ------
@@ -72,12 +72,13 @@ class IterationTimeExecution:
         self.least = np.array([least[model] for model in self._models])
 
     def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
-        """Let a job run from now on; see `Execution.start`."""
+        """Start a job now; see `Execution.start`."""
         stay = self._running[job] = _Stay(self._env.now, self.seconds(job, gpus), ended)
         self._env.timeout(self._left[job] * stay.alpha_s).callbacks.append(
             lambda _: self._end(job, stay))
 
     def _end(self, job: int, stay: _Stay) -> None:
+        """End a job, unless it has been stopped since."""
         if self._running.get(job) is stay:
             del self._running[job]
             stay.ended(job)
@@ -94,9 +95,9 @@ class IterationTimeExecution:
         return max(passed - made * stay.alpha_s, 0.0)
 
     def seconds(self, job: int, gpus: Ints) -> float:
-        """Return alpha of a job on some GPUs, in order of ranks."""
+        """Return the time per iteration (alpha) of a job on some GPUs, given in order of ranks."""
         model = slowed_model(self._models[job], self._factors[self._cluster.server_of[gpus]])
-        # Servers as numbers in order of their first rank: which ones they are makes no difference.
+        # Servers are renumbered by their first rank, as their identity makes no difference.
         number: dict[int, int] = {}
         places = tuple([number.setdefault(server, len(number))
                         for server in self._cluster.server_of[gpus].tolist()])
@@ -106,6 +107,7 @@ class IterationTimeExecution:
         return found
 
     def _seconds(self, model: ParallelModel, places: Ints, servers: int) -> float:
+        """Compute alpha from the server of each rank."""
         stages = len(model.stages)
         stage = np.repeat(np.arange(stages), [each.gpus for each in model.stages])
         counts = np.bincount(places * stages + stage, minlength=servers * stages)

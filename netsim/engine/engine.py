@@ -1,4 +1,4 @@
-"""The engine: jobs arrive, get GPUs as a scheduler says, run, and give them back."""
+"""The engine of clusters: jobs arrive, get GPUs from a scheduler, run and return them."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ __all__ = ["ContentionExecution", "Engine", "Execution"]
 
 Ints = NDArray[np.int64]
 
-#: After all arrivals and exits of an instant.
+#: SimPy priority of decisions: after all arrivals and exits of the same instant.
 _LAST = 2
 
-#: Relative: instants so near to each other are one.
+#: Relative tolerance for rounding within which instants are equal.
 _ROUNDING = 1e-12
 
-#: Wakes in a row after which the engine looks at what else there is to come.
+#: Successive wakes after which the engine checks whether other events will happen.
 _IN_VAIN = 100_000
 
-#: Multiple of them by which the next other event may be away.
+#: Largest multiple of the time of these wakes by which the next other event may be away.
 _ENDLESS = 10_000
 
 
 class Execution(Protocol):
-    """How placed jobs run."""
+    """A way in which placed jobs run."""
 
     def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
-        """Let a job run from now on; call `ended` with it when it has made all its iterations.
+        """Start a job now; call `ended` with its index when it has made all its iterations.
 
-        An execution in which jobs cannot start at any instant has ``next_start(now)``, besides. One
-        in which they may lose their GPUs has ``stop(job)``, which returns the seconds of the
-        iteration that is lost; with that a job goes on when it is started again. If it has made
-        all of them at this very instant, it ends instead.
+        An execution in which jobs can start at certain instants only also has ``next_start(now)``.
+        One in which jobs may lose their GPUs also has ``stop(job)``, which returns the seconds of
+        the current iteration; this iteration is lost, and the job repeats it when it is started
+        again. If the job has just made its last iteration, ``stop`` ends it instead.
         """
 
 
@@ -62,7 +62,7 @@ class ContentionExecution:
     jobs : sequence of JobSpec
     model : Contention
     factors : ndarray of float, shape (servers,), optional
-        How many times as long each server takes to compute.
+        Factor by which computation takes longer on each server.
     """
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
@@ -78,80 +78,84 @@ class ContentionExecution:
         return self._running.next_start(now)
 
     def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
-        """See `Execution.start`; in slotted time at the beginning of a slot."""
+        """Start a job; in slotted time at the beginning of a slot. See `Execution.start`."""
         self._ended = ended
         self._catch_up()
         servers = np.unique(self._cluster.server_of[gpus])
         slower = float(self._factors[servers].max()) - 1
         self._running.start(job, servers.tolist(), slower * self._jobs[job].compute_s)
-        self._look_soon()
+        self._reset_alarm_soon()
 
     def stop(self, job: int) -> float:
-        """See `Execution`; in slotted time at the beginning of a slot."""
+        """Stop a job; in slotted time at the beginning of a slot. See `Execution.start`."""
         self._catch_up()
         lost_s = self._running.stop(job) if job in self._running else 0.0
-        self._look_soon()
+        self._reset_alarm_soon()
         return lost_s
 
     def _catch_up(self) -> None:
+        """Advance the model to the current instant."""
         if self._running.now < self._env.now and len(self._running):
             self._leave(self._running.advance(self._env.now))
         elif not len(self._running):
             self._running.advance(self._env.now)
 
-    def _look_soon(self) -> None:
+    def _reset_alarm_soon(self) -> None:
+        """Set the alarm again after all starts and stops of this instant."""
         self._alarm += 1
-        self._env.timeout(0).callbacks.append(partial(self._look, self._alarm))
+        self._env.timeout(0).callbacks.append(partial(self._set_alarm, self._alarm))
 
-    def _look(self, alarm: int, _: simpy.Event) -> None:
-        """Wake up at the next exit, unless somebody else starts before."""
+    def _set_alarm(self, alarm: int, _: simpy.Event) -> None:
+        """Set an alarm for the next exit, unless jobs have started or stopped since."""
         if alarm == self._alarm and len(self._running):
             wait = max(self._running.next_exit() - self._env.now, 0.0)
             self._env.timeout(wait).callbacks.append(partial(self._exit, alarm))
 
     def _exit(self, alarm: int, event: simpy.Event) -> None:
+        """Let jobs leave at an exit, unless the alarm is outdated."""
         if alarm == self._alarm:
             self._alarm += 1
             self._leave(self._running.to_next_exit())
-            self._look(self._alarm, event)
+            self._set_alarm(self._alarm, event)
 
     def _leave(self, done: Sequence[int]) -> None:
+        """Report jobs that have ended."""
         for job in done:
             self._ended(job)
 
 
 class Engine:
-    """Jobs from arrival to exit.
+    """Runs jobs from their arrival to their end.
 
     Parameters
     ----------
     env : simpy.Environment
     cluster : Cluster
     jobs : sequence of JobSpec
-        In order of (arrival, id).
+        Jobs in order of (arrival, id).
     scheduler : Scheduler
     execution : Execution
     placement : Placement, optional
-        For schedulers that leave it to that; first fit if not given.
+        Placement for schedulers that do not choose GPUs themselves; first fit by default.
     name : str, optional
-        What errors call the scheduler; its class if not given.
+        Name of the scheduler in errors; by default that of its class.
 
     Attributes
     ----------
     gpus : dict of int to ndarray of int
-        Those of each job that has started; the last ones, of one that has lost others.
+        GPUs of each job that has started; the most recent ones if it was restarted.
     start_s, since_s, end_s : ndarray of float, shape (jobs,)
-        When each started, has got the GPUs that it has or ended with, and ended; NaN before.
+        First start of each job, start on its most recent GPUs, and end; NaN before.
     ended : int
-        How many have.
+        Number of jobs that have ended.
     decided_s : float
-        When the scheduler was last asked.
+        Instant of the scheduler's last decision.
     cut : list of (int, ndarray of int, float, float)
-        Jobs that have lost their GPUs, these, and since when they had had them until when.
+        Evictions: the job, the GPUs that it lost, and the interval in which it held them.
     lost_s : ndarray of float, shape (jobs,)
-        Seconds of the iterations that each job was in then.
+        Seconds that each job spent in iterations that evictions cut short.
     lost : dict of int to None
-        The servers that are.
+        Servers that are lost at present.
     """
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
@@ -168,8 +172,8 @@ class Engine:
         self._free = np.ones(cluster.total, np.bool_)
         self._free_on = cluster.gpus.copy()
         self._idle = cluster.total
-        self._load, self._estimates = np.zeros(cluster.total), _seen(estimates_of(jobs))
-        self._seen = tuple(map(_seen, (self._free, self._free_on, self._load)))
+        self._load, self._estimates = np.zeros(cluster.total), _read_only(estimates_of(jobs))
+        self._shown = tuple(map(_read_only, (self._free, self._free_on, self._load)))
         self._arrived: list[int] = []
         self._left: list[int] = []
         self._asked, self._alarm = False, 0
@@ -187,11 +191,12 @@ class Engine:
         self._await_arrival(0)
 
     def _await_arrival(self, job: int) -> None:
+        """Schedule the arrival of a job."""
         wait = max(self._jobs[job].arrival_s - self._env.now, 0.0)
         self._env.timeout(wait).callbacks.append(partial(self._arrive, job))
 
     def _arrive(self, job: int, _: simpy.Event) -> None:
-        """Take in a job, and all others that arrive at the same instant."""
+        """Add a job, and all others that arrive at the same instant."""
         instant = self._jobs[job].arrival_s
         while job < len(self._jobs) and self._jobs[job].arrival_s == instant:
             self._pending[job] = None
@@ -202,6 +207,7 @@ class Engine:
         self._ask()
 
     def _end(self, job: int) -> None:
+        """Free the GPUs of a job that has ended."""
         gpus = self._running.pop(job)
         self._give(gpus, 1)
         self.end_s[job] = self._env.now
@@ -209,19 +215,19 @@ class Engine:
         self._left.append(job)
         self._ask()
 
-    # --- servers that are lost ------------------------------------------------------------
+    # --- loss of servers ------------------------------------------------------------------
 
     def lose(self, server: int) -> None:
-        """Give nobody GPUs of a server from now on; who has some keeps them."""
+        """Withdraw a server: its free GPUs are not given any more; jobs on it keep theirs."""
         own = self._gpus_of(server)
         self._give(own[self._free[own]], -1)
         self.lost[server] = None
 
     def evict(self, server: int) -> None:
-        """Take their GPUs from the jobs that have had some of a server; they arrive anew."""
+        """Stop all jobs that use a server, take their GPUs, and let them arrive again."""
         assert self._stop is not None
         for job, gpus in list(self._running.items()):
-            if (self.since_s[job] == self._env.now  # since it was repaired, at this very instant
+            if (self.since_s[job] == self._env.now  # started after a repair at this very instant
                     or not (self._cluster.server_of[gpus] == server).any()):
                 continue
             self.lost_s[job] += self._stop(job)
@@ -235,7 +241,7 @@ class Engine:
         self._ask()
 
     def repair(self, server: int) -> None:
-        """Give GPUs of a server again."""
+        """Make the GPUs of a server available again."""
         if server in self.lost:
             del self.lost[server]
             held = np.concatenate([*self._running.values(), np.empty(0, np.int64)])
@@ -243,19 +249,20 @@ class Engine:
             self._ask()
 
     def _gpus_of(self, server: int) -> Ints:
+        """Return the GPUs of a server."""
         return np.arange(self._cluster.first[server], self._cluster.first[server + 1])
 
     # --- decisions ------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        """Have the scheduler asked once, after all that happens at this instant."""
+        """Schedule one decision after all events of this instant."""
         if not self._asked:
             self._asked = True
             now = self._env.now
             self._at(self._next_start(now) if self._next_start else now, self._decide_soon)
 
     def _decide_soon(self, _: simpy.Event) -> None:
-        """Decide; but what happens at this instant, but for rounding, comes first."""
+        """Decide, unless another event of the same instant, up to rounding, is still to come."""
         now, next_event = self._env.now, self._env.peek()
         if now < next_event <= now * (1 + _ROUNDING):
             self._at(next_event, self._decide_soon)
@@ -263,6 +270,7 @@ class Engine:
             self._decide()
 
     def _at(self, instant: float, act: Callable[[simpy.Event], None]) -> None:
+        """Schedule a callback after all other events of an instant."""
         event = simpy.Event(self._env)
         event._ok, event._value = True, None
         event.callbacks.append(act)
@@ -270,10 +278,11 @@ class Engine:
         self._env.schedule(event, _LAST, delay)  # type: ignore[arg-type]
 
     def _decide(self) -> None:
+        """Ask the scheduler, check its answer and start the jobs."""
         self._asked = False
         self._alarm += 1
         self.decided_s = self._env.now
-        free, free_on, load = self._seen
+        free, free_on, load = self._shown
         view = ClusterView(
             self._cluster, self._jobs, self._env.now, self._arrived, self._left,
             MappingProxyType(self._pending), MappingProxyType(self._running), free, free_on,
@@ -287,16 +296,16 @@ class Engine:
             self._start(job, gpus)
         if starts or news:
             self._in_vain, self._in_vain_since = 0, self._env.now
-        if decision.wake_at < math.inf and not self._asks_for_ever():
+        if decision.wake_at < math.inf and not self._wakes_in_vain():
             self._at(float(decision.wake_at), partial(self._wake, self._alarm))
 
-    def _asks_for_ever(self) -> bool:
-        """Say whether a scheduler asks to be woken again and again, and nothing else will happen.
+    def _wakes_in_vain(self) -> bool:
+        """Whether a scheduler asks to be woken repeatedly although nothing else will happen.
 
         Raises
         ------
         AllocationError
-            If something will, but not before it has been asked without end.
+            If another event will happen, but only after an enormous number of further wakes.
         """
         if self._in_vain < _IN_VAIN:
             self._in_vain += 1
@@ -314,10 +323,11 @@ class Engine:
         return self._asks_on
 
     def _is_wake(self, callback: Callable[[simpy.Event], None]) -> bool:
+        """Whether a callback is that of a wake."""
         return isinstance(callback, partial) and callback.func == self._wake
 
     def _checked(self, decision: Decision) -> list[Start]:
-        """Return who starts on which GPUs; refuse an answer that is none."""
+        """Return the starts of a decision as arrays, after checking their form."""
         now, name = self._env.now, self._name
         try:
             starts = [(job, np.asarray(gpus)) for job, gpus in decision.starts]
@@ -330,14 +340,16 @@ class Engine:
                                   f"Decision of them, not {reprlib.repr(decision.starts)}")
         if not late:
             raise AllocationError(f"scheduler {name} asks to be woken at {decision.wake_at!r} s, "
-                                  f"and it is {now!r}")
+                                  f"which is not after {now!r} s")
         return starts
 
     def _wake(self, alarm: int, _: simpy.Event) -> None:
+        """Ask the scheduler at an instant that it asked for, unless it was asked since."""
         if alarm == self._alarm:
             self._ask()
 
     def _start(self, job: int, gpus: Ints) -> None:
+        """Start a job on its GPUs."""
         self._check(job, gpus)
         del self._pending[job]
         self._give(gpus, -1)
@@ -349,7 +361,7 @@ class Engine:
         self._execution.start(job, gpus, self._end)
 
     def _give(self, gpus: Ints, sign: int) -> None:
-        """Give GPUs back, but for those of lost servers, or take them."""
+        """Mark GPUs as free (sign 1), except those of lost servers, or as taken (sign -1)."""
         if self.lost and sign > 0:
             gpus = gpus[~np.isin(self._cluster.server_of[gpus], list(self.lost))]
         self._free[gpus] = sign > 0
@@ -360,11 +372,11 @@ class Engine:
             np.add.at(self._free_on, self._cluster.server_of[gpus], sign)
 
     def _check(self, job: int, gpus: Ints) -> None:
-        """Refuse to start a job that does not wait, or on other GPUs than it can have."""
+        """Check that a job waits and that it can have the GPUs."""
         name = self._name
         if job not in self._pending:
-            raise AllocationError(f"scheduler {name} starts the job in place {job}, which does "
-                                  "not wait")
+            raise AllocationError(f"scheduler {name} starts the job with index {job}, which is "
+                                  "not waiting")
         spec, listed = self._jobs[job], gpus.tolist()
         if len(listed) != spec.ranks or len(set(listed)) != spec.ranks:
             raise AllocationError(f"scheduler {name} gives job {spec.id} the GPUs "
@@ -375,24 +387,24 @@ class Engine:
         if not self._free[gpus].all():
             taken = gpus[~self._free[gpus]].tolist()
             lost = ", or of lost servers" if self.lost else ""
-            raise AllocationError(f"scheduler {name} gives job {spec.id} GPUs that others have"
+            raise AllocationError(f"scheduler {name} gives job {spec.id} GPUs that are taken"
                                   f"{lost}: {taken}")
         if fault := split_replica_error(spec.model, self._cluster.server_of[gpus]):
             raise AllocationError(f"scheduler {name}, for job {spec.id}: {fault}")
 
     def stalled(self) -> StalledError:
-        """Return the error that says who waits though nothing will happen any more."""
+        """Return the error that lists the jobs that wait although no event is left."""
         waiting = ", ".join(f"job {self._jobs[job].id} ({self._jobs[job].ranks} GPUs)"
                             for job in sorted(self._pending)[:5])
         lost = f"; lost servers: {', '.join(map(str, self.lost))}" if self.lost else ""
         asks = f", though it was asked {_IN_VAIN:,} times in a row" if self._asks_on else ""
         return StalledError(f"stalled at t = {self.decided_s:g} s: scheduler "
-                            f"{self._name} starts nobody, and nothing else "
-                            f"will happen{asks}; {len(self._pending)} wait: {waiting}{lost}")
+                            f"{self._name} starts no job, and nothing else will happen{asks}; "
+                            f"{len(self._pending)} jobs wait: {waiting}{lost}")
 
 
-def _seen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array as others see it: they cannot change it."""
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only view of an array."""
     view = array.view()
     view.setflags(write=False)
     return view

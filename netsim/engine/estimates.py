@@ -1,4 +1,4 @@
-"""What jobs are expected to take, as far as they say."""
+"""Estimated running times of jobs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from netsim.workload import JobSpec
 
 __all__ = ["estimates_of"]
 
-#: What a job without an estimate is expected to take per iteration, in seconds: SJF-BCO, Section 7.
+#: Estimated seconds per iteration of a job without an estimate: SJF-BCO, Section 7.
 _ESTIMATE_S = 0.05
 
 
 def estimates_of(jobs: Sequence[JobSpec]) -> NDArray[np.float64]:
-    """Return what jobs are expected to take, in seconds: as they say, or 0.05 s per iteration."""
+    """Return the estimated running time of each job in seconds; by default 0.05 s per iteration."""
     return np.array([_ESTIMATE_S * job.iterations if job.estimate_s is None else job.estimate_s
                      for job in jobs])

@@ -1,4 +1,4 @@
-"""Executions, how placed jobs run, by name."""
+"""Executions by name: the ways in which placed jobs run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["EXECUTIONS", "CoflowContention", "IterationTime", "make_execution"]
 @plain_numbers
 @dataclass(frozen=True)
 class CoflowContention(Contention):
-    """As coflows on the network, under an allocator.
+    """Execution as coflows on the network, under an allocator.
 
     Parameters
     ----------
     alpha, xi1, xi2, k_min, reduce, slot, time
-        As for `Contention`, by which schedulers plan; there are no slots unless `time` says so.
+        As for `Contention`. Schedulers plan by this model; it has no slots unless `time` says so.
     """
 
     uses_links: ClassVar[bool] = True
@@ -32,7 +32,7 @@ class CoflowContention(Contention):
 
 @dataclass(frozen=True, init=False)
 class IterationTime(Contention):
-    """Models by the time of an iteration on their GPUs, as A-SRPT has it."""
+    """The model by which schedulers plan jobs with fixed iteration times, as in A-SRPT."""
 
     needs: ClassVar[frozenset[str]] = frozenset(
         {"known iteration times", "equal servers", "no link events"})
@@ -41,7 +41,7 @@ class IterationTime(Contention):
         super().__init__(time="continuous")
 
 
-#: What makes the contention model of each: the one that runs jobs, or that schedulers plan by.
+#: Constructors of the contention model of each execution, which runs jobs or is used for planning.
 EXECUTIONS = Registry(
     "execution", {
         "asrpt": "netsim.engine.registry:IterationTime",
@@ -49,11 +49,11 @@ EXECUTIONS = Registry(
         "rar-contention": "netsim.cluster.contention:Contention",
     },
     accepts=lambda made: isinstance(made, Contention),
-    refusal="is no execution: it must derive from netsim.cluster.Contention")
+    refusal="is not an execution: it must derive from netsim.cluster.Contention")
 
 
 def make_execution(given: str | Mapping[str, Any]) -> tuple[str, Contention]:
-    """Make the contention model by which placed jobs run, or schedulers plan.
+    """Make the contention model of an execution, which runs placed jobs or is used for planning.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def make_execution(given: str | Mapping[str, Any]) -> tuple[str, Contention]:
     UnknownNameError
         If the name or an option does not exist.
     InputError
-        If an option has a value that is not allowed.
+        If an option has an invalid value.
     """
     name, options = parse_policy(given, "execution")
     return name, EXECUTIONS.make(name, options)

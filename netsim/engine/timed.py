@@ -1,4 +1,4 @@
-"""Jobs that take what is written down for them, wherever they run: to try schedulers on."""
+"""Execution of jobs with given running times, to test schedulers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["run_timed"]
 
 
 class _Timed:
-    """See `netsim.engine.engine.Execution`."""
+    """An `Execution` in which each job takes a given time."""
 
     def __init__(self, env: simpy.Environment, seconds: Sequence[float]) -> None:
         self._env, self._seconds = env, seconds
@@ -27,25 +27,24 @@ class _Timed:
 
 def run_timed(context: RunContext, scheduler: Scheduler, placement: Placement,
               seconds: Sequence[float], name: str) -> Engine:
-    """Run jobs to their ends.
+    """Run all jobs to their ends.
 
     Parameters
     ----------
     context : RunContext
     scheduler : Scheduler
-        What decides.
     placement : Placement
     seconds : sequence of float
-        What each job takes once it has started.
+        Running time of each job, in seconds.
     name : str
-        What errors call the scheduler.
+        Name of the scheduler in errors.
 
     Raises
     ------
     AllocationError
-        If the scheduler starts jobs that it may not, or on GPUs that they cannot have.
+        If the scheduler starts jobs that do not wait, or on GPUs that they cannot have.
     StalledError
-        If jobs wait, and nothing will happen any more.
+        If jobs wait and no event is left.
     """
     env = simpy.Environment(0.0)
     engine = Engine(env, context.cluster, context.jobs, scheduler, _Timed(env, seconds), placement,

@@ -1,4 +1,4 @@
-"""Who starts when, on which GPUs: what a scheduler is asked, and what it answers."""
+"""The interface of schedulers: the view that they see and the decision that they return."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ __all__ = ["ClusterView", "Decision", "Scheduler", "Start", "decider_of"]
 
 Ints = NDArray[np.int64]
 
-#: A job, by its place in the workload, and the GPUs that it gets: the first one for rank 0.
+#: The start of a job: its index in the workload and its GPUs, in order of ranks.
 Start = tuple[int, Ints]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Who starts, and when to ask again at the latest.
+    """The jobs to start, and the latest instant at which to ask again.
 
     Attributes
     ----------
     starts : sequence of Start
-        On GPUs that are free, each given once.
+        Jobs with their GPUs, which must be free and distinct.
     wake_at : float
-        An instant, in seconds, or in slotted time the next beginning of a slot; jobs that arrive
-        or end make the engine ask anyway, and do so first if it is at that instant.
+        Instant in seconds at which to ask again; in slotted time, the beginning of the next slot
+        counts. Arrivals and ends always lead to a call, and come first if they are at that instant.
     """
 
     starts: Sequence[Start] = ()
@@ -45,32 +45,32 @@ class Decision:
 
 @dataclass(slots=True)  # made at every decision: a frozen one would take three times as long
 class ClusterView:
-    """What a scheduler sees; read-only, and as it is until the scheduler has answered.
+    """The state of a cluster as a scheduler sees it; read-only, and valid during one call only.
 
     Attributes
     ----------
     cluster : Cluster
     jobs : sequence of JobSpec
-        All, in order of (arrival, id); the others are places in it.
+        All jobs in order of (arrival, id). The other attributes refer to jobs by index.
     now : float
-        Seconds.
+        Current time, in seconds.
     arrived, ended : sequence of int
-        Who has, since the scheduler was asked last. A job that a lost server has stopped arrives
-        anew, with the iterations that it has not made.
+        Jobs that have arrived, and ended, since the last call. A job that lost a server arrives
+        again, with the iterations that it has not made.
     pending : collection of int
-        Who has arrived and not started, or was stopped, in no order.
+        Jobs that have arrived or were stopped and wait for GPUs, in no particular order.
     running : mapping of int to ndarray of int
-        Who runs, and on which GPUs.
+        GPUs of each running job.
     free : ndarray of bool, shape (GPUs,)
-        Which GPUs nobody has, and are of no lost server.
+        Mask of free GPUs; those of lost servers are not free.
     free_on : ndarray of int, shape (servers,)
-        How many of each server.
+        Number of free GPUs of each server.
     idle : int
-        How many of all.
+        Number of all free GPUs.
     load, estimates : ndarray of float, shape (GPUs,) and (jobs,)
-        Seconds that GPUs have been promised to jobs so far, and that jobs are expected to take.
+        Seconds of work that each GPU has been promised so far, and estimated seconds of each job.
     placement : Placement
-        That of the run.
+        Placement of the run.
     """
 
     cluster: Cluster
@@ -91,21 +91,22 @@ class ClusterView:
 
     @property
     def waiting(self) -> tuple[int, ...]:
-        """Who has arrived and not started, in order of arrival, then id."""
+        """Pending jobs in order of arrival, then id."""
         return tuple(sorted(self.pending))
 
     def room(self) -> Room:
-        """Return what there is to give away, from which jobs can be placed one after the other."""
+        """Return a copy-on-write `Room` from which several jobs can be placed one after another."""
         return Room(self.cluster, self.jobs, self.placement, self.free, self.free_on, self.load,
                     self.estimates)
 
 
 class Scheduler(Protocol):
-    """Decides who starts; asked whenever a job has arrived or ended, and when it asked for it.
+    """Decides which jobs start, whenever a job arrives or ends and at instants that it asks for.
 
-    One that prepares before a run, or remembers during one, has ``begin(context)`` instead, which
-    returns one of these for a run. What no row of the table of needs says, ``suits(context)`` may:
-    it is asked before a run, and refuses a cluster or jobs with an `InputError`.
+    A scheduler that prepares before a run, or keeps state during one, has ``begin(context)``
+    instead of ``decide``; it returns an object with ``decide`` for one run. A scheduler that does
+    not support all clusters and jobs declares what it needs in ``needs``. What no name there can
+    say, ``suits(context)`` may check: it is called before a run and raises an `InputError`.
 
     Attributes
     ----------
@@ -113,18 +114,18 @@ class Scheduler(Protocol):
         What a run must have, by names of `netsim.simulation.compatibility.NEEDS`, such as
         ``"equal servers"``; a run without it is refused before it begins.
     chooses_gpus : bool, optional
-        True for one that leaves nothing to a placement.
+        Whether it chooses GPUs itself, so that no placement is used. False by default.
     placement : str or mapping, optional
-        The placement of a run that names none; ``"first-fit"`` if it does not say.
+        Default placement of its runs; ``"first-fit"`` if the scheduler has no such attribute.
     clairvoyant : bool, optional
-        True for one that may know of jobs what nobody knows before the end: how many iterations
-        they make, and which jobs are to come. `netsim.testing.check_scheduler` holds it to that.
+        Whether it may use what is unknown in reality: the iterations that jobs will make, and jobs
+        that have not arrived. `netsim.testing.check_scheduler` checks this. False by default.
     work_conserving : bool, optional
-        True for one that claims to start whoever fits. Held to it likewise.
+        Whether it claims to start every job that fits, which is checked too. False by default.
     """
 
     def decide(self, view: ClusterView) -> Decision | Sequence[Start]:
-        """Return who starts now, on GPUs that are free and each given once."""
+        """Return the jobs to start now, with GPUs that are free and distinct."""
 
 
 def decider_of(scheduler: Any, context: RunContext) -> Scheduler:

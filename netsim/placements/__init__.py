@@ -1,4 +1,4 @@
-"""Placements: which GPUs a job gets."""
+"""Placements: policies that choose the GPUs of a job."""
 
 from netsim.lazy import loading
 

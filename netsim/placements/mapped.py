@@ -1,4 +1,4 @@
-"""Placement server by server, and then replica by replica: A-SRPT, Section IV."""
+"""Placement by server, with a mapping of replicas to servers: A-SRPT, Section IV."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ __all__ = ["SERVER_RULES", "MappedPlacement", "MappingCache", "check_rules"]
 
 Ints = NDArray[np.int64]
 
-#: In which order servers give what they have free, until a job has enough: by number; those with
-#: the most free first, "consolidated"; or those with the least, "fragmentation-aware".
+#: Orders in which servers give their free GPUs until a job has enough: by number; those with most
+#: free GPUs first ("consolidated"); those with fewest first ("fragmentation-aware").
 SERVER_RULES = ("index", "most", "least")
 
-#: More GPUs than a server has.
+#: A number larger than any number of free GPUs.
 _MANY = np.iinfo(np.int64).max
 
 
 class MappingCache:
-    """Maps jobs onto the free GPUs of a cluster.
+    """Maps jobs to the free GPUs of a cluster, remembering mappings.
 
     Parameters
     ----------
     cluster : Cluster
     mapping : str
-        A name of `netsim.models.mapping.MAPPINGS`, or ``"module:function"``.
+        A name from `netsim.models.mapping.MAPPINGS`, or ``"module:function"``.
     seed : int
-        Of random mapping.
+        Seed of random mapping.
 
     Raises
     ------
@@ -54,7 +54,7 @@ class MappingCache:
             MAPPINGS.resolve(mapping), self, seed)
 
     def counts(self, free_on: Ints, need: int, rule: str) -> tuple[list[int], list[int]] | None:
-        """Return servers, and how many GPUs each gives; None if there are too few."""
+        """Return servers and the GPUs that each gives; None if there are too few free GPUs."""
         if free_on.sum() < need:
             return None
         servers: list[int] = []
@@ -70,8 +70,8 @@ class MappingCache:
 
     def map(self, model: ParallelModel, free_on: Ints, rule: str
             ) -> tuple[list[int], Mapped] | None:
-        """Return servers and which replicas are on each; None if they cannot hold the job now."""
-        if model.gpus == 1:  # as most jobs are
+        """Return servers and the mapping of a model to them; None if they cannot hold it now."""
+        if model.gpus == 1:  # most jobs have a single GPU
             server = _first(free_on, rule)
             return ([server], self._map(model, (1,))) if free_on[server] else None
         chosen = self.counts(free_on, model.gpus, rule)
@@ -84,7 +84,7 @@ class MappingCache:
 
     def _whole(self, model: ParallelModel, free_on: Ints, rule: str
                ) -> tuple[list[int], list[int]] | None:
-        """Return as `counts` does what servers give whose free GPUs do not all fit slices."""
+        """Return servers and counts as `counts` does, skipping GPUs that slices do not fit on."""
         order = _in_order(free_on, rule)
         offered = np.repeat(order, free_on[order])
         places = keep_together(model, offered)
@@ -94,7 +94,7 @@ class MappingCache:
         return order[given > 0].tolist(), given[given > 0].tolist()
 
     def gpus(self, free: NDArray[np.bool_], servers: Sequence[int], placement: Ints) -> Ints:
-        """Return the GPUs of a mapping, the first free ones of each server, in order of ranks."""
+        """Return the GPUs of a mapping in order of ranks: the first free ones of each server."""
         first = self.cluster.first
         if placement.size == 1 and placement[0, 0] == 1:
             start = int(first[servers[0]])
@@ -112,7 +112,7 @@ class MappingCache:
 
 
 def _in_order(free_on: Ints, rule: str) -> Ints:
-    """Return the servers that have free GPUs, in the order of a rule; ties by number."""
+    """Return the servers with free GPUs in the order of a rule; ties go by number."""
     servers = np.flatnonzero(free_on)
     if rule == "index":
         return servers
@@ -121,7 +121,7 @@ def _in_order(free_on: Ints, rule: str) -> Ints:
 
 
 def _first(free_on: Ints, rule: str) -> int:
-    """Return the first server of `_in_order`; any, if none has free GPUs."""
+    """Return the first server of `_in_order`; an arbitrary one if none has free GPUs."""
     if rule == "most":
         return int(free_on.argmax())
     if rule == "index":
@@ -131,6 +131,7 @@ def _first(free_on: Ints, rule: str) -> int:
 
 def _remembering(mapping: Callable[..., Mapped], shelf: MappingCache, seed: int
                  ) -> Callable[..., Mapped]:
+    """Wrap a mapping so that it is computed once per model and counts of GPUs."""
     found: dict[tuple[ParallelModel, tuple[int, ...]], Mapped] = {}
 
     def look(model: ParallelModel, counts: Sequence[int]) -> Mapped:
@@ -144,23 +145,23 @@ def _remembering(mapping: Callable[..., Mapped], shelf: MappingCache, seed: int
 
 @dataclass(frozen=True)
 class MappedPlacement:
-    """Servers give their free GPUs in turn; a mapping says which replica goes to which.
+    """Take free GPUs server by server, and map replicas to these servers.
 
-    Of models and rings, on clusters whose servers are all alike.
+    It supports models and rings on clusters whose servers are all alike.
 
     Parameters
     ----------
     servers : {"index", "most", "least"}
-        The first server first, or that with the most or the least free GPUs.
+        Order of servers: by number, most free GPUs first, or fewest first.
     mapping : str
-        A name of `netsim.models.mapping.MAPPINGS`, or ``"module:function"``.
+        A name from `netsim.models.mapping.MAPPINGS`, or ``"module:function"``.
     seed : int
-        Of random mapping.
+        Seed of random mapping.
 
     Raises
     ------
     InputError
-        If there is no such rule or mapping, or the seed is no whole number of at least 0.
+        If there is no such rule or mapping, or the seed is not a non-negative integer.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"known iteration times", "equal servers"})
@@ -176,12 +177,12 @@ class MappedPlacement:
         check_whole(self.seed, "seed")
 
     def scope(self, cluster: Cluster, job: JobSpec, load: NDArray[np.float64]) -> Ints:
-        """Return all."""
+        """Return all GPUs."""
         return np.arange(cluster.total)
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints,
                load: NDArray[np.float64]) -> Ints | None:
-        """Return those of the servers in turn, as mapped; None if they cannot hold the job."""
+        """Return the mapped GPUs of a job; None if the candidates cannot hold it."""
         free = np.zeros(cluster.total, np.bool_)
         free[candidates] = True
         return self.pick(cluster, job, free,
@@ -189,7 +190,7 @@ class MappedPlacement:
 
     def pick(self, cluster: Cluster, job: JobSpec, free: NDArray[np.bool_], free_on: Ints
              ) -> Ints | None:
-        """Return those of the servers in turn; see `netsim.placements.placement.Placement`."""
+        """Return the mapped GPUs of a job from the free ones; see `Placement` for ``pick``."""
         if cluster not in self._shelves:
             self._shelves[cluster] = MappingCache(cluster, self.mapping, self.seed)
         shelf = self._shelves[cluster]
@@ -198,12 +199,12 @@ class MappedPlacement:
 
 
 def check_rules(servers: str, mapping: str) -> None:
-    """Refuse rules that there are not.
+    """Check the names of a rule for servers and of a mapping.
 
     Raises
     ------
     InputError
-        With those that there are.
+        If there is no such rule or mapping; the message lists those that exist.
     """
     if servers not in SERVER_RULES:
         raise InputError(f"servers must be one of {', '.join(SERVER_RULES)}, not {servers!r}")

@@ -1,9 +1,9 @@
-"""Which GPUs a job gets: placements.
+"""Placements, which choose the GPUs of a job.
 
-A placement says in two steps which GPUs a job may have at all, and which of these, once enough of
-them are free. Both are pure. What GPUs have been promised so far, their *load*, is the sum of what
-the jobs that got them were expected to take; it does not fall when these end. Loads that differ by
-rounding alone tie, as `netsim.ties` has it.
+A placement answers two questions, without side effects: which GPUs a job may use at all, and which
+of these to take once enough of them are free. The *load* of a GPU is the work that it has been
+promised so far: the sum of the estimated times of all jobs that got it, including those that have
+ended. Loads that differ only by rounding tie; see `netsim.ties`.
 """
 
 from __future__ import annotations
@@ -34,51 +34,54 @@ Floats = NDArray[np.float64]
 
 @runtime_checkable
 class Placement(Protocol):
-    """How to choose GPUs.
+    """A policy that chooses GPUs.
 
-    It keeps the slices of a replica on one server, as `first_of` does, or says that it does not:
-    ``keeps_slices = False``. One that is not for all clusters and jobs declares what it needs in
-    ``needs``, or has ``suits(context)``; see `netsim.engine.view.Scheduler`.
+    A placement must keep the slices of a replica on one server, as `first_of` does, unless it
+    declares ``keeps_slices = False``. A placement that does not support all clusters and jobs
+    declares what it needs in ``needs``, or has ``suits(context)``, which is called before a run and
+    raises an `InputError`; see `netsim.engine.view.Scheduler`.
 
-    One that goes by free GPUs alone may have ``pick(cluster, job, free, free_on)``, besides, which
-    queues ask instead: of the GPUs that are free, and their numbers on servers, it returns a job's;
-    None if they will not do, or are too few.
+    A placement that depends on free GPUs alone may also have ``pick(cluster, job, free, free_on)``,
+    which is then called instead of the other methods. Given the mask of free GPUs and their number on
+    each server, it returns the GPUs of a job, or None if they are too few or do not suit.
     """
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
-        """Return the GPUs that a job may have, those first that win ties.
+        """Return the GPUs that a job may use, in the order in which ties are broken.
 
         Parameters
         ----------
         cluster : Cluster
         job : JobSpec
-            Needs ``job.ranks`` GPUs.
+            The job, which needs ``job.ranks`` GPUs.
         load : ndarray of float, shape (GPUs,)
-            What each has been promised to jobs so far.
+            Seconds of work that each GPU has been promised so far.
         """
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
-        """Return ``job.ranks`` of some GPUs of the scope, in whose order they are given.
+        """Choose ``job.ranks`` GPUs from candidates, which are in the order of the scope.
 
-        The first is of rank 0, and so on. None if these will not do, and the job is to wait.
+        The GPUs are returned in order of ranks. None means that the candidates do not suit, so that
+        the job has to wait.
         """
 
 
 def first_of(cluster: Cluster, job: JobSpec, gpus: Ints) -> Ints | None:
-    """Return as many of some GPUs as a job needs, the first ones that will do.
+    """Choose the first suitable GPUs for a job.
 
     Parameters
     ----------
     cluster : Cluster
     job : JobSpec
     gpus : ndarray of int
-        At least ``job.ranks``, in order of preference.
+        At least ``job.ranks`` GPUs, in order of preference.
 
     Returns
     -------
     ndarray of int, shape (job.ranks,), or None
-        In order of ranks, slices of a replica on one server; None if there is no such choice.
+        GPUs in order of ranks, with all slices of a replica on one server; None if that is not
+        possible.
     """
     if job.model is None or not is_sliced(job.model):
         return gpus[:job.ranks]
@@ -88,24 +91,25 @@ def first_of(cluster: Cluster, job: JobSpec, gpus: Ints) -> Ints | None:
 
 @dataclass(frozen=True)
 class _All:
-    """A placement for which any GPU will do."""
+    """Base of placements that may use any GPU."""
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
-        """Return all."""
+        """Return all GPUs."""
         return np.arange(cluster.total)
 
 
 @dataclass(frozen=True)
 class FirstFit(_All):
-    """The first GPUs that are free, server by server: FF."""
+    """The first free GPUs, server by server: FF."""
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
-        """Return the first ones."""
+        """Return the first candidates that suit."""
         return first_of(cluster, job, candidates)
 
 
 def _least(cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints | None:
+    """Return the candidates with the least load that suit."""
     order = rank(load[candidates])
     wanted = order if is_sliced(job.model) else order[:job.ranks]
     return first_of(cluster, job, candidates[wanted])
@@ -113,24 +117,24 @@ def _least(cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> In
 
 @dataclass(frozen=True)
 class LeastLoaded(_All):
-    """The GPUs promised least so far: Algorithm 2 of SJF-BCO (FA-FFP), and LS."""
+    """The GPUs with the least load: Algorithm 2 of SJF-BCO (FA-FFP), and LS."""
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
-        """Return those with the least load."""
+        """Return the candidates with the least load."""
         return _least(cluster, job, candidates, load)
 
 
 @plain_numbers
 @dataclass(frozen=True)
 class LeastBusyServers:
-    """The GPUs promised least on the servers promised least: Algorithm 3 of SJF-BCO (LBSGF).
+    """The least loaded GPUs of the least loaded servers: Algorithm 3 of SJF-BCO (LBSGF).
 
     Parameters
     ----------
     lam : float
-        So many times as many GPUs as a job needs the servers have together, at least. They are more
-        where they could not hold its slices.
+        Ratio of the GPUs of these servers to the GPUs that the job needs, at least. There are more
+        servers if these could not hold its slices.
 
     Raises
     ------
@@ -145,10 +149,10 @@ class LeastBusyServers:
             raise InputError(f"lam must be a number of at least 1, not {self.lam!r}")
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
-        """Return the GPUs of the first servers, by load per GPU, that have `lam` times enough."""
+        """Return the GPUs of the servers with the least load per GPU, as many as `lam` requires."""
         busy = np.add.reduceat(load, cluster.first[:-1]) / cluster.gpus
         servers = rank(busy)
-        need = self.lam * job.ranks * (1 - EQUAL)  # whole, but for rounding, is enough
+        need = self.lam * job.ranks * (1 - EQUAL)  # tolerant of rounding
         enough = int(np.searchsorted(np.cumsum(cluster.gpus[servers]), need)) + 1
         if job.model is not None and is_sliced(job.model):
             while enough < len(servers) and not can_hold(job.model,
@@ -159,13 +163,13 @@ class LeastBusyServers:
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
-        """Return those with the least load."""
+        """Return the candidates with the least load."""
         return _least(cluster, job, candidates, load)
 
 
 @dataclass(frozen=True)
 class RandomChoice(_All):
-    """Any GPUs, at random: RAND.
+    """Random GPUs: RAND.
 
     Parameters
     ----------
@@ -174,7 +178,7 @@ class RandomChoice(_All):
     Raises
     ------
     InputError
-        If it is no whole number of at least 0.
+        If the seed is not a non-negative integer.
     """
 
     seed: int = 0
@@ -186,7 +190,7 @@ class RandomChoice(_All):
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
-        """Return a random subset."""
+        """Return a random subset of the candidates."""
         if is_sliced(job.model):
             return first_of(cluster, job, self._rng.permutation(candidates))
         return np.sort(self._rng.choice(candidates, job.ranks, replace=False))
@@ -194,7 +198,7 @@ class RandomChoice(_All):
 
 
 class Room:
-    """What there is to give away at an instant, and who takes it.
+    """The free GPUs at an instant, from which jobs are placed one after another.
 
     Parameters
     ----------
@@ -202,11 +206,11 @@ class Room:
     jobs : sequence of JobSpec
     placement : Placement
     free : ndarray of bool, shape (GPUs,)
-        Which GPUs nobody has.
+        Mask of free GPUs.
     free_on : ndarray of int, shape (servers,)
-        How many of each server.
+        Number of free GPUs of each server.
     load, estimates : ndarray of float, shape (GPUs,) and (jobs,)
-        What GPUs have been promised, and what jobs are expected to take.
+        Seconds of work that each GPU has been promised, and estimated seconds of each job.
     """
 
     def __init__(self, cluster: Cluster, jobs: Sequence[JobSpec], placement: Placement,
@@ -218,14 +222,14 @@ class Room:
         self._pick = getattr(placement, "pick", None)
 
     def place(self, job: int) -> Ints | None:
-        """Take the GPUs that the placement gives a job; None, and nothing, if too few are free."""
+        """Take the GPUs that the placement chooses for a job; return None if it chooses none."""
         spec = self._jobs[job]
         gpus = (self._chosen(spec) if self._pick is None else
                 self._pick(self._cluster, spec, self._free, self._free_on))
         if gpus is None:
             return None
         gpus = self._checked(gpus, spec)
-        if not self._own:  # what was given is others' to read
+        if not self._own:  # the given arrays must not be changed
             self._free, self._free_on = self._free.copy(), self._free_on.copy()
             self._load, self._own = self._load.copy(), True
         self._free[gpus] = False
@@ -234,7 +238,7 @@ class Room:
         return gpus
 
     def _chosen(self, spec: JobSpec) -> Any:
-        """Return what the placement chooses of the free GPUs of its scope, if they are enough."""
+        """Return the choice of the placement from the free GPUs of its scope; None if too few."""
         scope = self._placement.scope(self._cluster, spec, self._load)
         try:
             candidates = np.asarray(scope)[self._free[scope]]
@@ -245,7 +249,7 @@ class Room:
         return self._placement.choose(self._cluster, spec, candidates, self._load)
 
     def _checked(self, gpus: Any, job: JobSpec) -> Ints:
-        """Return what a placement gives as an array, or refuse it."""
+        """Return the GPUs of a placement as an array, after checking them."""
         given = np.asarray(gpus)
         if not (given.dtype.kind in "iu" and given.ndim == 1 and len(given) == job.ranks
                 and given.min() >= 0 and given.max() < len(self._free)
@@ -258,6 +262,7 @@ class Room:
         return given
 
     def _refused(self, method: str, gpus: Any) -> AllocationError:
+        """Return the error for an answer that is not an array of suitable GPUs."""
         return AllocationError(
             f"placement {type(self._placement).__name__}: {method} must return GPUs as an array of "
             f"numbers below {len(self._free)}, as many as the job has ranks, each once, and free "

@@ -28,18 +28,18 @@ def make_placement(given: str | Mapping[str, Any] | Placement | type, seed: int 
     Parameters
     ----------
     given : str, mapping, Placement or class
-        A name of `PLACEMENTS`, or ``"module:Class"``, with options as in
-        ``"least-busy-servers:lam=2"``; ``{"name": ..., option: ...}``; a class; or an instance,
-        which is copied.
+        A name from `PLACEMENTS`, or ``"module:Class"``, with options as in
+        ``"least-busy-servers:lam=2"``; ``{"name": ..., option: ...}``; a class; or an instance, which
+        is copied.
     seed : int
-        For a placement that has an option `seed`, where none is given.
+        Seed for a placement that has an option `seed`, unless the option is given.
 
     Raises
     ------
     UnknownNameError
         If the name or an option does not exist.
     InputError
-        If it is no placement, or an option has a value that is not allowed.
+        If the argument is not a placement, or an option has an invalid value.
     """
     made: Placement = PLACEMENTS.instantiate(given, seed=seed)
     return made

@@ -1,4 +1,4 @@
-"""Recording: what jobs, coflows, flows and links did, as rows."""
+"""Recording of jobs, coflows, flows, links and decisions during a run, as rows of tables."""
 
 from netsim.lazy import loading
 

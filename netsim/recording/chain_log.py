@@ -1,4 +1,4 @@
-"""Which coflows those were that the fabric has gone through by itself."""
+"""Identification of the coflows of chains, which the fabric runs without a job process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ChainLog"]
 
 
 class ChainLog:
-    """The stages of jobs that are lines, a single coflow included, in the order that they send.
+    """The stages of jobs that are chains, single coflows included, in the order in which they send.
 
     Parameters
     ----------
@@ -32,18 +32,18 @@ class ChainLog:
 
     def begin(self, job: int, stages: Sequence[Stage], places: Sequence[int],
               names: Sequence[int]) -> None:
-        """Take note of a job.
+        """Record a job.
 
         Parameters
         ----------
         job : int
-            Numbered by (arrival, id).
+            Index of the job in order of (arrival, id).
         stages : sequence of Stage
-            In the order that they send.
+            Stages in the order in which they send.
         places : sequence of int
-            The place of each in the job's list.
+            Index of each stage in the job's list.
         names : sequence of int
-            A number for the name of each.
+            Number of each stage's name.
         """
         first = self._first[job]
         for k, (stage, place, name) in enumerate(zip(stages, places, names, strict=True), first):
@@ -53,12 +53,15 @@ class ChainLog:
 
     def begin_all(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
                   names: NDArray[np.int64]) -> None:
-        """As `begin`, for jobs of one stage each: the stages' own coflow ids, -1 if none."""
+        """Record jobs of one stage each; see `begin`.
+
+        Coflow ids that the stages specify are in `own`, -1 for none.
+        """
         first = self._first[jobs]
         self._name[first], self._own[first] = names, own
 
     def describe(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
-        """Return the columns that say which coflows some COFLOW rows are of."""
+        """Return the identifying columns of some COFLOW rows: coflow, job, iteration and stage."""
         job, numbers = rows["job"], self._numbers
         iteration, position = np.divmod(rows["order"], numbers.stages[job])
         stage = self._first[job] + position

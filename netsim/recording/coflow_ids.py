@@ -1,4 +1,4 @@
-"""The ids of coflows in the results: their own, or numbers past those."""
+"""Ids of coflows in results: those that stages specify, and free numbers for the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ints = int | NDArray[np.int64]
 
 
 class CoflowNumbers:
-    """Numbers coflows by job, iteration and stage; a stage's own id goes to no other.
+    """Numbers coflows by job, iteration and stage; ids that stages specify are not reused.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ class CoflowNumbers:
     Attributes
     ----------
     total : int
-        How many coflows there will be, stages without flows included.
+        Number of coflows of the whole workload, stages without flows included.
     job_ids, stages, coflows : ndarray of int, shape (jobs,)
-        The id of each job, how many stages an iteration of it has, and all of them.
+        Id of each job, its number of stages per iteration, and its total number of coflows.
     """
 
     def __init__(self, workload: Workload, emitted: bool = True) -> None:
@@ -45,7 +45,7 @@ class CoflowNumbers:
         self.total = int(self.coflows.sum())
         taken = sorted(stage.coflow_id for job in workload for stage in job.stages
                        if stage.coflow_id is not None)
-        # How many free numbers lie below each that is taken.
+        # Number of free ids below each id that is taken.
         self._free_below = np.array(taken, np.int64) - np.arange(len(taken))
 
     def number(self, job: int, iteration: int, stages: tuple[Stage, ...], stage: int) -> int:
@@ -54,30 +54,30 @@ class CoflowNumbers:
         Parameters
         ----------
         job : int
-            The job, numbered by (arrival, id).
+            Index of the job in order of (arrival, id).
         iteration : int
             Counted from 0.
         stages : tuple of Stage
-            All of the iteration.
+            All stages of the iteration.
         stage : int
-            Which of them.
+            Index of the coflow's stage.
 
         Raises
         ------
         InputError
-            If the iteration has not as many stages as were counted.
+            If the number of stages is not that of earlier iterations.
         """
         own = stages[stage].coflow_id
         if own is not None:
             return own
         count = len(stages)
-        if count != self.stages[job]:  # stages inside servers, which send nothing, do not count
+        if count != self.stages[job]:  # stages inside servers do not count
             count -= sum(each.intra_server for each in stages)
         self.check_stages(job, iteration, count)
         return int(self.free(job, iteration, stage))
 
     def check_stages(self, job: int, iteration: int, stages: int) -> None:
-        """Refuse an iteration that has not as many stages as were counted.
+        """Check that an iteration has the same number of stages as the ones before.
 
         Raises
         ------
@@ -90,18 +90,19 @@ class CoflowNumbers:
                              "must depend on the ranks alone")
 
     def free(self, job: Ints, iteration: Ints, stage: Ints) -> NDArray[np.int64]:
-        """Return the ids of coflows that have none of their own; see `number`."""
+        """Return the ids of coflows whose stages specify none; see `number`."""
         free = np.asarray(self._first[job] + iteration * self.stages[job] + stage, np.int64)
         return free + np.searchsorted(self._free_below, free, "right")
 
 
 def _stage_counts(workload: Workload) -> list[int]:
-    """Return the number of stages of each job; drawn once for all of one pattern and ranks."""
+    """Return the number of stages of each job, drawing once per pattern and number of ranks."""
     known: dict[Any, int] = {}
-    return [len(job.stages) or _drawn(job, known) for job in workload]
+    return [len(job.stages) or _drawn_count(job, known) for job in workload]
 
 
-def _drawn(job: JobSpec, known: dict[Any, int]) -> int:
+def _drawn_count(job: JobSpec, known: dict[Any, int]) -> int:
+    """Return the number of stages of a job that has a model or a pattern."""
     if job.model is not None:
         return len(model_stages(job.model))
     pattern: Any = job.pattern

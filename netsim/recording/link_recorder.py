@@ -1,4 +1,4 @@
-"""Collects what links carry and when policies decide; and how all tables are kept."""
+"""Recording of links and decisions, and access to all recorded tables."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from netsim.results.spill import SpilledNotes, SpillingTable
 
 __all__ = ["MOST_NOTED", "OF_LINKS", "RECORDS", "LinkRecorder", "categories"]
 
-#: What can be recorded; jobs always are.
+#: Names of the tables that can be recorded; jobs always are.
 RECORDS = ("coflows", "decisions", "flows", "jobs", "links")
 
-#: Those of them that are about links: there are none where rates are constant.
+#: Tables on links, which do not exist if rates are constant.
 OF_LINKS = ("links", "decisions")
 
 _SORT_BY = {"coflows": ("coflow", "valid_s"), "flows": ("coflow", "flow")}
 
-#: How much is noted before it is packed, in rows that are kept until then, and how many decisions.
+#: Numbers of buffered rows, and of buffered decisions, at which they are packed into arrays.
 MOST_NOTED, _MOST_DECISIONS = 1 << 17, 1 << 13
 
 
 class LinkRecorder:
-    """Takes note of links and decisions where asked: an `Observer` of the fabric.
+    """Records links and decisions, if asked to; an `Observer` of the fabric.
 
     Parameters
     ----------
     record : sequence of str
-        Any of `RECORDS`.
+        Names from `RECORDS`.
     capacity : ndarray of float, shape (links,)
-        Bytes per second that each link has at first. What the fabric says of more links is not
-        kept.
+        Initial capacity of each link, in bytes per second. Further links of the fabric are not
+        recorded.
     beside : sequence of str
-        More of `RECORDS`; see `Recorder`.
+        Further names from `RECORDS`; see `Recorder`.
 
     Raises
     ------
     UnknownNameError
-        If there is nothing of such a name to record.
+        If a name is not in `RECORDS`.
     """
 
     def __init__(self, record: Sequence[str], capacity: NDArray[np.float64],
@@ -68,29 +68,29 @@ class LinkRecorder:
 
     @property
     def watches_fabric(self) -> bool:
-        """Whether it needs to be told of what happens there."""
+        """Whether the fabric has to report events."""
         return not {"decisions", "flows", "links"}.isdisjoint(self._rows)
 
     @property
     def follows_decisions(self) -> bool:
-        """Whether every decision is to be one of its own, even where jobs would take turns."""
+        """Whether every decision must be reported, so that the fabric may not run ahead."""
         return not {"decisions", "links"}.isdisjoint(self._rows)
 
     @property
     def follows_standing(self) -> bool:
-        """Whether it is to be, even where an answer would stand."""
+        """Whether decisions must be reported even while an allocation is persistent."""
         return self._follows_standing
 
     @property
     def follows_rates(self) -> bool:
-        """Whether it needs intervals of constant rates."""
+        """Whether intervals must have constant rates."""
         return self._follows_rates
 
     def flows_finished(self, transfer: Any, flows: NDArray[Any]) -> None:
-        """Take no note of flows."""
+        """Ignore flows."""
 
     def decided(self, now: float, table: FlowTable, allocation: Allocation) -> None:
-        """Take note of a decision and of what the policy inferred."""
+        """Record a decision and the values that the policy inferred."""
         if "decisions" in self._rows:
             self._decisions.append((now, table.active_jobs, len(table.coflows),
                                     np.add.reduce(table.coflows["open"])))
@@ -99,35 +99,37 @@ class LinkRecorder:
                 self._pack_decisions()
 
     def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
-        """Take note of the bytes that each link carried between two instants; keeps the array."""
+        """Record the bytes that each link carried between two instants; the array is kept."""
         if "links" in self._rows:
             self._moves.append((start, now, carried[:len(self._capacity)]))
             if len(self._moves) == self._most_moves:
                 self._pack_moves()
 
     def set_capacity(self, link: int, capacity: float) -> None:
-        """Take note of a link's capacity from now on, in bytes per second."""
+        """Record the capacity of a link from now on, in bytes per second."""
         self._pack_moves()
         self._capacity[link] = capacity
 
     def pack(self) -> None:
-        """Bring everything up to date."""
+        """Move all buffered records to their tables."""
         self._pack_decisions()
         self._pack_moves()
 
     def _pack_decisions(self) -> None:
+        """Move buffered decisions to their table."""
         if self._decisions:
             self._rows["decisions"].extend(np.array(self._decisions, DTYPES["decisions"]))
             self._notes.extend(self._noted_by_policy)
             self._decisions, self._noted_by_policy = [], []
 
     def _pack_moves(self) -> None:
+        """Move buffered transfers to the table of links."""
         if self._moves:
             self._rows["links"].extend(link_rows(self._moves, self._capacity))
             self._moves = []
 
     def table(self, name: str, link_names: Sequence[str]) -> LazyTable | None:
-        """Return one table, or None if it was not recorded; `pack` comes before."""
+        """Return a table, or None if it was not recorded; call `pack` first."""
         if name not in self._rows:
             return None
         return LazyTable(self._rows[name], _SORT_BY.get(name, ()),
@@ -136,12 +138,12 @@ class LinkRecorder:
 
     def _conversions(self, name: str, link_names: Sequence[str]
                      ) -> dict[str, Callable[[NDArray[Any]], Any]]:
-        """Return what makes of the columns of a table what users see."""
+        """Return the functions that convert the columns of a table for users."""
         return {"link": partial(categories, link_names)} if name == "links" else {}
 
 
 def categories(names: Sequence[str], codes: NDArray[Any]) -> Any:
-    """Return names in place of their numbers, as a pandas column."""
+    """Return a categorical pandas column from codes and names."""
     import pandas as pd
 
     return pd.Categorical.from_codes(codes.astype(np.int64), pd.Index(names))

@@ -1,4 +1,4 @@
-"""Collects what happens in a run: it notes as little as it can at once, and packs it later."""
+"""Recording of jobs, coflows and flows: events are buffered as they happen and packed later."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ from netsim.workload import Stage
 
 __all__ = ["Recorder"]
 
-#: A coflow counts for its flows and for so many more, where it is said how much is noted.
+#: Buffered rows that a coflow counts for, in addition to its flows.
 _OF_COFLOW = 32
 
 
 class Recorder(LinkRecorder):
-    """Takes note of jobs and, where asked, coflows, flows, links and decisions.
+    """Records jobs and, if asked to, coflows, flows, links and decisions.
 
     Parameters
     ----------
     record : sequence of str
-        Any of `RECORDS`.
+        Names from `RECORDS`.
     jobs : int
-        How many there are.
+        Number of jobs.
     numbers : CoflowNumbers
         Gives coflows their ids.
     capacity : ndarray of float, shape (links,)
-        Bytes per second that each link has at first.
+        Initial capacity of each link, in bytes per second.
     beside : sequence of str
-        More of `RECORDS`, which must not change how the run goes. Links that are asked for only
-        here are not followed to the end of each flow: a row has their mean rate from one event
-        to the next. Nor are decisions where an answer stands.
+        Further names from `RECORDS`, whose recording must not affect the run. Links that are only
+        named here are not followed to the end of each flow: a row has their mean rate from one
+        event to the next. Decisions are not reported while an allocation is persistent.
 
     Attributes
     ----------
     coflows_done, jobs_done : int
     bytes_of_job, coflows_of_job, finish_s : ndarray, shape (jobs,)
-        What each job has sent, in how many coflows, and when it ended; NaN before. Up to date
+        Bytes and number of the completed coflows of each job, and its end (NaN before). Up to date
         after `pack`.
     start_s : ndarray, shape (jobs,)
-        When jobs that are lines began to send, of which a coflow has completed; NaN for others.
-        As above.
+        First byte of each job that is a chain and has completed a coflow; NaN for others. Up to
+        date after `pack`.
 
     Raises
     ------
     UnknownNameError
-        If there is nothing of such a name to record.
+        If a name is not in `RECORDS`.
     """
 
     def __init__(self, record: Sequence[str], jobs: int, numbers: CoflowNumbers,
@@ -70,18 +70,18 @@ class Recorder(LinkRecorder):
         self._keeps_flows = "flows" in self._rows
         self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
         self._numbers = numbers
-        self._lines = ChainLog(numbers)
+        self._chains = ChainLog(numbers)
         self._stages: dict[str, int] = {}
         self._ended: list[Ended] = []
         self._flows_of: dict[CoflowEvent, bytes] = {}
-        self._of_lines: list[tuple[NDArray[Any], list[bytes]]] = []
+        self._of_chains: list[tuple[NDArray[Any], list[bytes]]] = []
         self._noted = 0
 
-    # --- what is noted at once: tuples, for a run may have millions of them ---------------
+    # --- buffering of events: as tuples, since a run may have millions of them -------------
 
     def coflow_finished(self, job: JobProcess, stage: int, transfer: CoflowEvent, finish: float
                         ) -> None:
-        """Take note of a completed coflow."""
+        """Record a completed coflow."""
         self.coflows_done += 1
         stages = job.graph.stages
         self._ended.append((job.index, job.iteration, stages, stage, self._name(stages[stage]),
@@ -89,54 +89,56 @@ class Recorder(LinkRecorder):
         self._note(_OF_COFLOW + len(transfer.demand.flows))
 
     def _note(self, rows: int) -> None:
+        """Count buffered rows, and pack them if there are many."""
         self._noted += rows
         if self._noted > MOST_NOTED:
             self._pack_coflows()
 
     def job_finished(self, job: JobProcess) -> None:
-        """Take note of a completed job."""
+        """Record a completed job."""
         self.jobs_done += 1
         self.finish_s[job.index] = job.finish_s
 
     def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
-        """Take note of a job that the fabric goes through by itself.
+        """Record the start of a chain, which the fabric runs without a job process.
 
         Parameters
         ----------
         job : int
-            Numbered by (arrival, id).
+            Index of the job in order of (arrival, id).
         stages : sequence of Stage
-            In the order that they send.
+            Stages in the order in which they send.
         places : sequence of int
-            The place of each in the job's list.
+            Index of each stage in the job's list.
 
         Raises
         ------
         InputError
-            If there are not as many stages as were counted; see `CoflowNumbers`.
+            If the number of stages is not the expected one; see `CoflowNumbers`.
         """
         self._numbers.check_stages(job, 0, len(stages))
-        self._lines.begin(job, stages, places, [self._name(stage) for stage in stages])
+        self._chains.begin(job, stages, places, [self._name(stage) for stage in stages])
 
     def singles_begun(self, jobs: NDArray[np.int64], stages: Sequence[Stage]) -> None:
-        """Take note of jobs of one stage each that the fabric goes through by itself."""
+        """Record the start of chains of one stage each."""
         own = np.array([-1 if stage.coflow_id is None else stage.coflow_id for stage in stages],
                        np.int64)
         names = np.array([self._name(stage) for stage in stages], np.int64)
-        self._lines.begin_all(jobs, own, names)
+        self._chains.begin_all(jobs, own, names)
 
     def _name(self, stage: Stage) -> int:
+        """Return the number of a stage's name."""
         return self._stages.setdefault(stage.name, len(self._stages))
 
     def chains_finished(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
-        """Take note of coflows of lines that have completed.
+        """Record completed coflows of chains.
 
         Parameters
         ----------
         done : ndarray of COFLOW
-            Kept.
+            Rows of the coflows; the array is kept.
         flows : ndarray of FLOW
-            Theirs, and others.
+            Rows of flows, among them those of the coflows.
         """
         sent: list[bytes] = []
         if self._keeps_flows:
@@ -145,31 +147,33 @@ class Recorder(LinkRecorder):
         self.coflows_done += len(done)
         last = done["order"] + 1 == self._numbers.coflows[done["job"]]
         self.jobs_done += int(np.count_nonzero(last))
-        self._of_lines.append((done, sent))
+        self._of_chains.append((done, sent))
         self._note(_OF_COFLOW * len(done) + sum(map(len, sent)) // FLOW.itemsize)
 
     def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
-        """Keep a completed coflow's flows until its job says which coflow it was."""
+        """Keep the flows of a completed coflow until its job reports which coflow it was."""
         if self._keeps_flows:
             self._flows_of[transfer] = flows.tobytes()
 
-    # --- what becomes of it, many at a time -----------------------------------------------
+    # --- packing, many events at a time ----------------------------------------------------
 
     def pack(self) -> None:
-        """Bring everything up to date."""
+        """Move all buffered records to their tables."""
         self._pack_coflows()
         super().pack()
 
     def _pack_coflows(self) -> None:
+        """Move buffered coflows to their tables."""
         self._noted = 0
         ended, self._ended = self._ended, []
-        of_lines, self._of_lines = self._of_lines, []
+        of_chains, self._of_chains = self._of_chains, []
         if ended:
             self._pack_ended(ended)
-        if of_lines:
-            self._pack_of_lines(of_lines)
+        if of_chains:
+            self._pack_of_chains(of_chains)
 
     def _pack_ended(self, ended: Sequence[Ended]) -> None:
+        """Pack coflows that job processes reported."""
         index = np.array([noted[0] for noted in ended])
         np.add.at(self.bytes_of_job, index, [noted[5].demand.nbytes for noted in ended])
         np.add.at(self.coflows_of_job, index, 1)
@@ -177,8 +181,9 @@ class Recorder(LinkRecorder):
             sent = [self._flows_of.pop(noted[5], b"") for noted in ended]
             self._keep(Coflows.ended(ended, self._numbers), sent)
 
-    def _pack_of_lines(self, of_lines: Sequence[tuple[NDArray[Any], list[bytes]]]) -> None:
-        done = np.frombuffer(b"".join([rows.tobytes() for rows, _ in of_lines]), COFLOW)
+    def _pack_of_chains(self, of_chains: Sequence[tuple[NDArray[Any], list[bytes]]]) -> None:
+        """Pack coflows of chains."""
+        done = np.frombuffer(b"".join([rows.tobytes() for rows, _ in of_chains]), COFLOW)
         job, order = done["job"], done["order"]
         np.add.at(self.bytes_of_job, job, done["total"])
         np.add.at(self.coflows_of_job, job, 1)
@@ -186,10 +191,11 @@ class Recorder(LinkRecorder):
         self.start_s[job[first]] = done["start"][first]
         self.finish_s[job[last]] = done["last"][last]
         if self._keeps_coflows:
-            sent = [each for _, sent in of_lines for each in sent]
-            self._keep(Coflows.of_lines(done, self._lines.describe(done)), sent)
+            sent = [each for _, sent in of_chains for each in sent]
+            self._keep(Coflows.of_chains(done, self._chains.describe(done)), sent)
 
     def _keep(self, coflows: Coflows, sent: Sequence[bytes]) -> None:
+        """Append coflows and their flows to the tables that are recorded."""
         if "coflows" in self._rows:
             self._rows["coflows"].extend(coflows.rows)
         if self._keeps_flows:
@@ -205,4 +211,5 @@ class Recorder(LinkRecorder):
 
 
 def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Replace infinite values by NaN."""
     return np.where(np.isfinite(values), values, np.nan)

@@ -1,4 +1,4 @@
-"""What a run has noted, many coflows or movements at a time, as rows of the tables."""
+"""Rows of the tables of a run, made from many recorded events at a time."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(columns) for name, columns in
     "decisions": [("time_s", "f8"), ("jobs", "i8"), ("coflows", "i8"), ("flows", "i8")],
 }.items()}
 
-#: A coflow that a job's process has ended: the job's number, iteration and stages, which of these,
-#: the number of its name, how it was sent, when it completed.
+#: A coflow that a job process has completed: the job's index, the iteration and its stages, the
+#: index of the stage, the number of its name, the event of the fabric, the finish time.
 Ended = tuple[int, int, tuple[Stage, ...], int, int, CoflowEvent, float]
 
 
@@ -42,7 +42,7 @@ class Coflows:
     ----------
     rows : ndarray of DTYPES["coflows"]
     sent_s : ndarray of float
-        When each has sent its last byte, whatever it waited for then.
+        Instant of the last byte of each coflow, after which it may have waited for others.
     """
 
     rows: NDArray[Any]
@@ -50,7 +50,7 @@ class Coflows:
 
     @classmethod
     def ended(cls, noted: Iterable[Ended], numbers: CoflowNumbers) -> Coflows:
-        """Make rows for coflows that job processes waited for."""
+        """Make rows of coflows that job processes completed."""
         jobs, iterations, stages, places, names, transfers, finish = zip(*noted, strict=True)
         rows = np.empty(len(jobs), DTYPES["coflows"])
         rows["coflow"] = list(map(numbers.number, jobs, iterations, stages, places))
@@ -64,8 +64,8 @@ class Coflows:
         return cls(rows, np.array([transfer.finish_s for transfer in transfers]))
 
     @classmethod
-    def of_lines(cls, done: NDArray[Any], which: Mapping[str, NDArray[np.int64]]) -> Coflows:
-        """Make rows from COFLOW rows that the fabric completed by itself; see `ChainLog`."""
+    def of_chains(cls, done: NDArray[Any], which: Mapping[str, NDArray[np.int64]]) -> Coflows:
+        """Make rows of coflows of chains from COFLOW rows; see `ChainLog.describe`."""
         rows = np.empty(len(done), DTYPES["coflows"])
         for name, values in which.items():
             rows[name] = values
@@ -78,7 +78,7 @@ class Coflows:
         return cls(rows, rows["finish_s"])
 
     def flow_rows(self, sent: Sequence[bytes]) -> NDArray[Any]:
-        """Return rows of their flows, given the FLOW rows of each."""
+        """Return rows of the coflows' flows, given the FLOW rows of each."""
         counts = np.array([len(each) for each in sent]) // FLOW.itemsize
         flows = np.frombuffer(b"".join(sent), FLOW)
         rows = np.empty(len(flows), DTYPES["flows"])
@@ -93,7 +93,7 @@ class Coflows:
 
 
 def _describe(demands: Sequence[RoutedCoflow], rows: NDArray[Any]) -> None:
-    """Say of each coflow what its demand does: jobs send the same in each iteration, mostly."""
+    """Fill in sizes, width, gamma and deadlines. Most jobs send the same coflows repeatedly."""
     known = {id(demand): demand for demand in demands}
     place = dict(zip(known, range(len(known)), strict=True))
     which = np.array([place[id(demand)] for demand in demands])
@@ -109,7 +109,7 @@ def _describe(demands: Sequence[RoutedCoflow], rows: NDArray[Any]) -> None:
 
 def link_rows(moves: Sequence[tuple[float, float, NDArray[np.float64]]],
               capacity: NDArray[np.float64]) -> NDArray[Any]:
-    """Return rows of the links that have carried anything, given (from, to, bytes of each link)."""
+    """Return rows of the links that carried bytes, given (start, end, bytes of each link)."""
     start, end, parts = zip(*moves, strict=True)
     carried = np.array(parts)
     which, link = np.nonzero(carried)

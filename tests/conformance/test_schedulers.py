@@ -153,11 +153,11 @@ class Refusing(FIFO):
 
 
 BROKEN = [
-    (Again, "breaks a rule: scheduler Again starts the job in place 0, which does not wait"),
-    (Everywhere, "breaks a rule: scheduler Everywhere gives job . GPUs that others have"),
+    (Again, "breaks a rule: scheduler Again starts the job with index 0, which is not wait"),
+    (Everywhere, "breaks a rule: scheduler Everywhere gives job . GPUs that are taken"),
     (Piecemeal, "breaks a rule: scheduler Piecemeal gives job . the GPUs .*; it needs 2"),
     (lambda: None, "must return pairs"),
-    (Never, "leaves jobs waiting forever: stalled at t = 0 s: scheduler Never starts nobody"),
+    (Never, "leaves jobs waiting forever: stalled at t = 0 s: scheduler Never starts no job"),
     (NotTheLarge, "leaves jobs waiting forever: stalled"),
     (Later, r"leaves jobs waiting forever: it has been asked 1,000 times in a row, last at .* "
             "s, and 1 jobs still wait"),

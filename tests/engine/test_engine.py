@@ -329,7 +329,7 @@ def test_who_only_asks_to_be_woken_is_found(monkeypatch):
     """Nobody runs or is to come, and a job waits: that would go on for ever."""
     monkeypatch.setattr("netsim.engine.engine._IN_VAIN", 500)
     context = RunContext(Cluster(gpus=[1]), [ring(0, 1), ring(1, 1, arrival_s=2)], Contention())
-    message = (r"stalled at t = 50[12] s: scheduler polls starts nobody, and nothing else will "
+    message = (r"stalled at t = 50[12] s: scheduler polls starts no job, and nothing else will "
                r"happen, though it was asked 500 times in a row; 2 wait: job 0 \(1 GPUs\), job 1")
     with pytest.raises(StalledError, match=message):
         run_timed(context, Polls(1.0), FirstFit(), [1.0, 1.0], "polls")
@@ -375,7 +375,7 @@ def test_who_looks_while_a_server_is_lost_waits_for_its_repair(monkeypatch):
 @pytest.mark.parametrize(("answer", "message"), [
     ([(0, np.array([0]))], "gives job 0 the GPUs .0.; it needs 2"),
     ([(0, np.array([0, 0]))], "gives job 0 the GPUs .0, 0.; it needs 2"),
-    ([(1, np.array([0]))], "starts the job in place 1, which does not wait"),
+    ([(1, np.array([0]))], "starts the job with index 1, which is not waiting"),
     ([(0, np.array([0, 1])), (0, np.array([0, 1]))], "starts the job in place 0, which does not"),
 ])
 def test_schedulers_that_break_the_rules(answer, message):

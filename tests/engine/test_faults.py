@@ -222,7 +222,7 @@ class TestRefused:
                 assert view.idle == 2
                 return [(job, np.arange(2)) for job in view.waiting]
 
-        with pytest.raises(AllocationError, match=r"gives job 0 GPUs that others have, or of lost "
+        with pytest.raises(AllocationError, match=r"gives job 0 GPUs that are taken, or of lost "
                                                   r"servers: \[0, 1\]"):
             run(ring(0), scheduler=Stubborn(), execution="fabric", events=lost(0, None, 0))
 

@@ -143,7 +143,7 @@ def _with_notes(path: Path) -> None:
     (_full_folder, "holds a file that is not a result of netsim"),
     (lambda path: path.write_text("x"), "is a file, not a folder"),
     (_with_notes, "holds a file that is not a result of netsim, 'notes.md'"),
-    (lambda path: _with_notes(path / "parrot"), "holds something else .* 'parrot'"),
+    (lambda path: _with_notes(path / "parrot"), "holds a file that is not .* 'parrot'"),
 ])
 def test_something_else_is_left_alone(everything, tmp_path, make, message) -> None:
     make(tmp_path / "r")

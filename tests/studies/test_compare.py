@@ -279,7 +279,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path, files) -> No
     compared.save(tmp_path / "c")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes").write_text("x")
-    with pytest.raises(OutputError, match="holds something else"):
+    with pytest.raises(OutputError, match="holds a file that is not a result"):
         compared.save(tmp_path / "mine")
     assert files(tmp_path / "mine") == {"notes": b"x"}
 
