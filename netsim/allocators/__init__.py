@@ -1,4 +1,4 @@
-"""Bandwidth allocators: one file per family, one entry each in `ALLOCATORS`."""
+"""Bandwidth allocators: a module per family, and a name for each in `ALLOCATORS`."""
 
 from netsim.allocators.registry import ALLOCATORS, make_allocator
 from netsim.lazy import loading

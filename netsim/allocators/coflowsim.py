@@ -1,7 +1,7 @@
-"""What the public simulator CoflowSim does where it differs from the papers.
+"""Behaviour of the public simulator CoflowSim that differs from the papers.
 
-It is the simulator of Varys and Aalo, and most published averages on the Facebook trace are
-its own. Presets of `netsim.allocators.ALLOCATORS` have its schemes by name.
+CoflowSim is the simulator of Varys and Aalo, and most published averages on the Facebook trace
+are its results. Presets of `netsim.allocators.ALLOCATORS` have its schemes by name.
 """
 
 from __future__ import annotations
@@ -20,38 +20,39 @@ __all__ = ["EqualSplit", "refill"]
 
 @dataclass(frozen=True)
 class EqualSplit(Allocator):
-    """Equal parts of each link to the flows on it, the unused ones wasted: CoflowSim's "FAIR".
+    """Split each link equally among its flows, wasting unused parts: CoflowSim's "FAIR".
 
-    A flow sends at the least part of its links, min(1/n_src, 1/n_dst) on a switch of equal
-    ports. Not max-min: what a flow cannot use of a link is not given to the others.
+    A flow sends at the smallest part that it gets on its links, min(1/n_src, 1/n_dst) on a switch
+    of equal ports. This is not max-min fairness: bandwidth that a flow cannot use is not
+    redistributed.
     """
 
     information: ClassVar[Information] = "agnostic"
 
     @property
     def leftover(self) -> str:
-        """``"none"``: nobody gets it."""
+        """``"none"``: bandwidth left over is not allocated."""
         return "none"
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return the least part of each flow's links; see `Allocator.allocate`."""
+        """Return the smallest part of each flow over its links; see `Allocator.allocate`."""
         rates, _ = view.split(np.arange(len(view)), together=True)
         return Allocation(rates)
 
 
 def refill(view: FabricView, rates: Floats, left: Floats) -> Floats:
-    """Return the rates after CoflowSim's work conservation.
+    """Return rates after CoflowSim's work conservation.
 
-    First the links split what is left equally, in one pass, among the flows of all coflows that
-    have nothing yet; then all flows take what is left greedily, coflows in order of arrival.
+    First, each link splits its remaining capacity equally, in one pass, among the flows of all
+    coflows without a rate. Then all flows take what remains greedily, coflows in order of arrival.
 
     Parameters
     ----------
     view : FabricView
     rates : ndarray of float, shape (F,)
-        What has been given away already.
+        Rates allocated so far, in bytes per second.
     left : ndarray of float, shape (L,)
-        What is left of the links.
+        Remaining capacity of each link, in bytes per second.
     """
     skipped = np.flatnonzero(np.bincount(view.coflow, rates, len(view)) == 0)
     rates, left = view.split(skipped, left, rates, together=True)

@@ -1,6 +1,6 @@
 """Contention among ring-all-reduce jobs: the analytic model of SJF-BCO as an allocator.
 
-Numbers of equations are the paper's.
+Equation numbers are those of the paper.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ __all__ = ["RingContention"]
 @plain_numbers
 @dataclass(frozen=True)
 class RingContention(Allocator):
-    """Jobs slow each other down as the contention model of SJF-BCO says (its Eq. 6 to 8).
+    """Jobs slow each other down by the contention model of SJF-BCO (Eq. 6 to 8).
 
-    With n jobs on a server, k = max(k_min, xi1 n) and f(alpha, k) = k + alpha (k - 1), no job
-    there gets more than 1/f of the server's port. All flows of a job get one rate, the least that
-    its links allow. Not work-conserving: what contention takes, nobody gets.
+    With n jobs on a server, k = max(k_min, xi1 n) and f(alpha, k) = k + alpha (k - 1), each job
+    gets at most 1/f of the server's port. All flows of a job have the same rate, the smallest that
+    its links allow. The policy is not work-conserving: bandwidth lost to contention is not used.
 
     Parameters
     ----------
     alpha : float
-        What contention costs beyond equal shares; at least 0, where it costs nothing.
+        Cost of contention beyond equal sharing; at least 0, which means no cost.
     xi1 : float
-        The part of the jobs on a server that are taken to contend; in (0, 1]. 1 where the fabric
-        simulates who sends when, as it does: less would count idleness twice.
+        Share of the jobs on a server that are assumed to contend; in (0, 1]. It should be 1 for
+        sending jobs, as the fabric simulates which jobs send at a time.
     k_min : float
-        The least contention; at least 0. f must be positive.
+        Least contention; at least 0. f must be positive.
     count : {"sending", "running"}
-        Which jobs count on a server: those with unfinished flows from or to it; or all that run
-        on it and on another one, computing or sending, as in Eq. 6.
+        Jobs that count on a server: those with unfinished flows from or to it, or all that run on
+        it and on another server, whether computing or sending, as in Eq. 6.
 
     Notes
     -----
-    A link is a port where all flows that cross it begin, or end, at one server. On any other link
-    flows are counted instead of jobs. In a ring a job has one flow on a port and direction, hence
-    with xi1 = 1 all rates fit (see `docs/systems/sjf-bco.md`). With less they may not, nor do
-    those of jobs that are no rings: then each job's rate is divided, once, by the worst overload
-    among its links, after which they fit.
+    A link is a port if all flows that cross it begin, or end, at the same server. On other links,
+    flows are counted instead of jobs. In a ring, a job has one flow per port and direction, so
+    that with xi1 = 1 all rates fit (see `docs/systems/sjf-bco.md`). With a smaller xi1, or with
+    jobs that are not rings, they may not. The rate of each job is then divided by the worst
+    overload among its links, after which they fit.
     """
 
     alpha: float = 0.0
@@ -81,21 +81,21 @@ class RingContention(Allocator):
 
     @property
     def stall_free(self) -> bool:
-        """False: of a job with a flow that needs a dead link, no other flow moves either."""
+        """False: if a flow of a job needs a failed link, none of the job's flows moves."""
         return False
 
     @property
     def leftover(self) -> str:
-        """``"none"``: nobody gets it."""
+        """``"none"``: bandwidth left over is not allocated."""
         return "none"
 
     def slowdown(self, jobs: Floats) -> Floats:
-        """Return f(alpha, max(k_min, xi1 n)) for n jobs (Eq. 7 and 8); shape as given."""
+        """Return f(alpha, max(k_min, xi1 n)) for arrays of n jobs (Eq. 7 and 8)."""
         k = np.maximum(self.k_min, self.xi1 * jobs)
         return k + self.alpha * (k - 1)
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return the same rate for all flows of a job; see `Allocator.allocate`."""
+        """Return the rates, equal for all flows of a job; see `Allocator.allocate`."""
         ptr, links = view.paths
         capacity = view.capacity
         first_hop = ptr[np.cumsum(view.width) - view.width]  # of each coflow
@@ -109,13 +109,13 @@ class RingContention(Allocator):
         return Allocation((rate / excess)[view.job][view.coflow])
 
     def _contenders(self, view: FabricView) -> Floats:
-        """Return how many contend for each link: jobs for a port, flows for others. Shape (L,)."""
+        """Return the contenders for each link: jobs for ports, flows for others. Shape (L,)."""
         ptr, links = view.paths
         flows = np.bincount(links, minlength=len(view.capacity))
         found = flows.astype(np.float64)
         jobs = self._jobs_on(view)
         begins, ends = links[ptr[:-1]], links[ptr[1:] - 1]
-        # A port of two servers, without a switch between them, counts the jobs of the busier one.
+        # A link that is a port of two servers counts the jobs of the busier one.
         ports = np.zeros(len(found))
         for link, host in ((begins, view.src), (ends, view.dst)):
             is_port = (np.bincount(link, minlength=len(flows)) == flows)[link]
@@ -124,16 +124,16 @@ class RingContention(Allocator):
         return np.where(ports > 0, ports, found)
 
     def _jobs_on(self, view: FabricView) -> Ints:
-        """Return how many jobs count on each host (n_s). Shape (hosts,)."""
+        """Return the number of jobs that count on each host (n_s). Shape (hosts,)."""
         sending = view.job[view.coflow]
         job, host = [sending, sending], [view.src, view.dst]
         if self.sees_running:
             running = view.running()
             several = np.bincount(running.job)[running.job] > 1
-            # Who sends counts in any case, even from one server to itself.
+            # Sending jobs always count, even those with loopback flows only.
             job.append(running.job[several])
             host.append(running.host[several])
         hosts = 1 + max(int(each.max(initial=0)) for each in host)
-        # One number per job and host, sorted: far quicker here than np.unique, on pairs or numbers.
+        # Pairs (job, host) are coded as one number and sorted, which is much faster than np.unique.
         pairs = np.sort(np.concatenate(job) * hosts + np.concatenate(host))
         return np.bincount(pairs[np.diff(pairs, prepend=-1) > 0] % hosts, minlength=hosts)

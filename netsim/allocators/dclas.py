@@ -25,49 +25,52 @@ __all__ = ["DCLAS"]
 
 Ints = NDArray[np.int64]
 
-#: Relative to the observation interval: how far from a multiple of it still is one.
+#: Distance from a multiple of the observation interval, relative to it, that is taken for rounding.
 _GRID_SLACK = 1e-6
 
-#: A queue of less than that share of another's would have nothing but roundings.
+#: Largest ratio of two queues' weights; beyond it, a share would be lost in rounding.
 _WEIGHT_RATIO = 1e12
 
 
 @plain_numbers
 @dataclass
 class DCLAS(Allocator):
-    """Aalo: discretised coflow-aware least-attained service, blind to sizes.
+    """Aalo: discretised coflow-aware least-attained service, without knowledge of sizes.
 
-    A coflow starts in queue 1 and moves down when the bytes it has sent pass a threshold. The
-    queues share every link by weight, a queue serves its coflows in FIFO order, each coflow's
-    flows share max-min fairly; what a queue leaves goes to the others, highest first.
+    A coflow starts in queue 1 and moves down a queue when the bytes it has sent pass a threshold.
+    The queues share every link by weight. A queue serves its coflows in FIFO order, and the flows
+    of a coflow share max-min fairly. Bandwidth that a queue leaves over goes to the others, the
+    highest first.
 
     Parameters
     ----------
     queues : int
-        K. With 1 it is non-clairvoyant FIFO.
+        Number of queues, K. With 1 it is non-clairvoyant FIFO.
     first_threshold : quantity
-        Bytes that end queue 1.
+        Bytes after which a coflow leaves queue 1.
     factor : float
-        From one threshold to the next.
+        Ratio of successive thresholds.
     thresholds : sequence of quantities, optional
         All K-1 thresholds, increasing, instead of the three options above.
     weights : {"linear", "strict"} or sequence of float
-        Of the queues: K-q+1 for queue q; strict priority, as all released code; or K weights.
+        Weights of the queues: K-q+1 for queue q; strict priority, as in all published code; or K
+        numbers.
     fifo : {"id", "entry"}
-        By CoflowId, which is (job, depth in the job, arrival, id); or by entry into the queue.
+        Order within a queue: by CoflowId, which is (job, depth in the job, arrival, id), or by
+        entry into the queue.
     observe : quantity or "coflow"
-        When moves are seen: 0, at the exact instant of crossing; an interval, at multiples of
-        it; ``"coflow"``, at coflow events only. Releases and completions act at once.
+        When moves are made: 0 for the exact instants of crossing, an interval for its multiples,
+        or ``"coflow"`` for coflow events only. Releases and completions take effect at once.
     sharing : {"maxmin", "equal"}
-        How a coflow's flows share what they get: max-min fairly, or as in CoflowSim, where each
-        link's part is split equally in one pass and what a flow cannot use of it goes to the
-        coflows that follow.
+        How the flows of a coflow share their bandwidth: max-min fairly, or as in CoflowSim, where
+        each link's part is split equally in one pass, and bandwidth that a flow cannot use goes
+        to the coflows that follow.
     decisions : {"flow", "coflow"}
-        Whether rates are decided anew when a flow ends, or only at coflow events and moves: the
-        bandwidth of a flow that ends idles until then, as in CoflowSim.
+        Whether rates are decided whenever a flow ends, or only at coflow events and moves, as in
+        CoflowSim, so that the bandwidth of a flow that has ended is idle until then.
     one_queue_per_move : bool
-        A move ends in the next queue, however many thresholds the coflow has passed; the next
-        one is made when moves are seen again.
+        Whether a coflow moves down one queue at a time, however many thresholds it has passed;
+        the next move is then made at the next instant of `observe`.
     """
 
     queues: int = 10
@@ -93,7 +96,7 @@ class DCLAS(Allocator):
         check_choice("sharing", self.sharing, ("equal", "maxmin"))
         check_choice("decisions", self.decisions, ("coflow", "flow"))
         if self.sharing == "equal" and self.decisions == "flow":
-            # An instance's own: the fabric does not split by itself.
+            # Set on the instance: the fabric cannot split without asking the allocator.
             self.wakes_on = Event.ANY  # type: ignore[misc]
         if not isinstance(self.one_queue_per_move, bool):
             raise InputError("one_queue_per_move must be true or false, "
@@ -104,6 +107,7 @@ class DCLAS(Allocator):
         self._shares = self._check_weights(len(self._limits) + 1)
 
     def _check_thresholds(self) -> NDArray[np.float64]:
+        """Return the thresholds in bytes, after checking the options."""
         if self.thresholds is None:
             if not is_whole(self.queues) or self.queues < 1:
                 raise InputError("queues must be a whole number of at least 1, "
@@ -124,6 +128,7 @@ class DCLAS(Allocator):
         return limits
 
     def _check_weights(self, queues: int) -> NDArray[np.float64]:
+        """Return the weights of the queues, after checking them; zeros for strict priority."""
         if isinstance(self.weights, str):
             check_choice("weights", self.weights, ("linear", "strict"))
             weights = np.arange(queues, 0.0, -1.0)
@@ -139,21 +144,21 @@ class DCLAS(Allocator):
 
     @property
     def time_free(self) -> bool:
-        """Whether moves are seen at no interval."""
+        """Whether decisions do not depend on the unit of time: moves are not at an interval."""
         return self._interval in (0, math.inf)
 
     @property
     def leftover(self) -> str:
-        """How it is shared, by the option `sharing`."""
+        """How bandwidth left over is shared: the option `sharing`."""
         return self.sharing
 
     @property
     def work_conserving(self) -> bool:
-        """Whether what a queue leaves goes to the others to the last byte."""
+        """Whether all bandwidth that queues leave over is used."""
         return self.sharing == "maxmin"
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return queue shares and the pooled rest; see `Allocator.allocate`."""
+        """Return the service of the queues; see `Allocator.allocate`."""
         queue = self._move(view)
         order = self._fifo(view, queue)
         passed = self._passed(view)
@@ -166,8 +171,9 @@ class DCLAS(Allocator):
         return Allocation(rates, revisit_at=min(look, self._crossing(view, rates, limit)))
 
     def _service(self, order: Ints, queue: Ints, limit: NDArray[np.float64]) -> PriorityService:
+        """Return the service of the queues that are not empty."""
         if self.weights == "strict":
-            # One queue that has all: what comes first in order, and nothing is left to pool.
+            # A single queue with all bandwidth serves in order, and leaves nothing over.
             return PriorityService(order, primary="queues", queue_shares=[1.0], limit=limit,
                                    queue=np.zeros(len(order), dtype=np.int64))
         parts = self._shares / self._shares[np.unique(queue)].sum()
@@ -175,7 +181,7 @@ class DCLAS(Allocator):
                                backfill="maxmin", limit=limit)
 
     def _split(self, view: FabricView, service: PriorityService) -> NDArray[np.float64]:
-        """Return rates as `FabricView.serve` would, but for equal splits in one pass."""
+        """Return the rates of a service, with equal splits in one pass instead of max-min."""
         rates, pool = np.zeros(view.flows), np.zeros(len(view.capacity))
         queue = service.queue[service.order]
         for q in np.unique(queue):
@@ -189,11 +195,11 @@ class DCLAS(Allocator):
     # --- queues ----------------------------------------------------------------------
 
     def _passed(self, view: FabricView) -> Ints:
-        """Return how many thresholds each coflow has passed."""
+        """Return the number of thresholds that each coflow has passed."""
         return np.searchsorted(self._limits * (1 - DUST), view.sent, side="right")
 
     def _move(self, view: FabricView) -> Ints:
-        """Return the queue of each coflow, from 0, after the moves that are seen now."""
+        """Return the queue of each coflow, counted from 0, after the moves that are due now."""
         ids = view.id.tolist()
         before = [self._queue.get(coflow, -1) for coflow in ids]
         passed = self._passed(view).tolist() if self._sees(view) else before
@@ -212,7 +218,7 @@ class DCLAS(Allocator):
         return np.array([after[coflow] for coflow in ids], dtype=np.int64)
 
     def _sees(self, view: FabricView) -> bool:
-        """Whether moves are seen at this instant."""
+        """Whether moves are made at this instant."""
         if self._interval == 0:
             return True
         if self._interval == math.inf:
@@ -221,20 +227,20 @@ class DCLAS(Allocator):
         return abs(instants - round(instants)) <= _GRID_SLACK
 
     def _fifo(self, view: FabricView, queue: Ints) -> Ints:
-        """Return the coflows by queue, and in FIFO order within each."""
+        """Return the coflows by queue, in FIFO order within each."""
         if self.fifo == "entry":
             entry = np.array([self._entry[coflow] for coflow in view.id.tolist()])
             return np.lexsort((entry, queue))
         return np.lexsort((view.order, view.job, queue))
 
     def _next_limit(self, queue: Ints, passed: Ints) -> NDArray[np.float64]:
-        """Return the bytes that each coflow may send before it is to move once more."""
+        """Return the bytes after which each coflow will move again."""
         if self._interval == math.inf:
             return np.full(len(queue), math.inf)
         return np.append(self._limits, math.inf)[np.maximum(queue, passed)]
 
     def _next_look(self, now: float, queue: Ints, passed: Ints) -> float:
-        """Return when moves that are due but not made yet will be; inf if there are none."""
+        """Return the next instant at which overdue moves can be made; inf if none are overdue."""
         if self._interval == math.inf or not np.any(queue < passed):
             return math.inf
         if self._interval == 0:
@@ -243,7 +249,7 @@ class DCLAS(Allocator):
 
     def _crossing(self, view: FabricView, rates: NDArray[np.float64], limit: NDArray[np.float64]
                   ) -> float:
-        """Return when the next coflow is seen to have sent as much as its limit, at these rates."""
+        """Return the instant of the next move at the current rates; inf if there is none."""
         at = view.crossings(limit, rates).min(initial=math.inf)
         if self._interval and at < math.inf:
             at = math.ceil(at / self._interval - _GRID_SLACK) * self._interval

@@ -1,4 +1,4 @@
-"""Coflows with deadlines: guaranteed after admission, or merely served in their order.
+"""Policies for coflows with deadlines: admission with a guarantee, and earliest deadline first.
 
 Chowdhury, Zhong, Stoica, "Efficient Coflow Scheduling with Varys" (SIGCOMM'14), Section 5.3.
 """
@@ -24,14 +24,14 @@ __all__ = ["EDF", "VarysDeadline"]
 @plain_numbers
 @dataclass
 class EDF(Ordered):
-    """Earliest deadline first, with MADD and backfill; no admission, and so no guarantee.
+    """Earliest deadline first, with MADD and backfill; without admission, so without guarantees.
 
     Coflows without a deadline come last, by arrival.
 
     Parameters
     ----------
     work_conservation, decisions
-        See `Ordered`.
+        As for `netsim.allocators.ordered.Ordered`.
     """
 
     def keys(self, view: FabricView) -> Floats:
@@ -42,35 +42,36 @@ class EDF(Ordered):
 @plain_numbers
 @dataclass
 class VarysDeadline(Ordered):
-    """Varys with deadlines: a coflow is admitted if it can be guaranteed to be in time.
+    """Varys with deadlines: coflows are admitted if they can be guaranteed to meet their deadline.
 
-    It is asked for once, when it becomes valid, in order of (arrival, id): if beside the rates
-    that the coflows admitted before need, it can have on every link what it needs itself. What a
-    coflow needs is (bytes left)/(time left) for each flow, and an admitted one gets that until
-    it has finished: it is always in time, unless a capacity drops. The rest of the links goes to
-    the admitted, the earliest deadline first, and then to the others, by arrival.
+    A coflow needs the rate (bytes left)/(time left) for each flow. When it becomes valid, in order
+    of (arrival, id), it is admitted if all links can carry these rates in addition to those of the
+    coflows admitted before. An admitted coflow gets its rates until it finishes, so it meets its
+    deadline unless a capacity drops. Remaining bandwidth goes to admitted coflows, earliest
+    deadline first, and then to the others, by arrival.
 
     Parameters
     ----------
     work_conservation : {"maxmin", "greedy", "none"}
-        Who gets that rest, see `Ordered`. With ``"none"``, coflows that were not admitted never
-        send: stop such a run with ``until``.
+        Allocation of the remaining bandwidth; see `netsim.allocators.ordered.Ordered`. With
+        ``"none"``, coflows that were not admitted never send: stop such a run with ``until``.
     decisions : {"flow", "coflow"}
-        See `Ordered`. With ``"coflow"`` and a greedy rest, the first coflow gets MADD rates where
-        nobody is admitted, as if it were: otherwise some of its flows may never send.
+        As for `netsim.allocators.ordered.Ordered`. With ``"coflow"`` and greedy backfill, the
+        first coflow gets MADD rates if none is admitted, since some of its flows might otherwise
+        never send.
     rejected : {"backfill", "drop"}
-        What becomes of coflows with a deadline that were not admitted: they get what is left, as
-        do those without one; or they never send, as in the paper.
+        Whether coflows with a deadline that were not admitted get remaining bandwidth, as those
+        without a deadline do, or never send, as in the paper.
 
     Notes
     -----
-    The summary of a run counts the ``admitted`` and the ``rejected``, as does the note of each
-    decision. Capacity drops may break guarantees: they hold in order of validity as far as they
-    fit, and what has missed its deadline is backfilled.
+    The numbers of ``admitted`` and ``rejected`` coflows are in the summary of a run and in the note
+    of each decision. If capacities drop, guarantees are kept in order of validity as far as they
+    fit, and coflows that have missed their deadline are backfilled.
 
-    Departures from the paper: coflows that are not admitted may be backfilled; who gets what is
-    left is said. CoflowSim goes on dividing the bytes left by the whole deadline, rather than by
-    what is left of it, so that coflows with the rates that they were promised are late there.
+    Departures from the paper: coflows that are not admitted may be backfilled, and options define
+    the allocation of remaining bandwidth. CoflowSim divides the bytes left by the whole deadline
+    instead of the time left, so that coflows at their promised rates are late there.
     """
 
     rejected: str = "backfill"
@@ -83,37 +84,37 @@ class VarysDeadline(Ordered):
         super().__post_init__()
         check_choice("rejected", self.rejected, ("backfill", "drop"))
         if self.decisions == "flow":
-            # An instance's own: what is promised depends on what is left of the time.
+            # Set on the instance: promised rates depend on the time left.
             self.wakes_on = Event.ANY  # type: ignore[misc]
 
     @property
     def work_conserving(self) -> bool:
-        """Whether everybody may have what is left."""
+        """Whether all coflows may use remaining bandwidth."""
         return self.work_conservation != "none" and self.rejected == "backfill"
 
     @property
     def stall_free(self) -> bool:
-        """Whether all coflows may use bandwidth left over; else those refused wait for ever."""
+        """Whether all coflows may use remaining bandwidth; else rejected ones wait forever."""
         return self.work_conserving
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many coflows were admitted, and how many with a deadline were not."""
+        """Numbers of coflows with a deadline that were admitted, and that were rejected."""
         return {"admitted": self._yes, "rejected": self._no}
 
     def keys(self, view: FabricView) -> Floats:
-        """Return the deadline of each coflow that was admitted; inf for the others."""
+        """Return the deadline of each admitted coflow; inf for the others."""
         return np.where(self._is_admitted(view), view.deadline_s, np.inf)
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return what the admitted need, and backfill; see `Allocator.allocate`."""
+        """Return the rates of admitted coflows, and backfill; see `Allocator.allocate`."""
         shares = self._guarantee(view)
         order = rank(self.keys(view))
         if self.rejected == "drop":
             served = self._is_admitted(view) | np.isinf(view.deadline_s)
             order = order[served[order]]
         if (self.decisions, self.work_conservation) == ("coflow", "greedy") and not shares.any():
-            # In list order its flows may wait for each other, and no coflow's end would come.
+            # With greedy rates its flows could wait for each other, and no coflow would ever end.
             shares[order[view.gamma[order] < np.inf][:1]] = 1.0
         rates = view.lp_rates(shares)
         left = np.maximum(view.capacity - view.link_load(rates), 0.0)
@@ -121,10 +122,11 @@ class VarysDeadline(Ordered):
                           note=self.counts)
 
     def _is_admitted(self, view: FabricView) -> np.ndarray:
+        """Return a mask of the admitted coflows."""
         return np.array([self._admitted[coflow] for coflow in view.id.tolist()])
 
     def _guarantee(self, view: FabricView) -> Floats:
-        """Admit or reject the coflows that are new; return the shares of all admitted."""
+        """Admit or reject new coflows; return the shares of all admitted coflows."""
         need = _needed_shares(view)
         ids = view.id.tolist()
         held = [c for c, coflow in enumerate(ids)
@@ -145,8 +147,8 @@ class VarysDeadline(Ordered):
 def _needed_shares(view: FabricView) -> Floats:
     """Return the share of its LP rates at which each coflow ends at its deadline.
 
-    That is gamma/(time left). inf where there is none, or it cannot be met any more. Shares so
-    small that they count as nothing are rounded up.
+    The share is gamma/(time left); inf without a deadline or if it can no longer be met. Shares
+    that are so small that they would count as nothing are rounded up.
     """
     time_left = view.deadline_s - view.now
     possible = (time_left > 0) & (time_left < np.inf) & (view.gamma < np.inf)

@@ -1,4 +1,4 @@
-"""One job first, the others behind it: the schemes that Parrot is compared with (Section 6)."""
+"""Policies that serve one job first: the schemes that Parrot is compared with (Section 6)."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ WORK_CONSERVATION = ("capped", "greedy", "maxmin", "none", "shared_uniform")
 
 def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: str, by: str
                 ) -> Allocation:
-    """Give the first coflow that can move its LP rates, and what is left to the others.
+    """Give the first coflow that can move its LP rates, and the others the remaining bandwidth.
 
     Parameters
     ----------
     view : FabricView
     order : ndarray of int, shape (coflows,)
-        The first to be served first.
+        Coflows in the order in which they are served.
     by : str
-        By what they are in order; see `Turns`.
+        Name of that order; see `Turns`.
     work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
-        ``"greedy"``: in order, each the largest share up to 1 that still fits; ``"capped"``:
-        likewise, but up to 1/(n-1); ``"shared_uniform"``: all others the largest common
-        share; ``"none"``: nothing; ``"maxmin"``: as ``"greedy"``, and what is then left goes in
-        order to the flows of each, max-min fairly, again whenever a flow ends, as under
-        `netsim.allocators.ordered.SEBF`.
+        Shares of the other coflows. ``"greedy"``: in order, each the largest share up to 1 that
+        still fits; ``"capped"``: likewise, but up to 1/(n-1); ``"shared_uniform"``: the largest
+        common share; ``"none"``: nothing; ``"maxmin"``: as ``"greedy"``, and then the remaining
+        bandwidth goes in order to the flows of each coflow, max-min fairly, and is allocated
+        again whenever a flow ends, as under `netsim.allocators.ordered.SEBF`.
     """
     if work_conservation == "maxmin":
         # MADD is the largest share that still fits.
         return Allocation(service=PriorityService(order, primary="madd", backfill="maxmin"))
     first, count = order[np.argmax(view.gamma[order] < np.inf)], len(order)
-    # Turns are of jobs, the order is of coflows.
+    # Turns order jobs, so they apply only if each job has a single coflow.
     turns = Turns(by, work_conservation) if view.jobs == count else None
     if work_conservation == "greedy":
         return Allocation(shares=view.greedy(order), turns=turns)
@@ -63,7 +63,7 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
 @plain_numbers
 @dataclass(frozen=True)
 class _JobFirst(Allocator):
-    """Base of policies that let one job go first; see `serve_first`."""
+    """Base of policies that serve one job first; see `serve_first`."""
 
     work_conservation: str = "greedy"
 
@@ -74,16 +74,16 @@ class _JobFirst(Allocator):
 
     @property
     def work_conserving(self) -> bool:
-        """Whether what is left goes to flows, rather than to coflows in step."""
+        """Whether remaining bandwidth goes to single flows rather than to whole coflows."""
         return self.work_conservation == "maxmin"
 
 
 @dataclass(frozen=True)
 class AaloLBSF(_JobFirst):
-    """Least bytes sent first: the job with least attained service gets its LP rates.
+    """Least bytes sent first: the job with the least attained service gets its LP rates.
 
-    The Parrot paper's "Aalo": D-CLAS with as many queues as it takes to tell any two jobs
-    apart. Ties go to the earlier arrival, then id.
+    This is the "Aalo" of the Parrot paper: D-CLAS with so many queues that each job is in its own.
+    Ties go to the earlier arrival, then id.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ class AaloLBSF(_JobFirst):
 @plain_numbers
 @dataclass(frozen=True)
 class LCCF(_JobFirst):
-    """Least completed coflows first: the job that has completed the fewest gets its LP rates.
+    """Least completed coflows first: the job with the fewest gets its LP rates.
 
-    Ties go to the job that has sent least, the earlier arrival, then id.
+    Ties go to the job that has sent least, then to the earlier arrival, then id.
 
     Parameters
     ----------
@@ -119,16 +119,16 @@ class LCCF(_JobFirst):
 @plain_numbers
 @dataclass(frozen=True)
 class JobSRPT(_JobFirst):
-    """Shortest remaining job first, told what no scheduler knows: the clairvoyant reference.
+    """Shortest remaining job first, a clairvoyant reference with knowledge of future coflows.
 
-    Jobs in order of the seconds that they would still take alone (the remaining sum of
-    Gamma, computation left out). Ties go to the earlier arrival, then id.
+    Jobs are in order of the time that they would still send for if they were alone: the sum of
+    gamma over remaining coflows, without computation. Ties go to the earlier arrival, then id.
 
     Parameters
     ----------
     work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
-        What the other jobs get, see `serve_first`. Beside policies that leave no link idle, such
-        as those of `netsim.allocators.ordered`, it is a reference with ``"maxmin"`` only.
+        Shares of the other jobs; see `serve_first`. For a comparison with policies that leave no
+        link idle, such as those of `netsim.allocators.ordered`, use ``"maxmin"``.
     """
 
     information: ClassVar[Information] = "job-clairvoyant"

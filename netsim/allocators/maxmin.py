@@ -1,4 +1,4 @@
-"""Per-flow max-min fairness: what an ideal transport gives without a coflow scheduler."""
+"""Per-flow max-min fairness, as an ideal transport gives without a coflow scheduler."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ __all__ = ["MaxMin"]
 
 @dataclass(frozen=True)
 class MaxMin(Allocator):
-    """Max-min fair sharing among all flows, coflows or not.
+    """Max-min fair sharing among all flows, regardless of coflows.
 
     Parameters
     ----------
     decisions : {"flow", "coflow"}
-        Share anew whenever a flow ends, or only when a coflow becomes valid or completes
-        (the Parrot paper, where a flow that has ended wastes its bandwidth until then).
+        Whether rates are computed whenever a flow ends, or only when a coflow becomes valid or
+        completes (as in the Parrot paper, so that the bandwidth of a flow that has ended is idle
+        until then).
     weights : {"equal", "coflow"}
-        Whether flows on a full link get equal rates, or rates in proportion to their coflows'
-        weights.
+        Whether flows on a full link get equal rates, or rates in proportion to the weights of
+        their coflows.
     """
 
     decisions: str = "flow"
@@ -39,16 +40,16 @@ class MaxMin(Allocator):
 
     @property
     def leftover(self) -> str:
-        """``"maxmin"``: that is all that it does."""
+        """``"maxmin"``, as all bandwidth is shared max-min fairly."""
         return "maxmin"
 
     @property
     def work_conserving(self) -> bool:
-        """True: a flow's bottleneck link is full."""
+        """True: the bottleneck link of each flow is full."""
         return True
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Leave the sharing to the links; see `Allocator.allocate`."""
+        """Return weights by which the fabric shares links; see `Allocator.allocate`."""
         equal = self.weights == "equal"
         weights = 1.0 if equal else view.weight[view.coflow]
         if self.decisions == "coflow":

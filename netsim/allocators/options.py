@@ -1,4 +1,4 @@
-"""What options of several allocators share."""
+"""Checks of options that several allocators share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["check_choice"]
 
 
 def check_choice(option: str, value: object, choices: Sequence[str]) -> None:
-    """Refuse a value that is not one of the choices.
+    """Check that the value of an option is one of the choices.
 
     Raises
     ------
     UnknownNameError
-        With the choices.
+        If it is not; the message lists the choices.
     """
     if value not in choices:
         raise UnknownNameError(option, value, choices)

@@ -1,7 +1,8 @@
-"""Coflows one after the other, by some key, at MADD rates; what is left is backfilled.
+"""Policies that serve coflows in order of a key at MADD rates, with backfill.
 
-FIFO, shortest, lightest and narrowest coflow first, and smallest effective bottleneck first,
-which is Varys: Chowdhury, Zhong, Stoica, "Efficient Coflow Scheduling with Varys" (SIGCOMM'14).
+They are FIFO, shortest, lightest and narrowest coflow first, and smallest effective bottleneck
+first, which is Varys: Chowdhury, Zhong, Stoica, "Efficient Coflow Scheduling with Varys"
+(SIGCOMM'14).
 """
 
 from __future__ import annotations
@@ -28,18 +29,20 @@ __all__ = ["FIFO", "LCF", "NCF", "SCF", "SEBF", "Ordered"]
 class Ordered(Allocator):
     """Base of policies that serve coflows by a key, least first: implement `keys`.
 
-    The order is made anew at coflow events. In that order each coflow gets
-    remaining/Gamma' of what is left of the links (MADD), or nothing if a link that it needs is
-    full; then the rest is given away.
+    The order is computed at coflow events. In that order, each coflow gets MADD rates,
+    remaining/gamma on the remaining capacities, or nothing if a link that it needs is full. Then
+    the remaining bandwidth is allocated.
 
     Parameters
     ----------
     work_conservation : {"maxmin", "greedy", "none", "coflowsim"}
-        Who gets the rest: in order, skipped or not, each coflow's flows share it max-min fairly,
-        or take it in list order; or nobody; or as in CoflowSim, see `coflowsim.refill`.
+        Allocation of the remaining bandwidth: to all coflows in order, including those without
+        MADD rates, whose flows share it max-min fairly or take it in list order; to none; or as
+        in CoflowSim, see `netsim.allocators.coflowsim.refill`.
     decisions : {"flow", "coflow"}
-        Whether rates are decided anew when a flow ends, or at coflow events only, as in Varys
-        and all public simulators with MADD: the bandwidth of a flow that ends idles until then.
+        Whether rates are decided whenever a flow ends, or at coflow events only, as in Varys and
+        all public simulators with MADD, so that the bandwidth of a flow that has ended is idle
+        until then.
     """
 
     work_conservation: str = "maxmin"
@@ -54,16 +57,16 @@ class Ordered(Allocator):
                      ("coflowsim", "greedy", "maxmin", "none"))
         check_choice("decisions", self.decisions, ("coflow", "flow"))
         if self.work_conservation == "coflowsim" and self.decisions == "flow":
-            # An instance's own: the fabric does not refill by itself.
+            # Set on the instance: the fabric cannot refill without asking the allocator.
             self.wakes_on = Event.ANY  # type: ignore[misc]
 
     @property
     def order_free(self) -> bool:
-        """Whether the order in which a coflow lists its flows makes no difference."""
+        """Whether rates are independent of the order in which a coflow lists its flows."""
         return self.work_conservation in ("maxmin", "none")
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
-        """Return a number per coflow; the least goes first, equals by arrival, then id."""
+        """Return a number per coflow: the least is served first; ties go by arrival, then id."""
         raise NotImplementedError(f"{type(self).__name__} must implement keys")
 
     def allocate(self, view: FabricView) -> Allocation:
@@ -84,10 +87,10 @@ class FIFO(Ordered):
     """First in, first out: coflows by arrival, then id."""
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
-        """Return the places of the coflows in order of (valid time, job).
+        """Return the position of each coflow in order of (valid time, job).
 
-        They stand in that order, but for those that became valid within 1e-9 of each other, where
-        rounding must not decide.
+        Coflows that became valid within 1e-9 of each other, relatively, count as simultaneous, so
+        that rounding does not decide.
         """
         at_once = np.cumsum(np.diff(view.valid_s, prepend=view.valid_s[:1]) > DUST * view.valid_s)
         places = np.empty(len(view))
@@ -97,7 +100,7 @@ class FIFO(Ordered):
 
 @dataclass
 class _Sized(Ordered):
-    """By a size, as it was at release (``key = "original"``) or is now (``"remaining"``)."""
+    """Base of policies by size, at release (``key = "original"``) or now (``"remaining"``)."""
 
     key: str = "original"
 
@@ -110,14 +113,14 @@ class _Sized(Ordered):
 class SCF(_Sized):
     """Shortest coflow first: by the longest flow.
 
-    "SCF" is *shortest* here, as in CoflowSim and Sincronia; some texts read it as "smallest".
+    "SCF" stands for *shortest* here, as in CoflowSim and Sincronia; some texts read "smallest".
 
     Parameters
     ----------
     work_conservation, decisions
-        See `Ordered`.
+        As for `Ordered`.
     key : {"original", "remaining"}
-        Sizes at release, or now.
+        Whether sizes are those at release, or those that remain.
     """
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
@@ -136,9 +139,9 @@ class LCF(_Sized):
     Parameters
     ----------
     work_conservation, decisions
-        See `Ordered`.
+        As for `Ordered`.
     key : {"original", "remaining"}
-        Bytes at release, or now.
+        Whether bytes are those at release, or those that remain.
     """
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
@@ -153,11 +156,12 @@ class NCF(_Sized):
     Parameters
     ----------
     work_conservation, decisions
-        See `Ordered`.
+        As for `Ordered`.
     key : {"original", "remaining"}
-        All flows, or unfinished ones.
+        Whether all flows count, or unfinished ones only.
     width : {"flows", "ports"}
-        The number of flows (Varys), or min(senders, receivers) (the public simulators).
+        Measure of width: the number of flows (Varys), or min(senders, receivers) (the public
+        simulators).
     """
 
     width: str = "flows"
@@ -181,13 +185,13 @@ class SEBF(_Sized):
     Parameters
     ----------
     work_conservation, decisions
-        See `Ordered`.
+        As for `Ordered`.
     key : {"remaining", "original"}
-        Gamma of the bytes that are left, or of all.
+        Whether gamma is that of the remaining bytes, or of all bytes.
     """
 
     key: str = "remaining"
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
-        """Return the gamma of each coflow on full links."""
+        """Return the gamma of each coflow at full capacities."""
         return view.gamma if self.key == "remaining" else view.alone

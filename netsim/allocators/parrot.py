@@ -1,7 +1,7 @@
-"""Parrot: coflow-aware bandwidth for DML jobs whose length nobody knows.
+"""Parrot: coflow scheduling for DML jobs without knowledge of their length.
 
 Li, Chen, Li, Qi, Xu, Zhang, "Efficient Online Scheduling for Coflow-aware Machine Learning
-Clusters". Numbers of sections, equations and steps are the paper's.
+Clusters". Numbers of sections, equations and steps are those of the paper.
 """
 
 from __future__ import annotations
@@ -31,32 +31,33 @@ WORK_CONSERVATION = ("backfill", "none", "per_flow", "uniform")
 @plain_numbers
 @dataclass(frozen=True)
 class Parrot(Allocator):
-    """Parrot: most bandwidth to the job inferred to be shortest (LPCAS), the rest shared.
+    """Parrot: most bandwidth goes to the job inferred to be shortest (LPCAS), the rest is shared.
 
-    The job that has sent the least bytes per completed coflow is taken for the one with
-    the shortest remaining time (Def. 5) and gets the share theta (Eq. 10) of its LP rates;
-    the n-1 others get (1-theta)/(n-1) of theirs (Eq. 11).
+    The job that has sent the fewest bytes per completed coflow is taken for the one with the
+    shortest remaining time (Def. 5). It gets the share theta (Eq. 10) of its LP rates, and the n-1
+    other jobs get (1-theta)/(n-1) of theirs (Eq. 11).
 
     Parameters
     ----------
     theta_max : float
-        The largest share that the inferred job may get; in [0.5, 1).
+        Largest share of the inferred job; in [0.5, 1).
     work_conservation : {"backfill", "none", "per_flow", "uniform"}
-        What becomes of bandwidth left over (Algorithm 1, step 10). ``"uniform"`` is the
-        literal step: all rates times the one largest factor that fits. ``"backfill"`` then
-        offers the residual to the jobs in order, up to their LP rates. ``"per_flow"``
-        stretches each flow on its own. ``"none"`` leaves it (Parrot-wo-WC).
+        Allocation of bandwidth left over (Algorithm 1, step 10). ``"uniform"`` is the literal
+        step: all rates are multiplied by the largest common factor that fits. ``"backfill"``
+        then offers the remaining bandwidth to jobs in order, up to their LP rates.
+        ``"per_flow"`` stretches each flow by its own factor. ``"none"`` leaves the bandwidth idle
+        (Parrot-wo-WC).
 
     Notes
     -----
-    Where some job has several active coflows (computation overlapped with communication),
-    Section 7's rule takes the place of Algorithm 1: jobs by shortest effective bottleneck
-    of their longest coflow, within a job the latest coflow first, then the one that takes
-    longer, each served greedily.
+    If a job has several active coflows (computation overlapped with communication), the rule of
+    Section 7 replaces Algorithm 1: coflows are served greedily, jobs by the smallest effective
+    bottleneck of their longest coflow, and within a job the latest coflow first, then the one that
+    takes longer.
 
-    Step 3 of Algorithm 1 says "sort non-increasingly"; the text, and this class, mean the
-    least first. Attained service is rounded to whole bytes, so that float noise does not
-    decide ties, which go to the earlier arrival, then id.
+    Step 3 of Algorithm 1 says "sort non-increasingly", but the text of the paper, and this class,
+    put the least first. Attained service is rounded to whole bytes, so that floating-point noise
+    does not decide ties, which go to the earlier arrival, then id.
     """
 
     theta_max: float = 0.9
@@ -85,7 +86,7 @@ class Parrot(Allocator):
         turns = Turns("average", self.work_conservation, self.theta_max)
         if self.work_conservation == "none":
             return Allocation(shares=shares, turns=turns, note=note)
-        # What needs a dead link does not move at any factor, and so limits none.
+        # Coflows that need a failed link cannot move, and so do not limit the factor.
         moving = shares[view.gamma < np.inf]
         shares *= min(view.common_factor(shares), 1 / moving.max()) if len(moving) else 1.0
         if self.work_conservation == "backfill":
@@ -93,7 +94,7 @@ class Parrot(Allocator):
         return Allocation(shares=shares, turns=turns, note=note)
 
     def theta(self, view: FabricView) -> float:
-        """Return the occupancy of the inferred job (Eq. 10); 1 where it is alone."""
+        """Return the share of the inferred job (Eq. 10); 1 if it is alone."""
         if len(view) == 1:
             return 1.0
         attained = float(view.job_attained.sum())
@@ -101,11 +102,12 @@ class Parrot(Allocator):
 
 
 def average_coflow(view: FabricView) -> NDArray[np.float64]:
-    """Return A_m = S_m/Z_m, bytes sent per completed coflow (Def. 5); inf before the first."""
+    """Return bytes sent per completed coflow, A_m = S_m/Z_m (Def. 5); inf before the first."""
     completed = view.job_completed
     return np.where(completed > 0, view.job_attained / np.maximum(completed, 1), np.inf)
 
 
 def _overlap_order(view: FabricView) -> NDArray[np.int64]:
+    """Return the order of coflows by the rule of Section 7."""
     longest = merge_equal(view.job_longest_gamma)
     return np.lexsort((-view.gamma, -view.valid_s, view.job, longest))

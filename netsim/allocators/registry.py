@@ -1,4 +1,4 @@
-"""The allocators by name."""
+"""Allocators by name."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["ALLOCATORS", "make_allocator"]
 
 _AS_COFLOWSIM = {"decisions": "coflow", "work_conservation": "coflowsim"}
 
-#: Aliases are names by which the field knows some of them; presets are the schemes of CoflowSim,
-#: to compare with its results.
+#: Aliases are other common names of allocators. Presets reproduce the schemes of CoflowSim, for
+#: comparison with its results.
 ALLOCATORS = Registry(
     "allocator", {
         "aalo": "netsim.allocators.dclas:DCLAS",
@@ -56,16 +56,16 @@ def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]
     Parameters
     ----------
     policy : str, mapping, Allocator or class
-        A name of `ALLOCATORS`, an alias or a preset, or ``"module:Class"``, with options as in
-        ``"aalo:queues=3"``; ``{"name": ..., option: ...}``, whose options go over those of a
+        A name from `ALLOCATORS`, an alias or a preset, or ``"module:Class"``, with options as in
+        ``"aalo:queues=3"``; ``{"name": ..., option: ...}``, whose options override those of a
         preset; a class; or an instance, which is copied so that its state serves one run only.
 
     Raises
     ------
     UnknownNameError
-        If the name or an option does not exist; the choices are listed.
+        If the name or an option does not exist; the message lists the choices.
     InputError
-        If it is not an allocator, or an option has a value that is not allowed.
+        If the argument is not an allocator, or an option has an invalid value.
     """
     made: Allocator = ALLOCATORS.instantiate(policy)
     return made

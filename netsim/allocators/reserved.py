@@ -1,4 +1,4 @@
-"""Static shares: what a partition of the network gives, with nothing redistributed."""
+"""Static shares: a partition of the network without redistribution."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Reserved(Allocator):
-    """Reserved shares: each coflow has its own part of every link that it uses.
+    """Reserved shares: each coflow has a fixed part of every link that it uses.
 
-    At a share s a coflow sends at s times its LP rates, and takes gamma/s seconds whatever others
-    do: its flows end together, its effective bottleneck is used up to s, and nothing that is left
-    goes to anybody. A slice of the network per tenant; or the model of papers that reserve part
-    of a NIC for each job, such as x of a server's g GPUs.
+    With share s, a coflow sends at s times its LP rates and takes gamma/s seconds, whatever the
+    others do. Its flows end together, and its effective bottleneck is used up to s. Bandwidth left
+    over is not allocated. This models a slice of the network per tenant, or papers that reserve
+    part of a NIC for each job, such as x/g for x of a server's g GPUs.
 
     Parameters
     ----------
     shares : float, "weight" or "gpus"
-        The share of every coflow, in (0, 1]; or ``"weight"``, each coflow's own: its weight
-        (`netsim.Stage.weight`), which must then be in (0, 1] too; or ``"gpus"``, on a
-        `netsim.Cluster`: the part of NICs that those of the job's GPUs have that send and receive,
-        1/g each on a server of g GPUs. Elsewhere that is as ``"weight"``.
+        Share of every coflow, in (0, 1]. With ``"weight"``, it is the weight of the coflow
+        (`netsim.Stage.weight`), which must be in (0, 1]. With ``"gpus"``, on a `netsim.Cluster`,
+        it follows from the parts of NICs that belong to the GPUs that send and receive, 1/g each
+        on a server with g GPUs; on other networks, ``"gpus"`` is the same as ``"weight"``.
 
     Notes
     -----
-    A reservation is refused, with an `AllocationError`, where the shares of the coflows that use
-    a link add up to more than 1, even if their rates would fit: a share is there to be used. By
-    ``"gpus"`` a coflow has another part of each NIC, of which its share is what the scarcest one
-    lets it have; there it is refused where rates do not fit. Those of models fit, as their stages
-    exchange in turn (`netsim.cluster.placed.placed_model`), but for groups of experts of a
-    synchronous pipeline.
+    If the shares of the coflows that use a link add up to more than 1, an `AllocationError` is
+    raised even if their rates would fit, as each coflow must be able to use its share. With
+    ``"gpus"``, a coflow has different parts of different NICs, and its share is determined by the
+    scarcest of them; the error is then raised only if rates do not fit. Rates of models fit, as
+    their stages exchange in turn (`netsim.cluster.placed.placed_model`), except those of groups of
+    experts of a synchronous pipeline.
     """
 
     shares: float | str = 0.1
@@ -61,12 +61,12 @@ class Reserved(Allocator):
 
     @property
     def reserves_gpus(self) -> bool:
-        """Whether coflows have the part of NICs that their GPUs have: by ``"gpus"``."""
+        """Whether coflows have the parts of NICs that belong to their GPUs: with ``"gpus"``."""
         return self.shares == "gpus"
 
     @property
     def leftover(self) -> str:
-        """``"none"``: nobody gets it."""
+        """``"none"``: bandwidth left over is not allocated."""
         return "none"
 
     def allocate(self, view: FabricView) -> Allocation:
@@ -75,7 +75,7 @@ class Reserved(Allocator):
         Raises
         ------
         AllocationError
-            If the coflows on a link have more than the whole of it.
+            If the shares of the coflows on a link, or their rates, exceed the link.
         """
         shares = view.weight if isinstance(self.shares, str) else np.full(len(view), self.shares)
         if self.reserves_gpus:
@@ -86,7 +86,7 @@ class Reserved(Allocator):
 
 
 def _check_shares(view: FabricView, shares: Floats) -> None:
-    """Refuse shares that add up to more than 1 on a link."""
+    """Check that shares add up to at most 1 on each link."""
     reserved = view.link_shares(shares)
     link = int(np.argmax(reserved))
     if reserved[link] > 1 + DUST:
@@ -96,7 +96,7 @@ def _check_shares(view: FabricView, shares: Floats) -> None:
 
 
 def _check_rates(view: FabricView, shares: Floats) -> None:
-    """Refuse shares at which a link would carry more than it can."""
+    """Check that no link carries more than its capacity."""
     load, capacity = view.link_load(view.lp_rates(shares)), view.capacity
     used = np.divide(load, capacity, out=np.zeros_like(load), where=capacity > 0)
     link = int(np.argmax(used))
@@ -109,7 +109,7 @@ def _check_rates(view: FabricView, shares: Floats) -> None:
 
 
 def _listed(view: FabricView, shares: Floats, link: int) -> str:
-    """Return the shares of the coflows on a link as text."""
+    """Format the shares of the coflows on a link; at most five of them."""
     ptr, links = view.paths
     using = np.unique(np.repeat(view.coflow, np.diff(ptr))[links == link])
     more = f" and {len(using) - 5} more" if len(using) > 5 else ""

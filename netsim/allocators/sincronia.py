@@ -19,16 +19,17 @@ __all__ = ["Sincronia"]
 
 @dataclass
 class Sincronia(Allocator):
-    """Sincronia: coflows in BSSI order, flows greedily in that order.
+    """Sincronia: coflows in BSSI order, with greedy rates of their flows.
 
-    The order is bottleneck-select-scale-iterate on the remaining bytes and the coflows' weights.
-    This is the online form that re-orders the released coflows, not the epoch algorithm of the
-    paper's analysis. Offline: all arrivals 0 and ``reorder="arrival"``.
+    The order is computed by bottleneck-select-scale-iterate from the remaining bytes and the
+    weights of coflows. This is the online variant that re-orders the released coflows, not the
+    epoch algorithm of the paper's analysis. The offline variant results from arrivals at 0 and
+    ``reorder="arrival"``.
 
     Parameters
     ----------
     reorder : {"arrival+completion", "arrival"}
-        When the order is made anew.
+        Events at which the order is computed.
     """
 
     reorder: str = "arrival+completion"
@@ -41,23 +42,23 @@ class Sincronia(Allocator):
 
     @property
     def order_free(self) -> bool:
-        """False: flows are served in list order."""
+        """False: the flows of a coflow are served in list order."""
         return False
 
     @property
     def leftover(self) -> str:
-        """``"greedy"``: that is all that it does."""
+        """``"greedy"``, as all bandwidth is allocated greedily."""
         return "greedy"
 
     @property
     def work_conserving(self) -> bool:
-        """True: a flow stops growing when a link of its is full."""
+        """True: each flow grows until one of its links is full."""
         return True
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return greedy rates in BSSI order; see `Allocator.allocate`."""
-        anew = Event.COFLOW if self.reorder == "arrival+completion" else Event.COFLOW_VALID
-        if self._ids is None or view.events & (anew | Event.CAPACITY):
+        triggers = Event.COFLOW if self.reorder == "arrival+completion" else Event.COFLOW_VALID
+        if self._ids is None or view.events & (triggers | Event.CAPACITY):
             self._ids = view.id[view.bssi()[0]]
         place = {coflow: position for position, coflow in enumerate(self._ids.tolist())}
         order = np.argsort([place[coflow] for coflow in view.id.tolist()], kind="stable")

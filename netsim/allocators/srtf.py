@@ -1,4 +1,4 @@
-"""Shortest remaining flow first: what pFabric approximates, blind to coflows."""
+"""Policies on flows and coflows: shortest remaining flow first, and fairness among coflows."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ __all__ = ["SRTF"]
 
 @dataclass(frozen=True)
 class SRTF(Allocator):
-    """Shortest remaining flow first: each flow takes all that its links have left (pFabric).
+    """Shortest remaining flow first: each flow takes all that its links have left, as in pFabric.
 
-    Flows by remaining bytes, then arrival, coflow and list position. Ranks are looked at when
-    something happens; on equal ports a crossing in between changes nothing.
+    Flows are in order of remaining bytes, then arrival, coflow and list position. The order is
+    computed at events only; on equal ports, flows that overtake in between change nothing.
     """
 
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     @property
     def order_free(self) -> bool:
-        """False: of flows of a coflow with as much left, the first listed goes first."""
+        """False: among a coflow's flows with equal remaining bytes, the first listed goes first."""
         return False
 
     @property
     def leftover(self) -> str:
-        """``"greedy"``: that is all that it does."""
+        """``"greedy"``, as all bandwidth is allocated greedily."""
         return "greedy"
 
     @property
     def work_conserving(self) -> bool:
-        """True: a flow stops growing when a link of its is full."""
+        """True: each flow grows until one of its links is full."""
         return True
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return greedy rates in that order; see `Allocator.allocate`."""
+        """Return greedy rates in order of remaining bytes; see `Allocator.allocate`."""
         order = np.arange(len(view))
         return Allocation(service=PriorityService(order, backfill="greedy", by_size=True))
 
 
 @dataclass(frozen=True)
 class CoflowFair(Allocator):
-    """Max-min fairness among coflows: a flow weighs its coflow's weight over its open flows.
+    """Max-min fairness among coflows, whose weight their unfinished flows share equally.
 
     A flow of coflow c has the weight w_c/n_c, where n_c is the number of c's unfinished flows.
     """
@@ -58,14 +58,14 @@ class CoflowFair(Allocator):
 
     @property
     def leftover(self) -> str:
-        """``"maxmin"``: that is all that it does."""
+        """``"maxmin"``, as all bandwidth is shared max-min fairly."""
         return "maxmin"
 
     @property
     def work_conserving(self) -> bool:
-        """True: a flow's bottleneck link is full."""
+        """True: the bottleneck link of each flow is full."""
         return True
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Leave the sharing to the links; see `Allocator.allocate`."""
+        """Return weights by which the fabric shares links; see `Allocator.allocate`."""
         return Allocation(coflow_weights=view.weight)

@@ -400,7 +400,7 @@ class Engine:
         asks = f", though it was asked {_IN_VAIN:,} times in a row" if self._asks_on else ""
         return StalledError(f"stalled at t = {self.decided_s:g} s: scheduler "
                             f"{self._name} starts no job, and nothing else will happen{asks}; "
-                            f"{len(self._pending)} jobs wait: {waiting}{lost}")
+                            f"{len(self._pending)} waiting: {waiting}{lost}")
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

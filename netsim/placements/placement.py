@@ -42,8 +42,8 @@ class Placement(Protocol):
     raises an `InputError`; see `netsim.engine.view.Scheduler`.
 
     A placement that depends on free GPUs alone may also have ``pick(cluster, job, free, free_on)``,
-    which is then called instead of the other methods. Given the mask of free GPUs and their number on
-    each server, it returns the GPUs of a job, or None if they are too few or do not suit.
+    which is then called instead of the other methods. Given the mask of free GPUs and their number
+    on each server, it returns the GPUs of a job, or None if they are too few or do not suit.
     """
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:

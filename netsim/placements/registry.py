@@ -29,8 +29,8 @@ def make_placement(given: str | Mapping[str, Any] | Placement | type, seed: int 
     ----------
     given : str, mapping, Placement or class
         A name from `PLACEMENTS`, or ``"module:Class"``, with options as in
-        ``"least-busy-servers:lam=2"``; ``{"name": ..., option: ...}``; a class; or an instance, which
-        is copied.
+        ``"least-busy-servers:lam=2"``; ``{"name": ..., option: ...}``; a class; or an instance,
+        which is copied.
     seed : int
         Seed for a placement that has an option `seed`, unless the option is given.
 

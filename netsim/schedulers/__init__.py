@@ -1,4 +1,4 @@
-"""Schedulers of jobs, on clusters and on edge-clouds."""
+"""Schedulers of jobs on clusters and edge-clouds."""
 
 from netsim.lazy import loading
 

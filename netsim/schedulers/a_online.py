@@ -1,4 +1,4 @@
-"""Schedulers that dispatch chunks once, as their job arrives: A_online and its relatives."""
+"""Schedulers that dispatch all chunks of a job when it arrives: A_online and its relatives."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ __all__ = ["AOnline", "AOnlineEdge", "CloudOnly", "Dispatcher", "dispatch_jobs"]
 
 
 class Dispatcher(Protocol):
-    """Decides in one run where the chunks of jobs go.
+    """Decides where the chunks of jobs go, in one run.
 
-    A scheduler of chunks has ``begin(setting)``, which returns one. What it needs of a run it
-    declares in ``needs``, by names of `netsim.simulation.compatibility.NEEDS`, such as
+    A scheduler of chunks has ``begin(setting)``, which returns a dispatcher. It declares in
+    ``needs`` what a run must have, by names of `netsim.simulation.compatibility.NEEDS`, such as
     ``"edge workers"`` and ``"edge storage"`` if it does not use the cloud.
     """
 
     def place(self, job: int, queues: Queues, storage: Storage) -> ChunkPlacement:
-        """Return where the chunks of a job go, as it arrives.
+        """Return where the chunks of an arriving job go.
 
         Parameters
         ----------
         job : int
-            Its place in the setting's jobs.
+            Index of the job in the setting.
         queues : Queues
-            Up to date of the workers of its type. Read-only.
+            Queues of workers, up to date for those of the job's type. Read-only.
         storage : Storage
-            What servers hold. Read-only.
+            Contents of the servers' storage. Read-only.
         """
 
 
 @dataclass(frozen=True)
 class AOnline:
-    """A_online: each chunk to the worker, or to the cloud, where Q of Eq. 5 is least.
+    """A_online: each chunk goes to the worker, or to the cloud, with the least Q (Eq. 5).
 
-    Q of an edge worker is how much the weighted completion times of all chunks grow if the new one
-    goes there: (upload + wait for the chunks of no lower rate + training) / D, and for each chunk
-    of lower rate, that the new one delays, p0 / D' of that. The cloud has no queues: Q is
-    (upload + training) / D, without exchanges as long as no chunk of the job is at the edge. Ties
-    go to the lowest worker, and to the edge.
+    Q of an edge worker is the increase in the weighted completion times of all chunks if the new
+    chunk goes there: (upload + wait for chunks of equal or higher rate + training) / D for the new
+    chunk, plus p0 / D' for each chunk of lower rate, with the D' of its job, that it delays. The
+    cloud has no queues, so its Q is (upload + training) / D, without exchanges as long as no chunk
+    of the job is at the edge. Ties go to the edge, and to the worker with the lowest number.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"edge storage or a cloud"})
     cloud: ClassVar[bool] = True
 
     def begin(self, setting: EdgeSetting) -> Dispatcher:
-        """Return what decides in a run; see `Dispatcher`."""
+        """Return the dispatcher of a run; see `Dispatcher`."""
         return _Greedy(setting, self.cloud and setting.system.cloud)
 
 
 @dataclass(frozen=True)
 class AOnlineEdge(AOnline):
-    """A_online-E: the same without the cloud."""
+    """A_online-E: A_online without the cloud."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"edge workers", "edge storage"})
     cloud: ClassVar[bool] = False
@@ -70,23 +70,23 @@ class AOnlineEdge(AOnline):
 
 @dataclass(frozen=True)
 class CloudOnly:
-    """All chunks to the cloud: the control that tells what scheduling gains."""
+    """Send all chunks to the cloud, as a baseline without scheduling."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"a cloud"})
 
     def begin(self, setting: EdgeSetting) -> Dispatcher:
-        """Return what decides in a run; see `Dispatcher`."""
+        """Return the dispatcher of a run; see `Dispatcher`."""
         return _ToCloud(setting)
 
 
 class _ToCloud:
-    """All chunks to the cloud."""
+    """Dispatcher that sends all chunks to the cloud."""
 
     def __init__(self, setting: EdgeSetting) -> None:
         self._setting = setting
 
     def place(self, job: int, queues: Queues, storage: Storage) -> ChunkPlacement:
-        """See `Dispatcher.place`."""
+        """Return the cloud for all chunks; see `Dispatcher.place`."""
         setting = self._setting
         chunks, delay = setting.chunks[job], setting.cloud_delay[job]
         return ChunkPlacement(np.full(chunks, CLOUD),
@@ -95,7 +95,7 @@ class _ToCloud:
 
 
 class _Greedy:
-    """A_greedy in one run."""
+    """Dispatcher of A_online: the paper's A_greedy."""
 
     def __init__(self, setting: EdgeSetting, cloud: bool) -> None:
         self._setting, self._cloud = setting, cloud
@@ -103,7 +103,7 @@ class _Greedy:
         self._start = np.empty(setting.system.total)
 
     def place(self, job: int, queues: Queues, storage: Storage) -> ChunkPlacement:
-        """See `Dispatcher.place`."""
+        """Return the greedy choice for each chunk; see `Dispatcher.place`."""
         setting = self._setting
         chunks = int(setting.chunks[job])
         given = ChunkPlacement(np.empty(chunks, np.int64), np.empty(chunks), np.empty(chunks))
@@ -123,38 +123,39 @@ class _Greedy:
 
 def dispatch_jobs(scheduler: AOnline | CloudOnly, setting: EdgeSetting, transport: Transport
                   ) -> Iterator[Schedule | None]:
-    """Begin to run jobs under a scheduler of chunks, a step for each as it arrives.
+    """Run jobs under a scheduler of chunks, with a step for each arrival.
 
     Parameters
     ----------
     scheduler : object
-        See `Dispatcher`.
+        A scheduler of chunks; see `Dispatcher`.
     setting : EdgeSetting
-        It has what the scheduler needs.
+        A setting that has what the scheduler needs.
     transport : Transport
-        Made for the setting, not used before.
+        An unused transport of the setting.
 
     Returns
     -------
     iterator
-        Of None for each job but the last, and of the schedule for that.
+        Yields None for each job but the last, and the schedule for the last.
 
     Raises
     ------
     InputError
-        In a step, if a job can go nowhere.
+        In a step, if a chunk fits nowhere.
     """
     return _dispatched(scheduler.begin(setting), setting, transport)
 
 
 def _dispatched(decider: Dispatcher, setting: EdgeSetting, transport: Transport
                 ) -> Iterator[Schedule | None]:
+    """Yield as `dispatch_jobs` says."""
     storage = Storage(setting)
     everyone = np.arange(setting.system.total)
     given = ChunkPlacement(np.empty(setting.total, np.int64), *_two(setting.total))
     for job in range(len(setting.jobs)):
         now = float(setting.arrival[job])
-        # Who ends by now is needed of all where storage is to be released, else of none.
+        # With limited storage, chunks that have ended on any worker release it.
         transport.advance(now, everyone if storage.limited else setting.workers_of[job])
         storage.release(now, transport.ended)
         placed = decider.place(job, transport.queues, storage)
@@ -169,4 +170,5 @@ def _dispatched(decider: Dispatcher, setting: EdgeSetting, transport: Transport
 
 
 def _two(length: int) -> tuple[Floats, Floats]:
+    """Return two empty arrays of floats."""
     return np.empty(length), np.empty(length)

@@ -1,7 +1,7 @@
-"""A-SRPT: jobs queue in the order in which one machine that always serves the least would end them.
+"""A-SRPT: jobs queue in the order in which a virtual machine under SRPT completes them.
 
-Algorithm 1 of the paper, from event to event: GPUs become free only where jobs end, so that ends
-and deadlines replace its slots.
+This is Algorithm 1 of the paper, made event-driven: GPUs become free only when jobs end, so that
+ends and deadlines take the place of slots.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from netsim.units import Quantity, parse_seconds
 
 __all__ = ["ASRPT", "ASRPTPerfect"]
 
-#: Relative: per-iteration times and ratios within it are equal.
+#: Relative tolerance within which iteration times and ratios are equal.
 _EQUAL = 1e-9
 
-#: Relative to the instant: what the clock of a run may be off.
+#: Relative error of the clock of a run.
 _ROUNDING = 1e-12
 
 
@@ -41,30 +41,30 @@ _ROUNDING = 1e-12
 class ASRPT:
     """Adaptive shortest remaining processing time first, by predictions; Heavy-Edge mapping.
 
-    A job of g GPUs that is expected to make n iterations is w = (g/G) n alpha~_min seconds of work
-    for a virtual machine, which stands for all G GPUs. As that completes it, the job joins a queue
-    in which the first one holds up the others. If its iterations may take more than `comm_heavy`
-    times alpha~_min, it gets the servers with the most free GPUs; and if there they do take so
-    much longer, it waits up to tau w seconds for better ones. Others get what is left of the
-    fullest servers.
+    A job with g GPUs and n predicted iterations is w = (g/G) n alpha~_min seconds of work for a
+    virtual machine that represents all G GPUs. When the virtual machine completes it, the job joins
+    a first-in, first-out queue for real GPUs, whose head blocks the others. If its placement could
+    make its iterations take more than `comm_heavy` times alpha~_min, it gets the servers with most
+    free GPUs, and if its iterations would take that long even there, it waits for a better
+    placement for up to tau w seconds. Other jobs get the servers with fewest free GPUs.
 
     Parameters
     ----------
     predictor : str, mapping or object
-        As `netsim.predictors.make_predictor` takes it.
+        As for `netsim.predictors.make_predictor`.
     retrain : str or number, optional
-        Train it anew every so often, in simulated time: ``"1h"``, ``"1d"``.
+        Interval of simulated time after which the predictor is trained again, such as ``"1d"``.
     tau : float
-        How long a job may wait for a better placement, relative to its work; at least 0.
+        Longest wait for a better placement, relative to the job's work; at least 0.
     comm_heavy : float
         COMM_HEAVY, at least 1.
     mapping : str
-        A name of `netsim.models.mapping.MAPPINGS`, or ``"module:function"``.
+        A name from `netsim.models.mapping.MAPPINGS`, or ``"module:function"``.
 
     Raises
     ------
     InputError
-        If a value is not allowed.
+        If a value is invalid.
     """
 
     chooses_gpus: ClassVar[bool] = True
@@ -88,7 +88,7 @@ class ASRPT:
 
     @property
     def clairvoyant(self) -> bool:
-        """Whether it knows how many iterations jobs will make."""
+        """Whether the predictor knows the iterations that jobs will make."""
         return make_predictor(self.predictor).clairvoyant
 
     @property
@@ -97,28 +97,28 @@ class ASRPT:
         return needs_to_predict(self.predictor, self.retrain)
 
     def begin(self, context: RunContext) -> _Run:
-        """Return what decides in a run; see `netsim.engine.view.Scheduler`."""
+        """Return the object that decides in a run; see `netsim.engine.view.Scheduler`."""
         return _Run(self, context)
 
 
 @plain_numbers
 @dataclass(frozen=True)
 class ASRPTPerfect(ASRPT):
-    """A-SRPT that knows how many iterations jobs will make."""
+    """A-SRPT that knows the iterations that jobs will make."""
 
     predictor: Any = field(default="perfect", init=False)
     retrain: Quantity | None = field(default=None, init=False)
 
 
 class _Window(NamedTuple):
-    """What the first of the queue waits for: an iteration of less than kappa; until a deadline."""
+    """The wait of the queue's head: until an iteration takes less than kappa, or a deadline."""
 
     kappa: float
     deadline: float
 
 
 class _Job(NamedTuple):
-    """What is known of a job since it was submitted.
+    """Quantities of a job, computed at its submission.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class _Job(NamedTuple):
     least : float
         alpha~_min, in seconds.
     heavy : bool
-        Whether its communication may make iterations take COMM_HEAVY times as long.
+        Whether communication could make iterations take COMM_HEAVY times as long.
     """
 
     model: ParallelModel
@@ -150,7 +150,7 @@ class _Run:
         self._window: _Window | None = None
 
     def decide(self, view: ClusterView) -> Decision:
-        """Return who starts; see `netsim.engine.view.Scheduler`."""
+        """Return the jobs that start; see `netsim.engine.view.Scheduler`."""
         self._predictions.see(view)
         for job in view.arrived:
             self._submit(view, job)
@@ -162,6 +162,7 @@ class _Run:
         return Decision(starts, wake_at)
 
     def _submit(self, view: ClusterView, job: int) -> None:
+        """Submit an arriving job to the virtual machine."""
         most, least = self._predictions.extremes(job)
         model = model_of(view.jobs[job])
         work = model.gpus / view.cluster.total * self._predictions.iterations(job) * least
@@ -170,6 +171,7 @@ class _Run:
         self._machine.arrive(view.now, job, work)
 
     def _starts(self, view: ClusterView) -> list[Start]:
+        """Start jobs from the head of the queue as long as they can be placed."""
         free, free_on, idle = view.free, view.free_on, view.idle
         starts: list[Start] = []
         while self._queue:
@@ -188,14 +190,14 @@ class _Run:
 
     def _place(self, now: float, job: _Job, free: NDArray[np.bool_], free_on: NDArray[np.int64]
                ) -> NDArray[np.int64] | None:
-        """Return the GPUs that a job is to start on now; None if it is to wait."""
+        """Return the GPUs on which a job starts now; None if it has to wait."""
         found = self._shelf.map(job.model, free_on, "most" if job.heavy else "least")
         if found is None or (job.heavy and self._waits(now, job, found[1])):
             return None
         return self._shelf.gpus(free, found[0], found[1].placement)
 
     def _waits(self, now: float, job: _Job, mapped: Mapped) -> bool:
-        """Say whether a job would rather wait for a placement better than its first one."""
+        """Whether a job waits for a placement better than the first one it was offered."""
         if self._window is None:
             if mapped.alpha_s <= self._comm_heavy * job.least * (1 + _EQUAL):
                 return False

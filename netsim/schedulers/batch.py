@@ -1,4 +1,4 @@
-"""BatchSche: jobs gather, and at certain instants each gets workers or goes to the cloud."""
+"""BatchSche: waiting jobs are dispatched in batches, each to edge workers or to the cloud."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from netsim.units import Quantity, parse_seconds
 
 __all__ = ["BatchSche"]
 
-#: Relative to the instant: what happens at once; see `netsim.edge.kernels.ROUNDING`.
+#: Relative tolerance within which instants are equal; see `netsim.edge.kernels.ROUNDING`.
 _ROUNDING = 1e-12
 
 _MODES = ("doubling", "periodic")
@@ -26,25 +26,27 @@ _MODES = ("doubling", "periodic")
 @plain_numbers
 @dataclass(frozen=True)
 class BatchSche:
-    """BatchSche, as this project reads it: whole jobs in batches, not preempted.
+    """BatchSche, in this project's interpretation: whole jobs in batches, without preemption.
 
-    At each instant the jobs that wait are taken in increasing D p1. One goes to the edge if it is
-    cheaper there: if 0.8 * 10**u * p0 < p1, u being the share of the workers of its type that are
-    busy. There it keeps min(D, free) workers until it ends. The others go to the cloud.
+    At each of the instants of `mode`, waiting jobs are dispatched in order of increasing D p1. A
+    job goes to the edge if it is cheaper there, that is, if 0.8 * 10**u * p0 < p1, where u is the
+    share of workers of its type that are busy. It then keeps min(D, free) workers until it ends.
+    Other jobs go to the cloud.
 
     Parameters
     ----------
     mode : {"doubling", "periodic"}
-        Instants of first, 2 first, 4 first and so on slots, or of first, 2 first, 3 first.
+        Whether batches are dispatched after 1, 2, 4, 8, ... times `first` slots, or after 1, 2,
+        3, 4, ... times.
     first : float
-        In slots, greater than 0.
+        Slots before the first batch, greater than 0.
     slot : quantity
-        The length of a slot.
+        Length of a slot.
 
     Raises
     ------
     InputError
-        If a value is not allowed.
+        If a value is invalid.
     """
 
     mode: str = "doubling"
@@ -58,7 +60,7 @@ class BatchSche:
             raise InputError(f"first must be a number of slots greater than 0, not {self.first!r}")
         slot = parse_seconds(self.slot, "slot", strict=True)
         if not 0 < self.first * slot <= LARGEST:
-            raise InputError(f"first must be a number of slots of {slot:g} s that takes some time, "
+            raise InputError(f"first must be a number of slots of {slot:g} s that last more than 0 "
                              f"and at most {LARGEST:g} s, not {self.first!r}")
 
     def run(self, setting: EdgeSetting) -> Schedule:
@@ -68,7 +70,7 @@ class BatchSche:
         coming = list(range(len(setting.jobs)))[::-1]
         now = 0.0
         while coming or waiting:
-            # Until one of these happens, instants pass at which nothing can be dispatched.
+            # Skip instants at which nothing can be dispatched.
             arrival = float(setting.arrival[coming[-1]]) if coming else math.inf
             now = self._instant(min(arrival, batches.end(now) if waiting else math.inf))
             while coming and setting.arrival[coming[-1]] <= now * (1 + _ROUNDING):
@@ -77,11 +79,11 @@ class BatchSche:
         return batches.schedule()
 
     def _instant(self, event: float) -> float:
-        """Return the first instant that is not before an event."""
+        """Return the first dispatch instant that is not before an event."""
         instant = step = self.first * parse_seconds(self.slot, "slot")
         if self.mode == "periodic":
             count = event / step
-            if count >= 2.0 ** 53:  # two instants are nearer to each other than two floats
+            if count >= 2.0 ** 53:  # instants are closer to each other than floats
                 return event
             instant = step * max(math.ceil(count) - 1, 1)
         while instant * (1 + _ROUNDING) < event:
@@ -90,7 +92,7 @@ class BatchSche:
 
 
 class _Batches:
-    """What jobs have been given so far."""
+    """The dispatched jobs, and the workers that they keep busy."""
 
     def __init__(self, setting: EdgeSetting) -> None:
         jobs = len(setting.jobs)
@@ -100,17 +102,18 @@ class _Batches:
         self._start, self._finish, self._uploads = np.zeros(jobs), np.zeros(jobs), np.zeros(jobs)
 
     def dispatch(self, waiting: list[int], now: float) -> list[int]:
-        """Give jobs what they get at an instant; return those that get nothing."""
+        """Dispatch waiting jobs at an instant; return those that have to wait longer."""
         setting = self._setting
         order = [waiting[place] for place in rank(setting.chunks[waiting] * setting.p1[waiting])]
         return sorted(job for job in order if not self._give(job, now))
 
     def end(self, now: float) -> float:
-        """Return when the next busy worker is free; inf if none is busy."""
+        """Return the instant at which the next busy worker becomes free; inf if none is busy."""
         return float(min(self._busy_until[self._busy_until > now * (1 + _ROUNDING)],
                          default=math.inf))
 
     def _give(self, job: int, now: float) -> bool:
+        """Dispatch a job to the edge or the cloud if possible; return whether it was."""
         setting, workers = self._setting, self._setting.workers_of[job]
         free = workers[self._busy_until[workers] <= now * (1 + _ROUNDING)]
         cloud = setting.system.cloud
@@ -126,6 +129,7 @@ class _Batches:
         return cloud
 
     def _to_edge(self, job: int, free: Ints, now: float) -> None:
+        """Give a job the free workers with the shortest upload delays."""
         setting, chunks = self._setting, int(self._setting.chunks[job])
         delay = setting.delays[job, setting.system.server_of[free]]
         order = rank(delay)[:chunks]
@@ -137,9 +141,9 @@ class _Batches:
         self._busy_until[self._workers[job]] = self._finish[job]
 
     def schedule(self) -> Schedule:
-        """Return what came of it."""
+        """Return the schedule of all dispatched jobs."""
         setting = self._setting
-        # In the cloud all chunks train at once: one row with the number of none.
+        # In the cloud all chunks train at once, which is one row with the worker CLOUD.
         workers = [held if len(held) else np.array([CLOUD]) for held in self._workers]
         at_edge = np.array([len(held) > 0 for held in self._workers])
         rows = np.repeat(np.arange(len(workers)), [len(held) for held in workers])

@@ -1,4 +1,4 @@
-"""How far A-SRPT is from the best schedule at most (A-SRPT, Theorem 1)."""
+"""Competitive ratio of A-SRPT (A-SRPT, Theorem 1)."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ __all__ = ["competitive_ratio"]
 
 def competitive_ratio(*, rho: float, tau: float, gpus: int, most_gpus: int, alpha_max: float,
                       alpha_min: float, error: float) -> float:
-    """Return what A-SRPT's sum of completion times is, over the least possible one, at most.
+    """Return an upper bound on A-SRPT's sum of completion times over the least possible sum.
 
-    With G GPUs, of which a job has at most g, and ``r = G/(G-g)``::
+    With G GPUs, of which a job has at most g, and ``r = G/(G-g)``, it is ::
 
         (2 + tau + rho r) rho + 2 rho g alpha_max/alpha_min (1 + tau + (1 + rho) r) error
 
     Parameters
     ----------
     rho : float
-        The largest alpha_max over alpha_min of a job.
+        Largest ratio of alpha_max to alpha_min of a job.
     tau : float
-        How long a job may wait for a better placement, in units of its work.
+        Longest wait of a job for a better placement, in units of its work.
     gpus, most_gpus : int
-        G and g.
+        G, and g, the GPUs of the largest job.
     alpha_max, alpha_min : float
-        The longest and the shortest iteration of all jobs, in seconds.
+        Longest and shortest iteration of all jobs, in seconds.
     error : float
-        Iterations that predictions are off by, on average: the mean of ``|n - n~|``.
+        Mean absolute error of predictions, ``|n - n~|``, in iterations.
 
     Raises
     ------
     InputError
-        If a job has all GPUs, for which the theorem says nothing, or a number is out of range.
+        If a job has all GPUs, which the theorem does not cover, or a number is out of range.
 
     Notes
     -----
-    The true least iteration of a job is as hard to find as its best mapping on any counts;
-    `netsim.models.iteration_time.alpha_min_bound` is below it, which leaves the ratio an upper
-    bound.
+    The true shortest iteration of a job is as hard to find as its best mapping to any servers.
+    `netsim.models.iteration_time.alpha_min_bound` is a lower bound on it; with that, the ratio
+    remains an upper bound.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from netsim.plugins import Registry
 
 __all__ = ["EDGE_SCHEDULERS", "make_edge_scheduler"]
 
-#: Classes with ``begin``, which dispatch chunks, or with ``run``.
+#: Classes with ``begin``, for schedulers of chunks, or with ``run``, for schedulers of whole jobs.
 EDGE_SCHEDULERS = Registry(
     "scheduler of an edge-cloud", {
         "a-online": "netsim.schedulers.a_online:AOnline",
@@ -23,12 +23,12 @@ EDGE_SCHEDULERS = Registry(
 
 
 def make_edge_scheduler(given: Any) -> Any:
-    """Make a scheduler.
+    """Make a scheduler of an edge-cloud.
 
     Parameters
     ----------
     given : str, mapping or object
-        A name of `EDGE_SCHEDULERS`, or ``"module:Class"``, with options as in
+        A name from `EDGE_SCHEDULERS`, or ``"module:Class"``, with options as in
         ``"batch:mode=periodic"``; ``{"name": ..., option: ...}``; or an object with ``begin`` (see
         `netsim.schedulers.a_online.Dispatcher`) or ``run`` (of an `EdgeSetting`, which returns a
         `Schedule`), which is copied.
@@ -38,6 +38,6 @@ def make_edge_scheduler(given: Any) -> Any:
     UnknownNameError
         If the name or an option does not exist.
     InputError
-        If it is no scheduler, or an option has a value that is not allowed.
+        If the argument is not a scheduler, or an option has an invalid value.
     """
     return EDGE_SCHEDULERS.instantiate(given)

@@ -1,6 +1,6 @@
-"""Whole jobs on the edge: all their workers at once or none, and preempted as a whole.
+"""Gang schedulers of the edge: a job gets all its workers or none, and is preempted as a whole.
 
-Jobs of different types have no workers in common, so that each type is run on its own.
+Jobs of different types share no workers, so each type is scheduled separately.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from netsim.units import Quantity, parse_seconds
 
 __all__ = ["SRTF", "TiresiasL"]
 
-#: Relative to the instant: what happens at once; see `netsim.edge.kernels.ROUNDING`.
+#: Relative tolerance within which instants are equal; see `netsim.edge.kernels.ROUNDING`.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class SRTF:
-    """Shortest remaining time first, of whole jobs at the edge.
+    """Shortest remaining time first, for whole jobs at the edge.
 
-    At every event workers go to jobs in order of (remaining training, arrival), to each that still
-    fits. Who is not among them is suspended, at no cost; its data stays where it is.
+    At every event, jobs in order of (remaining training, arrival) get workers as long as they fit.
+    The others are suspended, at no cost; their data stays where it is.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"edge workers"})
@@ -44,21 +44,22 @@ class SRTF:
 @plain_numbers
 @dataclass(frozen=True)
 class TiresiasL:
-    """Tiresias-L: least attained service first in discrete levels, of whole jobs at the edge.
+    """Tiresias-L: least attained service first, in discrete levels, for whole jobs at the edge.
 
-    As `SRTF`, but in order of (level, arrival): the level is how many thresholds the service of a
-    job has reached, its workers times the time that it has held them.
+    It works as `SRTF`, but with jobs in order of (level, arrival). The level of a job is the number
+    of thresholds that its attained service has reached: its workers times the time for which it has
+    held them.
 
     Parameters
     ----------
     thresholds : sequence of quantity, optional
-        In worker-seconds, ascending; as ``["6h", "24h"]``. If not given, 1/8 and 1/2 of the mean of
-        what jobs need in all.
+        Ascending thresholds in worker-seconds, such as ``["6h", "24h"]``. By default 1/8 and 1/2 of
+        the mean service that jobs need.
 
     Raises
     ------
     InputError
-        If they are not positive and ascending.
+        If the thresholds are not positive and ascending.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"edge workers"})
@@ -70,6 +71,7 @@ class TiresiasL:
             self._given()
 
     def _given(self) -> tuple[float, ...]:
+        """Return the given thresholds in worker-seconds, after checking them."""
         given: Any = self.thresholds
         listed = (given,) if isinstance(given, str | int | float) else tuple(given)
         found = tuple(parse_seconds(each, "thresholds", strict=True) for each in listed)
@@ -90,21 +92,21 @@ class TiresiasL:
 
 @dataclass(slots=True, eq=False)
 class _Gang:
-    """A job with all its workers, or none.
+    """The state of a job, which holds all its workers or none.
 
     Attributes
     ----------
     size : int
-        k', how many workers it takes.
+        Number of workers that the job takes, k'.
     left : float
-        Seconds of training that were left when it got its workers, or lost them, last.
+        Seconds of training left when it last got or lost its workers.
     service : float
-        Worker-seconds attained by then.
+        Service attained by then, in worker-seconds.
     since, ready : float
-        When it got those that it has, and when the data is on all their servers.
+        Instants at which it got its current workers, and at which its data is on all their servers.
     workers : ndarray of int
     data_at : dict of int to float
-        The instant at which its data is, or will be, on each server used so far.
+        Instant at which its data is, or will be, on each server used so far.
     """
 
     job: int
@@ -118,23 +120,23 @@ class _Gang:
 
     @property
     def end(self) -> float:
-        """When it will have trained, in seconds, if it keeps its workers; inf without."""
+        """Instant at which the job ends if it keeps its workers; inf without workers."""
         return self.ready + self.left
 
     def remaining(self, now: float) -> float:
-        """Return the seconds of training that are left."""
+        """Return the seconds of training left."""
         return self.left - max(now - self.ready, 0.0) if len(self.workers) else self.left
 
     def attained(self, now: float) -> float:
-        """Return the worker-seconds for which it has held workers, uploads included."""
+        """Return the attained service in worker-seconds, including time for uploads."""
         return self.service + (self.size * (now - self.since) if len(self.workers) else 0.0)
 
     def level(self, now: float, thresholds: Sequence[float]) -> int:
-        """Return how many thresholds its service has reached, or would within rounding of now."""
+        """Return the number of thresholds that its service has reached, up to rounding."""
         return reached(self.attained(now), thresholds, slack=self.size * now * _ROUNDING)
 
     def reaches(self, now: float, thresholds: Sequence[float]) -> float:
-        """Return when its service crosses the next threshold; inf if it does not."""
+        """Return the instant at which its service reaches the next threshold; inf if never."""
         if not len(self.workers):
             return math.inf
         level = self.level(now, thresholds)
@@ -144,7 +146,7 @@ class _Gang:
 
 
 def _gangs(setting: EdgeSetting) -> list[_Gang]:
-    """Return the jobs, none of which has workers."""
+    """Return the states of all jobs, without workers."""
     found = []
     for job, spec in enumerate(setting.jobs):
         size = min(spec.workers, len(setting.workers_of[job]))
@@ -152,12 +154,12 @@ def _gangs(setting: EdgeSetting) -> list[_Gang]:
     return found
 
 
-#: What jobs are ordered by at an instant, the least first, and then by (arrival, id).
+#: Sort key of jobs at an instant; ties go by (arrival, id).
 Key = Callable[[_Gang, float], float]
 
 
 def _schedule(setting: EdgeSetting, key: Key, thresholds: Sequence[float]) -> Schedule:
-    """Return the schedule of all jobs, which go in order of their keys."""
+    """Return the schedule of all jobs with a sort key."""
     record = _Record(setting)
     by_type: dict[Any, list[_Gang]] = {}
     for gang in _gangs(setting):
@@ -168,7 +170,7 @@ def _schedule(setting: EdgeSetting, key: Key, thresholds: Sequence[float]) -> Sc
 
 
 class _Record:
-    """What happens to whole jobs."""
+    """Times, preemptions and uploads of all jobs."""
 
     def __init__(self, setting: EdgeSetting) -> None:
         jobs = len(setting.jobs)
@@ -180,12 +182,12 @@ class _Record:
         self.workers = self.migrations = 0
 
     def trained(self, gang: _Gang, until: float) -> None:
-        """Take note that a gang trains no more with the workers that it has."""
+        """Record that a gang stops training on its current workers."""
         self._rows += [(gang.job, worker, gang.ready, until) for worker in gang.workers.tolist()]
         self.start[gang.job] = np.fmin(self.start[gang.job], gang.ready)
 
     def schedule(self) -> Schedule:
-        """Return it, after all jobs have ended."""
+        """Return the schedule, after all jobs have ended."""
         setting, jobs = self._setting, len(self._setting.jobs)
         rows = sorted(self._rows, key=lambda row: (row[0], row[2], row[1]))
         job, worker, start, end = (np.array(column) for column in zip(*rows, strict=True))
@@ -197,7 +199,7 @@ class _Record:
 
 
 class _Type:
-    """The jobs of one type of workers, from event to event."""
+    """Event loop for the jobs of one type of workers."""
 
     def __init__(self, setting: EdgeSetting, gangs: Sequence[_Gang], key: Key,
                  thresholds: Sequence[float], record: _Record) -> None:
@@ -209,7 +211,7 @@ class _Type:
         self._free = np.ones(setting.system.total, np.bool_)
 
     def run(self) -> None:
-        """Go from event to event: ends, then arrivals, then the choice of who trains."""
+        """Process events until all jobs have ended: ends and arrivals, then a choice of jobs."""
         now = 0.0
         while self._coming or self._active:
             now = self._next(now)
@@ -223,6 +225,7 @@ class _Type:
             self._choose(now)
 
     def _arrival(self, gang: _Gang) -> float:
+        """Return the arrival of a job, in seconds."""
         return float(self._setting.arrival[gang.job])
 
     def _next(self, now: float) -> float:
@@ -235,7 +238,7 @@ class _Type:
         return soonest
 
     def _choose(self, now: float) -> None:
-        """Suspend who is not among the first that fit, and let the others of these start."""
+        """Suspend jobs that are not among the first that fit, and start those that are."""
         left, chosen = len(self._workers), []
         for place in rank([self._key(gang, now) for gang in self._active]).tolist():
             gang = self._active[place]
@@ -249,6 +252,7 @@ class _Type:
                 self._start(gang, now)
 
     def _suspend(self, gang: _Gang, now: float) -> None:
+        """Take the workers from a job."""
         record = self._record
         record.preemptions[gang.job] += 1
         record.workers += gang.size
@@ -260,14 +264,14 @@ class _Type:
         gang.workers, gang.since, gang.ready = gang.workers[:0], math.inf, math.inf
 
     def _start(self, gang: _Gang, now: float) -> None:
-        """Give a job free workers: first where its data is, or comes soonest."""
+        """Give a job free workers, preferably where its data is or arrives soonest."""
         system, delays = self._setting.system, self._setting.delays[gang.job]
         free = self._workers[self._free[self._workers]]
         server = system.server_of[free]
         fetched = ~np.isin(server, list(gang.data_at))
         gang.workers = free[np.lexsort((free, merge_equal(delays[server]), fetched))[:gang.size]]
         self._free[gang.workers] = False
-        # Chunk i is for worker i modulo k'; those of a server new to the job are uploaded.
+        # Chunk i goes to worker i modulo k'. Chunks for servers new to the job are uploaded.
         chunks = self._setting.jobs[gang.job].chunks
         used = np.bincount(system.server_of[gang.workers[np.arange(chunks) % gang.size]],
                            minlength=system.servers)

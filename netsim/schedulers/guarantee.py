@@ -1,4 +1,4 @@
-"""What SJF-BCO guarantees: Theorem 5, and what it rests on."""
+"""The guarantee of SJF-BCO: the ratio of Theorem 5 and its terms."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["Guarantee", "guarantee_of"]
 class Guarantee:
     """The ratio to the least possible makespan that Theorem 5 claims.
 
-    It is reported, and not relied upon: there are counterexamples, since the proof takes each
-    GPU's load for how long its jobs keep it, and not how long they wait for other GPUs.
+    It is reported but not relied upon. There are counterexamples, since the proof ignores the time
+    for which jobs that hold a GPU wait for other GPUs.
 
     Attributes
     ----------
     low, high : float
-        l and u: estimates are between l and u times what jobs can take, if l <= 1 <= u.
+        l and u: estimates are between l and u times the possible running times, l <= 1 <= u.
     largest : int
-        n_g: the GPUs of the largest job.
+        n_g: GPUs of the largest job.
     spread : float
-        varphi: the most by which one job can take longer in one schedule than in another.
+        varphi: largest ratio of a job's running times in two schedules.
     """
 
     low: float
@@ -41,13 +41,13 @@ class Guarantee:
 
 
 def guarantee_of(planner: Planner, scale: float = 1.0) -> Guarantee:
-    """Return what Theorem 5 says of some jobs.
+    """Compute the terms of Theorem 5 for some jobs.
 
     Parameters
     ----------
     planner : Planner
     scale : float
-        By which its estimates have been divided.
+        Divisor that the planner's estimates include.
     """
     iterations = planner.iterations
     count = np.array([job.iterations for job in planner.jobs])

@@ -1,4 +1,4 @@
-"""Plans: who runs where, in which order, and when by the contention model; SJF-BCO, Section 5."""
+"""Plans of GPUs, order and times of all jobs by the contention model: SJF-BCO, Section 5."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from netsim.workload import JobSpec
 
 __all__ = ["Plan", "PlanFollower", "Planner", "check_at_start"]
 
-#: Of a limit in slots: what rounding may do to sums of estimates.
+#: Rounding error of sums of estimates that a limit tolerates, in slots.
 _ROUNDING = 1e-9
 
 
@@ -39,25 +39,26 @@ def check_at_start(jobs: Iterable[JobSpec]) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """An assignment of GPUs to jobs, and what comes of it by the contention model.
+    """An assignment of GPUs to jobs, with their times by the contention model.
 
     Attributes
     ----------
     order : tuple of int
-        The jobs, by their places, in the order in which they get their GPUs.
+        Indices of jobs, in the order in which they get their GPUs.
     gpus : tuple of ndarray of int
-        Those of each job, by its place.
+        GPUs of each job, by index.
     start_s, end_s : ndarray of float, shape (jobs,)
+        Start and end of each job, in seconds.
     load : ndarray of float, shape (GPUs,)
-        What each GPU has been promised, in slots.
+        Work that each GPU has been promised, in slots.
     in_line : bool
-        Whether no job starts before all those before it in the order have.
+        Whether no job may start before all jobs that precede it in the order.
     limit : float
-        The most that a GPU could be promised, in slots.
+        Limit on the load of a GPU, in slots.
     kappa : int or None
-        Jobs of more GPUs were packed onto few servers, where the policy does so.
+        Jobs with more GPUs were packed onto few servers; None for policies without kappa.
     notes : mapping of str to float
-        What the policy has to say of it besides.
+        Further numbers of the policy for the summary.
     """
 
     order: tuple[int, ...]
@@ -74,19 +75,19 @@ class Plan:
 
     @property
     def counts(self) -> dict[str, float]:
-        """What results tell of it, for the summary of a run."""
+        """Numbers of the plan for the summary of a run."""
         kappa = {} if self.kappa is None else {"plan_kappa": self.kappa}
         return {"plan_makespan_s": self.makespan_s, "plan_limit": self.limit,
                 **kappa, **self.notes}
 
     @property
     def makespan_s(self) -> float:
-        """When the last job ends."""
+        """End of the last job, in seconds."""
         return float(self.end_s.max())
 
 
 class Planner:
-    """Makes plans for some jobs, all there at time 0.
+    """Makes plans for jobs that are all present at time 0.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ class Planner:
     jobs : sequence of JobSpec
     iterations : Iterations
     estimates : ndarray of float, shape (jobs,)
-        What each job is expected to take, in slots.
+        Estimated running time of each job, in slots.
     """
 
     def __init__(self, cluster: Cluster, jobs: Sequence[JobSpec], iterations: Iterations,
@@ -109,16 +110,16 @@ class Planner:
         Parameters
         ----------
         order : sequence of int
-            The jobs, by their places.
+            Indices of jobs.
         placement_of : callable
-            That of a job, by its place.
+            Returns the placement of a job, given its index.
         limit : float
-            The most that a GPU may be promised, in slots.
+            Limit on the load of a GPU, in slots.
         availability : {"idle", "queue"}
-            A job gets GPUs that are idle, and waits until there are enough; or it gets GPUs
-            whether or not these are idle, each of which serves its jobs in order.
+            With ``"idle"``, a job waits until enough GPUs are idle, and gets some of these. With
+            ``"queue"``, it gets GPUs whether idle or not, and each GPU serves its jobs in order.
         kappa : int, optional
-            Noted in the plan.
+            Value that is noted in the plan.
 
         Returns
         -------
@@ -146,7 +147,7 @@ class Planner:
 
 
 class _Making:
-    """A plan in the making: the jobs that run, the GPUs that are free."""
+    """A plan in progress: the running jobs and the free GPUs."""
 
     def __init__(self, planner: Planner) -> None:
         self._cluster = planner.cluster
@@ -157,13 +158,14 @@ class _Making:
         self.end_s = np.full(len(planner.jobs), np.nan)
 
     def _start(self, job: int) -> None:
+        """Start a job on its GPUs."""
         gpus = self.gpus[job]
         self._free[gpus] = False
         self.start_s[job] = self._running.now
         self._running.start(job, np.unique(self._cluster.server_of[gpus]).tolist())
 
     def _go_on(self) -> list[int]:
-        """Go on to the next exit, and free what those who leave had; return them."""
+        """Advance to the next exit and free the GPUs of the jobs that leave; return these jobs."""
         done = self._running.to_next_exit()
         for job in done:
             self._free[self.gpus[job]] = True
@@ -172,10 +174,10 @@ class _Making:
 
 
 class _Idle(_Making):
-    """Jobs start as soon as they have their GPUs."""
+    """Jobs get idle GPUs and start at once."""
 
     def available(self, allowed: NDArray[np.int64], need: int) -> NDArray[np.int64]:
-        """Return those that are idle, when enough are."""
+        """Advance until enough of the allowed GPUs are idle, and return these."""
         while True:
             idle = allowed[self._free[allowed]]
             if len(idle) >= need:
@@ -199,7 +201,7 @@ class _Queue(_Making):
         self._queues: list[deque[int]] = [deque() for _ in range(planner.cluster.total)]
 
     def available(self, allowed: NDArray[np.int64], need: int) -> NDArray[np.int64]:
-        """Return all."""
+        """Return all allowed GPUs."""
         return allowed
 
     def assign(self, job: int, gpus: NDArray[np.int64]) -> None:
@@ -222,10 +224,10 @@ class _Queue(_Making):
 
 
 class PlanFollower:
-    """Starts jobs as a plan says, as soon as their GPUs are free.
+    """Starts jobs in the order of a plan, as soon as their GPUs are free.
 
-    By the contention model that is when the plan says; where jobs run otherwise, as on a fabric,
-    sooner or later.
+    Under the contention model, these are the times of the plan. Under other executions, such as on
+    a fabric, jobs may start earlier or later.
 
     Parameters
     ----------
@@ -234,7 +236,7 @@ class PlanFollower:
     Attributes
     ----------
     counts : dict of str to float
-        For the summary of a run.
+        Numbers for the summary of a run.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -243,7 +245,7 @@ class PlanFollower:
         self._left = deque(plan.order)
 
     def decide(self, view: ClusterView) -> list[Start]:
-        """Return who is next and has all its GPUs; see `Scheduler.decide`."""
+        """Return the next jobs whose GPUs are all free; see `Scheduler.decide`."""
         free = view.free.copy()
         starts: list[Start] = []
         kept: deque[int] = deque()
@@ -254,6 +256,6 @@ class PlanFollower:
                 starts.append((job, gpus))
             else:
                 kept.append(job)
-            free[gpus] = False  # those behind do not overtake on a GPU
+            free[gpus] = False  # later jobs must not overtake on a GPU
         self._left.extendleft(reversed(kept))
         return starts

@@ -1,6 +1,6 @@
-"""Schedulers that go by predictions of how long jobs will run: what A-SRPT is compared with.
+"""Schedulers by predicted running times, the baselines of A-SRPT.
 
-What a job will take is predicted as it is submitted: its iterations, times alpha~_min.
+The running time of a job is predicted at its submission: its iterations times alpha~_min.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def needs_to_predict(predictor: Any, retrain: Quantity | None) -> frozenset[str]
 
 
 class Predictions:
-    """What jobs of a run will take, as predicted when they are submitted.
+    """Predicted running times of the jobs of a run.
 
     Parameters
     ----------
@@ -68,47 +68,47 @@ class Predictions:
         return self._mapper.extremes(model_of(self._jobs[job]))
 
     def see(self, view: ClusterView) -> None:
-        """Take note of who has ended, before anything is predicted at this instant."""
+        """Learn from jobs that have ended, before any prediction at this instant."""
         if not self._sure:
             for job in view.ended:
                 spec = self._jobs[job]
                 self._forecast.observe(view.now, spec.group, spec.user, spec.iterations)
 
     def iterations(self, job: int) -> float:
-        """Return how many iterations a job that is just submitted will make."""
+        """Return the predicted number of iterations of a job that is submitted now."""
         if self._iterations is not None:
             return float(self._iterations[job])
         spec = self._jobs[job]
-        # One that comes back is predicted with those that have come last.
+        # A job that was evicted arrives again, but predictions must not go back in time.
         self._last_s = max(self._last_s, spec.arrival_s)
         return self._forecast.predict(self._last_s, spec.group, spec.user, spec.iterations)
 
     def seconds(self, job: int) -> float:
-        """Return what it will take, in seconds: its iterations, times alpha~_min."""
+        """Return the predicted running time of a job in seconds: iterations times alpha~_min."""
         return self.iterations(job) * self.extremes(job)[1]
 
 
 @dataclass(frozen=True)
 class _Predicted:
-    """What these schedulers share.
+    """Base of the schedulers by predicted running times.
 
     Parameters
     ----------
     predictor : str, mapping or object
-        As `netsim.predictors.make_predictor` takes it.
+        As for `netsim.predictors.make_predictor`.
     retrain : str or number, optional
-        Train it anew every so often, in simulated time: ``"1h"``, ``"1d"``.
+        Interval of simulated time after which the predictor is trained again, such as ``"1d"``.
     servers : {"index", "most", "least"}
-        Whose free GPUs come first, as `netsim.placements.mapped.MappedPlacement` takes it; without
-        effect where a placement is given.
+        Order in which servers give free GPUs; see `netsim.placements.mapped.MappedPlacement`.
+        Without effect if a placement is given.
 
     Raises
     ------
     InputError
-        If a value is not allowed.
+        If a value is invalid.
     """
 
-    #: Whether who comes first and does not fit holds up the others.
+    #: Whether the first job of the queue blocks the others if it does not fit.
     strict: ClassVar[bool]
 
     predictor: Any = "random-forest"
@@ -117,7 +117,7 @@ class _Predicted:
 
     @property
     def placement(self) -> dict[str, str]:
-        """The placement of a run that says none."""
+        """Default placement of a run."""
         return {"name": "mapped", "servers": self.servers}
 
     def __post_init__(self) -> None:
@@ -128,16 +128,16 @@ class _Predicted:
 
     @property
     def clairvoyant(self) -> bool:
-        """Whether it knows how many iterations jobs will make."""
+        """Whether the predictor knows the iterations that jobs will make."""
         return make_predictor(self.predictor).clairvoyant
 
     @property
     def work_conserving(self) -> bool:
-        """Whether it claims that all start that fit."""
+        """Whether it claims to start every job that fits."""
         return not self.strict
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """Return what jobs are ordered by: the least first."""
+        """Return the sort key of a job."""
         raise NotImplementedError
 
     @property
@@ -146,64 +146,64 @@ class _Predicted:
         return needs_to_predict(self.predictor, self.retrain)
 
     def begin(self, context: RunContext) -> _ByKey:
-        """Return what decides in a run; see `netsim.engine.view.Scheduler`."""
+        """Return the object that decides in a run; see `netsim.engine.view.Scheduler`."""
         return _ByKey(self, Predictions(context, self.predictor, self.retrain))
 
 
 @plain_numbers
 @dataclass(frozen=True)
 class SPJF(_Predicted):
-    """The shortest predicted job first; who does not fit holds up the others."""
+    """Shortest predicted job first; the first job blocks the others if it does not fit."""
 
     strict: ClassVar[bool] = True
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """Return what it will take."""
+        """Return the predicted running time."""
         return seconds
 
 
 @plain_numbers
 @dataclass(frozen=True)
 class SPWF(_Predicted):
-    """The smallest predicted workload (time by GPUs) first; who does not fit holds up others."""
+    """Smallest predicted workload (time by GPUs) first; the first job blocks the others."""
 
     strict: ClassVar[bool] = True
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """Return what it will take, times its GPUs."""
+        """Return the predicted running time times the GPUs."""
         return seconds * gpus
 
 
 @plain_numbers
 @dataclass(frozen=True)
 class WCSDuration(_Predicted):
-    """Work-conserving: all that fit start, the shortest predicted job first."""
+    """Work-conserving: every job that fits starts, shortest predicted job first."""
 
     strict: ClassVar[bool] = False
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """Return what it will take."""
+        """Return the predicted running time."""
         return seconds
 
 
 @plain_numbers
 @dataclass(frozen=True)
 class WCSWorkload(_Predicted):
-    """Work-conserving: all that fit start, the smallest predicted workload first."""
+    """Work-conserving: every job that fits starts, smallest predicted workload first."""
 
     strict: ClassVar[bool] = False
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """Return what it will take, times its GPUs."""
+        """Return the predicted running time times the GPUs."""
         return seconds * gpus
 
 
 @plain_numbers
 @dataclass(frozen=True)
 class WCSSubTime(_Predicted):
-    """Work-conserving: all that fit start, who was submitted first before the others.
+    """Work-conserving: every job that fits starts, in order of submission.
 
-    Nothing is predicted, so that it is for jobs of all kinds, on any servers.
+    It predicts nothing, so it supports jobs of all kinds on any servers.
     """
 
     strict: ClassVar[bool] = False
@@ -213,7 +213,7 @@ class WCSSubTime(_Predicted):
 
     @property
     def clairvoyant(self) -> bool:
-        """Whether it knows how many iterations jobs will make: it does not ask."""
+        """Always false, as the predictor is not used."""
         return False
 
     @property
@@ -222,16 +222,16 @@ class WCSSubTime(_Predicted):
         return frozenset()
 
     def begin(self, context: RunContext) -> _ByKey:
-        """Return what decides in a run; see `netsim.engine.view.Scheduler`."""
+        """Return the object that decides in a run; see `netsim.engine.view.Scheduler`."""
         return _ByKey(self, None)
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """Return when it was submitted."""
+        """Return the arrival."""
         return arrival_s
 
 
 class _ByKey:
-    """A queue by key; if jobs may pass, one for each number of GPUs, of which the first is next.
+    """A queue by sort key; if jobs may overtake, one queue for each number of GPUs.
 
     Jobs whose keys tie go by arrival and id.
     """
@@ -241,7 +241,7 @@ class _ByKey:
         self._queues: dict[int, TiedQueue[int]] = {}
 
     def decide(self, view: ClusterView) -> Decision:
-        """Return who starts; see `netsim.engine.view.Scheduler`."""
+        """Return the jobs that start; see `netsim.engine.view.Scheduler`."""
         predictions, strict = self._predictions, self._scheduler.strict
         if predictions is not None:
             predictions.see(view)
@@ -255,10 +255,11 @@ class _ByKey:
         return Decision(self._in_line(view) if strict else self._passing(view))
 
     def _queue_of(self, gpus: int) -> TiedQueue[int]:
+        """Return the queue for jobs with a number of GPUs."""
         return self._queues.setdefault(gpus, TiedQueue())
 
     def _in_line(self, view: ClusterView) -> Sequence[Start]:
-        """Return who starts where the first holds up the others."""
+        """Return the jobs that start if the first job blocks the others."""
         queue, room, left = self._queue_of(0), view.room(), view.idle
         starts: list[Start] = []
         while queue:
@@ -272,7 +273,7 @@ class _ByKey:
         return starts
 
     def _passing(self, view: ClusterView) -> Sequence[Start]:
-        """Return who starts where all do that fit."""
+        """Return the jobs that start if every job that fits does."""
         room, left = view.room(), view.idle
         starts: list[Start] = []
         passed: list[tuple[int, float, int]] = []
@@ -283,7 +284,7 @@ class _ByKey:
             gpus = self._next_of(fitting)
             key, job = self._queues[gpus].pop()
             taken = room.place(job)
-            if taken is None:  # enough GPUs, but no servers that could hold it
+            if taken is None:  # enough GPUs, but not on servers that could hold the job
                 passed.append((gpus, key, job))
             else:
                 starts.append((job, taken))
@@ -293,7 +294,7 @@ class _ByKey:
         return starts
 
     def _next_of(self, queues: Sequence[int]) -> int:
-        """Return the queue whose first job is next, of some that are not empty."""
+        """Return the queue with the first job in order, among queues that are not empty."""
         firsts = sorted((*self._queues[gpus].first, gpus) for gpus in queues)
         tied = [firsts[0]]
         for one, other in pairwise(firsts):

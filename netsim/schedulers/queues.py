@@ -1,4 +1,4 @@
-"""Queues: first come, first served, and the smallest job first."""
+"""Queueing schedulers: first in, first out, and smallest job first."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["FIFO", "SJF"]
 
 @dataclass(frozen=True)
 class FIFO:
-    """A queue in order of arrival; who does not fit holds up the others."""
+    """A queue in order of arrival; the first job blocks the others if it does not fit."""
 
     def order(self, view: ClusterView) -> Sequence[int]:
-        """Return who waits, in order of the queue."""
+        """Return the waiting jobs in the order of the queue."""
         return view.waiting
 
     def decide(self, view: ClusterView) -> list[Start]:
-        """Return those in front that fit; see `Scheduler.decide`."""
+        """Return the jobs at the head of the queue that fit; see `Scheduler.decide`."""
         room = view.room()
         starts: list[Start] = []
         for job in self.order(view):
@@ -32,8 +32,8 @@ class FIFO:
 
 @dataclass(frozen=True)
 class SJF(FIFO):
-    """A queue in order of GPUs, the fewest first; who does not fit holds up the others."""
+    """A queue by GPUs, fewest first; the first job blocks the others if it does not fit."""
 
     def order(self, view: ClusterView) -> Sequence[int]:
-        """Return who waits, in order of the queue."""
+        """Return the waiting jobs in the order of the queue."""
         return sorted(view.waiting, key=lambda job: view.jobs[job].ranks)

@@ -8,7 +8,7 @@ from netsim.plugins import Registry
 
 __all__ = ["SCHEDULERS", "chooses_gpus", "make_scheduler"]
 
-#: Classes with ``decide``, or with ``begin``, which returns an object that decides in a run.
+#: Classes with ``decide``, or with ``begin``, which returns an object with ``decide`` for one run.
 SCHEDULERS = Registry(
     "scheduler", {
         "a-srpt": "netsim.schedulers.a_srpt:ASRPT",
@@ -35,7 +35,7 @@ def make_scheduler(given: Any) -> Any:
     Parameters
     ----------
     given : str, mapping or object
-        A name of `SCHEDULERS`, or ``"module:Class"``, with options as in ``"ff:order=by_size"``;
+        A name from `SCHEDULERS`, or ``"module:Class"``, with options as in ``"ff:order=by_size"``;
         ``{"name": ..., option: ...}``; or an object with ``begin`` or ``decide``, which is
         copied.
 
@@ -44,11 +44,11 @@ def make_scheduler(given: Any) -> Any:
     UnknownNameError
         If the name or an option does not exist.
     InputError
-        If it is no scheduler, or an option has a value that is not allowed.
+        If the argument is not a scheduler, or an option has an invalid value.
     """
     return SCHEDULERS.instantiate(given)
 
 
 def chooses_gpus(scheduler: Any) -> bool:
-    """Say whether a scheduler says which GPUs jobs get, and leaves nothing to a placement."""
+    """Whether a scheduler chooses GPUs itself, so that no placement is used."""
     return bool(getattr(scheduler, "chooses_gpus", False))

@@ -1,4 +1,4 @@
-"""Schedulers that plan ahead, by bisection on what a GPU may be promised: SJF-BCO, Section 5."""
+"""Schedulers that plan ahead, by bisection on a limit on the load of GPUs: SJF-BCO, Section 5."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ __all__ = ["FF", "LS", "RAND", "SjfBco"]
 
 @dataclass(frozen=True)
 class _Planning:
-    """What the planning schedulers share.
+    """Base of the planning schedulers.
 
     Parameters
     ----------
     horizon : int, optional
-        T, in slots: what is looked for is a makespan below it. If not given, as long as all jobs
-        take one after the other at their slowest.
+        T, in slots: only plans with a makespan below it count. By default the time that all jobs
+        take one after another at their slowest.
     availability : {"idle", "queue"}
         As for `Planner.plan`.
     search : {"improve", "feasible"}
-        Look among lower limits if a limit gave a better makespan; or also if it placed all jobs.
+        Whether the bisection continues with lower limits only if a limit improved the makespan, or
+        also whenever it could place all jobs.
     u : float
-        Estimates are divided by it.
+        Divisor of estimates.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset(
@@ -57,11 +58,11 @@ class _Planning:
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> Plan:
-        """Return who gets which GPUs, and in which order."""
+        """Return a plan for the jobs."""
         raise NotImplementedError
 
     def begin(self, context: RunContext) -> PlanFollower:
-        """Return what starts jobs as the plan says; see `netsim.engine.view.Scheduler`."""
+        """Return the object that follows the plan; see `netsim.engine.view.Scheduler`."""
         return PlanFollower(self.plan(context.cluster, context.jobs, context.model, context.seed))
 
     def __post_init__(self) -> None:
@@ -76,12 +77,12 @@ class _Planning:
             raise InputError(f"u must be a number of at least 1, not {self.u!r}")
 
     def planner(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention) -> Planner:
-        """Return what makes plans for jobs.
+        """Return a planner for the jobs.
 
         Raises
         ------
         InputError
-            If a job needs more GPUs than there are, or is not there at time 0.
+            If a job needs more GPUs than there are, or arrives after time 0.
         """
         for job in jobs:
             check_size(job, cluster)
@@ -91,37 +92,37 @@ class _Planning:
         return Planner(cluster, jobs, model.of(cluster, jobs), estimates)
 
     def horizon_of(self, planner: Planner) -> int:
-        """Return T, in slots."""
+        """Return the horizon T, in slots."""
         if self.horizon is not None:
             return self.horizon
         iterations = planner.iterations
         slots = [self._slots(job.iterations, float(most), iterations)
                  for job, most in zip(planner.jobs, iterations.most, strict=True)]
         total = max(sum(slots), planner.estimates.sum())
-        # All of them are below it by more than rounding.
+        # One more than the total, with a margin for rounding.
         return math.ceil(total) + 1 + math.floor(2 * EQUAL * total)
 
     @staticmethod
     def _slots(count: int, seconds: float, iterations: Iterations) -> float:
-        """Return what so many iterations of so many seconds take, in slots."""
+        """Return the slots that iterations of a given length take."""
         if iterations.model.time == "continuous":
             return count * seconds / iterations.model.slot
-        # Where not even one fits into a slot, the job waits until others have gone.
+        # If no iteration fits into a slot, the job waits until others have left.
         return math.ceil(count / max(iterations.per_slot(seconds), 1))
 
     def bisect(self, planner: Planner, plans_at: Callable[[int], Sequence[Plan | None]]) -> Plan:
-        """Return the plan of the least makespan that Algorithm 1 finds.
+        """Return the plan with the least makespan that Algorithm 1 finds.
 
         Parameters
         ----------
         planner : Planner
         plans_at : callable
-            The plans under a limit, in slots; None for those that leave a job out.
+            Returns the plans for a limit in slots, with None for those that cannot place a job.
 
         Raises
         ------
         InputError
-            If there is none below the horizon.
+            If no plan ends before the horizon.
         """
         horizon = self.horizon_of(planner)
         slot = planner.iterations.model.slot
@@ -130,7 +131,7 @@ class _Planning:
         while low <= high:
             limit = (low + high) // 2
             plans = [plan for plan in plans_at(limit) if plan is not None]
-            # Of plans that end at the same time, but for rounding, the first one is as good.
+            # Among plans with equal makespans, up to rounding, the first one is chosen.
             order = rank([plan.makespan_s for plan in plans])
             better = plans[order[0]] if plans else None
             improved = better is not None and below(better.makespan_s / slot, least)
@@ -147,29 +148,40 @@ class _Planning:
         return best
 
     def _at_most(self, planner: Planner) -> int:
+        """Return the default horizon, in slots."""
         return type(self)().horizon_of(planner)
 
 
 def _by_size(jobs: Sequence[JobSpec]) -> list[int]:
+    """Return the indices of jobs by GPUs, fewest first."""
     return sorted(range(len(jobs)), key=lambda job: jobs[job].ranks)
 
 
 @plain_numbers
 @dataclass(frozen=True)
 class SjfBco(_Planning):
-    """Smallest jobs first, with balanced contention and overhead: Algorithm 1.
+    """Smallest job first with balanced contention and overhead: Algorithm 1.
 
-    Jobs of at most kappa GPUs go to the GPUs with the least load, Algorithm 2; larger ones to those
-    on the servers with the least, Algorithm 3. All kappas that make a difference are tried.
+    Jobs with at most kappa GPUs get the GPUs with the least load (Algorithm 2), larger jobs those
+    on the servers with the least load (Algorithm 3). All values of kappa that make a difference
+    are tried.
 
     Parameters
     ----------
-    horizon, availability, search, u
-        See above.
+    horizon : int, optional
+        T, in slots: only plans with a makespan below it count. By default the time that all jobs
+        take one after another at their slowest.
+    availability : {"idle", "queue"}
+        As for `netsim.schedulers.plan.Planner.plan`.
+    search : {"improve", "feasible"}
+        Whether the bisection continues with lower limits only if a limit improved the makespan, or
+        also whenever it could place all jobs.
+    u : float
+        Divisor of estimates.
     lam : float
-        lambda: how many times as many GPUs as it needs the servers of a job have, at least 1.
+        lambda: ratio of the GPUs of a job's servers to the GPUs that it needs, at least 1.
     kappa : int, optional
-        Only this one.
+        Try this value only.
     """
 
     lam: float = 1.0
@@ -183,12 +195,12 @@ class SjfBco(_Planning):
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> Plan:
-        """Return the plan that the search finds.
+        """Return the best plan that the search finds.
 
         Raises
         ------
         InputError
-            If there is none below the horizon, or the jobs cannot be planned.
+            If no plan ends before the horizon, or the jobs cannot be planned.
         """
         planner = self.planner(cluster, jobs, model)
         kappas = ([self.kappa] if self.kappa is not None
@@ -200,7 +212,7 @@ class SjfBco(_Planning):
                                     "theorem_5": claimed.ratio})
 
     def plan_at(self, planner: Planner, limit: float, kappa: int) -> Plan | None:
-        """Return the plan under a limit, in slots, and with a kappa; None if there is none."""
+        """Return the plan for a limit in slots and a kappa; None if it cannot place a job."""
         small, large = LeastLoaded(), LeastBusyServers(self.lam)
 
         def placement_of(job: int) -> Placement:
@@ -211,14 +223,14 @@ class SjfBco(_Planning):
 
 @dataclass(frozen=True)
 class _OnePlacement(_Planning):
-    """A baseline: one placement for all jobs, in either order.
+    """Base of the planning baselines, which use one placement for all jobs.
 
     Parameters
     ----------
     horizon, availability, search, u
-        See above.
+        As for `SjfBco`.
     order : {"given", "by_size"}
-        Of jobs: as they are given, or by GPUs as in SJF-BCO.
+        Order of jobs: as given, or by GPUs as in SJF-BCO.
     """
 
     order: str = "given"
@@ -229,13 +241,14 @@ class _OnePlacement(_Planning):
             raise InputError(f"order must be 'given' or 'by_size', not {self.order!r}")
 
     def plan_at(self, planner: Planner, limit: float, placement: Placement) -> Plan | None:
-        """Return the plan under a limit, in slots; None if there is none."""
+        """Return the plan for a limit in slots; None if it cannot place a job."""
         jobs = planner.jobs
         order = _by_size(jobs) if self.order == "by_size" else range(len(jobs))
         return planner.plan(list(order), lambda job: placement, limit, self.availability)
 
     def _search_with(self, placement: Placement, cluster: Cluster, jobs: Sequence[JobSpec],
                      model: Contention) -> Plan:
+        """Return the best plan that the search finds with a placement."""
         planner = self.planner(cluster, jobs, model)
         return self.bisect(planner, lambda limit: [self.plan_at(planner, limit, placement)])
 
@@ -243,33 +256,33 @@ class _OnePlacement(_Planning):
 @plain_numbers
 @dataclass(frozen=True)
 class FF(_OnePlacement):
-    """First fit: the first GPUs that may be had."""
+    """First fit: the first GPUs within the limit. Parameters as for `SjfBco`, and ``order``."""
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> Plan:
-        """Return the plan that the search finds; see `SjfBco.plan`."""
+        """Return the best plan that the search finds; see `SjfBco.plan`."""
         return self._search_with(FirstFit(), cluster, jobs, model)
 
 
 @plain_numbers
 @dataclass(frozen=True)
 class LS(_OnePlacement):
-    """List scheduling: the GPUs with the least load."""
+    """List scheduling: the GPUs with the least load. Parameters as for `FF`."""
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> Plan:
-        """Return the plan that the search finds; see `SjfBco.plan`."""
+        """Return the best plan that the search finds; see `SjfBco.plan`."""
         return self._search_with(LeastLoaded(), cluster, jobs, model)
 
 
 @plain_numbers
 @dataclass(frozen=True)
 class RAND(_OnePlacement):
-    """Random GPUs, the horizon as the limit: one plan, also if it ends after the horizon."""
+    """Random GPUs: a single plan with the horizon as the limit, even if it ends later."""
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> Plan:
-        """Return the plan of a seed.
+        """Return the plan for a seed.
 
         Raises
         ------
@@ -280,6 +293,6 @@ class RAND(_OnePlacement):
         horizon = self.horizon_of(planner)
         plan = self.plan_at(planner, horizon, RandomChoice(seed))
         if plan is None:
-            raise InputError(f"random placement leaves a job too few GPUs that may be promised "
-                             f"more within the horizon of {horizon} slots: raise horizon")
+            raise InputError(f"random placement leaves a job too few GPUs with a load within the "
+                             f"horizon of {horizon} slots: raise horizon")
         return plan

@@ -1,4 +1,4 @@
-"""A queue by key in which keys that are equal but for rounding tie."""
+"""A priority queue in which keys that are equal up to rounding tie."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from netsim.ties import equal
 
 __all__ = ["TiedQueue"]
 
-#: What waits: entries that can be compared, the least of those that tie first.
+#: Type of entries, which must be comparable: the least of those that tie comes first.
 Entry = TypeVar("Entry", int, tuple[float, int])
 
 
 class TiedQueue(Generic[Entry]):
-    """Entries by key, the least first; entries whose keys tie go by themselves.
+    """A priority queue by key; entries whose keys tie are in their own order.
 
-    That is the order of `netsim.ties.rank`: keys are sorted exactly, and sorted keys of which each
-    ties with the next are one run, whose least entry is the first of the queue.
+    The order is that of `netsim.ties.rank`: in the sorted keys, each maximal run in which
+    neighbours tie counts as one key, and the least entry of the first run comes first.
 
     Parameters
     ----------
     ties : callable, optional
-        Returns whether two keys tie; `netsim.ties.equal` if not given.
+        Returns whether two keys tie. By default `netsim.ties.equal`.
 
     Examples
     --------
@@ -36,11 +36,11 @@ class TiedQueue(Generic[Entry]):
 
     def __init__(self, ties: Callable[[float, float], bool] = equal) -> None:
         self._ties = ties
-        self._keys: list[float] = []  # a heap of different keys
+        self._keys: list[float] = []  # a heap of distinct keys
         self._entries: dict[float, list[Entry]] = {}  # a heap for each key
 
     def __len__(self) -> int:
-        """Return how many different keys there are."""
+        """Return the number of distinct keys."""
         return len(self._keys)
 
     def push(self, key: float, entry: Entry) -> None:
@@ -65,7 +65,7 @@ class TiedQueue(Generic[Entry]):
         return self._first_of(run)
 
     def pop(self) -> tuple[float, Entry]:
-        """Remove the first entry, and return it behind its key.
+        """Remove the first entry, and return it with its key.
 
         Raises
         ------
@@ -83,12 +83,13 @@ class TiedQueue(Generic[Entry]):
         return first
 
     def _take_run(self) -> list[float]:
-        """Remove the least key from the heap, and all that tie with it or with one another."""
+        """Remove the first run of keys that tie from the heap, and return it."""
         run = [heappop(self._keys)]
         while self._keys and self._ties(run[-1], self._keys[0]):
             run.append(heappop(self._keys))
         return run
 
     def _first_of(self, run: list[float]) -> tuple[float, Entry]:
+        """Return the least entry of a run with its key."""
         key = min(run, key=lambda key: self._entries[key][0])
         return key, self._entries[key][0]

@@ -1,4 +1,4 @@
-"""The virtual machine of A-SRPT: one machine that always serves who has the least left."""
+"""The virtual machine of A-SRPT: one machine under preemptive SRPT."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from netsim.ties import equal
 
 __all__ = ["VirtualMachine"]
 
-#: Relative to the instant: what the clock of a run may be off.
+#: Relative error of the clock of a run.
 _ROUNDING = 1e-12
 
-#: Units in the last place of the instant: what is left of a job may be off by as much.
+#: Error of a job's remaining time, in units in the last place of the current instant.
 _ULPS = 4
 
 
 class _Served(NamedTuple):
-    """The job that is served: what is left of it, and its arrival and number."""
+    """The job being served: its remaining time, and its (arrival, number)."""
 
     left: float
     job: tuple[float, int]
 
 
 class VirtualMachine:
-    """Preemptive shortest remaining processing time, at unit speed.
+    """Preemptive shortest remaining processing time (SRPT) at unit speed.
 
-    Ties go by (what is left, arrival, number). At one instant jobs complete before others arrive,
-    and a job of size 0 completes as it arrives. What is left of two jobs ties if it is equal, as
-    `netsim.ties` has it, or differs by no more than the clock is off, from which it is computed.
+    Ties of remaining time go by arrival, then number. At one instant, completions come before
+    arrivals, and a job of size 0 completes on arrival. Remaining times tie if they are equal by
+    `netsim.ties`, or differ by no more than the error of the clock.
 
     Examples
     --------
-    The first has 8 s left when the second arrives, which needs 3 and goes ahead.
+    The first job has 8 s left when the second arrives, which needs 3 s and goes first.
 
     >>> machine = VirtualMachine()
     >>> machine.arrive(0.0, 0, 10.0)
@@ -49,7 +49,7 @@ class VirtualMachine:
         self._done: list[int] = []
 
     def arrive(self, now: float, job: int, size: float) -> None:
-        """Take in a job that needs so many seconds; `now` never falls."""
+        """Add a job of a given size in seconds. Calls must be in order of `now`."""
         self._advance(now)
         if size == 0:
             self._done.append(job)
@@ -60,24 +60,26 @@ class VirtualMachine:
         self._serve_next()
 
     def completed(self, now: float) -> list[int]:
-        """Return who has completed by now and was not returned before, in order of completion."""
+        """Return the jobs that have completed since the last call, in order of completion."""
         self._advance(now)
         done, self._done = self._done, []
         return done
 
     @property
     def next_completion(self) -> float:
-        """When the next job will, in seconds, if none arrives before; inf if there is none."""
+        """Instant of the next completion if no job arrives before; inf if there is no job."""
         return math.inf if self._served is None else self._now + self._served.left
 
     def _tie(self, one: float, other: float) -> bool:
+        """Whether two remaining times tie."""
         return equal(one, other) or abs(one - other) <= _ULPS * math.ulp(self._now)
 
     def _serve_next(self) -> None:
+        """Take the first waiting job into service."""
         self._served = _Served(*self._waiting.pop()) if self._waiting else None
 
     def _advance(self, now: float) -> None:
-        """Serve the first until it has completed or `now` has come; nobody overtakes meanwhile."""
+        """Serve jobs up to `now`; without arrivals, the order does not change meanwhile."""
         until = now + _ROUNDING * abs(now)
         while self._served is not None and self._now + self._served.left <= until:
             self._now += self._served.left

@@ -330,10 +330,11 @@ def test_who_only_asks_to_be_woken_is_found(monkeypatch):
     monkeypatch.setattr("netsim.engine.engine._IN_VAIN", 500)
     context = RunContext(Cluster(gpus=[1]), [ring(0, 1), ring(1, 1, arrival_s=2)], Contention())
     message = (r"stalled at t = 50[12] s: scheduler polls starts no job, and nothing else will "
-               r"happen, though it was asked 500 times in a row; 2 wait: job 0 \(1 GPUs\), job 1")
+               r"happen, though it was asked 500 times in a row; 2 waiting: job 0 \(1 GPUs\), "
+               "job 1")
     with pytest.raises(StalledError, match=message):
         run_timed(context, Polls(1.0), FirstFit(), [1.0, 1.0], "polls")
-    with pytest.raises(StalledError, match=r"stalled at .*was asked 500 times in a row; 2 wait"):
+    with pytest.raises(StalledError, match=r"stalled at .*was asked 500 times in a row; 2 waiting"):
         netsim.simulate(context.cluster, context.jobs, scheduler=Polls(1.0), execution="fabric")
 
 
@@ -376,7 +377,7 @@ def test_who_looks_while_a_server_is_lost_waits_for_its_repair(monkeypatch):
     ([(0, np.array([0]))], "gives job 0 the GPUs .0.; it needs 2"),
     ([(0, np.array([0, 0]))], "gives job 0 the GPUs .0, 0.; it needs 2"),
     ([(1, np.array([0]))], "starts the job with index 1, which is not waiting"),
-    ([(0, np.array([0, 1])), (0, np.array([0, 1]))], "starts the job in place 0, which does not"),
+    ([(0, np.array([0, 1])), (0, np.array([0, 1]))], "starts the job with index 0, which is not"),
 ])
 def test_schedulers_that_break_the_rules(answer, message):
     class Wrong:
@@ -392,8 +393,8 @@ def test_schedulers_that_break_the_rules(answer, message):
     ([(0, np.array([[0, 1]]))], "must return pairs"), ([(0, [0, 1], 2)], "must return pairs"),
     ([(0, [0, 99])], r"gives job 0 the GPUs \[0, 99\]; there are 2, numbered from 0"),
     ([(0, [-1, 0])], r"gives job 0 the GPUs \[-1, 0\]; there are 2"),
-    (Decision([], -1.0), r"asks to be woken at -1.0 s, and it is 0"),
-    (Decision([], 0.0), "asks to be woken at 0.0 s, and it is 0"),
+    (Decision([], -1.0), r"asks to be woken at -1.0 s, which is not after 0"),
+    (Decision([], 0.0), "asks to be woken at 0.0 s, which is not after 0"),
     (Decision([], float("nan")), "asks to be woken at nan s"),
 ])
 def test_answers_that_are_none(answer, message):

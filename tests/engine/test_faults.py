@@ -232,7 +232,7 @@ class TestRunsThatCannotEnd:
     @pytest.mark.parametrize("execution", EXECUTIONS)
     @pytest.mark.parametrize("scheduler", [*SCHEDULERS, "a-srpt-perfect"])
     def test_lost_servers_are_named(self, execution, scheduler):
-        with pytest.raises(StalledError, match=r"1 wait: job 1 \(4 GPUs\); lost servers: 1"):
+        with pytest.raises(StalledError, match=r"1 waiting: job 1 \(4 GPUs\); lost servers: 1"):
             run(ring(0), ring(1, ranks=4), scheduler=scheduler, execution=execution,
                 events=lost(0, None, 1))
 

@@ -230,7 +230,7 @@ def test_an_execution() -> None:
     usual = netsim.simulate(cluster, jobs, execution="rar-contention:time=continuous:alpha=0.5")
     assert mine.jobs.equals(usual.jobs)
     assert mine.run["execution"]["name"] == f"{HERE}:Quick"
-    with pytest.raises(InputError, match="Fan' is no execution: it must derive from"):
+    with pytest.raises(InputError, match="Fan' is not an execution: it must derive from"):
         netsim.simulate(cluster, jobs, execution=f"{HERE}:Fan")
 
 
