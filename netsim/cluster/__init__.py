@@ -1,4 +1,4 @@
-"""Clusters: servers with GPUs, who gets which of them and when, and how placed jobs run."""
+"""Clusters: servers with GPUs, the contention model of their NICs, and rings of placed jobs."""
 
 from netsim.cluster.cluster import Cluster, draw_gpus
 from netsim.cluster.contention import Contention

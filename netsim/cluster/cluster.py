@@ -1,4 +1,4 @@
-"""Servers with GPUs on a network."""
+"""Clusters of servers with GPUs on a network."""
 
 from __future__ import annotations
 
@@ -21,48 +21,51 @@ __all__ = ["Cluster", "check_size", "draw_gpus", "server_kind"]
 
 _MOST_GPUS = 10_000_000
 
-#: Of two rates, one computed by units and one given in others.
+#: Relative tolerance within which rates given in different units are equal.
 _SAME = 1e-9
 
 
 @plain_numbers
 class Cluster:
-    """Servers with GPUs: what jobs are placed on.
+    """Servers with GPUs, connected by a network.
 
-    GPUs are numbered through, server by server.
+    GPUs are numbered consecutively, server by server.
 
     Parameters
     ----------
     servers : int, optional
-        How many; as many as `gpus` lists, or as the topology has hosts, if not given.
+        Number of servers. By default the length of `gpus`, or the number of hosts of the topology.
     gpus : int or sequence of int
-        GPUs of every server, or of each.
+        GPUs per server: one number for all, or one for each.
     nic : quantity, optional
-        What each server can send, and receive; ``"10Gbps"`` if not given, or what the ports of the
-        topology's hosts can. Where these differ, or a host has several, it must be given: by it
-        plans and models go, while the fabric has the topology's links.
+        Rate at which each server can send, and receive. By default that of the ports of the
+        topology's hosts, or ``"10Gbps"`` without a topology. It must be given if these ports
+        differ, or if a host has several; plans and models then use it, while the fabric uses the
+        links of the topology.
     intra : quantity
-        What two GPUs of one server exchange: ``"300GB/s"``.
+        Rate between two GPUs of the same server, such as ``"300GB/s"``.
     topology : Topology, str or path, optional
-        The network that the servers are the hosts of, or what `netsim.read_network` reads; a big
-        switch with ports of `nic` if not given.
+        Network whose hosts are the servers, or an argument of `netsim.read_network`. By default a
+        big switch with ports of `nic`.
     name : str
 
     Attributes
     ----------
     gpus : ndarray of int, shape (servers,)
+        Number of GPUs of each server.
     first : ndarray of int, shape (servers + 1,)
-        The number of the first GPU of each server, and last that of all GPUs.
+        First GPU of each server, followed by the total number of GPUs.
     server_of : ndarray of int, shape (GPUs,)
+        Server of each GPU.
     nic, intra : float
-        Bytes per second.
+        Rates in bytes per second.
     network : Topology
 
     Raises
     ------
     InputError
-        If there are no servers, one has no GPUs, the numbers do not fit one another, a rate is not
-        above 0, or `nic` is not that of the topology's ports.
+        If there are no servers, a server has no GPUs, numbers of servers differ, a rate is not
+        positive, or `nic` differs from the topology's ports.
 
     Examples
     --------
@@ -91,12 +94,12 @@ class Cluster:
 
     @property
     def servers(self) -> int:
-        """The number of servers."""
+        """Number of servers."""
         return len(self.gpus)
 
     @property
     def total(self) -> int:
-        """The number of GPUs."""
+        """Number of GPUs."""
         return len(self.server_of)
 
     def __repr__(self) -> str:
@@ -105,24 +108,24 @@ class Cluster:
 
 def _counts(servers: int | None, gpus: int | Sequence[int], topology: Topology | None
             ) -> Sequence[int]:
-    """Return the GPUs of each server, of as many servers as all that is given agrees on."""
+    """Return the GPUs of each server, after checking that all numbers of servers agree."""
     if servers is not None:
         check_whole(servers, "servers", 1, _MOST_GPUS)
     one = is_whole(gpus)
     if not one and (isinstance(gpus, str) or not isinstance(gpus, Iterable)):
         raise InputError(f"gpus must be a whole number, or one per server, not {gpus!r}")
     listed = None if one else check_sequence(gpus, int | np.integer, "gpus", "whole numbers")
-    said = {"servers": servers, "the list of gpus": None if listed is None else len(listed),
-            "the hosts of the topology": None if topology is None else topology.hosts}
-    known = {name: count for name, count in said.items() if count is not None}
+    given = {"servers": servers, "the list of gpus": None if listed is None else len(listed),
+             "the hosts of the topology": None if topology is None else topology.hosts}
+    known = {name: count for name, count in given.items() if count is not None}
     if not known:
         raise InputError("a cluster needs servers, a list of gpus, or a topology")
     if len(set(known.values())) > 1:
-        raise InputError("a cluster has one number of servers, not "
+        raise InputError("numbers of servers must agree, not be "
                          + ", ".join(f"{count} ({name})" for name, count in known.items()))
     count = next(iter(known.values()))
     if count < 1:
-        raise InputError("a cluster needs a server")
+        raise InputError("a cluster needs at least one server")
     if one:
         check_whole(gpus, "gpus: those of a server", 1, _MOST_GPUS // count)
         return [int(gpus)] * count  # type: ignore[arg-type]
@@ -135,7 +138,7 @@ def _counts(servers: int | None, gpus: int | Sequence[int], topology: Topology |
 
 
 def _nic_of(nic: Quantity | None, topology: Topology | None) -> float:
-    """Return the rate of servers' ports, as given or as the topology has it."""
+    """Return the rate of servers' ports: the given one, or that of the topology."""
     given = None if nic is None else parse_rate(nic, "nic", strict=True)
     if topology is None:
         return parse_rate("10Gbps") if given is None else given
@@ -154,7 +157,7 @@ def _nic_of(nic: Quantity | None, topology: Topology | None) -> float:
 
 
 def _port_rates(topology: Topology) -> list[float]:
-    """Return all rates of the first and last links of paths between hosts; several, or one."""
+    """Return the distinct rates of the first and last links of paths between hosts."""
     hosts = np.arange(topology.hosts)
     if len(hosts) == 1:
         return sorted(set(topology.capacity.tolist()))
@@ -167,12 +170,12 @@ def _port_rates(topology: Topology) -> list[float]:
 
 
 def check_size(job: JobSpec, cluster: Cluster) -> None:
-    """Refuse a job that needs no GPU, or more than a cluster has.
+    """Check that a job needs at least one GPU and fits a cluster.
 
     Raises
     ------
     InputError
-        Naming the job, and the cluster where it is too small.
+        If it does not; the message names the job.
     """
     if not job.ranks:
         raise InputError(f"job {job.id} has no ranks, since it sends nothing, and so needs no GPU: "
@@ -184,30 +187,32 @@ def check_size(job: JobSpec, cluster: Cluster) -> None:
 
 @plain_numbers
 def draw_gpus(servers: int, choices: Sequence[int], seed: int = 0) -> list[int]:
-    """Return GPUs of servers, each drawn from some numbers; of fewer servers, the first ones.
+    """Draw the number of GPUs of each server.
+
+    For the same seed, a smaller cluster has the first servers of a larger one.
 
     Raises
     ------
     InputError
-        If there are no servers, or nothing to choose from.
+        If there are no servers, or no numbers to draw from.
     """
     check_whole(servers, "servers", 1)
     numbers = check_sequence(choices, int | np.integer, "draw_gpus", "whole numbers")
     if not numbers:
-        raise InputError("draw_gpus: there are no numbers of GPUs to draw from")
+        raise InputError("draw_gpus must list at least one number of GPUs")
     rng = stream(seed, "GPUs of servers")
     return [int(numbers[rng.integers(len(numbers))]) for _ in range(servers)]
 
 
 def server_kind(cluster: Cluster) -> ServerKind:
-    """Return what the servers of a cluster are like.
+    """Return the kind of server that a cluster consists of.
 
     Raises
     ------
     InputError
-        If they have different numbers of GPUs: a GPU's share of the NIC would not be one number.
+        If servers have different numbers of GPUs, so that the share of a NIC per GPU would differ.
     """
     if len(found := np.unique(cluster.gpus)) > 1:
         raise InputError(f"servers must have equally many GPUs each, not {found.tolist()}: "
-                         "a GPU's share of the NIC is 1 of that many")
+                         "each GPU has the same share of a NIC")
     return ServerKind(int(found[0]), cluster.nic, cluster.intra)

@@ -1,9 +1,9 @@
-"""How long iterations of ring-all-reduce jobs take that share NICs: SJF-BCO, Eq. 6-9.
+"""Iteration times of ring-all-reduce jobs that share NICs: SJF-BCO, Eq. 6-9.
 
-A job is *multi* if it uses two or more servers. Over the jobs that run, n_s is the number of multi
-jobs on server s, and p = max n_s over a job's servers (0 if it is not multi). With
-k = max(k_min, xi1 p) and f = k + alpha (k - 1), it exchanges at B = nic / f, or within its server;
-an iteration of w workers with m bytes of gradients takes
+A job is *multi* if it uses two or more servers. Let n_s be the number of running multi jobs on
+server s, and p the largest n_s over a job's servers (0 if the job is not multi). With
+k = max(k_min, xi1 p) and f = k + alpha (k - 1), the job exchanges at B = nic / f, or at the rate
+within servers if it is not multi. An iteration of w workers with m bytes of gradients takes
 
     tau = 2 m (w-1)/w / B + m (w-1)/w / reduce + xi2 servers + compute.
 """
@@ -26,37 +26,37 @@ from netsim.workload import JobSpec
 
 __all__ = ["Contention", "Iterations", "RunningJobs", "check_rates"]
 
-#: Of what an iteration takes: rounding must not cost one in a slot.
+#: Relative tolerance of times: rounding must not cost an iteration in a slot.
 _ROUNDING = 1e-9
 
 
 @plain_numbers
 @dataclass(frozen=True)
 class Contention:
-    """Rings that contend for NICs, as the model of SJF-BCO says.
+    """The contention model of SJF-BCO for rings that share NICs.
 
     Parameters
     ----------
     alpha : float
-        What contention costs beside sharing; at least 0.
+        Cost of contention beyond equal sharing; at least 0.
     xi1 : float
-        How often the jobs on a server send at once; in (0, 1].
+        Share of the jobs on a server that send at the same time; in (0, 1].
     xi2 : float
-        Overhead per iteration and server, in seconds; also given as ``"1ms"``, as other
-        quantities are.
+        Overhead per iteration and server, in seconds or as a quantity such as ``"1ms"``.
     k_min : float
-        The least contention of a job that uses several servers; at least 0.
+        Least contention of a job that uses several servers; at least 0.
     reduce : float
-        Bytes per second that a GPU adds up; no time if inf.
+        Bytes per second that a GPU adds up; inf if adding takes no time.
     slot : float
         Length of a slot, in seconds.
     time : {"slotted", "continuous"}
-        Whether a job makes whole iterations in each slot and ends with one, or goes on without.
+        Whether jobs make a whole number of iterations in each slot and end with a slot, or time
+        is continuous.
 
     Raises
     ------
     InputError
-        If a value is not allowed.
+        If a value is invalid.
     """
 
     #: Whether jobs run as coflows on the links of a network, under an allocator.
@@ -92,17 +92,17 @@ class Contention:
             object.__setattr__(self, "reduce", parse_rate(self.reduce, "reduce", strict=True))
 
     def of(self, cluster: Cluster, jobs: Sequence[JobSpec]) -> Iterations:
-        """Return how long iterations of some jobs take on a cluster."""
+        """Return the iteration times of some jobs on a cluster."""
         return Iterations(self, cluster, jobs)
 
 
 def check_rates(cluster: Cluster) -> None:
-    """Refuse a cluster on which a ring would be slower on one server than on two.
+    """Check that a ring is not slower on one server than on two.
 
     Raises
     ------
     InputError
-        With both rates.
+        If the rate within servers is below that of NICs.
     """
     if cluster.intra < cluster.nic:
         raise InputError(f"intra must be at least nic, for a ring is no slower on one server: "
@@ -110,21 +110,22 @@ def check_rates(cluster: Cluster) -> None:
 
 
 class Iterations:
-    """What iterations of some jobs take, by where they run and who else does.
+    """Iteration times of some jobs, by their servers and the contention there.
 
     Parameters
     ----------
     model : Contention
     cluster : Cluster
     jobs : sequence of JobSpec
-        Rings: ``ranks`` GPUs, ``nbytes`` of gradients, ``compute_s`` per iteration.
+        Rings with ``ranks`` GPUs, ``nbytes`` of gradients, and ``compute_s`` per iteration.
 
     Attributes
     ----------
     model : Contention
     least, most : ndarray of float, shape (jobs,)
-        Bounds on the seconds of an iteration, wherever a job runs: on one server; or on two where
-        it contends with nobody, and on one for each GPU where all GPUs of a server contend.
+        Bounds on the seconds of an iteration over all placements. `least` is on one server, or on
+        two without contention if that is faster. `most` is on one server, or with every GPU on its
+        own server and contention with a multi job for each other GPU of a server.
     """
 
     def __init__(self, model: Contention, cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
@@ -135,7 +136,7 @@ class Iterations:
         self._own = share / model.reduce + np.array([job.compute_s for job in jobs])
         self._intra, self._nic = cluster.intra, cluster.nic
         together = self._exchanged / cluster.intra + self._own + model.xi2
-        # Where f < 1, several servers may be faster than one.
+        # If f < 1, several servers may be faster than one.
         apart, crowded = (self._exchanged / self._bandwidth(p) + self._own
                           for p in (1, float(cluster.gpus.max())))
         several = (ranks > 1) & (cluster.servers > 1)
@@ -144,6 +145,7 @@ class Iterations:
                              np.maximum(together, crowded + model.xi2 * ranks))
 
     def _bandwidth(self, p: float) -> float:
+        """Return the bytes per second at which a job exchanges under contention p."""
         model = self.model
         if p == 0:
             return self._intra
@@ -151,26 +153,28 @@ class Iterations:
         return self._nic / (k + model.alpha * (k - 1))
 
     def seconds(self, job: int, servers: int, p: int) -> float:
-        """Return tau: the seconds of an iteration of a job on so many servers.
+        """Return the seconds of an iteration of a job, tau.
 
         Parameters
         ----------
         job : int
-            Its place among the jobs.
+            Index of the job.
         servers : int
+            Number of servers that it uses.
         p : int
-            The most multi jobs on one of its servers, itself included; 0 if it is not multi.
+            Largest number of multi jobs on one of its servers, itself included; 0 if it is not
+            multi.
         """
         return float(self._exchanged[job] / self._bandwidth(p) + self._own[job]
                      + self.model.xi2 * servers)
 
     def per_slot(self, seconds: float) -> int:
-        """Return how many iterations of so many seconds fit into a slot."""
+        """Return the number of iterations of a given length that fit into a slot."""
         return math.floor(self.model.slot / seconds + _ROUNDING) if seconds > 0 else 2 ** 62
 
 
 class RunningJobs:
-    """Placed jobs as they run under the contention model, from exit to exit.
+    """The jobs that run under the contention model; time advances from exit to exit.
 
     Parameters
     ----------
@@ -181,7 +185,7 @@ class RunningJobs:
     Attributes
     ----------
     now : float
-        Seconds; in slotted time the whole slots that they are.
+        Current time in seconds; in slotted time the beginning of a slot.
     """
 
     def __init__(self, iterations: Iterations, cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
@@ -199,7 +203,7 @@ class RunningJobs:
         self._s = 0.0
 
     def __len__(self) -> int:
-        """Return how many jobs run."""
+        """Return the number of running jobs."""
         return len(self._left)
 
     def __contains__(self, job: int) -> bool:
@@ -210,16 +214,16 @@ class RunningJobs:
         return self._slot * self._iterations.model.slot if self._slotted else self._s
 
     def start(self, job: int, servers: Iterable[int], more_s: float = 0.0) -> None:
-        """Let a job run from now on.
+        """Start a job now.
 
         Parameters
         ----------
         job : int
-            If it was stopped, it goes on with the iteration that it was in.
+            Index of the job. If it was stopped, it repeats the iteration that was cut short.
         servers : iterable of int
-            Each named once.
+            Distinct servers of the job.
         more_s : float
-            Seconds that its iterations take there besides.
+            Additional seconds of each iteration there.
         """
         where = list(servers)
         self._servers[job], self._more_s[job] = where, more_s
@@ -229,10 +233,9 @@ class RunningJobs:
             self._set_pace(job)
 
     def stop(self, job: int) -> float:
-        """Let a job leave before its end; return the seconds, at its pace, that are lost of it.
+        """Stop a job before its end; return the seconds of its iteration, which are lost.
 
-        That is what it has done of an iteration; in slotted time, which passes in whole
-        iterations, nothing.
+        In slotted time, in which jobs make whole iterations, nothing is lost.
         """
         self._see_contention()
         left, pace = self._left[job], self._pace[job]
@@ -242,24 +245,25 @@ class RunningJobs:
         return 0.0 if self._slotted else max(whole - left, 0.0) * pace
 
     def _count(self, servers: list[int], sign: int) -> None:
+        """Count a multi job on its servers (sign 1), or remove it (sign -1)."""
         if len(servers) > 1:
             for server in servers:
                 self._multi_on[server] += sign
             self._stale = True
 
     def _set_pace(self, job: int) -> None:
-        """Note how many iterations a job makes in a slot, or what one takes in seconds."""
+        """Set the pace of a job: iterations per slot, or seconds per iteration."""
         seconds = self.seconds(job)
         self._pace[job] = self._iterations.per_slot(seconds) if self._slotted else seconds
 
     def seconds(self, job: int) -> float:
-        """Return what an iteration of a running job takes now."""
+        """Return the seconds of an iteration of a running job under the current contention."""
         where = self._servers[job]
         p = max(self._multi_on[server] for server in where) if len(where) > 1 else 0
         return self._iterations.seconds(job, len(where), p) + self._more_s[job]
 
     def next_exit(self) -> float:
-        """Return when the next job will have made all its iterations, if none starts before.
+        """Return the instant at which the next job ends, unless another one starts before.
 
         Raises
         ------
@@ -272,12 +276,12 @@ class RunningJobs:
         return self._s + self._seconds_left()
 
     def to_next_exit(self) -> list[int]:
-        """Go on to when the next job has made all its iterations; return who has then.
+        """Advance to the instant at which the next jobs end; return these jobs.
 
         Raises
         ------
         InputError
-            As `next_exit` does.
+            As for `next_exit`.
         """
         self._see_contention()
         if self._slotted:
@@ -287,14 +291,14 @@ class RunningJobs:
         return self._leave()
 
     def next_start(self, now: float) -> float:
-        """Return when a job may start: at once, or in slotted time at the end of the slot."""
+        """Return the next instant at which a job may start; in slotted time the end of the slot."""
         slot = self._iterations.model.slot
         return math.ceil(now / slot * (1 - _ROUNDING)) * slot if self._slotted else now
 
     def advance(self, to: float) -> list[int]:
-        """Go on to an instant that is not behind the next exit; return who exits then.
+        """Advance to an instant that is not after the next exit; return the jobs that end then.
 
-        In slotted time, to one that `next_start` has returned.
+        In slotted time, the instant must be one that `next_start` has returned.
         """
         self._see_contention()
         if self._slotted:
@@ -306,6 +310,7 @@ class RunningJobs:
         return self._leave()
 
     def _see_contention(self) -> None:
+        """Update the pace of multi jobs if contention has changed."""
         if self._stale:
             for job, where in self._servers.items():
                 if len(where) > 1:
@@ -313,6 +318,7 @@ class RunningJobs:
             self._stale = False
 
     def _slots_left(self) -> int:
+        """Return the slots until the next exit."""
         pace, left = self._pace, self._left
         slots = min((-(-left[job] // pace[job]) for job in left if pace[job]), default=0)
         if not slots:
@@ -324,27 +330,31 @@ class RunningJobs:
         return int(slots)
 
     def _pass_slots(self, slots: int) -> None:
+        """Advance by some slots."""
         for job in self._left:
             self._left[job] -= self._pace[job] * slots
         self._slot += slots
 
     def _seconds_left(self) -> float:
+        """Return the seconds until the next exit."""
         return min(self._left[job] * self._pace[job] for job in self._left)
 
     def _pass_seconds(self, dt: float) -> None:
-        # Who would end a rounding later ends now, with the others that do.
+        # Jobs that would end later only by rounding end now.
+        """Advance by some seconds."""
         for job, pace in self._pace.items():
             left = self._left[job] * pace
             self._left[job] = 0.0 if left <= dt * (1 + _ROUNDING) else (left - dt) / pace
         self._s += dt
 
     def _leave(self) -> list[int]:
-        """Let those go that have made all their iterations; return them."""
+        """Remove the jobs that have made all their iterations, and return them."""
         done = sorted(job for job, left in self._left.items() if left <= 0)
         for job in done:
             self._drop(job)
         return done
 
     def _drop(self, job: int) -> None:
+        """Remove a job."""
         self._count(self._servers.pop(job), -1)
         del self._left[job], self._pace[job], self._more_s[job]

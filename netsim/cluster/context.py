@@ -1,4 +1,4 @@
-"""What is known when a run on a cluster begins."""
+"""The information that a scheduler or a placement gets when a run begins."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["RunContext"]
 
 @dataclass(frozen=True)
 class RunContext:
-    """What is known when a run begins.
+    """Information about a run at its beginning.
 
     Attributes
     ----------
     cluster : Cluster
     jobs : sequence of JobSpec
-        In order of (arrival, id).
+        Jobs in order of (arrival, id).
     model : Contention
-        By which rings slow each other down, as far as plans go.
+        Contention model by which schedulers plan.
     history : History or None
-        Jobs of before.
+        Earlier jobs, from which predictors learn.
     seed : int
     """
 

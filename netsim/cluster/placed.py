@@ -1,7 +1,7 @@
-"""Jobs on servers: what of their flows crosses the network, and the part of NICs their GPUs have.
+"""Stages of placed jobs: traffic between servers, and the parts of NICs that belong to GPUs.
 
-Flows between GPUs of one server do not touch its NIC. They run at the speed inside servers, each on
-its own.
+Flows between GPUs of the same server do not use its NIC. Each runs at the rate within servers,
+independently of the others.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ __all__ = ["nic_share", "placed_model", "placed_stages", "ring_of", "servers_of_
 
 Ints = NDArray[np.int64]
 
-#: Of whom a ring is made: a job's pattern, by name.
+#: Name of the pattern of rings.
 _RING = "ring-all-reduce"
 
 
 def placed_stages(stages: Sequence[Stage], servers: ArrayLike, intra: Quantity,
                   gpus: ArrayLike | None = None) -> tuple[Stage, ...]:
-    """Return stages as they run on servers: flows inside a server become time.
+    """Convert stages for placed ranks: flows inside a server become time.
 
-    A flow between two ranks of one server takes bytes/intra, whatever else goes on; a rank sends
-    to itself at once. A stage completes when its flows on the network and the slowest of those
-    inside servers have ended:
+    A flow between two ranks of the same server takes bytes/intra, independently of other flows; a
+    flow from a rank to itself takes no time. A stage completes when its flows on the network and
+    the slowest of its flows inside servers have ended:
 
-    - A stage all of whose flows stay inside becomes computation.
-    - One that has both keeps its flows on the network, and an `intra_server` stage, last in the
-      list, must finish before it does.
+    - A stage without flows on the network becomes computation.
+    - A stage with both kinds keeps its flows on the network. An additional `intra_server` stage, at
+      the end of the list, must finish before it does.
 
     Parameters
     ----------
     stages : sequence of Stage
-        One iteration, in rank space.
+        Stages of one iteration, with flows between ranks.
     servers : array_like of int, shape (ranks,)
         The server of each rank.
     intra : quantity
-        Bytes per second between two GPUs of one server.
+        Rate between two GPUs of the same server.
     gpus : array_like of int, shape (servers,), optional
-        GPUs of each server, if the weight of a coflow is to be its `nic_share`.
+        GPUs of each server. If given, the weight of each coflow becomes its `nic_share`.
 
     Returns
     -------
     tuple of Stage
-        Those given, in their order, by their names; then what they exchange inside.
+        The given stages with their order and names, followed by `intra_server` stages.
 
     Raises
     ------
     InputError
-        If a flow's rank has no server, or `intra` is not more than 0.
+        If a rank has no server, or `intra` is not positive.
 
     Examples
     --------
-    Ranks 0 and 1 share a server, so that rank 0 sends 6 bytes in 2 s beside the network.
+    Ranks 0 and 1 share a server, so that 6 bytes are sent in 2 s outside the network.
 
     >>> stage = Stage("all", [(0, 1, 6), (0, 2, 4)], compute_s=1)
     >>> for each in placed_stages([stage], [5, 5, 7], 3.0):
@@ -92,12 +92,12 @@ def placed_stages(stages: Sequence[Stage], servers: ArrayLike, intra: Quantity,
 
 def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity,
                  gpus: ArrayLike | None = None) -> tuple[Stage, ...]:
-    """Return an iteration of a model as it runs on servers.
+    """Return the stages of an iteration of a placed model.
 
-    All-reduces run as `placed_stages` says. Of what stages exchange, Eq. 5 of A-SRPT adds what goes
-    on inside a server, at B_intra, to what goes over its NIC, and what is received to what is sent:
-    a rank that sends b bytes inside its server does so, and receives as many, in 2b/B_intra, before
-    the coflow; the slowest rank of a stage counts.
+    All-reduces are converted as in `placed_stages`. For exchanges between stages, Eq. 5 of A-SRPT
+    adds the time of traffic inside a server, at B_intra, to that over its NIC, and the time to
+    receive to that to send. So a rank that sends b bytes inside its server needs 2b/B_intra for
+    that before the coflow; the slowest rank of a stage counts.
 
     Parameters
     ----------
@@ -105,18 +105,18 @@ def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity,
     servers : array_like of int, shape (GPUs,)
         The server of each rank; see `netsim.jobs.patterns.model_stages`.
     intra : quantity
-        Bytes per second between two GPUs of one server.
+        Rate between two GPUs of the same server.
     gpus : array_like of int, shape (servers,), optional
-        GPUs of each server, if the weight of a coflow is to be its `nic_share`: of all that its
-        ranks have for an all-reduce, of half of it for what stages exchange. The stages of an
-        asynchronous pipeline then run as `netsim.jobs.patterns.mixed.exchanging_in_turn` says, so
-        that nobody needs more than that.
+        GPUs of each server. If given, the weight of each coflow becomes its `nic_share`: of the
+        whole part of its ranks for an all-reduce, and of half of it for an exchange between
+        stages. The stages of an asynchronous pipeline then run as in
+        `netsim.jobs.patterns.mixed.exchanging_in_turn`, so that no rank needs more than its part.
 
     Raises
     ------
     InputError
-        As `placed_stages` and `model_stages` do, and if a replica's slices are not all on one
-        server.
+        As for `placed_stages` and `model_stages`, and if slices of a replica are on different
+        servers.
     """
     coflows = model_coflows(model)
     count = len(coflows)
@@ -144,28 +144,28 @@ def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity,
 
 
 def nic_share(flows: Flows, servers: ArrayLike, gpus: ArrayLike, part: float = 1.0) -> float:
-    """Return the share of its LP rates that a coflow gets of the part of NICs that its ranks have.
+    """Return the share of its LP rates that a coflow gets from the NIC parts of its ranks.
 
-    A rank has 1/g of its server's NIC, in either direction, g being the server's GPUs. So the x
-    ranks that send from a server have `part` of x/g to send with; those that receive, to receive.
-    Each of these servers alone would let the coflow take a time, and it takes the longest one: at
-    the share that is returned, and at NICs that are equally fast.
+    A rank has 1/g of its server's NIC in each direction, where g is the number of the server's
+    GPUs. So the x ranks that send from a server can use `part` of x/g of its NIC to send, and
+    likewise for those that receive. The server whose part takes longest for the coflow's bytes
+    determines the share. All NICs are assumed to be equally fast.
 
     Parameters
     ----------
     flows : Flows
-        In rank space, those inside servers included: who sends inside has its part all the same.
+        Flows between ranks, including those inside servers, whose ranks have their part as well.
     servers : array_like of int, shape (ranks,)
         The server of each rank.
     gpus : array_like of int, shape (servers,)
         GPUs of each server.
     part : float
-        What of the ranks' part this coflow has, in (0, 1].
+        Fraction of its ranks' parts that the coflow may use, in (0, 1].
 
     Returns
     -------
     float
-        In (0, 1]; 1 if nothing crosses the network.
+        The share, in (0, 1]; 1 if no bytes cross the network.
 
     Examples
     --------
@@ -187,9 +187,10 @@ def nic_share(flows: Flows, servers: ArrayLike, gpus: ArrayLike, part: float = 1
 
 
 def servers_of_model(model: ParallelModel, servers: ArrayLike) -> Ints:
-    """Return servers with those of each model stage sorted, as its replicas are all alike.
+    """Return the servers of ranks, sorted within each model stage, whose replicas are all alike.
 
-    So a ring of replicas enters and leaves each server once, and slices are next to one another.
+    A ring of replicas then enters and leaves each server once, and the slices of a replica are
+    adjacent.
     """
     places = np.array(servers, dtype=np.int64)
     first = 0
@@ -200,14 +201,15 @@ def servers_of_model(model: ParallelModel, servers: ArrayLike) -> Ints:
 
 
 def ring_of(job: JobSpec) -> JobSpec | None:
-    """Return a job as a ring all-reduce, ``JobSpec(pattern="ring-all-reduce", ...)``, if it is one.
+    """Return a job as a ring all-reduce, if it is one.
 
-    A model of one stage is, too, if its replicas only all-reduce, in a ring.
+    This is the case for the pattern ``"ring-all-reduce"``, and for a model of one stage whose
+    replicas only all-reduce in a ring.
 
     Returns
     -------
     JobSpec or None
-        None for other jobs.
+        The job with ``pattern="ring-all-reduce"``; None if it is no ring.
     """
     name: Any = job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
     if name == _RING:
@@ -224,6 +226,7 @@ def ring_of(job: JobSpec) -> JobSpec | None:
 
 
 def _servers(stages: Sequence[Stage], servers: ArrayLike) -> Ints:
+    """Check the servers of ranks, and return them as an array."""
     places: Any = np.asarray(servers)
     if places.ndim != 1 or (places.size and places.dtype.kind not in "iu"):
         raise InputError("servers must be a list of whole numbers, one for each rank, not "
@@ -236,14 +239,14 @@ def _servers(stages: Sequence[Stage], servers: ArrayLike) -> Ints:
 
 
 def _weighted(stage: Stage, places: Ints, gpus: ArrayLike | None, part: float = 1.0) -> Stage:
-    """Return a stage whose weight is its share of NICs, if that is asked for."""
+    """Return a stage with its share of NICs as weight, if `gpus` is given."""
     if gpus is None or stage.flows is None:
         return stage
     return replace(stage, weight=nic_share(stage.flows, places, gpus, part))
 
 
 def _split(stage: Stage, places: Ints) -> tuple[Flows | None, Flows]:
-    """Return the flows between servers, and those inside one; None for those of no coflow."""
+    """Split flows into those between servers (None without a coflow) and those inside servers."""
     flows = stage.flows
     if flows is None:
         return None, Flows.of([])
@@ -255,10 +258,12 @@ def _split(stage: Stage, places: Ints) -> tuple[Flows | None, Flows]:
 
 
 def _some(flows: Flows, which: NDArray[np.bool_]) -> Flows:
+    """Select flows by a mask."""
     return Flows(flows.src[which], flows.dst[which], flows.nbytes[which])
 
 
 def _unused(name: str, names: set[str]) -> str:
+    """Return a name that is not taken, and add it to `names`."""
     while name in names:
         name += "'"
     names.add(name)
@@ -266,6 +271,7 @@ def _unused(name: str, names: set[str]) -> str:
 
 
 def _check_slices(model: ParallelModel, places: Ints) -> None:
+    """Check that the slices of each replica are on one server."""
     first = 0
     for number, stage in enumerate(model.stages):
         each = places[first:first + stage.gpus].reshape(stage.replicas, stage.slices)
@@ -273,6 +279,6 @@ def _check_slices(model: ParallelModel, places: Ints) -> None:
         if len(apart):
             raise InputError(
                 f"stage {number} of model {model.name!r} has replicas of {stage.slices} slices, "
-                f"all on one server, but those of replica {apart[0]} are on the servers "
+                f"which must be on one server, but those of replica {apart[0]} are on the servers "
                 f"{each[apart[0]].tolist()}")
         first += stage.gpus

@@ -1,6 +1,6 @@
-"""Rings of placed jobs: who sends to whom, how much, and what takes time besides.
+"""Rings of placed jobs: their edges between servers, the bytes on them, and their stages.
 
-`netsim.cluster.contention` has what iterations take by the formulas of SJF-BCO.
+For iteration times by the formulas of SJF-BCO, see `netsim.cluster.contention`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["RingLayout", "model_of", "ring_stages"]
 
 @dataclass(frozen=True, slots=True)
 class RingLayout:
-    """A ring all-reduce among the workers of a placed job (spec, Section 8).
+    """A ring all-reduce among the workers of a placed job.
 
-    Worker i sends to worker i + 1, the last to the first. As workers stand in order of server and
-    GPU, each server is entered once and left once.
+    Worker i sends to worker i + 1, and the last to the first. Workers are in order of server and
+    GPU, so that the ring enters and leaves each server once.
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ class RingLayout:
     Attributes
     ----------
     workers : tuple of (int, int)
-        In the order of the ring.
+        Workers in the order of the ring.
 
     Raises
     ------
     InputError
-        If there is no worker, two are on one GPU, or a number is negative.
+        If there is no worker, two workers have the same GPU, or a number is negative.
 
     Examples
     --------
@@ -78,17 +78,17 @@ class RingLayout:
 
     @property
     def size(self) -> int:
-        """The number of workers, w."""
+        """Number of workers, w."""
         return len(self.workers)
 
     @property
     def servers(self) -> tuple[int, ...]:
-        """The servers, each once, in the order of the ring."""
+        """Distinct servers, in the order of the ring."""
         return tuple(dict.fromkeys(server for server, _ in self.workers))
 
     @property
     def edges(self) -> tuple[tuple[int, int], ...]:
-        """The edges from one server to another; none if there is one server only."""
+        """Edges between different servers; none if there is one server only."""
         servers = self.servers
         if len(servers) == 1:
             return ()
@@ -96,35 +96,36 @@ class RingLayout:
 
     @property
     def edges_inside(self) -> int:
-        """The number of edges inside servers; a worker alone has none."""
+        """Number of edges inside servers; 0 for a single worker."""
         return 0 if self.size == 1 else self.size - len(self.edges)
 
     @property
     def steps(self) -> int:
-        """The steps of an all-reduce, 2(w-1)."""
+        """Number of steps of an all-reduce, 2(w-1)."""
         return 2 * (self.size - 1)
 
     def bytes_per_step(self, nbytes: float) -> float:
-        """Return what each edge carries in a step, m/w, of gradients of m bytes."""
+        """Return the bytes on each edge in one step, m/w for m bytes of gradients."""
         return nbytes / self.size
 
     def bytes_per_edge(self, nbytes: float) -> float:
-        """Return what each edge carries in an all-reduce, 2m(w-1)/w, of gradients of m bytes."""
+        """Return the bytes on each edge in an all-reduce, 2m(w-1)/w for m bytes of gradients."""
         return 2 * self.bytes_reduced(nbytes)
 
     def bytes_reduced(self, nbytes: float) -> float:
-        """Return what each worker adds up in an all-reduce, m(w-1)/w, of gradients of m bytes."""
+        """Return the bytes that each worker adds up, m(w-1)/w for m bytes of gradients."""
         return nbytes * (self.size - 1) / self.size
 
 
 def ring_stages(ring: RingLayout, nbytes: Quantity, *, compute_s: Quantity = 0.0,
                 server_s: Quantity = 0.0, reduction: Quantity = math.inf,
                 intra: Quantity = math.inf, stepwise: bool = False) -> tuple[Stage, ...]:
-    """Return an iteration of a placed job as stages for `netsim.JobSpec` (spec, Section 8).
+    """Return the stages of an iteration of a placed ring, for `netsim.JobSpec`.
 
-    First the computation, c + xi2 (servers) + m(w-1)/w/C; then a coflow with 2m(w-1)/w bytes on
-    each edge between servers. A job on one server has no flows: its exchange, 2m(w-1)/w/b_i, is
-    part of the computation. Ranks are places in ``ring.servers``, which are thus the job's hosts::
+    Computation takes c + xi2 (servers) + m(w-1)/w/C. A coflow with 2m(w-1)/w bytes on each edge
+    between servers follows. On one server there are no flows: the time to exchange,
+    2m(w-1)/w/b_i, is part of the computation. Ranks are indices into ``ring.servers``, which are
+    the hosts of the job::
 
         JobSpec(0, stages=ring_stages(ring, "40MB"), hosts=ring.servers,
                 ranks=len(ring.servers))
@@ -133,18 +134,18 @@ def ring_stages(ring: RingLayout, nbytes: Quantity, *, compute_s: Quantity = 0.0
     ----------
     ring : RingLayout
     nbytes : quantity
-        The gradients, m.
+        Bytes of gradients, m.
     compute_s : quantity
-        Seconds of forward and backward pass, c.
+        Time of forward and backward pass, c.
     server_s : quantity
-        Seconds of overhead per server that the job uses, xi2; gamma is that times the servers.
+        Overhead per server that the job uses, xi2.
     reduction : quantity
-        Bytes per second that a worker adds up, C; inf if that takes no time.
+        Rate at which a worker adds up, C; inf if that takes no time.
     intra : quantity
-        Bytes per second between GPUs of a server, b_i; inf if that takes no time.
+        Rate between GPUs of the same server, b_i; inf if that takes no time.
     stepwise : bool
-        Emit the 2(w-1) steps of m/w bytes one after the other instead of one coflow with their
-        sum. It takes as long where rates are constant.
+        Whether to emit the 2(w-1) steps of m/w bytes as successive coflows instead of one coflow
+        with their sum. Both take equally long at constant rates.
 
     Returns
     -------
@@ -177,34 +178,35 @@ def ring_stages(ring: RingLayout, nbytes: Quantity, *, compute_s: Quantity = 0.0
 
 
 def _speed(value: Quantity, what: str) -> float:
-    """Return bytes per second; inf is one, too."""
+    """Parse a rate in bytes per second, which may be inf."""
     return math.inf if value == math.inf else parse_rate(value, what, strict=True)
 
 
 def _between_servers(ring: RingLayout, nbytes: float) -> Flows:
-    """Return a flow for each edge between servers; ranks are places in ``ring.servers``."""
+    """Return a flow for each edge between servers; ranks are indices into ``ring.servers``."""
     rank = np.arange(len(ring.edges))
     return Flows(rank, (rank + 1) % len(rank), np.full(len(rank), nbytes))
 
 
 def model_of(job: JobSpec) -> ParallelModel:
-    """Return what a job trains; a ring of workers is one stage with as many replicas.
+    """Return the model that a job trains; a ring of workers is one stage with as many replicas.
 
     Raises
     ------
     InputError
-        If it is neither a model nor a ring.
+        If the job is neither a model nor a ring.
     """
     if job.model is not None:
         return job.model
     pattern = job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
     if pattern != "ring-all-reduce":
-        said = "explicit stages" if pattern is None else f"the pattern {pattern!r}"
-        raise InputError(f"job {job.id} has {said}: what an iteration takes is known of models, "
+        has = "explicit stages" if pattern is None else f"the pattern {pattern!r}"
+        raise InputError(f"job {job.id} has {has}: what an iteration takes is known of models, "
                          "and of the pattern 'ring-all-reduce'")
     return _ring(job.ranks, job.compute_s, job.nbytes)
 
 
 @lru_cache(maxsize=4096)
 def _ring(ranks: int, compute_s: float, nbytes: float) -> ParallelModel:
+    """Return the model of a ring."""
     return ParallelModel([ModelStage(ranks, backward_s=compute_s, param_bytes=nbytes)], name="ring")

@@ -1,4 +1,4 @@
-"""Slices of a replica are on one server: which GPUs keep them together, and which do not."""
+"""Slices of replicas, which must be on one server: choosing GPUs that keep them together."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ Ints = NDArray[np.int64]
 
 
 def is_sliced(model: ParallelModel | None) -> bool:
-    """Say whether replicas of a model are in several slices."""
+    """Whether replicas of a model consist of several slices."""
     return model is not None and any(stage.slices > 1 for stage in model.stages)
 
 
 def keep_together(model: ParallelModel, servers: ArrayLike) -> Ints | None:
-    """Return which GPUs a model takes of those that are offered, the first ones that will do.
+    """Choose GPUs for a model from offered ones, so that slices of a replica share a server.
 
-    A replica of t slices takes the t GPUs of one server that are there soonest in the order of the
-    offer; the largest replicas choose first. As numbers of slices divide one another, a model finds
-    its place wherever there is one, see `netsim.models.mapping.can_hold`.
+    A replica of t slices takes the t GPUs of one server that come first in the order of the offer;
+    the largest replicas choose first. As numbers of slices divide one another, this finds a choice
+    whenever there is one; see `netsim.models.mapping.can_hold`.
 
     Parameters
     ----------
     model : ParallelModel
     servers : array_like of int, shape (GPUs,)
-        The server of each GPU that is offered, in order.
+        The server of each offered GPU, in order of preference.
 
     Returns
     -------
     ndarray of int, shape (model.gpus,), or None
-        Places in the offer, in order of ranks; None if not all replicas find one.
+        Indices into the offer, in order of ranks; None if some replica does not fit.
 
     Examples
     --------
-    A replica of two slices passes over the one GPU of server 0, which the other one takes.
+    A replica of two slices skips the single GPU of server 0, which the other replica takes.
 
     >>> from netsim import ModelStage, ParallelModel
     >>> model = ParallelModel([ModelStage(slices=2), ModelStage()])
@@ -67,9 +67,9 @@ def keep_together(model: ParallelModel, servers: ArrayLike) -> Ints | None:
 
 
 def split_replica_error(model: ParallelModel | None, servers: ArrayLike) -> str | None:
-    """Say whose slices are not together on some servers, one for each rank; None if all are.
+    """Describe a replica whose slices are on different servers, given the server of each rank.
 
-    Replicas of a stage are alike, so that it does not matter in which order they are listed.
+    It returns None if there is none. Replicas of a stage are alike, so their order does not matter.
     """
     if model is None or not is_sliced(model):
         return None
@@ -79,6 +79,6 @@ def split_replica_error(model: ParallelModel | None, servers: ArrayLike) -> str 
         first += stage.gpus
         if (np.unique(own, return_counts=True)[1] % stage.slices).any():
             return (f"replicas of stage {number} of model {model.name!r} have {stage.slices} "
-                    f"slices each, all on one server, but its GPUs are on the servers "
+                    f"slices each, which must be on one server, but its GPUs are on the servers "
                     f"{own.tolist()}")
     return None

@@ -1,4 +1,4 @@
-"""Readable twins of what is fast: slow, and held against it."""
+"""Slow, readable reference implementations that tests compare the compiled code with."""
 
 from netsim.lazy import loading
 

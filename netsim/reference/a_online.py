@@ -1,8 +1,8 @@
-"""A_online as it reads in the paper, one chunk and one event at a time; slow.
+"""Reference implementation of A_online as in the paper, one chunk and one event at a time.
 
-The compiled version is `netsim.edge.kernels`; the tests hold one against the other. All numbers may
-be fractions, and then all is exact, but for what is so near that it counts as equal, or as one
-instant.
+It is slow; tests compare the compiled version in `netsim.edge.kernels` with it. Numbers may be
+fractions: all arithmetic is then exact, except for tolerances within which values or instants count
+as equal.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class Piece:
     Attributes
     ----------
     task : int
-        Its job, by place.
+        Index of its job.
     weight, share : number
         D p0, and 1 / D.
     left, ready : number
-        Training that is left, and the instant at which its data is there.
+        Remaining training time, and the instant at which its data is there.
     worker : int or None
-        None in the cloud.
+        The worker; None in the cloud.
     alpha, t_star : number
-        Q at selection, and the start planned then.
+        Q when the worker was chosen, and the start planned then.
     spans : list of list of number
-        The longest intervals [start, end] of its training.
+        Maximal intervals [start, end] of its training.
     """
 
     task: int
@@ -56,9 +56,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class Task:
-    """A job: its arrival r, chunks D, times p0 and p1, and delay to each worker and the cloud.
+    """A job: its arrival r, chunks D, times p0 and p1, and delays to workers and the cloud.
 
-    `delays` is a mapping of the workers of its type, in order, to delays.
+    `delays` maps each worker of its type, in order, to the delay.
     """
 
     arrival: Number
@@ -70,16 +70,16 @@ class Task:
 
 
 def _by(instant: Number, now: Number) -> bool:
-    """Return whether an instant has come, or differs from `now` by rounding alone."""
+    """Whether an instant has come, up to rounding."""
     return bool(instant <= now * (1 + ROUNDING))
 
 
 def train(queue: Sequence[Piece], now: Number, until: Number) -> None:
-    """Let one worker train from `now` to `until` by HAPRF; its queue is in order of dispatch."""
+    """Train on one worker from `now` to `until` by HAPRF; its queue is in order of dispatch."""
     while not _by(until, now):
         unfinished = [piece for piece in queue if piece.left > 0]
         at_hand = [piece for piece in unfinished if _by(piece.ready, now)]
-        # Who is ready later may take over then; sorting keeps the order of dispatch among equals.
+        # A chunk that becomes ready later may preempt then; min keeps the order among equals.
         stop = min([until, *(piece.ready for piece in unfinished if not _by(piece.ready, now))])
         if at_hand:
             first = min(at_hand, key=lambda piece: piece.weight)
@@ -110,17 +110,18 @@ def calculate_q(queue: Sequence[Piece], now: Number, delay: Number, p: Number, c
 
 def a_online(tasks: Sequence[Task], workers: int, cloud: bool,
              number: Callable[[int], Number] = float) -> list[Piece]:
-    """Return the chunks of all jobs, in order of dispatch, after all have been trained.
+    """Run A_online; return the chunks of all jobs in order of dispatch, after their training.
 
     Parameters
     ----------
     tasks : sequence of Task
-        In order of arrival.
+        Jobs in order of arrival.
     workers : int
-        Of the edge.
+        Number of edge workers.
     cloud : bool
+        Whether there is a cloud.
     number : callable
-        What makes a number exact enough: `fractions.Fraction`, or float.
+        Type of numbers: `fractions.Fraction` for exact results, or float.
     """
     weights = _weights(tasks)
     queues: list[list[Piece]] = [[] for _ in range(workers)]
@@ -157,7 +158,7 @@ def a_online(tasks: Sequence[Task], workers: int, cloud: bool,
 
 
 def _weights(tasks: Sequence[Task]) -> list[float]:
-    """Return D p0 of jobs: the same number where it is equal for jobs with the same workers."""
+    """Return D p0 of each job, with equal values merged among jobs with the same workers."""
     weights = [0.0] * len(tasks)
     for workers in {tuple(task.delays): None for task in tasks}:
         alike = [place for place, task in enumerate(tasks) if tuple(task.delays) == workers]

@@ -1,8 +1,8 @@
-"""A slow, obviously right simulation of jobs that are chains of coflows.
+"""Reference simulation of jobs that are chains of coflows, slow but obviously correct.
 
-It steps from one observed instant to the next, flow by flow, in plain floats, and uses nothing of
-the fabric. An instant is observed at the first multiple of the observe interval that is not before
-it, or at once where there is no interval.
+It steps from one observed instant to the next, flow by flow, in plain floats, and uses no code of
+the fabric. An event is observed at the first multiple of the observe interval that is not before
+it, or at once without an interval.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from netsim.reference.kernels import Problem
 
 __all__ = ["ChainJob", "Policy", "finish_times"]
 
-#: Fraction of the observe interval by which an instant may be late and still be observed.
+#: Lateness, as a fraction of the observe interval, with which an event is still observed.
 _LATE = 1e-6
 
-#: Fraction of a flow's size that counts as nothing.
+#: Fraction of a flow's size that counts as zero.
 _DUST = 1e-9
 
-#: Bytes per second of each unfinished flow, given the jobs that send and their flows.
+#: A policy: returns the rate of each unfinished flow, given the sending jobs and their flows.
 Policy = Callable[["list[ChainJob]", Problem], Iterable[float]]
 
 Path = Sequence[int] | NDArray[np.int64]
 
 
 class ChainJob:
-    """A job whose coflows come one after the other.
+    """A job whose coflows follow each other.
 
     Parameters
     ----------
     arrival : float
-        In seconds.
+        Arrival in seconds.
     coflows : iterable of sequence of (path, nbytes)
-        The flows of each coflow, by the links that they cross.
+        Flows of each coflow, as the links that they cross and their bytes.
     compute : sequence of float
         Seconds of computation before each coflow.
 
     Attributes
     ----------
     completed : int
-        How many coflows have completed (Z_m).
+        Number of completed coflows (Z_m).
     finish : float
-        When the last of them finished.
+        Finish time of the last completed coflow, in seconds.
     left, ends : list of float or None
-        Bytes left and predicted end of each flow of the active coflow; None where there is none.
+        Remaining bytes and predicted end of each flow of the active coflow; None without one.
     """
 
     def __init__(self, arrival: float, coflows: Iterable[Sequence[tuple[Path, float]]],
@@ -56,7 +56,7 @@ class ChainJob:
         self.coflows = [[(path, nbytes) for path, nbytes in flows if nbytes > 0 and len(path)]
                         for flows in coflows]
         self.compute = compute
-        self.unseen_empty: list[float] = []  # coflows without bytes that nobody has observed yet
+        self.unseen_empty: list[float] = []  # ends of empty coflows, not observed yet
         self.completed, self.attained, self.finish = 0, 0.0, arrival
         self.left: list[float] | None = None
         self.ends: list[float] | None = None
@@ -74,12 +74,12 @@ class ChainJob:
 
     @property
     def sent(self) -> int:
-        """Whole bytes that the job has sent, of all its coflows (S_m)."""
+        """Bytes that the job has sent, over all its coflows, rounded to an integer (S_m)."""
         assert self.left is not None
         return round(self.attained + sum(size for _, size in self.flows) - sum(self.left))
 
     def _wait(self, since: float) -> None:
-        """Compute until the next coflow is valid; coflows without bytes complete at once."""
+        """Compute until the next coflow is valid; empty coflows complete at once."""
         self.valid = since
         while not self.done:
             self.valid += self.compute[self.completed]
@@ -90,12 +90,12 @@ class ChainJob:
             self.completed += 1
 
     def start(self) -> None:
-        """Activate the coflow that is valid."""
+        """Activate the current coflow."""
         self.left = [nbytes for _, nbytes in self.flows]
         self.ends = [math.inf] * len(self.left)
 
     def send(self, rates: Sequence[float], start: float, now: float, late: float) -> int:
-        """Send from `start` to `now`; return the number of flows that have ended."""
+        """Send from `start` to `now`; return the number of flows that ended."""
         assert self.left is not None
         assert self.ends is not None
         ended = 0
@@ -109,7 +109,7 @@ class ChainJob:
         return ended
 
     def complete(self, now: float) -> None:
-        """Complete the coflow at its true end; the next one begins when that is observed."""
+        """Complete the coflow at its true end; its successor begins when that end is observed."""
         assert self.ends is not None
         self.attained += sum(size for _, size in self.flows)
         self.finish = max(self.ends)
@@ -118,7 +118,7 @@ class ChainJob:
         self._wait(now)
 
     def next_end(self, of_flows: bool) -> float:
-        """Return when the next flow, or the coflow, is predicted to end."""
+        """Return the predicted end of the next flow, or of the coflow."""
         assert self.left is not None
         assert self.ends is not None
         ends = [end for end, left in zip(self.ends, self.left, strict=True) if left > 0]
@@ -134,20 +134,20 @@ class ChainJob:
 
 def finish_times(jobs: Sequence[ChainJob], capacity: NDArray[np.float64], policy: Policy,
                  observe_interval: float = 0.0, wakes_on_flows: bool = False) -> list[float]:
-    """Return when each job finishes, in seconds.
+    """Simulate jobs; return the finish time of each, in seconds.
 
     Parameters
     ----------
     jobs : sequence of ChainJob
     capacity : ndarray of float, shape (links,)
-        Bytes per second.
+        Capacity of each link, in bytes per second.
     policy : callable
-        ``policy(active, problem)`` returns a rate for each unfinished flow. It is asked whenever a
-        coflow becomes valid or completes.
+        ``policy(active, problem)`` returns the rate of each unfinished flow. It is called
+        whenever a coflow becomes valid or completes.
     observe_interval : float
-        In seconds.
+        Observe interval in seconds.
     wakes_on_flows : bool
-        Whether the policy is asked when a flow ends, too.
+        Whether the policy is also called when a flow ends.
     """
     now, active, rates = 0.0, list[ChainJob](), dict[ChainJob, list[float]]()
     while not all(job.done for job in jobs):
@@ -174,11 +174,12 @@ def finish_times(jobs: Sequence[ChainJob], capacity: NDArray[np.float64], policy
 
 
 def _observed(at: float, interval: float) -> float:
+    """Return the instant at which an event is observed."""
     return math.ceil(at / interval - _LATE) * interval if interval else at
 
 
 def _admit(job: ChainJob, now: float, interval: float) -> bool:
-    """Observe what has become valid by now; return whether anything has."""
+    """Observe coflows that have become valid by now; return whether there were any."""
     unseen = [at for at in job.unseen_empty if _observed(at, interval) > now]
     happened = len(unseen) < len(job.unseen_empty)
     job.unseen_empty = unseen
@@ -189,7 +190,7 @@ def _admit(job: ChainJob, now: float, interval: float) -> bool:
 
 
 def _problem_of(active: list[ChainJob], capacity: NDArray[np.float64]) -> Problem:
-    """Return the unfinished flows for the reference blocks; coflow c is that of ``active[c]``."""
+    """Return the unfinished flows as a `Problem`, in which coflow c is that of ``active[c]``."""
     flows = [(c, left, path) for c, job in enumerate(active)
              for left, (path, _) in zip(job.left or (), job.flows, strict=True) if left > 0]
     return Problem(np.array([left for _, left, _ in flows]), np.array([c for c, _, _ in flows]),

@@ -1,9 +1,8 @@
-"""Readable references of the compiled building blocks; the tests hold one against the other.
+"""Reference implementations of the compiled building blocks, with which tests compare these.
 
-Nothing here is fast, and nothing in the simulator calls it. The problem is stated on plain
-arrays, each rule as its paper states it: a coflow sends at *LP rates*, remaining/gamma,
-when all its flows end together as early as full capacities allow (MADD); a *share* is a
-multiple of them.
+They are readable rather than fast, and the simulator does not use them. Problems are plain arrays,
+and each rule is stated as in its paper. A coflow sends at *LP rates*, remaining/gamma, if all its
+flows end together as early as full capacities allow (MADD); a *share* is a multiple of these rates.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ _DUST = 1e-9
 
 
 class Problem(NamedTuple):
-    """Unfinished flows of coflows, on links.
+    """Unfinished flows of coflows on links.
 
     Attributes
     ----------
     remaining : ndarray of float, shape (F,)
-        Bytes that each flow has yet to send.
+        Remaining bytes of each flow.
     coflow : ndarray of int, shape (F,)
-        The coflow of each flow; coflows are 0 .. C-1, each with at least one flow.
+        The coflow of each flow. Coflows are 0 .. C-1, each with at least one flow.
     ptr : ndarray of int, shape (F + 1,)
     links : ndarray of int, shape (ptr[-1],)
         Flow f crosses ``links[ptr[f]:ptr[f + 1]]``.
     capacity : ndarray of float, shape (L,)
-        Bytes per second.
+        Capacity of each link, in bytes per second.
     """
 
     remaining: Floats
@@ -50,7 +49,7 @@ class Problem(NamedTuple):
         return self.links[self.ptr[flow]:self.ptr[flow + 1]]
 
     def link_load(self, values: ArrayLike) -> Floats:
-        """Return, per coflow and link, the sum of one value per flow. Shape (C, L)."""
+        """Sum one value per flow over the flows of each coflow on each link. Shape (C, L)."""
         per_flow = np.asarray(values, dtype=np.float64)
         load = np.zeros((int(self.coflow.max()) + 1, len(self.capacity)))
         for flow, coflow in enumerate(self.coflow):
@@ -61,8 +60,8 @@ class Problem(NamedTuple):
 def gamma(problem: Problem) -> Floats:
     """Return each coflow's effective bottleneck, in seconds. Shape (C,).
 
-    Eq. 26: Gamma = max over links of (bytes of the coflow on the link / capacity). A link
-    without capacity makes it inf.
+    By Eq. 26, Gamma is the largest (bytes of the coflow on the link)/capacity over all links. It
+    is inf if the coflow needs a link without capacity.
     """
     load = problem.link_load(problem.remaining)
     seconds = np.full(load.shape, np.inf)
@@ -71,7 +70,7 @@ def gamma(problem: Problem) -> Floats:
 
 
 def lp_rates(problem: Problem, shares: ArrayLike = 1.0) -> Floats:
-    """Return each flow's rate at its coflow's share: b_f = share * V_f/Gamma (Eq. 27)."""
+    """Return the rate of each flow at its coflow's share: b_f = share * V_f/Gamma (Eq. 27)."""
     alone = gamma(problem)
     return np.broadcast_to(shares, alone.shape)[problem.coflow] * (
         problem.remaining / alone[problem.coflow])
@@ -80,8 +79,8 @@ def lp_rates(problem: Problem, shares: ArrayLike = 1.0) -> Floats:
 def common_factor(problem: Problem, shares: Floats, base: Floats) -> float:
     """Return the largest x for which ``base + x * shares`` fits every link (step 10).
 
-    x = min over links of (capacity - load of base)/(load of shares), over the links that
-    the shares load at all; inf if there is none, 0 if it is below 1e-9.
+    It is the smallest (capacity - load of base)/(load of shares) over the links that the shares
+    load; inf if there is no such link, 0 if the result is below 1e-9.
     """
     per_link = problem.link_load(lp_rates(problem))
     wanted = shares @ per_link
@@ -92,10 +91,10 @@ def common_factor(problem: Problem, shares: Floats, base: Floats) -> float:
 
 
 def greedy(problem: Problem, order: Sequence[int], limit: Floats, base: Floats) -> Floats:
-    """Return shares: to `base`, each coflow in `order` adds the most that still fits.
+    """Return shares: in order, each coflow adds to `base` the largest share that still fits.
 
-    That is the largest x <= limit with x * (its LP load) <= residual on every link; less
-    than 1e-9 is nothing.
+    That is the largest x <= limit for which x * (its LP load) <= remaining capacity on every link;
+    less than 1e-9 counts as zero.
     """
     per_link = problem.link_load(lp_rates(problem))
     left = problem.capacity - base @ per_link
@@ -115,7 +114,7 @@ def link_shares(problem: Problem, shares: Floats) -> Floats:
 
 
 def stretch_flows(problem: Problem, rates: Floats) -> Floats:
-    """Return each flow's rate times the min over its links of capacity/load (`per_flow`)."""
+    """Multiply the rate of each flow by the smallest capacity/load of its links (`per_flow`)."""
     load = problem.link_load(rates).sum(axis=0)
     stretched = rates.copy()
     for flow, rate in enumerate(rates):
@@ -126,10 +125,10 @@ def stretch_flows(problem: Problem, rates: Floats) -> Floats:
 
 
 def crossing_in(problem: Problem, rates: Floats, ahead: Floats, near: Floats) -> Floats:
-    """Return in how many seconds each coflow has sent the bytes `ahead`; inf if never. Shape (C,).
+    """Return the seconds until each coflow has sent `ahead` more bytes; inf if never. Shape (C,).
 
-    From the end of a flow to the next the coflow's speed is constant. Bytes within `near` are
-    sent, too, once it stands still.
+    The rate of a coflow is constant between the ends of its flows. If it stops with at most `near`
+    bytes missing, these count as sent.
     """
     found = np.full(len(ahead), np.inf)
     for coflow in range(len(ahead)):
@@ -152,9 +151,9 @@ def crossing_in(problem: Problem, rates: Floats, ahead: Floats, near: Floats) ->
 def maxmin(problem: Problem, weights: Floats) -> Floats:
     """Return the weighted max-min fair rate of each flow, by progressive filling.
 
-    All flows grow in proportion to their weights; the link that fills first, at the least
-    (capacity left)/(weight of the flows still growing), freezes its flows; repeat with the
-    rest. A flow of weight 0 gets nothing.
+    The rates of all flows grow in proportion to their weights. The link that fills first, with the
+    least (remaining capacity)/(weight of growing flows), fixes the rates of its flows; this is
+    repeated with the other flows. A flow of weight 0 gets nothing.
     """
     rates = np.zeros(len(weights))
     left = problem.capacity.copy()
@@ -174,10 +173,11 @@ def maxmin(problem: Problem, weights: Floats) -> Floats:
 
 
 def split(problem: Problem, lots: Sequence[Sequence[int]], left: Floats) -> tuple[Floats, Floats]:
-    """Return rates, and what is left: lot by lot, equal parts of what each link has left.
+    """Split links equally among the flows of each lot in turn; return rates and remaining capacity.
 
-    Of a lot of coflows, a flow whose links all have some left gets the least left/n of them,
-    where n counts such flows on the link. One pass: nothing is redistributed.
+    In a lot of coflows, each flow whose links all have capacity left gets the smallest left/n of
+    its links, where n is the number of such flows on the link. This is done in one pass: unused
+    parts are not redistributed within the lot.
     """
     rates = np.zeros(len(problem.remaining))
     for lot in lots:

@@ -1,4 +1,4 @@
-"""Heavy-Edge as it reads, on the job's graph: what the compiled one is tested against."""
+"""Reference implementation of Heavy-Edge on the graph of a job, to test the compiled one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ __all__ = ["heavy_edge_reference", "packs"]
 
 
 def heavy_edge_reference(model: ParallelModel, counts: Sequence[int]) -> list[int]:
-    """Return the server of each vertex of `job_graph`, ties going to the lowest vertex.
+    """Return the server of each vertex of `job_graph`; ties go to the lowest vertex.
 
     Parameters
     ----------
     model : ParallelModel
     counts : sequence of int
-        GPUs that each server gives: as many as the model has, and able to hold its slices.
+        GPUs that each server gives. They must add up to those of the model and be able to hold its
+        slices.
     """
     graph = job_graph(model)
     whole = [[] for _ in range(sum(stage.replicas for stage in model.stages))]  # type: ignore[var-annotated]
@@ -42,7 +43,7 @@ def heavy_edge_reference(model: ParallelModel, counts: Sequence[int]) -> list[in
 
 
 def _merged(graph: nx.Graph, whole: Sequence[Sequence[int]]) -> nx.Graph:
-    """Return the graph with each replica's slices as one vertex."""
+    """Return the graph with the slices of each replica merged into one vertex."""
     block_of = {vertex: block for block, mine in enumerate(whole) for vertex in mine}
     merged = nx.Graph()
     for block, mine in enumerate(whole):
@@ -56,7 +57,7 @@ def _merged(graph: nx.Graph, whole: Sequence[Sequence[int]]) -> nx.Graph:
 
 
 def _of_server(blocks: nx.Graph, left: set[int], count: int, later: Sequence[int]) -> list[int]:
-    """Take the blocks of a server from those that are left; return them."""
+    """Choose the blocks of a server, remove them from those that are left, and return them."""
     size = blocks.nodes.data("size")
 
     def fits(*taken: int) -> bool:
@@ -86,7 +87,7 @@ def _of_server(blocks: nx.Graph, left: set[int], count: int, later: Sequence[int
 
 
 def _heaviest(weights: Iterable[tuple[tuple[int, ...], float]]) -> tuple[int, ...]:
-    """Return the lowest of those whose weights equal the largest one."""
+    """Return the lowest entry among those with the largest weight, up to rounding."""
     known = list(weights)
     most = max((weight for _, weight in known), default=0.0)
     return min((tuple(sorted(which)) for which, weight in known
@@ -95,7 +96,7 @@ def _heaviest(weights: Iterable[tuple[tuple[int, ...], float]]) -> tuple[int, ..
 
 @lru_cache(maxsize=4096)
 def packs(sizes: tuple[int, ...], rooms: tuple[int, ...]) -> bool:
-    """Say whether things of these sizes, the largest last, fit into these rooms, by trying."""
+    """Whether items of some sizes, in ascending order, fit into rooms; found by trying."""
     if min(rooms) < 0:
         return False
     if not sizes or sizes[-1] == 1:

@@ -56,8 +56,8 @@ def test_what_is_torn_is_said():
     model = ParallelModel([ModelStage(), ModelStage(2, slices=2)], name="mine")
     assert split_replica_error(model, [0, 1, 2, 2, 1]) is None
     assert split_replica_error(model, [0, 1, 1, 1, 2]) == (
-        "replicas of stage 1 of model 'mine' have 2 slices each, all on one server, but its GPUs "
-        "are on the servers [1, 1, 1, 2]")
+        "replicas of stage 1 of model 'mine' have 2 slices each, which must be on one server, but "
+        "its GPUs are on the servers [1, 1, 1, 2]")
     assert split_replica_error(None, [0]) is None
     assert not is_sliced(None)
 

@@ -479,8 +479,8 @@ def test_bad_input():
         with pytest.raises(InputError, match=message):
             Contention(**wrong)
     for wrong, message in (({"gpus": [4, 0]}, "gpus: those of server 1"),
-                           ({"servers": 3, "gpus": [1, 2]}, "one number of servers, not 3"),
-                           ({}, "needs servers"), ({"gpus": []}, "needs a server"),
+                           ({"servers": 3, "gpus": [1, 2]}, "must agree, not be 3"),
+                           ({}, "needs servers"), ({"gpus": []}, "needs at least one s"),
                            ({"servers": 0}, "servers must be a whole number from 1 to 10,000,000"),
                            ({"servers": 10**9}, "servers must be a whole number from 1 to"),
                            ({"servers": 10**6, "gpus": 11}, "from 1 to 10, not 11"),

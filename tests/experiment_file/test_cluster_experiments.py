@@ -87,7 +87,7 @@ def test_gpus_are_drawn_by_the_seed_and_the_first_servers_stay():
      "network: nic is 1.25e+09 bytes/s, and the ports of network 'big-switch-128-40g' have 5e+09"),
     ({"cluster": {"gpus": 2}}, "network: a cluster needs servers, a list of gpus, or a topology"),
     ({"cluster": {"servers": 5}, "network": {"kind": "ring", "hosts": 4}},
-     "network: a cluster has one number of servers, not 5 (servers), 4 (the hosts"),
+     "network: numbers of servers must agree, not be 5 (servers), 4 (the hosts"),
     ({"cluster": {"servers": 1, "gpus": 2}}, "workload: job"),
     ({"workload": {"name": "parrot-fig2"}},
      "workload: execution 'rar-contention' needs rings: job 0 is no ring"),
@@ -203,7 +203,7 @@ def test_what_does_not_suit_is_refused_before_anything_runs():
     unlike = {"cluster": {"gpus": [4, 2]}}
     assert problems(execution="asrpt", **unlike) == [
         "cluster: execution 'asrpt' needs equal servers: servers must have equally many GPUs "
-        "each, not [2, 4]: a GPU's share of the NIC is 1 of that many"]
+        "each, not [2, 4]: each GPU has the same share of a NIC"]
     assert problems(scheduler="spjf:predictor=perfect", placement="random", **unlike)[0].startswith(
         "cluster: scheduler 'spjf' needs equal servers: servers must have")
     assert problems(placement="mapped", **unlike)[0].startswith(
