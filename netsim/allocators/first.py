@@ -88,7 +88,7 @@ class AaloLBSF(_JobFirst):
     Parameters
     ----------
     work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
-        What the other jobs get, see `serve_first`.
+        Shares of the other jobs; see `serve_first`.
     """
 
     def allocate(self, view: FabricView) -> Allocation:
@@ -107,7 +107,7 @@ class LCCF(_JobFirst):
     Parameters
     ----------
     work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
-        What the other jobs get, see `serve_first`.
+        Shares of the other jobs; see `serve_first`.
     """
 
     def allocate(self, view: FabricView) -> Allocation:

@@ -132,7 +132,7 @@ def _bound(result: Result) -> dict[str, Any]:
 
 
 def _sharing(result: Result) -> dict[str, str]:
-    """Return what is known about leftover bandwidth in a run."""
+    """Return how leftover bandwidth was allocated in a run, as far as known."""
     sharing = result.run.get("sharing", {})
     return {name: str(sharing.get(name, "")) for name in _SHARING}
 

@@ -188,23 +188,23 @@ class _Timeline:
     def notice(self) -> str:
         """Return the notice of a timeline that ends early."""
         assert self.cut is not None
-        told = [f"{np.count_nonzero(self.jobs.spans['which'] >= 0):,} of "
+        shown = [f"{np.count_nonzero(self.jobs.spans['which'] >= 0):,} of "
                 f"{len(self.jobs.coflows):,} coflows"]
         times = columns_of(table_of(self.result, "decisions"), ["time_s"])
         if times is not None:
-            told.append(f"{len(self.decisions):,} of {len(times):,} decisions")
+            shown.append(f"{len(self.decisions):,} of {len(times):,} decisions")
         return (f"the timeline ends at {self.cut / 1e9:g} s, as it would have too many events; "
-                f"it has {' and '.join(told)}")
+                f"it has {' and '.join(shown)}")
 
     def head(self) -> Json:
         """Return the description of the run at the head of the file."""
         run, links = self.result.run, self.links
-        said = {"workload": run["workload"], "network": run["network"],
+        facts = {"workload": run["workload"], "network": run["network"],
                 "allocator": run["allocator"]["name"], "netsim": run["version"],
                 "links": f"{len(links.names)} of {links.used} that carried something"}
         if self.cut is not None:
-            said["notice"] = self.notice()
-        return {"displayTimeUnit": "ms", "otherData": said}
+            facts["notice"] = self.notice()
+        return {"displayTimeUnit": "ms", "otherData": facts}
 
     def events(self) -> Iterator[Json]:
         """Yield all events: first those that name tracks, then spans, marks and counters."""

@@ -178,8 +178,7 @@ def _draw_ratios(key: str, sweep: Sweep) -> Axes:
 
 def _ratio_figure(name: str, key: str, values: Sequence[Any], *, jobs: int = 25,
                   servers: int = 25) -> Reproduction:
-    said = {"jobs": "jobs", "servers": "servers", "epsilon": "epsilon"}[name]
-    return figure(f"ratio-{name}", f"competitive ratio against {said}",
+    return figure(f"ratio-{name}", f"competitive ratio against {name}",
                   _ratio_claims(key, values), partial(_draw_ratios, key),
                   {key: values, "scheduler": ["a-online", "cloud-only"]}, lp_bound="1h",
                   edge_cloud={"name": "edge-servers-100", "servers": servers},

@@ -70,8 +70,8 @@ _COUNTED = {_WORKERS: "preemptions of workers", _DECISIONS: "preemptions, a gang
 
 def _preemption_claims() -> Iterator[Claim]:
     for setting, title in SETTINGS.items():
-        for way, said in _COUNTED.items():
-            yield _more(way, said, "a-online", "srtf", "> 0", setting, title)
+        for way, label in _COUNTED.items():
+            yield _more(way, label, "a-online", "srtf", "> 0", setting, title)
         yield _more(_WORKERS, _COUNTED[_WORKERS], "a-online-e", "a-online", "> 0", setting, title)
         yield _more(_SUSPENDED, _COUNTED[_SUSPENDED], "a-online-e", "a-online", "> 0", setting,
                     title)
@@ -82,8 +82,9 @@ def _preemption_claims() -> Iterator[Claim]:
                     percent=True, scale=PLAIN)
 
 
-def _more(way: str, said: str, one: str, other: str, paper: str, setting: str, title: str) -> Claim:
-    return Claim(f"{NAMES[one]}'s {said} per job, less those of {NAMES[other]}, {title}", paper,
+def _more(way: str, label: str, one: str, other: str, paper: str, setting: str, title: str
+          ) -> Claim:
+    return Claim(f"{NAMES[one]}'s {label} per job, less those of {NAMES[other]}, {title}", paper,
                  partial(_preempted_more, way, setting, one, other), positive, scale=PLAIN)
 
 
@@ -114,8 +115,8 @@ def _draw_preemptions(sweep: Sweep) -> Axes:
     workers = rows["preempted_workers"].fillna(rows["preemptions"])
     every = named(sweep, preemptions_per_job=workers / rows["jobs"],
                   decisions_per_job=rows["preemptions"] / rows["jobs"])
-    parts = {f"{said}, {title}": (metric, part) for title, part in by_setting(every).items()
-             for metric, said in (("preemptions_per_job", "of workers"),
+    parts = {f"{label}, {title}": (metric, part) for title, part in by_setting(every).items()
+             for metric, label in (("preemptions_per_job", "of workers"),
                                   ("decisions_per_job", "a gang's counted once"))}
     return panels(parts, lambda part, ax: bars(part[0], part[1], ax), 1.9)
 

@@ -79,16 +79,16 @@ def _over_best(own: str, rule: str, place: Mapping[str, Any], metric: str, runs:
 def _claims_of(own: str, places: Mapping[str, Mapping[str, Any]], metric: str = "jct_mean_s"
                ) -> Iterator[Claim]:
     """Yield the claims that A-SRPT is better than every baseline, for each rule and place."""
-    for (rule, said), (where, place) in product(_RULES.items(), places.items()):
-        yield Claim(f"{_OWN[own]}'s {_METRICS[metric]} over the best baseline's, {said}"
+    for (rule, label), (where, place) in product(_RULES.items(), places.items()):
+        yield Claim(f"{_OWN[own]}'s {_METRICS[metric]} over the best baseline's, {label}"
                     + (f", {where}" if where else ""), "< 1",
                     partial(_over_best, own, rule, place, metric), below_one)
 
 
 def _testbed_claims() -> Iterator[Claim]:
-    for (rule, said), (name, called) in product(_RULES.items(), _BASELINES.items()):
+    for (rule, label), (name, called) in product(_RULES.items(), _BASELINES.items()):
         other = {"scheduler": f"{name} (servers={rule})"}
-        yield Claim(f"A-SRPT's mean flow time over that of {called}, {said}", "< 1",
+        yield Claim(f"A-SRPT's mean flow time over that of {called}, {label}", "< 1",
                     partial(_ratio, {"scheduler": "a-srpt"}, other, "jct_mean_s"), below_one)
     for own, metric in product(("a-srpt", "a-srpt-perfect"), _METRICS):
         yield from _claims_of(own, {"": {}}, metric)
@@ -103,7 +103,7 @@ def _ratio(one: dict[str, Any], other: dict[str, Any], metric: str, runs: Runs) 
 
 def _claims_against(key: str, values: Mapping[Any, str]) -> Iterator[Claim]:
     """Yield the claims of a sweep over a key, given its values and their names."""
-    places = {said: {key: value} for value, said in values.items()}
+    places = {label: {key: value} for value, label in values.items()}
     for own in _OWN:
         yield from _claims_of(own, places)
 
@@ -117,9 +117,9 @@ def _single_claims() -> Iterator[Claim]:
 
 def _predictors_claims() -> Iterator[Claim]:
     for tau in (0, 100):
-        for name, said in _PREDICTORS.items():
+        for name, label in _PREDICTORS.items():
             if name != "random-forest":
-                yield Claim(f"The mean flow time with a random forest over that with {said}, tau "
+                yield Claim(f"The mean flow time with a random forest over that with {label}, tau "
                             f"= {tau}", "-" if name == "perfect" else "< 1",
                             partial(_ratio, {"predictor": "random-forest", "tau": tau},
                                     {"predictor": name, "tau": tau}, "jct_mean_s"), below_one)
@@ -154,8 +154,8 @@ def _means(table: pd.DataFrame, by: Sequence[str], metric: str,
 
 
 #: Lines of figures: A-SRPT with either tau over the best baseline with either rule.
-_LINES = {f"tau {tau}, {said}": (own, _baselines(rule))
-          for (tau, own), (rule, said) in product(
+_LINES = {f"tau {tau}, {label}": (own, _baselines(rule))
+          for (tau, own), (rule, label) in product(
               {0: "a-srpt", 100: "a-srpt (tau=100)"}.items(),
               {"index": "by number", "most": "most free"}.items())}
 
@@ -175,7 +175,7 @@ def _draw_against(x: str, called: str, sweep: Sweep) -> Axes:
     def draw(metric: str, ax: Axes) -> None:
         _lines(_means(sweep.table, [x], metric, _LINES), x, ax, called)
 
-    return panels({said: metric for metric, said in _METRICS.items()}, draw, height_in=2.6)
+    return panels({label: metric for metric, label in _METRICS.items()}, draw, height_in=2.6)
 
 
 def _draw_single(sweep: Sweep) -> Axes:
@@ -197,20 +197,20 @@ def _draw_testbed(sweep: Sweep) -> Axes:
 
     def draw(metric: str, ax: Axes) -> None:
         parts = []
-        for rule, said in _RULES.items():
+        for rule, label in _RULES.items():
             pairs = {row: (own, [f"{name} (servers={rule})" for name in names])
                      for row, (own, names) in rows.items()}
-            parts.append(_means(sweep.table, [], metric, pairs).assign(servers=said))
+            parts.append(_means(sweep.table, [], metric, pairs).assign(servers=label))
         ratio_dots(pd.concat(parts), "scheduler", "servers", ax, f"A-SRPT's {_METRICS[metric]} "
                    "over the baseline's")
 
-    return panels({said: metric for metric, said in _METRICS.items()}, draw, height_in=2.6)
+    return panels({label: metric for metric, label in _METRICS.items()}, draw, height_in=2.6)
 
 
 def _draw_predictors(sweep: Sweep) -> Axes:
     from netsim.plots.style import new_axes
 
-    pairs = {f"over {said}": ("random-forest", [name]) for name, said in _PREDICTORS.items()
+    pairs = {f"over {label}": ("random-forest", [name]) for name, label in _PREDICTORS.items()
              if name != "random-forest"}
     means = _means(sweep.table, ["scheduler.tau"], "jct_mean_s", pairs, "scheduler.predictor")
     ax = new_axes(height_in=2.4)

@@ -84,7 +84,7 @@ def _factorials(layers: Layers, metric: str = "jct_mean_s") -> dict[str, Factori
 
 def _split(layers: Layers) -> dict[str, dict[str, Factorial]]:
     """Return the factorials whose variance is decomposed, by the name of the metric."""
-    found = {said: _factorials(layers, metric) for metric, said in _METRICS.items()}
+    found = {label: _factorials(layers, metric) for metric, label in _METRICS.items()}
     if "random" in layers.get("placement", ()):
         others = {name: called for name, called in layers["placement"].items()
                   if name != "random"}
@@ -108,21 +108,21 @@ def _matters(ratio: float) -> bool:
 
 
 def _shares(layers: Layers) -> Iterator[Claim]:
-    for said, conditions in _split(layers).items():
+    for label, conditions in _split(layers).items():
         for condition, found in conditions.items():
             for layer in layers:
-                yield Claim(f"The {layer} explains most of the variance of the {said}, {condition}",
-                            "-", partial(found.share, layer), _most, percent=True,
-                            scale=SHARE)
-            yield Claim(f"Interactions explain a tenth of the variance of the {said}, {condition}",
+                yield Claim(f"The {layer} explains most of the variance of the {label}, "
+                            f"{condition}", "-", partial(found.share, layer), _most,
+                            percent=True, scale=SHARE)
+            yield Claim(f"Interactions explain a tenth of the variance of the {label}, {condition}",
                         "-", partial(found.share, "together"), _a_tenth, percent=True,
                         scale=SHARE)
 
 
 def _spreads(layers: Layers) -> Iterator[Claim]:
-    for (condition, found), (said, best), layer in product(
+    for (condition, found), (label, best), layer in product(
             _factorials(layers).items(), _OTHERS.items(), layers):
-        yield Claim(f"The worst {layer}'s mean JCT over the best's is above 1.1, the rest {said}, "
+        yield Claim(f"The worst {layer}'s mean JCT over the best's is above 1.1, the rest {label}, "
                     f"{condition}", "-", partial(found.spread, layer, best), _matters)
 
 

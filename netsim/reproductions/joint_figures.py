@@ -47,9 +47,9 @@ def draw_layers(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Con
     rows = -(-(len(found) + 1) // 2)
     figure = new_figure(3.2 * rows, _WIDTH_IN)
     axes = figure.subplots(rows, 2, sharey=True).flat
-    for ax, (said, conditions) in zip(axes, found.items(), strict=False):
+    for ax, (label, conditions) in zip(axes, found.items(), strict=False):
         _draw_shares(ax, conditions, runs)
-        ax.set_title(said, fontsize=8, loc="left", color=INK)
+        ax.set_title(label, fontsize=8, loc="left", color=INK)
     conditions = next(iter(found.values()))
     _draw_spreads(axes[-1], list(layers), conditions, runs)
     axes[-1].set_title(next(iter(found)), fontsize=8, loc="left", color=INK)
@@ -126,8 +126,8 @@ def _draw_spreads(ax: Axes, layers: Sequence[str], conditions: Conditions, runs:
     ax.spines["left"].set_visible(False)
     name_axes(ax, "worst of a layer over its best")
     ax.legend(handles=[Line2D([], [], color=INK, marker="o", markersize=4.5, linestyle="",
-                              markerfacecolor=face, label=f"the other layers {said}")
-                       for said, face in (("at their best", INK), ("by default", "white"))],
+                              markerfacecolor=face, label=f"the other layers {label}")
+                       for label, face in (("at their best", INK), ("by default", "white"))],
               loc="upper right", fontsize=7, labelcolor=INK, framealpha=1, edgecolor="none",
               handletextpad=0.2, borderpad=0.2)
 

@@ -72,12 +72,12 @@ def _words(label: str) -> str:
 
 def _policies_claims() -> Iterator[Claim]:
     own = {"scheduler": _label(1200, "sjf-bco")}
-    for order, said, paper in (("given", "their order as given", "< 1"),
+    for order, label, paper in (("given", "their order as given", "< 1"),
                                ("by_size", "the smallest first as well", "-")):
         for name in _BASELINES:
             other = {"scheduler": _label(1200, name, order)}
             for metric, what in _METRICS.items():
-                yield Claim(f"SJF-BCO's {what} over that of {name.upper()}, {said}", paper,
+                yield Claim(f"SJF-BCO's {what} over that of {name.upper()}, {label}", paper,
                             partial(_ratio, own, other, metric), below_one)
     yield Claim("SJF-BCO's makespan is within the ratio of Theorem 5: over that times the least "
                 "possible", "<= 1", partial(_of_theorem_5, own["scheduler"]), below_one)
@@ -126,11 +126,11 @@ def _servers_claims() -> Iterator[Claim]:
                             "makespan_s"), below_one)
     for servers in (10, 20):
         own = {"scheduler": _label(1500, "sjf-bco"), "servers": servers}
-        for order, names, said, paper in (("given", _BASELINES, "", "< 1"),
+        for order, names, label, paper in (("given", _BASELINES, "", "< 1"),
                                           ("by_size", _SMALLEST_FIRST, ", smallest first", "-")):
             for name in names:
                 other = {"scheduler": _label(1500, name, order), "servers": servers}
-                yield Claim(f"SJF-BCO's makespan over that of {name.upper()}{said}, {servers} "
+                yield Claim(f"SJF-BCO's makespan over that of {name.upper()}{label}, {servers} "
                             "servers", paper, partial(_ratio, own, other, "makespan_s"), below_one)
 
 

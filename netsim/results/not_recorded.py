@@ -35,7 +35,7 @@ def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
     if (run.get("allocator") or {}).get("name") == model:
         given: dict[str, Any] = {"execution": "fabric"}
         return _error(f"there are no {name}: jobs ran by the model {model!r}, and sent nothing "
-                      "over a network; `gpus` says who had which GPU",
+                      "over a network; `gpus` says which job had which GPU",
                       given if name == "coflows" else given | {"record": record})
     return _error(f"{name} were not recorded", {"record": record})
 

@@ -14,17 +14,17 @@ class Trial(Protocol):
 
     Attributes
     ----------
-    who : str
+    subject : str
         The thing under test, as ``"allocator maxmin"``.
-    where : str
+    example : str
         The example, as ``"on the view\\nmake_view(...)"``.
     """
 
     @property
-    def who(self) -> str: ...
+    def subject(self) -> str: ...
 
     @property
-    def where(self) -> str: ...
+    def example(self) -> str: ...
 
     def smaller(self) -> Iterator[Self]:
         """Yield trials on smaller examples, those that leave out most first."""
@@ -40,7 +40,7 @@ class BrokenPromise(Exception):
     """A broken promise and the trial that shows it; functions that find faults may raise it."""
 
     def __init__(self, trial: Trial, promise: str, fault: str) -> None:
-        super().__init__(f"{trial.who} {promise}: {fault}, {trial.where}")
+        super().__init__(f"{trial.subject} {promise}: {fault}, {trial.example}")
         self.trial: Any = trial
         self.promise = promise
 

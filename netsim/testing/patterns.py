@@ -78,10 +78,10 @@ def check_pattern(pattern: Any, *, ranks: Iterable[int] = range(1, 10), nbytes: 
     hunt(trials(), _PROMISES)
     if len(refusals) == len(tried):
         last = f", the last with: {refusals[-1]}" if refusals else ""
-        raise AssertionError(f"{_who(pattern)} refuses all of {tried} ranks{last}")
+        raise AssertionError(f"{_describe(pattern)} refuses all of {tried} ranks{last}")
 
 
-def _who(pattern: Any) -> str:
+def _describe(pattern: Any) -> str:
     """Return the pattern with its options, as messages name it."""
     return f"pattern {labelled(PATTERNS.to_dict(make_pattern(pattern)))}"
 
@@ -97,11 +97,11 @@ class _Trial:
     seed: int
 
     @property
-    def who(self) -> str:
-        return _who(self.pattern)
+    def subject(self) -> str:
+        return _describe(self.pattern)
 
     @property
-    def where(self) -> str:
+    def example(self) -> str:
         return f"for {self.ranks} rank{'s' * (self.ranks > 1)} and {self.nbytes:g} bytes"
 
     def smaller(self) -> Iterator[_Trial]:
@@ -110,7 +110,7 @@ class _Trial:
 
     def ask(self, nbytes: float, seed: int) -> Any:
         """Return the answer of a fresh instance."""
-        with noted(f"{self.where}; a pattern refuses a number of ranks with an InputError"):
+        with noted(f"{self.example}; a pattern refuses a number of ranks with an InputError"):
             made, rng = make_pattern(self.pattern), np.random.default_rng(seed)
             stages = made.stages(self.ranks, nbytes, rng)
             return tuple(stages) if isinstance(stages, Iterator) else stages

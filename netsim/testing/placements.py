@@ -78,11 +78,11 @@ def check_placement(placement: Any, *, examples: int = 100, seed: int = 0) -> No
 
     hunt(trials(), _PROMISES)
     if len(refusals) == examples:
-        raise AssertionError(f"{_who(placement)} refuses all of {examples} examples, the last "
+        raise AssertionError(f"{_describe(placement)} refuses all of {examples} examples, the last "
                              f"with: {refusals[-1]}")
 
 
-def _who(placement: Any) -> str:
+def _describe(placement: Any) -> str:
     """Return the placement with its options, as messages name it."""
     return f"placement {labelled(PLACEMENTS.to_dict(make_placement(placement)))}"
 
@@ -130,11 +130,11 @@ class _Trial:
     seed: int
 
     @property
-    def who(self) -> str:
-        return _who(self.placement)
+    def subject(self) -> str:
+        return _describe(self.placement)
 
     @property
-    def where(self) -> str:
+    def example(self) -> str:
         return f"on the example\n{self.drawn}"
 
     def smaller(self) -> Iterator[_Trial]:
@@ -179,7 +179,7 @@ class _Trial:
             If the placement breaks a rule.
         """
         room = self.room(placement, free)
-        with noted(self.where):
+        with noted(self.example):
             try:
                 found = [room.place(job) for job in jobs]
             except AllocationError as error:

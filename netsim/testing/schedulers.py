@@ -93,11 +93,11 @@ def check_scheduler(scheduler: Any, *, placement: Any = None, examples: int = 60
 
     hunt(trials(), _PROMISES)
     if len(refusals) == examples:
-        raise AssertionError(f"{_who(scheduler)} refuses all of {examples} examples, the last "
+        raise AssertionError(f"{_describe(scheduler)} refuses all of {examples} examples, the last "
                              f"with: {refusals[-1]}")
 
 
-def _who(scheduler: Any) -> str:
+def _describe(scheduler: Any) -> str:
     """Return the scheduler with its options, as messages name it."""
     return f"scheduler {labelled(SCHEDULERS.to_dict(make_scheduler(scheduler)))}"
 
@@ -183,11 +183,11 @@ class _Trial:
     seed: int
 
     @property
-    def who(self) -> str:
-        return _who(self.scheduler)
+    def subject(self) -> str:
+        return _describe(self.scheduler)
 
     @property
-    def where(self) -> str:
+    def example(self) -> str:
         return f"on the example\n{self.case}"
 
     def smaller(self) -> Iterator[_Trial]:

@@ -79,11 +79,11 @@ class _Trial:
     seed: int
 
     @property
-    def who(self) -> str:
+    def subject(self) -> str:
         return f"network {self.network.name!r}"
 
     @property
-    def where(self) -> str:
+    def example(self) -> str:
         return f"of {self.network!r}"
 
     def smaller(self) -> Iterator[_Trial]:
@@ -205,39 +205,39 @@ def _fails_round_trip(trial: _Trial) -> str | None:
 
 
 def _has_unknown_links(trial: _Trial) -> str | None:
-    for _, _, said, links in trial.each():
+    for _, _, text, links in trial.each():
         if not all(0 <= link < trial.network.links for link in links):
-            return f"{said}, of {trial.network.links}"
+            return f"{text}, of {trial.network.links}"
     return None
 
 
 def _has_no_route(trial: _Trial) -> str | None:
-    for src, dst, said, links in trial.each():
+    for src, dst, text, links in trial.each():
         wanted = src != dst or trial.network.loopback_uses_ports
         if bool(links) != wanted:
             why = "" if src != dst else (", and loopback_uses_ports is "
                                          f"{trial.network.loopback_uses_ports}")
-            return f"{said}{why}"
+            return f"{text}{why}"
     return None
 
 
 def _has_broken_route(trial: _Trial) -> str | None:
-    for src, dst, said, links in trial.each():
+    for src, dst, text, links in trial.each():
         at = trial.hosts[src]
         for link in links:
             start, end = trial.ends[link]
             if start != at:
-                return f"{said}, of which link {link} begins at {start!r}, and not at {at!r}"
+                return f"{text}, of which link {link} begins at {start!r}, and not at {at!r}"
             at = end
         if links and at != trial.hosts[dst]:
-            return f"{said}, which end at {at!r}, and not at {trial.hosts[dst]!r}"
+            return f"{text}, which end at {at!r}, and not at {trial.hosts[dst]!r}"
     return None
 
 
 def _repeats_link(trial: _Trial) -> str | None:
-    for _, _, said, links in trial.each():
+    for _, _, text, links in trial.each():
         if len(set(links)) < len(links):
-            return said
+            return text
     return None
 
 

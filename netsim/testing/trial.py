@@ -42,7 +42,7 @@ class Trial:
     seed: int
 
     @property
-    def who(self) -> str:
+    def subject(self) -> str:
         """The allocator with its options, as messages name it."""
         options = ALLOCATORS.to_dict(self.allocator)
         name = options.pop("name")
@@ -50,7 +50,7 @@ class Trial:
         return f"allocator {name}{f' ({given})' if given else ''}"
 
     @property
-    def where(self) -> str:
+    def example(self) -> str:
         """The view, as the call that makes it."""
         return f"on the view\n{self.case}"
 
@@ -86,7 +86,7 @@ class Trial:
 
     def ask(self, view: FabricView) -> Allocation:
         """Return the allocation of a fresh instance. Its exceptions get a note of the case."""
-        with noted(self.where):
+        with noted(self.example):
             return make_allocator(self.policy).allocate(view)
 
     def rates(self, case: Case) -> Floats:

@@ -79,7 +79,7 @@ def test_a_cluster_without_a_network_has_no_coflows_to_draw(netsim, refused, her
     assert netsim("run", "x.toml", "--set", "scheduler=fifo", "--out", "m").exit_code == 0
     assert refused("plot", "m", "--kind", "gantt") == (
         "there are no coflows: jobs ran by the model 'rar-contention', and sent nothing over a "
-        "network; `gpus` says who had which GPU; run it again with --set execution=fabric\n")
+        "network; `gpus` says which job had which GPU; run it again with --set execution=fabric\n")
     assert netsim("run", "x.toml", "--set", "scheduler=fifo", "--set", "execution=fabric",
                   "--out", "f").exit_code == 0
     assert netsim("plot", "f", "--kind", "gantt").exit_code == 0

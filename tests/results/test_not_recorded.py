@@ -50,7 +50,7 @@ def test_a_cluster_without_a_network_has_no_coflows_to_record(execution) -> None
                              record=["jobs", "coflows"])
     assert result.recorded == ("jobs", "gpus")
     message = (f"there are no coflows: jobs ran by the model {execution!r}, and sent nothing over "
-               "a network; `gpus` says who had which GPU; simulate with execution='fabric'")
+               "a network; `gpus` says which job had which GPU; simulate with execution='fabric'")
     with pytest.raises(NotRecordedError, match=re.escape(message)) as error:
         result.coflows  # noqa: B018
     assert error.value.command_line.endswith("; run it again with --set execution=fabric")
