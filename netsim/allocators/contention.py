@@ -34,7 +34,7 @@ class RingContention(Allocator):
     Parameters
     ----------
     alpha : float
-        Cost of contention beyond equal sharing; at least 0, which means no cost.
+        Cost of contention beyond equal sharing; at least 0 (no cost).
     xi1 : float
         Share of the jobs on a server that are assumed to contend; in (0, 1]. It should be 1 for
         sending jobs, as the fabric simulates which jobs send at a time.

@@ -135,7 +135,8 @@ class DCLAS(Allocator):
             return weights if self.weights == "linear" else np.zeros(queues)
         given = check_sequence(self.weights, int | float, "weights", "numbers")
         if len(given) != queues:
-            raise InputError(f"weights: {queues} queues need as many, not {len(given)}")
+            raise InputError(f"weights must be one for each of the {queues} queues, "
+                             f"not {len(given)} numbers")
         weights = np.array(given, dtype=np.float64)
         if not np.all((weights > 0) & (weights <= _WEIGHT_RATIO * weights.min())):
             raise InputError("weights must be positive and at most 1e12 times the least, "
@@ -144,7 +145,7 @@ class DCLAS(Allocator):
 
     @property
     def time_free(self) -> bool:
-        """Whether decisions do not depend on the unit of time: moves are not at an interval."""
+        """Whether decisions are independent of the unit of time, as `observe` is no interval."""
         return self._interval in (0, math.inf)
 
     @property

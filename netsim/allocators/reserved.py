@@ -102,10 +102,11 @@ def _check_rates(view: FabricView, shares: Floats) -> None:
     link = int(np.argmax(used))
     if used[link] > 1 + DUST:
         raise AllocationError(
-            f"allocator reserved at t = {view.now:g} s: what GPUs have of link {link} adds up to "
-            f"{used[link]:.9g} of it, by the shares {_listed(view, shares, link)} of its coflows; "
-            "it can be at most 1: GPUs have 1/g of a server's NIC, of as many bytes per second as "
-            "the network's ports, and a network behind those that carries all of it")
+            f"allocator reserved at t = {view.now:g} s: the parts of link {link} that GPUs "
+            f"have add up to {used[link]:.9g}, by the shares {_listed(view, shares, link)} of its "
+            "coflows; they can add up to 1 at most: ports of the network must be as fast as NICs, "
+            "of which each of a server's g GPUs has 1/g, and the network must carry what all ports "
+            "send")
 
 
 def _listed(view: FabricView, shares: Floats, link: int) -> str:

@@ -148,7 +148,7 @@ def _nic_of(nic: Quantity | None, topology: Topology | None) -> float:
             raise InputError(
                 f"hosts of network {topology.name!r} have ports of "
                 f"{', '.join(f'{rate:g}' for rate in rates[:5])} bytes/s, or several each; give "
-                "nic, which plans and models take for each server's")
+                "nic, which plans and models then use for every server")
         return given
     if given is not None and not math.isclose(given, rates[0], rel_tol=_SAME):
         raise InputError(f"nic is {given:g} bytes/s, and the ports of network {topology.name!r} "

@@ -105,7 +105,7 @@ def check_rates(cluster: Cluster) -> None:
         If the rate within servers is below that of NICs.
     """
     if cluster.intra < cluster.nic:
-        raise InputError(f"intra must be at least nic, for a ring is no slower on one server: "
+        raise InputError(f"intra must be at least nic, as a ring must not be slower on one server: "
                          f"{cluster.intra:g} and {cluster.nic:g} bytes/s")
 
 

@@ -115,7 +115,7 @@ def check_picture(kind: str | None, what: str, of: str | None = None,
                          f"choose from: {', '.join(sorted(known))}")
     choices = known[name].of
     if of is not None and "" in choices:
-        raise InputError(f"the plot {name!r} has no choice of quantity, so not {of!r}")
+        raise InputError(f"the plot {name!r} has no choice of quantity; leave out {of!r}")
     chosen = of or implied or next(iter(choices))
     if chosen not in choices:
         raise UnknownNameError("distribution" if choices is _TIMES else "metric", chosen, choices)

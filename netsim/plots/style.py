@@ -115,7 +115,7 @@ def drawable(name: object) -> str:
 
 
 def short(label: str) -> str:
-    """Return a label without option names that the value makes obvious, broken into short lines.
+    """Shorten a label: drop the names of options whose value is a word, and break long labels.
 
     The result is escaped as by `drawable`.
     """
@@ -174,7 +174,7 @@ def looks(labels: Iterable[str]) -> dict[str, Look]:
 
 
 def schemes_of(labels: Iterable[str]) -> dict[str, str]:
-    """Map each label to its scheme: the same label with work conservation if present, else itself.
+    """Map each label to the same label with work conservation if that is present, else to itself.
 
     Examples
     --------

@@ -23,7 +23,7 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str)
     means : DataFrame
         A table with the columns `rows`, `series`, ``ratio``, ``ratio_low`` and ``ratio_high``.
     rows, series : str
-        Columns whose values have a row, and a colour, each.
+        Column whose values are the rows, and column whose values are told apart by colour.
     ax : Axes
     name : str
         Label of the axis of ratios.

@@ -205,7 +205,7 @@ _LETTERS, _SAMPLE = 46, 5
 
 
 def _title_pad(ax: Axes, title: str) -> float:
-    """Return the distance of a title from its axes: beside the legend, or above it if necessary."""
+    """Return the distance of a title from its axes, in points, clear of the legend."""
     legend = ax.get_legend()
     if legend is None:
         return _PAD

@@ -97,6 +97,6 @@ def _one_of(allowed: list[str], text: pd.Series) -> pd.Series:
     """Check that all texts are among the allowed ones."""
     others = text[~text.isin(allowed)]
     if len(others):
-        raise ValueError(f"column {text.name!r} holds {others.iloc[0]!r}, which is none of "
+        raise ValueError(f"column {text.name!r} holds {others.iloc[0]!r}, which is not one of "
                          f"{reprlib.repr(allowed)}")
     return text

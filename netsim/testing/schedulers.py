@@ -147,7 +147,7 @@ class _Watched:
 
 
 class _EndlessCalls(Exception):
-    """The scheduler asks to be woken again and again: the promise that this breaks, and how."""
+    """A scheduler asks to be woken again and again; `promise` is the one that it breaks."""
 
     def __init__(self, promise: str, fault: str) -> None:
         super().__init__(fault)

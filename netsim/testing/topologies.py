@@ -97,7 +97,7 @@ class _Trial:
             graph = self.network.to_networkx()
         except NotImplementedError:
             raise BrokenPromise(self, "has no to_networkx",
-                                "so that the ends of its links are unknown") from None
+                                "the ends of its links are unknown") from None
         if not isinstance(graph, nx.DiGraph):
             raise BrokenPromise(self, _MISMATCH,
                                 f"to_networkx returned {graph!r}, not a DiGraph")

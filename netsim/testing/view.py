@@ -137,7 +137,7 @@ def _check_order(valid: Sequence[float], owner: Sequence[int]) -> None:
         raise InputError(f"jobs are numbered from 0, not {min(owner)}")
     keys = list(zip(valid, owner, strict=True))
     if keys != sorted(keys):
-        raise InputError("coflows must stand in order of (valid time, job), not "
+        raise InputError("coflows must be in order of (valid time, job), not "
                          + ", ".join(f"({at:g}, {job})" for at, job in keys))
 
 

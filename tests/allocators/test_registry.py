@@ -108,7 +108,7 @@ def test_registered_names_have_a_summary(name):
     ({"name": "aalo", "thresholds": [1, 1]}, InputError, r"must increase, not \[1, 1\]"),
     ({"name": "aalo", "thresholds": 5}, InputError, "thresholds must be a list of sizes, not 5"),
     ({"name": "aalo", "thresholds": ["1XB"]}, UnitError, "'1XB' has the unknown unit 'XB'"),
-    ({"name": "aalo", "weights": [1, 2]}, InputError, "10 queues need as many, not 2"),
+    ({"name": "aalo", "weights": [1, 2]}, InputError, "each of the 10 queues, not 2 n"),
     ({"name": "aalo", "queues": 2, "weights": [1, 0]}, InputError,
      r"weights must be positive .*, not \[1, 0\]"),
     ({"name": "aalo", "weights": "none"}, UnknownNameError, "choose from: linear, strict"),

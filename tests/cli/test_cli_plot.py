@@ -58,7 +58,7 @@ def test_pictures_are_replaced_with_their_results(netsim, here, comparison) -> N
     (["r", "--kind", "bars"], "the plot 'bars' is for a comparison or a sweep, not for a run; "),
     (["c", "--kind", "gantt"], "the plot 'gantt' is for a run, not for a comparison; choose "),
     (["c", "--kind", "gant"], "unknown plot 'gant'; choose from: bars, cdf, classes, "),
-    (["c", "--of", "cct"], "the plot 'bars' has no choice of quantity, so not 'cct'\n"),
+    (["c", "--of", "cct"], "the plot 'bars' has no choice of quantity; leave out 'cct'\n"),
     (["c", "--kind", "cdf", "--of", "x"], "unknown distribution 'x'; choose from: cct, jct"),
     (["c", "--kind", "utilisation"], "links were not recorded; run it again with "
      """--set 'record=["jobs", "coflows", "links"]'\n"""),

@@ -81,7 +81,7 @@ def test_what_there_is_no_picture_of(things):
         things["comparison"].plot("sweep")
     with pytest.raises(InputError, match=r"'gantt' is for a run, not for a comparison; choose"):
         things["comparison"].plot("gantt")
-    with pytest.raises(InputError, match=r"'gantt' has no choice of quantity, so not 'cct'"):
+    with pytest.raises(InputError, match=r"'gantt' has no choice of quantity; leave out 'cct'"):
         things["run"].plot("gantt", of="cct")
     with pytest.raises(UnknownNameError, match=r"unknown distribution .*'fct'.*: cct, jct"):
         things["run"].plot("cdf", of="fct")
