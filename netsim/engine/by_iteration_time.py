@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 _ROUNDING = 1e-12
 
 
-class _Stay(NamedTuple):
+class _PlacedRun(NamedTuple):
     """A job on its GPUs: its start, its time per iteration there, and the callback at its end."""
 
     start_s: float
@@ -62,7 +62,7 @@ class IterationTimeExecution:
                  factors: NDArray[np.float64] | None = None) -> None:
         self._env, self._cluster, self._jobs = env, cluster, jobs
         self._factors = np.ones(cluster.servers) if factors is None else factors
-        self._running: dict[int, _Stay] = {}
+        self._running: dict[int, _PlacedRun] = {}
         self._left = [job.iterations for job in jobs]
         self._kind = server_kind(cluster)
         self._models = [model_of(job) for job in jobs]
@@ -73,26 +73,26 @@ class IterationTimeExecution:
 
     def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
         """Start a job now; see `Execution.start`."""
-        stay = self._running[job] = _Stay(self._env.now, self.seconds(job, gpus), ended)
-        self._env.timeout(self._left[job] * stay.alpha_s).callbacks.append(
-            lambda _: self._end(job, stay))
+        run = self._running[job] = _PlacedRun(self._env.now, self.seconds(job, gpus), ended)
+        self._env.timeout(self._left[job] * run.alpha_s).callbacks.append(
+            lambda _: self._end(job, run))
 
-    def _end(self, job: int, stay: _Stay) -> None:
+    def _end(self, job: int, run: _PlacedRun) -> None:
         """End a job, unless it has been stopped since."""
-        if self._running.get(job) is stay:
+        if self._running.get(job) is run:
             del self._running[job]
-            stay.ended(job)
+            run.ended(job)
 
     def stop(self, job: int) -> float:
         """Stop a job; see `Execution`."""
-        stay, passed = self._running[job], self._env.now - self._running[job].start_s
-        made = math.floor(passed / stay.alpha_s * (1 + _ROUNDING)) if stay.alpha_s else 0
+        run, passed = self._running[job], self._env.now - self._running[job].start_s
+        made = math.floor(passed / run.alpha_s * (1 + _ROUNDING)) if run.alpha_s else 0
         if made >= self._left[job]:
-            self._end(job, stay)
+            self._end(job, run)
             return 0.0
         del self._running[job]
         self._left[job] -= made
-        return max(passed - made * stay.alpha_s, 0.0)
+        return max(passed - made * run.alpha_s, 0.0)
 
     def seconds(self, job: int, gpus: Ints) -> float:
         """Return the time per iteration (alpha) of a job on some GPUs, given in order of ranks."""

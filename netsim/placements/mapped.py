@@ -50,7 +50,7 @@ class MappingCache:
     def __init__(self, cluster: Cluster, mapping: str = "heavy-edge", seed: int = 0) -> None:
         self.cluster, self.kind = cluster, server_kind(cluster)
         self.mapper = Mapper(self.kind)
-        self._map = self.mapper if mapping == "heavy-edge" else _remembering(
+        self._map = self.mapper if mapping == "heavy-edge" else _cached(
             MAPPINGS.resolve(mapping), self, seed)
 
     def counts(self, free_on: Ints, need: int, rule: str) -> tuple[list[int], list[int]] | None:
@@ -129,7 +129,7 @@ def _first(free_on: Ints, rule: str) -> int:
     return int(np.where(free_on > 0, free_on, _MANY).argmin())
 
 
-def _remembering(mapping: Callable[..., Mapped], shelf: MappingCache, seed: int
+def _cached(mapping: Callable[..., Mapped], cache: MappingCache, seed: int
                  ) -> Callable[..., Mapped]:
     """Wrap a mapping so that it is computed once per model and counts of GPUs."""
     found: dict[tuple[ParallelModel, tuple[int, ...]], Mapped] = {}
@@ -137,7 +137,7 @@ def _remembering(mapping: Callable[..., Mapped], shelf: MappingCache, seed: int
     def look(model: ParallelModel, counts: Sequence[int]) -> Mapped:
         key = model, tuple(counts)
         if key not in found:
-            found[key] = mapping(model, counts, shelf.kind, seed)
+            found[key] = mapping(model, counts, cache.kind, seed)
         return found[key]
 
     return look
@@ -169,7 +169,7 @@ class MappedPlacement:
     servers: str = "index"
     mapping: str = "heavy-edge"
     seed: int = 0
-    _shelves: dict[Cluster, MappingCache] = field(default_factory=dict, init=False, repr=False,
+    _caches: dict[Cluster, MappingCache] = field(default_factory=dict, init=False, repr=False,
                                                   compare=False)
 
     def __post_init__(self) -> None:
@@ -191,11 +191,11 @@ class MappedPlacement:
     def pick(self, cluster: Cluster, job: JobSpec, free: NDArray[np.bool_], free_on: Ints
              ) -> Ints | None:
         """Return the mapped GPUs of a job from the free ones; see `Placement` for ``pick``."""
-        if cluster not in self._shelves:
-            self._shelves[cluster] = MappingCache(cluster, self.mapping, self.seed)
-        shelf = self._shelves[cluster]
-        found = shelf.map(model_of(job), free_on, self.servers)
-        return None if found is None else shelf.gpus(free, found[0], found[1].placement)
+        if cluster not in self._caches:
+            self._caches[cluster] = MappingCache(cluster, self.mapping, self.seed)
+        cache = self._caches[cluster]
+        found = cache.map(model_of(job), free_on, self.servers)
+        return None if found is None else cache.gpus(free, found[0], found[1].placement)
 
 
 def check_rules(servers: str, mapping: str) -> None:

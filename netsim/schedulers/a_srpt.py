@@ -143,7 +143,7 @@ class _Run:
     def __init__(self, scheduler: ASRPT, context: RunContext) -> None:
         self._tau, self._comm_heavy = scheduler.tau, scheduler.comm_heavy
         self._predictions = Predictions(context, scheduler.predictor, scheduler.retrain)
-        self._shelf = MappingCache(context.cluster, scheduler.mapping, context.seed)
+        self._mappings = MappingCache(context.cluster, scheduler.mapping, context.seed)
         self._machine = VirtualMachine()
         self._known: dict[int, _Job] = {}
         self._queue: deque[int] = deque()
@@ -191,10 +191,10 @@ class _Run:
     def _place(self, now: float, job: _Job, free: NDArray[np.bool_], free_on: NDArray[np.int64]
                ) -> NDArray[np.int64] | None:
         """Return the GPUs on which a job starts now; None if it has to wait."""
-        found = self._shelf.map(job.model, free_on, "most" if job.heavy else "least")
+        found = self._mappings.map(job.model, free_on, "most" if job.heavy else "least")
         if found is None or (job.heavy and self._waits(now, job, found[1])):
             return None
-        return self._shelf.gpus(free, found[0], found[1].placement)
+        return self._mappings.gpus(free, found[0], found[1].placement)
 
     def _waits(self, now: float, job: _Job, mapped: Mapped) -> bool:
         """Whether a job waits for a placement better than the first one it was offered."""

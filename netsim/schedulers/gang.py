@@ -165,7 +165,7 @@ def _schedule(setting: EdgeSetting, key: Key, thresholds: Sequence[float]) -> Sc
     for gang in _gangs(setting):
         by_type.setdefault(setting.jobs[gang.job].worker_type, []).append(gang)
     for gangs in by_type.values():
-        _Type(setting, gangs, key, thresholds, record).run()
+        _TypeLoop(setting, gangs, key, thresholds, record).run()
     return record.schedule()
 
 
@@ -198,7 +198,7 @@ class _Record:
             counts={"preempted_workers": self.workers, "migrations": self.migrations})
 
 
-class _Type:
+class _TypeLoop:
     """Event loop for the jobs of one type of workers."""
 
     def __init__(self, setting: EdgeSetting, gangs: Sequence[_Gang], key: Key,

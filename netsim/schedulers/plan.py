@@ -127,7 +127,7 @@ class Planner:
             None if the limit leaves a job too few GPUs.
         """
         make = _Idle if availability == "idle" else _Queue
-        making = make(self)
+        builder = make(self)
         load = np.zeros(self.cluster.total)
         for job in order:
             spec, placement = self.jobs[job], placement_of(job)
@@ -135,18 +135,18 @@ class Planner:
             allowed = scope[load[scope] + self.estimates[job] <= limit + _ROUNDING]
             if len(allowed) < spec.ranks:
                 return None
-            idle = making.available(allowed, spec.ranks)
+            idle = builder.available(allowed, spec.ranks)
             gpus = placement.choose(self.cluster, spec, idle, load)
             if gpus is None:
                 return None
             load[gpus] += self.estimates[job]
-            making.assign(job, gpus)
-        making.finish()
-        return Plan(tuple(order), tuple(making.gpus[job] for job in range(len(self.jobs))),
-                    making.start_s, making.end_s, load, availability == "idle", limit, kappa)
+            builder.assign(job, gpus)
+        builder.finish()
+        return Plan(tuple(order), tuple(builder.gpus[job] for job in range(len(self.jobs))),
+                    builder.start_s, builder.end_s, load, availability == "idle", limit, kappa)
 
 
-class _Making:
+class _PlanBuilder:
     """A plan in progress: the running jobs and the free GPUs."""
 
     def __init__(self, planner: Planner) -> None:
@@ -164,7 +164,7 @@ class _Making:
         self.start_s[job] = self._running.now
         self._running.start(job, np.unique(self._cluster.server_of[gpus]).tolist())
 
-    def _go_on(self) -> list[int]:
+    def _advance(self) -> list[int]:
         """Advance to the next exit and free the GPUs of the jobs that leave; return these jobs."""
         done = self._running.to_next_exit()
         for job in done:
@@ -173,7 +173,7 @@ class _Making:
         return done
 
 
-class _Idle(_Making):
+class _Idle(_PlanBuilder):
     """Jobs get idle GPUs and start at once."""
 
     def available(self, allowed: NDArray[np.int64], need: int) -> NDArray[np.int64]:
@@ -182,7 +182,7 @@ class _Idle(_Making):
             idle = allowed[self._free[allowed]]
             if len(idle) >= need:
                 return idle
-            self._go_on()
+            self._advance()
 
     def assign(self, job: int, gpus: NDArray[np.int64]) -> None:
         self.gpus[job] = gpus
@@ -190,10 +190,10 @@ class _Idle(_Making):
 
     def finish(self) -> None:
         while len(self._running):
-            self._go_on()
+            self._advance()
 
 
-class _Queue(_Making):
+class _Queue(_PlanBuilder):
     """Jobs start when it is their turn on all their GPUs."""
 
     def __init__(self, planner: Planner) -> None:
@@ -218,7 +218,7 @@ class _Queue(_Making):
                     for gpu in self.gpus[job]:
                         self._queues[gpu].popleft()
                     self._start(job)
-            left = self._go_on()
+            left = self._advance()
             freed = {gpu for job in left for gpu in self.gpus[job].tolist()}
             candidates = sorted({self._queues[gpu][0] for gpu in freed if self._queues[gpu]})
 
