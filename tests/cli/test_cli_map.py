@@ -59,7 +59,7 @@ def test_a_time_limit_is_told(netsim):
     (("--counts", "1"), "model 'gpt-6.7b' needs at least 2 GPUs"),
     (("--mapping", "heavy"), "unknown mapping 'heavy' (did you mean 'heavy-edge'?)"),
     (("--nic", "0Gbps"), "nic of a server must be greater than 0"),
-    (("--plot", "map.gif"), "suffix must be one of .pdf, .png, .svg"),
+    (("--plot", "map.gif"), "suffix of a plot must be one of .pdf, .png, .svg"),
     (("--allreduce", "star"), "allreduce must be one of ring, tree"),
 ])
 def test_refused(refused, words, message):

@@ -46,7 +46,7 @@ def test_a_picture_and_another_share(netsim, workload, here) -> None:
 def test_what_cannot_be_done_is_said_first(refused, workload) -> None:
     assert "unknown predictor 'meen'" in refused("predict", "mine", "--predictor", "meen")
     assert "between 0 and 1" in refused("predict", "mine", "--predictor", "mean", "--train", "1")
-    assert "suffix must be one of" in refused("predict", "mine", "--plot", "e.gif")
+    assert "suffix of a plot must be one of" in refused("predict", "mine", "--plot", "e.gif")
 
 
 def test_a_workload_without_groups(refused) -> None:

@@ -119,8 +119,9 @@ def test_slices_share_a_server():
     assert [each.name for each in placed_model(model, [0, 0, 1, 1], 3)] == [
         "slices-forward-0", "slices-backward-0", "all-reduce-0"]
     assert placed_model(model, [0, 0, 1, 1], 3)[0].compute_s == 1
-    with pytest.raises(InputError, match=r"stage 0 of model 'mine' has replicas of 2 slices, all "
-                                         r"on one server, .* replica 1 are on the servers \[0, 1]"):
+    with pytest.raises(InputError, match=r"stage 0 of model 'mine' has replicas of 2 slices, "
+                                         r"which must be on one server, .* replica 1 are on the "
+                                         r"servers \[0, 1]"):
         placed_model(model, [0, 0, 0, 1], 3)
 
 

@@ -42,7 +42,7 @@ def test_utilisation_per_slot():
     found = netsim.edge_utilisation(result, slot=4)
     assert found["slot_s"].tolist() == [0, 4, 8]
     assert found["utilisation"].tolist() == pytest.approx([3 / 8, 6 / 8, 3 / 8])
-    with pytest.raises(InputError, match="is of runs on a netsim"):
+    with pytest.raises(InputError, match="needs a run on a netsim"):
         netsim.edge_utilisation(result.replace(training=None))
 
 
@@ -81,7 +81,7 @@ def test_a_gang_is_suspended_as_it_is_preempted():
 
 def test_what_suspensions_are_found_in_must_be_recorded():
     result = netsim.simulate(ONE, [job(worker_type="a")])
-    with pytest.raises(InputError, match=r"runs on a netsim\.EdgeCloud, with training"):
+    with pytest.raises(InputError, match=r"needs a run on a netsim\.EdgeCloud with training"):
         suspended_jobs(result.replace(training=None))
     with pytest.raises(InputError, match=r"record=\['jobs', 'chunks'\]"):
         suspended_jobs(result.replace(chunks=None))
