@@ -153,7 +153,18 @@ class _Predicted:
 @plain_numbers
 @dataclass(frozen=True)
 class SPJF(_Predicted):
-    """Shortest predicted job first; the first job blocks the others if it does not fit."""
+    """Shortest predicted job first; the first job blocks the others if it does not fit.
+
+    Parameters
+    ----------
+    predictor : str, mapping or object
+        As for `netsim.predictors.make_predictor`.
+    retrain : str or number, optional
+        Interval of simulated time after which the predictor is trained again, such as ``"1d"``.
+    servers : {"index", "most", "least"}
+        Order in which servers give free GPUs; see `netsim.placements.mapped.MappedPlacement`.
+        Without effect if a placement is given.
+    """
 
     strict: ClassVar[bool] = True
 
@@ -165,7 +176,13 @@ class SPJF(_Predicted):
 @plain_numbers
 @dataclass(frozen=True)
 class SPWF(_Predicted):
-    """Smallest predicted workload (time by GPUs) first; the first job blocks the others."""
+    """Smallest predicted workload (time by GPUs) first; the first job blocks the others.
+
+    Parameters
+    ----------
+    predictor, retrain, servers
+        As for `SPJF`.
+    """
 
     strict: ClassVar[bool] = True
 
@@ -177,7 +194,13 @@ class SPWF(_Predicted):
 @plain_numbers
 @dataclass(frozen=True)
 class WCSDuration(_Predicted):
-    """Work-conserving: every job that fits starts, shortest predicted job first."""
+    """Work-conserving: every job that fits starts, shortest predicted job first.
+
+    Parameters
+    ----------
+    predictor, retrain, servers
+        As for `SPJF`.
+    """
 
     strict: ClassVar[bool] = False
 
@@ -189,7 +212,13 @@ class WCSDuration(_Predicted):
 @plain_numbers
 @dataclass(frozen=True)
 class WCSWorkload(_Predicted):
-    """Work-conserving: every job that fits starts, smallest predicted workload first."""
+    """Work-conserving: every job that fits starts, smallest predicted workload first.
+
+    Parameters
+    ----------
+    predictor, retrain, servers
+        As for `SPJF`.
+    """
 
     strict: ClassVar[bool] = False
 
@@ -204,6 +233,11 @@ class WCSSubTime(_Predicted):
     """Work-conserving: every job that fits starts, in order of submission.
 
     It predicts nothing, so it supports jobs of all kinds on any servers.
+
+    Parameters
+    ----------
+    servers
+        As for `SPJF`.
     """
 
     strict: ClassVar[bool] = False

@@ -256,7 +256,15 @@ class _OnePlacement(_Planning):
 @plain_numbers
 @dataclass(frozen=True)
 class FF(_OnePlacement):
-    """First fit: the first GPUs within the limit. Parameters as for `SjfBco`, and ``order``."""
+    """First fit: the first GPUs whose load stays within the limit.
+
+    Parameters
+    ----------
+    horizon, availability, search, u
+        As for `SjfBco`.
+    order : {"given", "by_size"}
+        Order of jobs: as given, or by GPUs as in SJF-BCO.
+    """
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> Plan:
@@ -267,7 +275,13 @@ class FF(_OnePlacement):
 @plain_numbers
 @dataclass(frozen=True)
 class LS(_OnePlacement):
-    """List scheduling: the GPUs with the least load. Parameters as for `FF`."""
+    """List scheduling: the GPUs with the least load.
+
+    Parameters
+    ----------
+    horizon, availability, search, u, order
+        As for `FF`.
+    """
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> Plan:
@@ -278,7 +292,13 @@ class LS(_OnePlacement):
 @plain_numbers
 @dataclass(frozen=True)
 class RAND(_OnePlacement):
-    """Random GPUs: a single plan with the horizon as the limit, even if it ends later."""
+    """Random GPUs: a single plan with the horizon as the limit, even if it ends later.
+
+    Parameters
+    ----------
+    horizon, availability, search, u, order
+        As for `FF`.
+    """
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> Plan:
