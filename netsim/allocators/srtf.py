@@ -1,4 +1,4 @@
-"""Policies on flows and coflows: shortest remaining flow first, and fairness among coflows."""
+"""Shortest remaining flow first, and max-min fairness among coflows."""
 
 from __future__ import annotations
 

@@ -45,6 +45,7 @@ class Recorder(LinkRecorder):
     Attributes
     ----------
     coflows_done, jobs_done : int
+        Numbers of completed coflows and jobs.
     bytes_of_job, coflows_of_job, finish_s : ndarray, shape (jobs,)
         Bytes and number of the completed coflows of each job, and its end (NaN before). Up to date
         after `pack`.

@@ -159,7 +159,7 @@ Key = Callable[[_Gang, float], float]
 
 
 def _schedule(setting: EdgeSetting, key: Key, thresholds: Sequence[float]) -> Schedule:
-    """Return the schedule of all jobs with a sort key."""
+    """Return the schedule in which jobs are served in order of a sort key."""
     record = _Record(setting)
     by_type: dict[Any, list[_Gang]] = {}
     for gang in _gangs(setting):
