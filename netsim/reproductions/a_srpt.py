@@ -246,7 +246,7 @@ FIGURES = (
             _claims_against("nic", {nic: words(nic) for nic in _NICS}),
             partial(_draw_against, "cluster.nic", "NIC"),
             {"cluster.nic": _NICS, "scheduler": _ALL}, _CLUSTER),
-    _figure("predictors", "by what predicts how long jobs run", _predictors_claims(),
+    _figure("predictors", "by predictor of iterations", _predictors_claims(),
             _draw_predictors,
             {"scheduler.predictor": list(_PREDICTORS), "scheduler.tau": [0, 100]},
             {**_CLUSTER, "scheduler": {"name": "a-srpt"}}),

@@ -87,7 +87,8 @@ def _fig5_claims() -> Iterator[Claim]:
         yield Claim(f"The gain on {_NAMES[other]} at 10 Gbps exceeds that at 40 Gbps", "> 0",
                     partial(_gain_lost, other), positive, percent=True, scale=PLAIN)
     for scheme in _SCHEMES:
-        yield Claim(f"{_NAMES[scheme]} without work conservation over with it, 10 Gbps", "> 1",
+        yield Claim(f"{_NAMES[scheme]}'s total JCT without work conservation over that with "
+                    "it, 10 Gbps", "> 1",
                     partial(_without, scheme), above_one)
 
 
@@ -169,7 +170,7 @@ def _fig9_claims() -> Iterator[Claim]:
         yield Claim(f"Parrot is below Aalo, a mean of {words(mean)}, 10 Gbps", "> 0",
                     _less("parrot", "aalo-lbsf", capacity="10Gbps", poisson_mean=mean),
                     positive, percent=True, scale=LESS)
-        yield Claim(f"Parrot is as Aalo, within 2 points: below it by, a mean of "
+        yield Claim("Parrot equals Aalo within 2 points: reduction of total JCT, a mean of "
                     f"{words(mean)}, 40 Gbps", "equal",
                     _less("parrot", "aalo-lbsf", capacity="40Gbps", poisson_mean=mean),
                     near(0, 0.02), percent=True, scale=LESS)

@@ -46,7 +46,8 @@ def test_the_claims_of_parrot_measure_what_they_say():
     assert measured("parrot-fig5", "The gain on LCCF at 10 Gbps exceeds that at 40 Gbps", {
         ("10Gbps", "parrot", 0): 1, ("10Gbps", "lccf", 0): 4,
         ("40Gbps", "parrot", 0): 3, ("40Gbps", "lccf", 0): 4}) == 0.5
-    assert measured("parrot-fig5", "LCCF without work conservation over with it, 10 Gbps", {
+    assert measured("parrot-fig5", "LCCF's total JCT without work conservation over "
+                    "that with it, 10 Gbps", {
         ("10Gbps", "lccf (work_conservation=none)", 0): 8, ("10Gbps", "lccf", 0): 4}) == 2
     assert measured("parrot-fig7", "Parrot is above Aalo at an interval of 50 ms, 10 Gbps", {
         ("10Gbps", "parrot", "50ms"): 3, ("10Gbps", "aalo-lbsf", "50ms"): 2}) == 0.5
