@@ -58,9 +58,9 @@ def make_execution(given: str | Mapping[str, Any]) -> tuple[str, Contention]:
     Parameters
     ----------
     given : str or mapping
-        A name of `EXECUTIONS`, or ``"module:Class"`` of a class that derives from one of theirs,
-        and runs jobs as that does; with options as in ``"rar-contention:time=continuous"``; or
-        ``{"name": ..., option: ...}``.
+        A name from `EXECUTIONS`, or ``"module:Class"`` for a class that derives from the class of
+        one of them and runs jobs in the same way; with options as in
+        ``"rar-contention:time=continuous"``; or ``{"name": ..., option: ...}``.
 
     Returns
     -------

@@ -24,12 +24,12 @@ _ROUNDING = 1e-9
 
 
 def check_at_start(jobs: Iterable[JobSpec]) -> None:
-    """Refuse jobs that arrive later than at 0.
+    """Check that all jobs arrive at time 0.
 
     Raises
     ------
     InputError
-        Naming the first one.
+        If a job arrives later; it names the first such job.
     """
     for job in jobs:
         if job.arrival_s > 0:

@@ -28,7 +28,7 @@ __all__ = ["SPJF", "SPWF", "Predictions", "WCSDuration", "WCSSubTime", "WCSWorkl
 
 
 def needs_to_predict(predictor: Any, retrain: Quantity | None) -> frozenset[str]:
-    """Return what a run needs for a predictor to say how long jobs will take.
+    """Return the needs of a scheduler that predicts the running times of jobs.
 
     Parameters
     ----------
