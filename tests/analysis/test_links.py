@@ -259,7 +259,7 @@ def test_under_max_min_fairness_something_is_always_full(network, workload):
 
 def test_another_workload_is_noticed():
     result = watched(once([(0, 1, 1)], [(0, 1, 1)]))
-    with pytest.raises(InputError, match="a coflow 'c' of job 1 in iteration 0, and"):
+    with pytest.raises(InputError, match="a coflow 'c' of job 1 in iteration 0 that the"):
         netsim.coflows_at_bottleneck(result, NET, once([(0, 1, 1)]))
 
 
