@@ -123,8 +123,8 @@ def _folder(base: str) -> str:
     """Return the cache folder below `base`, or below a default one if `base` is empty."""
     here = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in [here / "ties.py", *(path for part in ("fabric", "parallel")
-                                     for path in sorted((here / part).rglob("*.py")))]:
+    for path in [here / "ties.py", *(path for room in ("edge", "fabric", "models")
+                                     for path in sorted((here / room).rglob("*.py")))]:
         digest.update(read_bytes(path))
     if not base:
         beside = here / "__pycache__"

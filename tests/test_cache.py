@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,7 +29,16 @@ def cache_path(package, **environment):
     return Path(path), left
 
 
-@pytest.mark.parametrize("file", ["fabric/kernels/serving_fill.py", "ties.py"])
+def modules_of_kernels():
+    """Return the files of all modules that compile something, one per folder, and one callee."""
+    package = Path(netsim.__file__).parent
+    found = {path.parent: path.relative_to(package).as_posix()
+             for path in sorted(package.rglob("*.py"), reverse=True)
+             if re.search(r"^@(compiled|in_place|summing)$", path.read_text(), re.MULTILINE)}
+    return [*sorted(found.values()), "ties.py"]
+
+
+@pytest.mark.parametrize("file", modules_of_kernels())
 def test_a_change_of_one_kernel_is_a_new_folder(file, tmp_path):
     """A kernel's callee may be in another file, which Numba itself does not look at."""
     shutil.copytree(Path(netsim.__file__).parent, tmp_path / "netsim",
