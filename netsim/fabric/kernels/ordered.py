@@ -200,28 +200,15 @@ def _seconds(load, left, capacity):
     return load.nbytes * left / capacity[load.link] if capacity[load.link] > 0.0 else 0.0
 
 
-@in_place
-def _seconds_on(row, loads, link, capacity):
-    """Return what a coflow has to send over a link, in seconds; its loads are sorted by link."""
-    low = row.load
-    high = row.load + row.loads
-    while low < high:
-        middle = (low + high) // 2
-        if loads[middle].link < link:
-            low = middle + 1
-        else:
-            high = middle
-    if low < row.load + row.loads and loads[low].link == link:
-        return _seconds(loads[low], row.left, capacity)
-    return 0.0
-
-
 @compiled
 def bssi(coflows, loads, capacity):
     """Return the bottleneck-select-scale-iterate order of Sincronia, and its dual bound.
 
     On the remaining bytes and the coflows' weights. Ties, within 1e-9 relative, go to the
     lowest link and to the latest coflow.
+
+    Each position takes one pass over the links in use and one over the unplaced coflows on the
+    bottleneck, which alone change.
 
     Returns
     -------
@@ -231,48 +218,123 @@ def bssi(coflows, loads, capacity):
         Lower bound on the sum of weighted completion times from now on.
     """
     count = len(coflows)
+    links, total, first, members, seconds = _coflows_by_link(coflows, loads, capacity)
+    length = np.diff(first)
     order = np.empty(count, np.int64)
-    weight = np.empty(count)
-    total = np.zeros(len(capacity))
-    square = 0.0
+    weight = coflows["weight"].copy()
+    unplaced = np.ones(count, np.bool_)
+    latest = count - 1
     dual = 0.0
-    ahead = np.ones(count, np.bool_)
-    for c in range(count):
-        row = coflows[c]
-        weight[c] = row.weight
-        for k in range(row.load, row.load + row.loads):
-            total[loads[k].link] += _seconds(loads[k], row.left, capacity)
     for position in range(count - 1, -1, -1):
-        most = total.max()
-        link = 0
-        while total[link] < most * (1.0 - DUST):
-            link += 1
+        while not unplaced[latest]:
+            latest -= 1
+        b = _bottleneck(total)
         last = -1
-        anyone = -1
-        least = np.inf
-        square = 0.0
-        for c in range(count):
-            if not ahead[c]:
-                continue
-            anyone = c
-            seconds = _seconds_on(coflows[c], loads, link, capacity)
-            square += seconds * seconds
-            if seconds > 0.0 and weight[c] / seconds <= least * (1.0 + DUST):
-                least = min(least, weight[c] / seconds)
-                last = c
-        theta = 0.0
-        if last >= 0:
-            theta = weight[last] / _seconds_on(coflows[last], loads, link, capacity)
-        else:
-            last = anyone
-        dual += theta * (total[link] * total[link] + square) / 2.0
-        for c in range(count):
-            if ahead[c] and c != last:
-                seconds = _seconds_on(coflows[c], loads, link, capacity)
-                weight[c] = max(weight[c] - theta * seconds, 0.0)
+        if b >= 0:
+            begin = first[b]
+            length[b] = _drop_placed(members[begin:begin + length[b]],
+                                     seconds[begin:begin + length[b]], unplaced)
+            last, theta, square = _scale(members[begin:begin + length[b]],
+                                         seconds[begin:begin + length[b]], weight)
+            dual += theta * (total[b] * total[b] + square) / 2.0
+        if last < 0:
+            last = latest
+        unplaced[last] = False
+        order[position] = last
         row = coflows[last]
         for k in range(row.load, row.load + row.loads):
-            total[loads[k].link] -= _seconds(loads[k], row.left, capacity)
-        ahead[last] = False
-        order[position] = last
+            total[links[loads[k].link]] -= _seconds(loads[k], row.left, capacity)
     return order, dual
+
+
+@compiled
+def _coflows_by_link(coflows, loads, capacity):
+    """List the coflows that have something to send over each link.
+
+    Returns
+    -------
+    number : ndarray of int, shape (links,)
+        Numbers the links in use, in order.
+    total : ndarray of float, shape (links in use,)
+        Seconds that all coflows together need of each.
+    first : ndarray of int, shape (links in use + 1,)
+        Where the list of each begins.
+    members, seconds : ndarray of int, of float
+        The coflows on one link after the other, in order, and the seconds that each needs.
+    """
+    number = np.full(len(capacity), -1)
+    length = np.zeros(len(capacity), np.int64)
+    for c in range(len(coflows)):
+        for k in range(coflows[c].load, coflows[c].load + coflows[c].loads):
+            length[loads[k].link] += _seconds(loads[k], coflows[c].left, capacity) > 0.0
+            number[loads[k].link] = 0
+    used = np.flatnonzero(number == 0)
+    number[used] = np.arange(len(used))
+    first = np.zeros(len(used) + 1, np.int64)
+    first[1:] = np.cumsum(length[used])
+    total = np.zeros(len(used))
+    place = first[:-1].copy()
+    members, seconds = np.empty(first[-1], np.int64), np.empty(first[-1])
+    for c in range(len(coflows)):
+        for k in range(coflows[c].load, coflows[c].load + coflows[c].loads):
+            needed = _seconds(loads[k], coflows[c].left, capacity)
+            if needed > 0.0:
+                n = number[loads[k].link]
+                total[n] += needed
+                members[place[n]], seconds[place[n]] = c, needed
+                place[n] += 1
+    return number, total, first, members, seconds
+
+
+@in_place
+def _bottleneck(total):
+    """Return the first link whose total is the largest, within `DUST`; -1 if none is positive."""
+    most = 0.0
+    for n in range(len(total)):
+        most = max(most, total[n])
+    if most > 0.0:
+        for n in range(len(total)):
+            if total[n] >= most * (1.0 - DUST):
+                return n
+    return -1
+
+
+@in_place
+def _drop_placed(members, seconds, unplaced):
+    """Move the coflows that have no place yet to the front, in order; return their number."""
+    kept = 0
+    for m in range(len(members)):
+        if unplaced[members[m]]:
+            members[kept], seconds[kept] = members[m], seconds[m]
+            kept += 1
+    return kept
+
+
+@in_place
+def _scale(members, seconds, weight):
+    """Select the coflow of a bottleneck to be served last, and lower the weights of the others.
+
+    Returns
+    -------
+    last : int
+        The latest of those with the least weight per second; -1 if there is no coflow.
+    theta : float
+        That weight per second.
+    square : float
+        Sum of the squares of the seconds.
+    """
+    last, at = -1, -1
+    least = np.inf
+    square = 0.0
+    for m in range(len(members)):
+        square += seconds[m] * seconds[m]
+        if weight[members[m]] / seconds[m] <= least * (1.0 + DUST):
+            least = min(least, weight[members[m]] / seconds[m])
+            last, at = members[m], m
+    if last < 0:
+        return last, 0.0, square
+    theta = weight[last] / seconds[at]
+    for m in range(len(members)):
+        if m != at:
+            weight[members[m]] = max(weight[members[m]] - theta * seconds[m], 0.0)
+    return last, theta, square
