@@ -16,9 +16,10 @@ from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocation_checker import AllocationChecker
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.coflow_event import CoflowEvent
-from netsim.fabric.fast_forward import FastForward
+from netsim.fabric.event_loop import EventLoop
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.grid import Grid
+from netsim.fabric.kernels.loop import AT_ENDS, NEVER
 from netsim.fabric.protocols import Observer, Source
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.running import Running
@@ -100,11 +101,11 @@ class Fabric:
         self._referee = AllocationChecker(lambda: env.now, network, allocator, self.table,
                                           lambda: self._alarm.alone)
         self._completed = completed or (lambda rows, flows: None)
-        self._ahead = FastForward(self.table, self._completed)
         self._observer = observer
-        self._follows_rates = observer is not None and observer.follows_rates
-        self._follows_decisions = observer is not None and observer.follows_decisions
-        self._follows_standing = observer is not None and observer.follows_standing
+        self._pause = NEVER if observer is None else observer.pause
+        self._carries = observer is not None and observer.carries
+        self._loop = EventLoop(self.table, observe_interval, self._pause, self._carries,
+                               self._completed, self._watch)
         self._source = source
         self._happened = 0
         self._moved_to = env.now
@@ -267,19 +268,36 @@ class Fabric:
         # What a decision has sped up may end in no time at all.
         if not len(self.table.coflows) or (now <= start and self._next > now + slack):
             return
-        while self._follows_rates and start < (end := self.table.next_end()) < now:
-            self._advance(start, end, 0.0)
-            start = end
-        self._finished = self._advance(start, now, slack)
-
-    def _advance(self, start: float, now: float, slack: float) -> int:
-        """Let bytes flow at the rates in force; return how many coflows have finished by now."""
-        carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
-        finished, flows = self.table.advance(max(now - start, 0.0), now, slack, carried)
+        if self.table.sharing.parts is not None:
+            self._loop.pass_time(start, now)
+            flows = self._loop.ended
+            self._finished = int(np.count_nonzero(self.table.coflows["open"] == 0))
+        else:
+            self._finished, flows = self._advance(start, now, slack)
         self._happened |= _FLOW_DONE if flows else 0
-        if self._observer is not None:
+
+    def _advance(self, start: float, now: float, slack: float) -> tuple[int, int]:
+        """Let bytes flow at the rates in the rows; return how many coflows and flows have ended."""
+        if self.table.in_step:
+            # From end to end, as the event loop does, so that both have the same roundings.
+            while start < (end := self.table.next_end_after(start)) < now:
+                self._advance_in_step(start, end, 4 * math.ulp(end))
+                start = end
+            return self._advance_in_step(start, now, slack)
+        if self._observer is not None and now > start:
+            begin = start
+            while self._pause == AT_ENDS and (end := self.table.next_end_after(begin)) < now:
+                self._observer.moved(begin, end, self.table.carried(begin, end))
+                begin = end
+            self._observer.moved(begin, now, self.table.carried(begin, now))
+        return self.table.advance(max(now - start, 0.0), now, slack, _NOTHING)
+
+    def _advance_in_step(self, start: float, now: float, slack: float) -> tuple[int, int]:
+        carried = np.zeros(self.network.links) if self._carries else _NOTHING
+        done = self.table.advance(max(now - start, 0.0), now, slack, carried)
+        if self._observer is not None and now > start:
             self._observer.moved(start, now, carried)
-        return finished
+        return done
 
     def _complete(self) -> None:
         self._finished = 0
@@ -322,7 +340,7 @@ class Fabric:
         allocation = self.answer = self.allocator.allocate(view)
         self._referee.check(allocation, view)
         if self._observer is not None:  # before flows end ahead of the clock
-            self._observer.decided(now, self.table, allocation)
+            self._observer.decided(now, self.table, lambda: allocation.note)
         self._put_in_force(allocation, view)
 
     def _admit(self) -> None:
@@ -338,9 +356,7 @@ class Fabric:
         self._revisit_at = self._asks_at
         self._service = allocation.service
         self._runs_ahead = allocation.rates is None and allocation.shares is None
-        # Who watches decisions sees one at each event.
-        self._persistent = (allocation.persistent and self._asks_at == math.inf
-                            and not (self._grid.interval or self._follows_standing))
+        self._persistent = allocation.persistent and self._asks_at == math.inf
         if self._service is not None:
             self._referee.shaped("service", self._service.order, len(view))
         elif self._runs_ahead and (wrong := weigh(self.table, allocation, view.flows)):
@@ -357,22 +373,19 @@ class Fabric:
             next_flow, next_coflow, link = self.table.apply_rates(given, now, self._check)
         if link != -1:
             raise self._referee.infeasible(given, link)
-        if (allocation.turns is not None and self._asks_at == math.inf
-                and not self._follows_decisions):
-            self._referee.see_turns(given, self._ahead.shares(allocation.turns))
-            self._take_turns(allocation.turns, next_coflow)
+        if allocation.turns is not None and self._asks_at == math.inf:
+            self._referee.see_turns(given, self._loop.shares(allocation.turns))
+            self._take_turns(allocation.turns)
         else:
             self._next = self._next_event(next_flow, next_coflow)
 
-    def _take_turns(self, turns: Turns, next_coflow: float) -> None:
+    def _take_turns(self, turns: Turns) -> None:
         """Decide on by the policy's rule, ahead of the clock while nothing else happens."""
-        ahead, until = self._ahead, min(self._env.peek(), self.table.next_coming)
-        ahead.fast_forward(turns, self._env.now, next_coflow, until, self._grid.interval,
-                           self._check)
-        if ahead.link != -1:
-            raise self._referee.infeasible(ahead.last_shares, ahead.link)
-        self._moved_to, self._next = ahead.now, ahead.next_finish
-        self.decisions += ahead.decisions
+        loop, until = self._loop, min(self._env.peek(), self.table.next_coming)
+        loop.take_turns(turns, self._env.now, until, self._check)
+        if loop.link != -1:
+            raise self._referee.infeasible(loop.last_shares, loop.link)
+        self._next = loop.end
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._listens & _FLOW_DONE else next_coflow
@@ -383,31 +396,44 @@ class Fabric:
         Return whether a coflow has reached its limit by now already.
         """
         self._happened = 0
-        now = self._env.now
-        carried = _NOTHING if self._observer is None else np.zeros(self.network.links)
-        stays = self._grid.interval or self._follows_rates
+        now, loop = self._env.now, self._loop
         if self._persistent:
-            self._moved_to = self._next = now
-            while self._next == self._moved_to and self.table.coflows["open"].all():
-                self._moved_to, self._next, instants = self.table.share_all_until(
-                    self._moved_to, -math.inf if stays else self._env.peek(), carried)
-                self.decisions += instants
+            again = True
+            while again and self.table.coflows["open"].all():
+                again = loop.share_all(now, self._env.peek())
+                now = loop.now
                 self._expect()
-            self._tell_moved(now, carried)
+            # Coflows that have completed on the way are yet to be told of.
+            self._next = loop.end if self.table.coflows["open"].all() else loop.now
             return False
-        until = -math.inf if stays else min(self._env.peek(), self._asks_at)
+        until = min(self._env.peek(), self._asks_at)
         if self.table.next_arrival > now:
             until = min(until, self.table.next_arrival)
         if self._service is None:
-            self._moved_to, self._next = self.table.share_until(now, until, carried)
-            crossing = math.inf
+            loop.share(now, until)
         else:
-            self._moved_to, self._next, crossing = self.table.serve_until(
-                self._service, now, until, carried)
-            self._revisit_at = min(self._asks_at, self._grid.due(crossing))
-        self._tell_moved(now, carried)
-        return crossing <= now
+            loop.serve(self._service, now, until)
+            self._revisit_at = min(self._asks_at, self._grid.due(loop.crossing))
+        self._next = loop.end
+        return loop.crossing <= now
 
-    def _tell_moved(self, start: float, carried: NDArray[np.float64]) -> None:
-        if self._observer is not None and self._moved_to > start:
-            self._observer.moved(start, self._moved_to, carried)
+    def _watch(self, start: float, now: float, carried: NDArray[np.float64], decisions: int
+               ) -> None:
+        """Take note that the loop has moved bytes, and what it has decided."""
+        self._moved_to = now
+        self.decisions += decisions
+        if self._observer is None:
+            return
+        if now > start:
+            self._observer.moved(start, now, carried)
+        if decisions and self._pause != NEVER:
+            self._observer.decided(now, self.table, lambda: self._note_at(now))
+
+    def _note_at(self, now: float) -> Mapping[str, float] | None:
+        """Return what the policy infers where the fabric has decided by its rule, or for it."""
+        assert self.answer is not None
+        if self.answer.turns is None:
+            return self.answer.note
+        view = FabricView(self.table, now, self.allocator.information, Event.COFLOW,
+                          self.running if self._told else None)
+        return self.allocator.allocate(view).note

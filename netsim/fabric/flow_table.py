@@ -14,10 +14,10 @@ from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.lines import emit
 from netsim.fabric.kernels.maxmin import maxmin
 from netsim.fabric.kernels.pools import add, admit
+from netsim.fabric.kernels.sharing_parts import Parts
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.fabric.service import PriorityService
 from netsim.fabric.serving import PriorityEngine
 from netsim.fabric.sharing import MaxMinEngine
 
@@ -71,13 +71,13 @@ class FlowTable:
         self.pools = Pools()
         self.lines = Chains(len(self.jobs))
         self.last_key = 0
-        self._coming = _NO_COFLOWS
+        self.coming = _NO_COFLOWS
         self.next_coming = math.inf
         self._fresh = True
         self.used = np.zeros(len(self.capacity))
         self.coflows = self.rows[:0]
-        self._serving = PriorityEngine()
-        self._sharing = MaxMinEngine()
+        self.serving = PriorityEngine()
+        self.sharing = MaxMinEngine()
 
     @property
     def flows(self) -> NDArray[Any]:
@@ -120,11 +120,11 @@ class FlowTable:
 
         Those expected before must all have been admitted.
         """
-        self._coming = _NO_COFLOWS
+        self.coming = _NO_COFLOWS
         rows = coming.coflows.copy()
         self._make_room(0, coming)
         self.pools.copy_in(rows, (coming.flows, coming.hops, coming.loads))
-        self._came(rows, 0)
+        self.came(rows, 0)
 
     def run_chain(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float],
                   total: int, due: float) -> None:
@@ -151,20 +151,20 @@ class FlowTable:
             joined["key"] = keys
 
     def _admit_coming(self, until: float, before: float) -> None:
-        due = self._coming[:int(np.searchsorted(self._coming["valid"], until, "right"))]
+        due = self.coming[:int(np.searchsorted(self.coming["valid"], until, "right"))]
         due[:] = due[np.argsort(due["job"], kind="stable")]
         joining = int(np.searchsorted(due["job"], before))
         self._make_room(joining)
-        self._came(self._coming, admit(self.rows, len(self.coflows), due[:joining], 0, until,
-                                       self.jobs, self.last_key + 1))
+        admitted = admit(self.rows, len(self.coflows), due[:joining], 0, until, self.jobs,
+                         self.last_key + 1)
+        self.came(self.coming, admitted)
+        # Each is the only coflow of its job.
+        self.went_on(len(self.coflows) + admitted, self.last_key + admitted, admitted)
 
-    def _came(self, coming: NDArray[Any], admitted: int) -> None:
-        """Count the first of those that were expected among the active ones."""
-        self._coming = coming[admitted:]
-        self.next_coming = float(self._coming["valid"][0]) if len(self._coming) else math.inf
-        self.last_key += admitted
-        self.active_jobs += admitted  # each the only coflow of its job
-        self._now_active(len(self.coflows) + admitted)
+    def came(self, coming: NDArray[Any], admitted: int) -> None:
+        """Expect no more the first of some coflows that were expected: they are active."""
+        self.coming = coming[admitted:]
+        self.next_coming = float(self.coming["valid"][0]) if len(self.coming) else math.inf
 
     def _emit(self, until: float, before: int) -> None:
         lines, count = self.lines, len(self.coflows)
@@ -173,22 +173,26 @@ class FlowTable:
         self.make_room_for_lines(until)
         emitted, idle = emit(self.rows, count, self.jobs, lines.of_jobs, lines.running,
                              lines.stages, *self.kernel_view[2:], until, before, self.last_key + 1)
-        self.went_on(count + emitted, emitted, idle)
+        self.lines.look()
+        self.went_on(count + emitted, self.last_key + emitted, idle)
 
     def make_room_for_lines(self, until: float, rows: int = 0) -> None:
         """See that there is room for the coflows of lines that are due by then, and more rows."""
         self._make_room(rows + len(self.lines.running), wanted=self.lines.wanted(until))
 
-    def went_on(self, count: int, emitted: int, idle: int) -> None:
-        """Take note of how many are active, and of what has come, after `ahead.fast_forward`."""
-        self.lines.look()
-        self.last_key += emitted
+    def make_room_to_join(self, until: float) -> None:
+        """As `make_room_for_lines`, with room for many coflows that join later."""
+        self.make_room_for_lines(until, _AHEAD)
+
+    def went_on(self, count: int, last_key: int, idle: int) -> None:
+        """Set the number of active coflows, and add to that of the jobs that have one."""
+        self.last_key = last_key
         self.active_jobs += idle
         self._now_active(count)
 
     def _now_active(self, count: int) -> None:
         self.coflows = self.rows[:count]
-        self._serving.end()
+        self.serving.end()
         self._fresh = False
 
     def _make_room(self, rows: int, *demands: RoutedCoflow,
@@ -202,7 +206,7 @@ class FlowTable:
                       wanted[2] + len(each.loads))
         if not self.pools.have_room(wanted):
             self._leave_standing()
-            self.pools.make_room(wanted, self.coflows, self._coming, self.lines.live)
+            self.pools.make_room(wanted, self.coflows, self.coming, self.lines.live)
 
     def drop_finished(self) -> NDArray[Any]:
         """Remove the coflows that have completed, and return their rows."""
@@ -253,14 +257,11 @@ class FlowTable:
 
     def advance(self, dt: float, now: float, slack: float, carried: NDArray[np.float64]
                 ) -> tuple[int, int]:
-        """Let time pass at the rates in force; return how many coflows and flows completed."""
+        """Let time pass at rates in the rows; return how many coflows and flows completed."""
         if self.in_step:
             done = progress.advance_in_step(self.coflows, self.loads, dt, now, slack, carried)
             return done, done
         self._fresh = False
-        if self._sharing.known >= 0:
-            return self._sharing.advance(self.coflows, self.flows, self.capacity, dt, now, slack,
-                                         carried)
         return progress.advance_flows(self.coflows, self.flows, self.hops, dt, now, slack, carried)
 
     def apply_shares(self, shares: NDArray[np.float64], now: float, check: bool
@@ -284,7 +285,7 @@ class FlowTable:
     def set_weights(self, weights: NDArray[np.float64]) -> tuple[float, float]:
         """Give each unfinished flow its weight; see `progress.set_weights`."""
         light, heavy, changed = progress.set_weights(
-            self.coflows, self.flows, weights, self._sharing.known)
+            self.coflows, self.flows, weights, self.sharing.known)
         if changed:
             self._leave_standing()
         return light, heavy
@@ -292,7 +293,7 @@ class FlowTable:
     def split_weights(self, weights: NDArray[np.float64]) -> tuple[float, float]:
         """Let the flows of each coflow split its weight; see `progress.split_weights`."""
         light, heavy, changed = progress.split_weights(self.coflows, self.flows, weights,
-                                                       self._sharing.known)
+                                                       self.sharing.known)
         if changed:
             self._leave_standing()
         return light, heavy
@@ -302,58 +303,36 @@ class FlowTable:
         """Return the weighted max-min fair rate of each unfinished flow; see `kernels.maxmin`."""
         return maxmin(self.coflows, self.flows, self.hops, capacity, weights)
 
-    def share_until(self, now: float, until: float, carried: NDArray[np.float64]
-                    ) -> tuple[float, float]:
-        """Share max-min fairly, by weight, from now on; see `sharing.share_until`."""
-        now, next_finish, _ = self._share_until(_NO_COFLOWS, False, now, until, carried)
-        if until < now:  # flows are to end at these rates, one by one
-            self._leave_standing()
-        return now, next_finish
+    def sharing_parts(self, coming: NDArray[Any]) -> Parts:
+        """Return what max-min sharing works on, with all active coflows.
 
-    def share_all_until(self, now: float, until: float, carried: NDArray[np.float64]
-                        ) -> tuple[float, float, int]:
-        """As `share_until`, but let coflows that are expected join meanwhile, with weight 1.
-
-        Returns
-        -------
-        now, next_finish : float
-        instants : int
-            At how many, before the last, coflows have joined or completed.
+        Parameters
+        ----------
+        coming : ndarray of COFLOW
+            Those that may join it later, besides those of chains.
         """
-        self.make_room_for_lines(now, _AHEAD)
-        return self._share_until(self._coming, True, now, until, carried)
-
-    def _share_until(self, coming: NDArray[Any], stands: bool, now: float, until: float,
-                     carried: NDArray[np.float64]) -> tuple[float, float, int]:
-        self._serving.end()
+        self.serving.end()
         self._spread()
         self._fresh = False
-        count = len(self.coflows)
-        now, next_finish, instants, admitted, emitted, idle = self._sharing.share_until(
-            self.kernel_view, count, coming, self.lines.kernel_view, self.last_key + 1, stands,
-            self.capacity, now, until, carried)
-        if stands:
-            self._came(coming, admitted)
-            self.went_on(count + admitted + emitted, emitted, idle)
-        return now, next_finish, instants
+        longest = max([1, *(int(rows["crosses"].max(initial=1))
+                            for rows in (self.coflows, coming, self.lines.stages))])
+        return self.sharing.take_in(self.rows, len(self.coflows), self.pools.arrays, self.capacity,
+                                    longest)
 
-    def serve_until(self, service: PriorityService, now: float, until: float,
-                    carried: NDArray[np.float64]) -> tuple[float, float, float]:
-        """Serve coflows in order from now on; see `serving.serve_until`, `greedy.greedy_until`."""
-        self._sharing.end(self.coflows, self.flows)
+    def leave_sharing(self) -> None:
+        """Have the rows say what flows have left, for coflows to be served in order."""
+        self.sharing.end(self.coflows, self.flows)
         self._spread()
         self._fresh = False
-        rows = (self.coflows, self.flows, self.hops, self.loads)
-        return self._serving.serve_until(rows, self.capacity, service, now, until, carried)
 
     def settle(self) -> None:
         """Bring the bytes and rates of the rows up to date."""
-        self._sharing.settle(self.coflows, self.flows)
+        self.sharing.settle(self.coflows, self.flows)
 
     def _leave_standing(self) -> None:
         """Have the rows alone say what flows have left, and what their rates are."""
-        self._sharing.end(self.coflows, self.flows)
-        self._serving.end()
+        self.sharing.end(self.coflows, self.flows)
+        self.serving.end()
 
     def _spread(self) -> None:
         if self.in_step:
@@ -370,14 +349,24 @@ class FlowTable:
         self.settle()
         return progress.next_finishes(self.coflows, self.flows, self.in_step)
 
-    def next_end(self) -> float:
-        """Return when the next flow that has not ended will; inf if none moves."""
-        self.settle()
-        if self.in_step:
-            ends = self.coflows["finish"][self.coflows["open"] > 0]
-        else:
-            ends = self.flows["finish"][self.open_flows()[0]]
-        return float(ends.min(initial=np.inf))
+    def next_end_after(self, at: float) -> float:
+        """Return when the next flow ends after an instant, at rates in the rows; or inf."""
+        ends = (self.coflows["finish"][self.coflows["open"] > 0] if self.in_step
+                else self.flows["finish"][self.open_flows()[0]])
+        return float(ends[ends > at].min(initial=np.inf))
+
+    def carried(self, start: float, end: float) -> NDArray[np.float64]:
+        """Return the bytes that each link carries between two instants, at rates in the rows.
+
+        Nothing has been moved since `start`.
+        """
+        rows = (self.coflows, self.flows, self.hops, self.loads)
+        return progress.carried_between(*rows, self.in_step, start, end, len(self.capacity))
+
+    def active(self) -> tuple[int, int, int]:
+        """Return the numbers of jobs, coflows and flows that have something left to send."""
+        rows = self.coflows[self.coflows["open"] > 0]
+        return len(np.unique(rows["job"])), len(rows), int(rows["open"].sum())
 
     def refresh(self) -> None:
         """Bring the coflows' loads and gammas up to date."""

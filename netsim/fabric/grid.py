@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from netsim.fabric.kernels.ahead import GRID_SLACK, NOTICE_SLACK
+from netsim.fabric.kernels.loop import GRID_SLACK, NOTICE_SLACK
 
 __all__ = ["Grid"]
 

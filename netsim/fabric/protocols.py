@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.allocation import Allocation
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -16,35 +16,32 @@ __all__ = ["Observer", "Source"]
 
 
 class Observer(Protocol):
-    """Is told what happens on the fabric, for records; see `Fabric`.
+    """Is told what happens on the fabric, for records; see `Fabric`. It changes nothing.
 
     Attributes
     ----------
-    follows_rates : bool
-        Whether `moved` must not span the end of a flow, so that rates are constant within.
-    follows_decisions : bool
-        Whether `decided` and `moved` are called for every decision, also where jobs take turns.
-    follows_standing : bool
-        Whether also while an allocation is persistent, as if the policy were asked again. Sums of
-        bytes are then rounded in another way.
+    pause : int
+        When the event loop pauses for it; see `netsim.fabric.kernels.loop`. With ``AT_ENDS``,
+        rates are constant between two instants of `moved`; with ``AT_DECISIONS`` or that, `decided`
+        is called for every decision, also for those that the fabric makes by itself.
+    carries : bool
+        Whether `moved` needs the bytes of each link.
     """
 
     @property
-    def follows_rates(self) -> bool: ...
+    def pause(self) -> int: ...
 
     @property
-    def follows_decisions(self) -> bool: ...
+    def carries(self) -> bool: ...
 
-    @property
-    def follows_standing(self) -> bool: ...
-
-    def decided(self, now: float, table: FlowTable, allocation: Allocation) -> None:
-        """Record a decision."""
+    def decided(self, now: float, table: FlowTable,
+                note: Callable[[], Mapping[str, float] | None]) -> None:
+        """Record a decision, and what the policy inferred, which `note` returns."""
 
     def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
         """Record the bytes that each link carried between two instants.
 
-        The array is the observer's to keep.
+        The array is the observer's to keep; it is empty unless it `carries`.
         """
 
     def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["COFLOW", "DUST", "FLOW", "HOP", "JOB", "LEAST_BYTES", "LINE", "LOAD", "NEXT_IN_LINE",
-           "ROUNDINGS", "WAITED"]
+__all__ = ["COFLOW", "DUST", "FLOW", "HOP", "JOB", "LEAST_BYTES", "LINE", "LOAD", "LOOP",
+           "NEXT_IN_LINE", "ROUNDINGS", "WAITED"]
 
 #: Relative tolerance: of a flow's size, of a link's capacity, of a share. Less is nothing.
 DUST = 1e-9
@@ -71,3 +71,22 @@ JOB = np.dtype([("arrival", "f8"), ("attained", "f8"), ("sent", "f8"), ("ahead",
 #: ``emitted``; the next is ``due`` then, inf while one is active.
 LINE = np.dtype([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total", "i8"),
                  ("due", "f8")], align=True)
+
+#: Where the event loop is. Bytes are as of ``now``; at the rates in force the next flow ends at
+#: ``end``, ``dt`` from then, and a coflow crosses its limit at ``crossing``. The loop stops before
+#: ``until``. What happens is noticed at multiples of ``interval``, and next at ``notice``, inf if
+#: nothing has; the next coflow of a chain is ``due`` then. ``told`` is when the observer was last
+#: told, by pauses as ``pause`` says. There are ``count`` rows, and the next has that ``key``.
+#: Since the loop began, ``joined`` coflows have come that were expected; since the last pause, the
+#: number of jobs with an active coflow has grown by ``idle``, ``gone`` coflows have been dropped,
+#: ``ended`` flows have ended, and there were ``decisions``. ``finished`` coflows have completed
+#: and are not noticed yet. The loop ``goes_on`` past coflow events and ``drops`` rows that have
+#: completed, or it ``only_moves`` bytes until ``notice``; ends within a few roundings count as
+#: ``together``. ``decides`` says that the next rates are a decision. ``reason`` is why the loop
+#: has stopped, ``link`` one that is overloaded.
+LOOP = np.dtype([("now", "f8"), ("dt", "f8"), ("end", "f8"), ("crossing", "f8"), ("until", "f8"),
+                 ("interval", "f8"), ("notice", "f8"), ("due", "f8"), ("told", "f8"),
+                 ("pause", "i8"), ("count", "i8"), ("key", "i8"), ("joined", "i8"), ("idle", "i8"),
+                 ("gone", "i8"), ("ended", "i8"), ("decisions", "i8"), ("finished", "i8"),
+                 ("goes_on", "i8"), ("drops", "i8"), ("only_moves", "i8"), ("together", "i8"),
+                 ("decides", "i8"), ("reason", "i8"), ("link", "i8")], align=True)

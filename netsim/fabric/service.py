@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import AllocationError, UnknownNameError
-from netsim.fabric.kernels import serving
+from netsim.fabric.kernels import serving_rows as kinds
 
 __all__ = ["PriorityService", "Rule"]
 
-#: What `serving.serve_until` goes by.
+#: What `serving.serve` goes by.
 Rule = tuple[NDArray[np.int64], int, int, NDArray[np.int64], NDArray[np.float64],
              NDArray[np.float64]]
 
-_PRIMARY = {"none": serving.NOBODY, "madd": serving.MADD, "queues": serving.QUEUES}
-_BACKFILL = {"none": serving.NOBODY, "maxmin": serving.MAXMIN, "greedy": serving.GREEDY}
+_PRIMARY = {"none": kinds.NOBODY, "madd": kinds.MADD, "queues": kinds.QUEUES}
+_BACKFILL = {"none": kinds.NOBODY, "maxmin": kinds.MAXMIN, "greedy": kinds.GREEDY}
 
 
 class PriorityService:

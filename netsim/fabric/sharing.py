@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import sharing
-from netsim.fabric.kernels.sharing_parts import make
+from netsim.fabric.kernels.sharing import settle, take_in_new
+from netsim.fabric.kernels.sharing_parts import Parts, make
 
 __all__ = ["MaxMinEngine"]
 
@@ -18,52 +18,41 @@ class MaxMinEngine:
 
     Attributes
     ----------
-    known : int
-        The key of the last coflow that takes part; -1 if it is not in use.
+    parts : Parts or None
+        What the event loop works on; None if it is not in use.
     """
 
     def __init__(self) -> None:
-        self._parts: Any = None
+        self.parts: Parts | None = None
 
     @property
     def known(self) -> int:
-        return -1 if self._parts is None else int(self._parts.state["known"][0])
+        """The key of the last coflow that takes part; -1 if the engine is not in use."""
+        return -1 if self.parts is None else int(self.parts.state["known"][0])
 
-    def share_until(self, table: tuple[Any, ...], count: int, coming: NDArray[Any],
-                    lines: tuple[Any, ...], key: int, stands: bool, capacity: NDArray[np.float64],
-                    now: float, until: float, carried: NDArray[np.float64]
-                    ) -> tuple[float, float, int, int, int, int]:
-        """Share from now on, new coflows included; see `kernels.sharing.share_until`."""
-        rows, _, (flows, hops, _), _ = table
-        joined = -1
-        while joined < 0:  # there was no room for those that are active
-            if self._parts is None:
-                coflows = rows[:count]
-                longest = max([1, *(int(each["crosses"].max(initial=1))
-                                    for each in (coflows, coming, lines[2]))])
-                self._parts = make(coflows, flows, hops, capacity, longest)
-            found = sharing.share_until(self._parts, table, count, coming, lines, key, stands,
-                                        capacity, now, until, carried)
-            joined = found[3]
-            if joined < 0:
-                self.end(rows[:count], flows)
-        count += joined + found[4]
-        if self.known < rows["key"][count - 1]:  # there was no room for the last
+    def take_in(self, rows: NDArray[Any], count: int, pools: tuple[NDArray[Any], ...],
+                capacity: NDArray[np.float64], longest: int) -> Parts:
+        """Let the flows of all active coflows take part, in new parts if there is no room.
+
+        Parameters
+        ----------
+        rows : ndarray of COFLOW
+            The first `count` are active.
+        longest : int
+            The most links on a path of theirs, or of coflows that may join later.
+        """
+        flows, hops, _ = pools
+        while self.parts is None or not take_in_new(self.parts, rows, count, pools):
             self.end(rows[:count], flows)
-        return found
-
-    def advance(self, coflows: NDArray[Any], flows: NDArray[Any], capacity: NDArray[np.float64],
-                dt: float, now: float, slack: float, carried: NDArray[np.float64]
-                ) -> tuple[int, int]:
-        """Let time pass at the rates in force; see `kernels.sharing.pass_time`."""
-        return sharing.pass_time(self._parts, coflows, flows, capacity, dt, now, slack, carried)
+            self.parts = make(rows[:count], flows, hops, capacity, longest)
+        return self.parts
 
     def settle(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
         """Write bytes and rates to the rows, if it is in use."""
-        if self._parts is not None:
-            sharing.settle(self._parts, coflows, flows)
+        if self.parts is not None:
+            settle(self.parts, coflows, flows)
 
     def end(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
         """Write bytes and rates to the rows, which are what counts from now on."""
         self.settle(coflows, flows)
-        self._parts = None
+        self.parts = None

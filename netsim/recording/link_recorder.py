@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from netsim.checks import check_sequence
 from netsim.errors import UnknownNameError
-from netsim.fabric.allocation import Allocation
 from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.kernels.loop import AT_DECISIONS, AT_ENDS, NEVER
 from netsim.recording.tables import DTYPES, link_rows
 from netsim.results.lazy_table import LazyTable
 from netsim.results.spill import SpilledNotes, SpillingTable
@@ -57,8 +57,9 @@ class LinkRecorder:
                 raise UnknownNameError("record", name, RECORDS)
         self._rows = {name: SpillingTable(DTYPES[name]) for name in RECORDS
                       if name in (*record, *beside) and name != "jobs"}
-        self._follows_rates = "links" in record
-        self._follows_standing = not {"decisions", "links"}.isdisjoint(record)
+        self._pause = (AT_ENDS if "links" in record
+                       else NEVER if {"decisions", "links"}.isdisjoint(self._rows)
+                       else AT_DECISIONS)
         self._capacity = capacity.copy()
         self._decisions: list[tuple[float, int, int, int]] = []
         self._noted_by_policy: list[dict[str, float]] = []
@@ -72,29 +73,24 @@ class LinkRecorder:
         return not {"decisions", "flows", "links"}.isdisjoint(self._rows)
 
     @property
-    def follows_decisions(self) -> bool:
-        """Whether every decision must be reported, so that the fabric may not run ahead."""
-        return not {"decisions", "links"}.isdisjoint(self._rows)
+    def pause(self) -> int:
+        """When the event loop pauses for the recorder: for links, whenever rates change."""
+        return self._pause
 
     @property
-    def follows_standing(self) -> bool:
-        """Whether decisions must be reported even while an allocation is persistent."""
-        return self._follows_standing
-
-    @property
-    def follows_rates(self) -> bool:
-        """Whether intervals must have constant rates."""
-        return self._follows_rates
+    def carries(self) -> bool:
+        """Whether the bytes of each link are needed."""
+        return "links" in self._rows
 
     def flows_finished(self, transfer: Any, flows: NDArray[Any]) -> None:
         """Ignore flows."""
 
-    def decided(self, now: float, table: FlowTable, allocation: Allocation) -> None:
+    def decided(self, now: float, table: FlowTable,
+                note: Callable[[], Mapping[str, float] | None]) -> None:
         """Record a decision and the values that the policy inferred."""
         if "decisions" in self._rows:
-            self._decisions.append((now, table.active_jobs, len(table.coflows),
-                                    np.add.reduce(table.coflows["open"])))
-            self._noted_by_policy.append(dict(allocation.note or {}))
+            self._decisions.append((now, *table.active()))
+            self._noted_by_policy.append(dict(note() or {}))
             if len(self._decisions) == _MOST_DECISIONS:
                 self._pack_decisions()
 

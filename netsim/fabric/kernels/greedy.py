@@ -1,30 +1,55 @@
-"""Compiled greedy service of flows in order, anew whenever one ends, until a coflow completes.
+"""Compiled greedy service of flows in order: an engine of the event loop.
 
 Each flow in order takes all that its links have left. When a flow ends, little changes: on its
 links the flows behind it may get more, which takes from those behind them on their other links,
-and so on. `greedy_until` follows these changes in order, link by link, and touches nothing else;
-each of its steps gives every flow what `ordered.greedy_flows` gives it.
+and so on. The engine follows these changes in order, link by link, and touches nothing else; each
+of its steps gives every flow what `ordered.greedy_flows` gives it.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.greedy_changes import follow, note, promote
 from netsim.fabric.kernels.greedy_rows import MOVED, STALE, copy_rows, find_rows, write_back
+from netsim.fabric.kernels.loop import REDO, WAITS, Engine, register, run
 
-__all__ = ["begin", "greedy_until", "greedy_while_crowded", "resume"]
+__all__ = ["begin", "resume", "serve_greedily"]
 
-#: How many flows of a copy move, and how many have ended.
-_MOVING, _GONE = 0, 1
+#: How many flows of a copy move, how many have ended, how many of these are still listed as moving,
+#: and whether flows go by the bytes that they have left.
+_MOVING, _GONE, _ENDED, _BY_SIZE = 0, 1, 2, 3
+
+
+class Greedy(NamedTuple):
+    """The unfinished flows in service order, and who moves.
+
+    Attributes
+    ----------
+    groups, senders, crossings, links, members, moving, ended, changes : ndarray
+        See `greedy_rows.copy_rows`.
+    tallies : ndarray of int, shape (4,)
+        As named above.
+    """
+
+    groups: NDArray[Any]
+    senders: NDArray[Any]
+    crossings: NDArray[Any]
+    links: NDArray[Any]
+    members: NDArray[Any]
+    moving: NDArray[np.int64]
+    ended: NDArray[np.int64]
+    changes: NDArray[Any]
+    tallies: NDArray[np.int64]
 
 
 @compiled
-def greedy_until(coflows, flows, hops, capacity, order, by_size, now, until, carried):
-    """Serve flows greedily from now on, anew whenever one ends, until a coflow completes.
-
-    Takes and returns what `serving.serve_until` does, but for these.
+def serve_greedily(order, by_size, loop, table, chains, coming, finished, done, capacity, carried):
+    """As `serving.serve`, flow by flow.
 
     Parameters
     ----------
@@ -33,87 +58,160 @@ def greedy_until(coflows, flows, hops, capacity, order, by_size, now, until, car
     by_size : bool
         Whether flows go by the bytes that they have left, and only then in that order.
     """
-    while True:
-        copy = begin(coflows, flows, hops, capacity, order, by_size)
-        now, next_finish, thinned = greedy_while_crowded(
-            copy, coflows, flows, by_size, now, until, carried)
-        if not thinned:
-            return now, next_finish
+    rows, _, pools, _ = table
+    loop[0].reason = REDO
+    while loop[0].reason == REDO:
+        engine = begin(rows[:loop[0].count], pools[0], pools[1], capacity, order, by_size)
+        run(engine, loop, table, chains, coming, finished, done, capacity, carried)
 
 
 @compiled
 def begin(coflows, flows, hops, capacity, order, by_size):
-    """Return a copy of the rows, all flows served, and tallies; see `greedy_rows.copy_rows`."""
+    """Return a copy of the rows, all flows served."""
     groups, senders, crossings, links, members, moving, ended, changes = copy_rows(
         coflows, flows, hops, capacity, order, by_size)
-    tallies = np.zeros(2, np.int64)
+    tallies = np.zeros(4, np.int64)
     tallies[_MOVING] = _serve_all(senders, crossings, links, moving)
-    return groups, senders, crossings, links, members, moving, ended, changes, tallies
+    tallies[_BY_SIZE] = by_size
+    return Greedy(groups, senders, crossings, links, members, moving, ended, changes, tallies)
 
 
 @compiled
-def resume(copy, coflows, flows, order, by_size):
+def resume(engine, coflows, flows, order, by_size):
     """Bring a copy up to date with its rows; return whether it stands, the order being the same.
 
     By size it never does: incrementally, sizes within `DUST` of each other may rank otherwise.
     Rates only change where flows have ended meanwhile, as only those that move may have.
     """
-    groups, senders, _, _, _, moving, ended, _, tallies = copy
-    if by_size or not find_rows(groups, coflows, order):
+    tallies, senders = engine.tallies, engine.senders
+    if by_size or tallies[_BY_SIZE] or not find_rows(engine.groups, coflows, order):
         return False
-    ends = 0
     passed = False
-    for i in moving[:tallies[_MOVING]]:
+    for i in engine.moving[:tallies[_MOVING]]:
         sender = senders[i]
-        groups[sender.owner].moved = 1
+        engine.groups[sender.owner].moved = 1
         sender.row = STALE
         remaining = flows[sender.index].remaining
         passed |= sender.left != remaining
         sender.left = max(remaining, 0.0)
         if sender.left == 0.0:
-            ended[ends] = i
-            ends += 1
+            engine.ended[tallies[_ENDED]] = i
+            tallies[_ENDED] += 1
     if passed:
-        _serve_on(copy, ends, by_size)
+        _serve_on(engine)
     return True
 
 
-@compiled
-def greedy_while_crowded(copy, coflows, flows, by_size, now, until, carried):
-    """As `greedy_until`, on a copy, but stop, returning True, once a third of its flows have ended.
+# --- what the loop calls ---------------------------------------------------------------
 
-    Where it has stopped for that, there is more to do on a new copy.
+
+@compiled
+def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
+    """Serve flows anew after some have ended; `REDO` if a third have, so that a copy of the others
+    is worth its while.
     """
-    groups, senders, crossings, _, _, moving, ended, _, tallies = copy
-    completed = False
-    while 3 * tallies[_GONE] <= len(moving) and not completed:
-        going = moving[:tallies[_MOVING]]
-        dt = _soonest(coflows, groups, senders, going, now)
-        if now + dt >= until or dt == np.inf:
-            write_back(coflows, flows, groups, senders, now, 1.0)
-            return now, now + dt, False
-        now += dt
-        ends = _advance(senders, crossings, going, dt, ended, carried)
-        for i in ended[:ends]:
-            completed |= _end(coflows, flows, groups, senders[i], now)
-        _serve_on(copy, ends, by_size)
-    write_back(coflows, flows, groups, senders, now, 0.0)
-    return now, now, not completed
+    if engine.tallies[_ENDED]:
+        _serve_on(engine)
+    if 3 * engine.tallies[_GONE] > len(engine.moving):
+        return REDO
+    senders = engine.senders
+    for i in engine.moving[:engine.tallies[_MOVING]]:
+        if senders[i].row != MOVED:
+            senders[i].row = MOVED
+            group = engine.groups[senders[i].owner]
+            group.moved = 1
+            if coflows[group.row].start < 0.0:
+                coflows[group.row].start = state.now
+    return WAITS
+
+
+@in_place
+def _find_end(engine, _coflows, state):
+    """Find when the next flow ends; see `loop.find_end`."""
+    dt = np.inf
+    for i in engine.moving[:engine.tallies[_MOVING]]:
+        sender = engine.senders[i]
+        if 0.0 < sender.left < dt * sender.rate:
+            dt = sender.left / sender.rate
+    state.dt, state.end = dt, state.now + dt
+
+
+@in_place
+def _never(_engine):
+    """Return in how many seconds a coflow crosses a limit: there is none."""
+    return np.inf
 
 
 @compiled
-def _serve_on(copy, ends, by_size):
-    """Serve flows anew after time has passed and some, listed in the copy, have ended."""
-    _, senders, crossings, links, members, moving, ended, changes, tallies = copy
+def _join(_engine, _coflows, _pools):
+    """Take in no coflows: the policy is asked when some come."""
+    return False
+
+
+@in_place
+def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
+    """Let `dt` seconds pass; see `loop.advance`."""
+    senders, crossings, tallies = engine.senders, engine.crossings, engine.tallies
+    for i in engine.moving[:tallies[_MOVING]]:
+        sender = senders[i]
+        before = sender.left
+        if before == 0.0:  # it has ended, which is not noticed yet
+            continue
+        sender.left -= sender.rate * dt
+        if sender.left <= sender.floor + sender.rate * slack:
+            sender.left = 0.0
+            engine.ended[tallies[_ENDED]] = i
+            tallies[_ENDED] += 1
+            _end(engine, sender, coflows, pools[0], now, state, finished)
+        if len(carried):
+            for h in range(crossings.shape[1]):
+                if crossings[i, h].link < len(carried):
+                    carried[crossings[i, h].link] += before - sender.left
+
+
+@in_place
+def _end(engine, sender, coflows, flows, now, state, finished):
+    """End a flow, and its coflow if it is the last."""
+    flows[sender.index].finish = now
+    at = engine.groups[sender.owner].row
+    row = coflows[at]
+    row.open -= 1
+    row.last = now
+    state.ended += 1
+    if row.open == 0:
+        finished[state.finished] = at
+        state.finished += 1
+
+
+@compiled
+def _leave(engine, coflows, pools, state):
+    """Write bytes to the rows, and rates unless others are to be decided now."""
+    if state.reason != WAITS and engine.tallies[_ENDED]:
+        _serve_on(engine)
+    write_back(coflows, pools[0], engine.groups, engine.senders, state.now,
+               1.0 if state.reason == WAITS else 0.0)
+
+
+# --- one step --------------------------------------------------------------------------
+
+
+@compiled
+def _serve_on(engine):
+    """Serve flows anew after time has passed and some have ended."""
+    senders, crossings, links, members = (engine.senders, engine.crossings, engine.links,
+                                          engine.members)
+    moving, changes, tallies = engine.moving, engine.changes, engine.tallies
+    by_size = tallies[_BY_SIZE] == 1
     found = 0
     count = tallies[_MOVING]
     if by_size:
         found = promote(senders, crossings, links, members, moving[:count], changes)
-    for i in ended[:ends]:
+    for i in engine.ended[:tallies[_ENDED]]:
         for h in range(crossings.shape[1]):
             found = note(senders, crossings, links, i, h, crossings[i, h].place, by_size,
                          changes, found)
-    tallies[_GONE] += ends
+    tallies[_GONE] += tallies[_ENDED]
+    tallies[_ENDED] = 0
     tallies[_MOVING] = follow(senders, crossings, links, members, by_size, changes, found,
                               moving, count)
 
@@ -150,50 +248,4 @@ def _serve_all(senders, crossings, links, moving):
     return count
 
 
-# --- time ------------------------------------------------------------------------------
-
-
-@in_place
-def _soonest(coflows, groups, senders, moving, now):
-    """Return in how many seconds the next flow ends; mark coflows that start to move."""
-    dt = np.inf
-    for i in moving:
-        sender = senders[i]
-        if sender.row != MOVED:
-            sender.row = MOVED
-            group = groups[sender.owner]
-            group.moved = 1
-            if coflows[group.row].start < 0.0:
-                coflows[group.row].start = now
-        if sender.left < dt * sender.rate:
-            dt = sender.left / sender.rate
-    return dt
-
-
-@in_place
-def _advance(senders, crossings, moving, dt, ended, carried):
-    """Let `dt` seconds pass; list the flows that have ended, and return how many they are."""
-    ends = 0
-    for i in moving:
-        sender = senders[i]
-        before = sender.left
-        sender.left -= sender.rate * dt
-        if sender.left <= sender.floor:
-            sender.left = 0.0
-            ended[ends] = i
-            ends += 1
-        if len(carried):
-            for h in range(crossings.shape[1]):
-                if crossings[i, h].link < len(carried):
-                    carried[crossings[i, h].link] += before - sender.left
-    return ends
-
-
-@in_place
-def _end(coflows, flows, groups, sender, now):
-    """Take note that a flow has ended; return whether its coflow has completed."""
-    flows[sender.index].finish = now
-    row = coflows[groups[sender.owner].row]
-    row.open -= 1
-    row.last = now
-    return row.open == 0
+register(Greedy, Engine(_find_rates, _find_end, _never, _advance, _join, _leave))

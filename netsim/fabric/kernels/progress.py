@@ -11,7 +11,8 @@ import numpy as np
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.records import DUST
 
-__all__ = ["advance_flows", "advance_in_step", "apply_rates", "apply_shares", "drop_finished",
+__all__ = ["advance_flows", "advance_in_step", "apply_rates", "apply_shares",
+           "carried_between", "drop_finished",
            "next_finishes", "refresh", "set_weights", "split_weights", "spread",
            "throttle_rates", "throttle_shares"]
 
@@ -133,6 +134,27 @@ def advance_flows(coflows, flows, hops, dt, now, slack, carried):
         if row.open == 0:
             done += 1
     return done, flows_done
+
+
+@compiled
+def carried_between(coflows, flows, hops, loads, in_step, start, end, links):
+    """Return the bytes that each link carries between two instants at the rates in the rows."""
+    carried = np.zeros(links)
+    for c in range(len(coflows)):
+        row = coflows[c]
+        if in_step:
+            if row.open > 0 and row.speed > 0.0 and row.finish > start:
+                part = row.speed * (min(end, row.finish) - start)
+                for k in range(row.load, row.load + row.loads):
+                    carried[loads[k].link] += part * loads[k].nbytes
+            continue
+        for f in range(row.flow, row.flow + row.flows):
+            flow = flows[f]
+            if flow.remaining > 0.0 and flow.rate > 0.0 and flow.finish > start:
+                sent = flow.rate * (min(end, flow.finish) - start)
+                for h in range(flow.hop, flow.hop + flow.hops):
+                    carried[hops[h].link] += sent
+    return carried
 
 
 @in_place

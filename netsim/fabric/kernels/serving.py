@@ -1,9 +1,9 @@
-"""Compiled service of coflows in order, anew whenever a flow ends, until a coflow completes.
+"""Compiled service of coflows in order: an engine of the event loop.
 
 Between two coflow events a policy's order stands, so that rates can be decided anew at each
-flow's end without going back to Python. `serve_until` copies the unfinished flows in service
-order, and goes from end to end; what each of its steps gives is what `FabricView.serve` gives
-with the building blocks of `netsim.fabric.kernels.ordered`.
+flow's end without going back to Python. Works on a copy of the unfinished flows in service order,
+`serving_rows.Served`; what each step gives is what `FabricView.serve` gives with the building
+blocks of `netsim.fabric.kernels.ordered`.
 
 A *slot* is a link of one coflow. A flow *wants* where all of its links have room: how much flows
 want of each slot is kept from step to step, and brought up to date by the slots that have gained
@@ -15,8 +15,18 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels.loop import REDO, WAITS, Engine, register, run
 from netsim.fabric.kernels.serving_fill import fill, see_room
-from netsim.fabric.kernels.serving_rows import copy_rows, strike, write_back
+from netsim.fabric.kernels.serving_rows import (
+    GREEDY,
+    MADD,
+    MAXMIN,
+    QUEUES,
+    Served,
+    copy_rows,
+    strike,
+    write_back,
+)
 from netsim.fabric.kernels.serving_stretch import (
     ends,
     let_pass_over,
@@ -34,139 +44,135 @@ from netsim.fabric.kernels.serving_time import (
 )
 from netsim.fabric.records import DUST
 
-__all__ = ["GREEDY", "MADD", "MAXMIN", "NOBODY", "QUEUES", "serve_until", "serve_while_crowded"]
-
-#: What comes first, in order: nothing, MADD, or max-min within the share of a queue.
-#: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
-NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
-
-# Not a literal, for which a kernel is compiled once more.
-_NONE = np.int64(0)
+__all__ = ["serve"]
 
 
 @compiled
-def serve_until(coflows, flows, hops, loads, capacity, rule, now, until, carried):
-    """Serve by `rule` from now on, anew whenever a flow ends, until a coflow completes.
+def serve(rule, loop, table, chains, coming, finished, done, capacity, carried):
+    """Make an engine, and run it without pauses, over and over until the loop stops for good.
 
-    Writes bytes and rates as of the last instant back to the rows.
+    For few flows: to hand an engine back takes longer than to make it.
 
     Parameters
     ----------
-    capacity : ndarray of float, shape (links,)
     rule : tuple
         ``(order, primary, backfill, queue, queue_shares, limit)``, see `PriorityService`: the
-        coflows in order; what comes first and who gets the rest, as named here; each coflow's
-        queue, each queue's part of the links, and the bytes at which each coflow is to stop.
-    now, until : float
-        From when, and before which instant to stop in any case, in seconds.
-    carried : ndarray of float, shape (links,) or (0,)
-        Collects the bytes that each link carries, if it has a value per link.
-
-    Returns
-    -------
-    now : float
-        The instant as of which the rows are; their rates are in force from then on.
-    next_finish : float
-        When the next flow ends, `now` if a coflow has completed; inf if none moves.
-    crossing : float
-        When the next coflow has sent as much as its limit; inf if none will.
+        coflows in order; what comes first and who gets the rest, as `serving_rows` names them;
+        each coflow's queue, each queue's part of the links, and the bytes at which each coflow is
+        to stop.
     """
-    while True:
-        copy = copy_rows(coflows, flows, hops, loads, rule)
-        now, next_finish, crossing, thinned = serve_while_crowded(
-            copy, _NONE, coflows, flows, capacity, rule, now, until, carried)
-        if not thinned:
-            return now, next_finish, crossing
+    rows, _, pools, _ = table
+    loop[0].reason = REDO
+    while loop[0].reason == REDO:
+        served = copy_rows(rows[:loop[0].count], pools[0], pools[1], pools[2], rule,
+                           loop[0].interval)
+        run(served, loop, table, chains, coming, finished, done, capacity, carried)
+
+
+# --- what the loop calls ---------------------------------------------------------------
 
 
 @compiled
-def serve_while_crowded(copy, gone, coflows, flows, capacity, rule, now, until, carried):
-    """As `serve_until`, on a copy, but stop once a fifth of its flows have ended.
-
-    Parameters
-    ----------
-    copy : tuple
-        See `serving_rows.copy_rows`; up to date, see `serving_rows.resume`.
-    gone : int
-        How many of its flows have ended by now.
-
-    Returns
-    -------
-    now, next_finish, crossing : float
-    thinned : bool
-        Whether it has stopped for that, and there is more to do on a new copy.
+def _find_rates(served, coflows, _jobs, _pools, capacity, state):
+    """Give every flow its rate; `REDO` if a fifth of the flows have ended, so that a copy of the
+    others is worth its while.
     """
-    (groups, slots, runs, link, traffic, senders, path, spot, fillings, members, past,
-     (_, rows)) = copy
-    left, rate, floor, place, index = senders
-    _, first, rest, _, _, _ = rule
-    holds = first == QUEUES
-    turn = _turn(rows, rule)
-    completed = False
-    while 5 * gone <= len(left) and not completed:
-        _serve(turn, groups, slots, runs, link, traffic, senders, path, fillings, members, past,
-               capacity, rule)
-        if rest == GREEDY:
-            dt = soonest(left, rate, runs)
-        else:
-            dt = soonest_of(groups, runs, left, floor, path, fillings, past, holds)
-        crossing = crossing_in(groups)
-        mark_started(coflows, groups, now)
-        if now + dt >= until or crossing <= dt:
-            if rest != GREEDY:
-                _settle_all(groups, runs, senders, path, fillings, past, first, rest)
-            write_back(coflows, flows, runs, senders, rows, now)
-            return now, now + dt, now + crossing, False
-        now += dt
-        let_pass(groups, link, traffic, dt, carried)
-        if rest != GREEDY:
-            let_pass_over(groups, runs, left, floor, path, fillings, past, holds, dt)
-        for r in range(len(runs)):
-            run = runs[r]
-            if run.busy and (advance(left, rate, floor, run, dt) if rest == GREEDY else
-                             ends(run, groups[run.group], left, floor, path, past, holds)):
-                for i in range(run.first, run.stop):
-                    if left[i] <= floor[i]:
-                        gone += 1
-                        strike(groups, slots, senders, path, spot, fillings, members, i)
-                        completed |= end(coflows[rows[place[i]]], flows[index[i]], now)
-                # Else those that are left, at MADD's rates alone, would never be next.
-                note_least(run, left[run.first:run.stop], floor[run.first:run.stop])
-    for k in range(len(groups)):
-        settle(groups[k], runs, left, floor, path, past, holds)
-    for r in range(len(runs)):
-        runs[r].busy = 0
-    write_back(coflows, flows, runs, senders, rows, now)
-    return now, now, np.inf, not completed
+    if 5 * served.form[3] > len(served.senders[0]):
+        return REDO
+    _serve(served, capacity)
+    mark_started(coflows, served.groups, state.now)
+    return WAITS
 
 
 @in_place
-def _settle_all(groups, runs, senders, path, fillings, past, first, rest):
-    """Bring bytes and rates of all flows up to date."""
-    for k in range(len(groups)):
-        settle(groups[k], runs, senders[0], senders[2], path, past, first == QUEUES)
-        _set_rates(groups[k], runs, senders, path, fillings, first, rest)
+def _find_end(served, _coflows, state):
+    """Find when the next flow ends; see `loop.find_end`."""
+    if served.form[2]:
+        dt = soonest(served.senders[0], served.senders[1], served.runs)
+    else:
+        dt = soonest_of(served.groups, served.runs, served.senders[0], served.senders[2],
+                        served.path, served.fillings, served.past, served.form[0] == QUEUES)
+    state.dt, state.end = dt, state.now + dt
+
+
+@in_place
+def _crossing_in(served):
+    return crossing_in(served.groups)
 
 
 @compiled
-def _turn(rows, rule):
-    """Return the groups in service order."""
-    order = rule[0]
-    group_of = np.empty(len(order), np.int64)
-    for k in range(len(rows)):
-        if rows[k] >= 0:
-            group_of[rows[k]] = k
-    return group_of[order]
+def _join(_served, _coflows, _pools):
+    """Take in no coflows: the policy is asked when some come."""
+    return False
+
+
+@in_place
+def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
+    """Let `dt` seconds pass; see `loop.advance`."""
+    groups, runs, path, past = served.groups, served.runs, served.path, served.past
+    left, rate, floor, _, _ = served.senders
+    holds, eager = served.form[0] == QUEUES, served.form[2]
+    let_pass(groups, served.link, served.traffic, dt, carried)
+    if not eager:
+        let_pass_over(groups, runs, left, floor, path, served.fillings, past, holds, dt)
+    for r in range(len(runs)):
+        run = runs[r]
+        if run.busy and (advance(left, rate, floor, run, dt, slack) if eager else
+                         ends(run, groups[run.group], left, floor, path, past, holds)):
+            for i in range(run.first, run.stop):
+                if left[i] <= (floor[i] + rate[i] * slack if eager else floor[i]):
+                    _end(served, i, coflows, pools[0], now, state, finished)
+            # Else those that are left, at MADD's rates alone, would never be next.
+            note_least(run, left[run.first:run.stop], floor[run.first:run.stop])
+
+
+@in_place
+def _end(served, i, coflows, flows, now, state, finished):
+    """End a flow, and its coflow if it is the last; its bandwidth is idle until that is noticed."""
+    _, rate, _, place, index = served.senders
+    strike(served, i)
+    served.form[3] += 1
+    state.ended += 1
+    if served.form[2]:
+        served.groups[place[i]].speed -= rate[i]
+        for h in range(served.path.shape[1]):
+            served.traffic[1][served.path[i, h]] -= rate[i]
+        rate[i] = 0.0
+    c = served.rows[place[i]]
+    if end(coflows[c], flows[index[i]], now):
+        finished[state.finished] = c
+        state.finished += 1
+
+
+@in_place
+def _leave(served, coflows, pools, state):
+    """Bring bytes and rates of all flows up to date, and write them to the rows."""
+    groups, runs = served.groups, served.runs
+    left, _, floor, _, _ = served.senders
+    first, rest, eager = served.form[0], served.form[1], served.form[2]
+    for k in range(len(groups)):
+        if not eager:
+            settle(groups[k], runs, left, floor, served.path, served.past, first == QUEUES)
+            if state.reason == WAITS:
+                _set_rates(groups[k], runs, served.senders, served.path, served.fillings, first,
+                           rest)
+    if state.reason != WAITS:
+        for r in range(len(runs)):
+            runs[r].busy = 0
+    write_back(served, coflows, pools[0], state.now)
 
 
 # --- one step --------------------------------------------------------------------------
 
 
 @compiled
-def _serve(turn, groups, slots, runs, link, traffic, senders, path, fillings, members, past,
-           capacity, rule):
+def _serve(served, capacity):
     """Give every flow its rate."""
-    _, first, rest, _, parts, _ = rule
+    groups, slots, runs, link = served.groups, served.slots, served.runs, served.link
+    traffic, senders, path = served.traffic, served.senders, served.path
+    fillings, members, past = served.fillings, served.members, served.past
+    turn, parts = served.turn, served.queue_shares
+    first, rest, eager = served.form[0], served.form[1], served.form[2]
     dust = DUST * capacity
     left = capacity.copy()
     desk = _desk(groups)
@@ -186,17 +192,18 @@ def _serve(turn, groups, slots, runs, link, traffic, senders, path, fillings, me
                              capacity, parts, left, desk)
     for k in turn:
         group = groups[k]
-        stays = first == QUEUES and rest != GREEDY and not (group.anew or group.gains)
+        stays = first == QUEUES and not eager and not (group.anew or group.gains)
         if rest == MAXMIN:
             group.gains = fill(group, slots, link, used, dust, fillings[1], members, left, desk)
         elif rest == GREEDY:
             see_room(group, link, dust, slots, fillings[1], members, left)
-        if rest != GREEDY:
+        if not eager:
             if not stays or group.gains:
                 _set_pace(group, runs, fillings, first)
         else:
             _set_rates(group, runs, senders, path, fillings, first, rest)
-            _greedy(group, used, runs, link, senders, path, fillings[1], dust, left)
+            if rest == GREEDY:
+                _greedy(group, used, runs, link, senders, path, fillings[1], dust, left)
 
 
 @compiled
@@ -368,3 +375,6 @@ def _greedy(group, used, runs, link, senders, path, filling, dust, left):
                     if path[i, h] < nowhere:
                         used[path[i, h]] += most
                         left[link[path[i, h]]] -= most
+
+
+register(Served, Engine(_find_rates, _find_end, _crossing_in, _advance, _join, _leave))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.serving_stretch import begin, memory
 from netsim.fabric.records import DUST, ROUNDINGS
 
-__all__ = ["copy_rows", "resume", "strike", "write_back"]
+__all__ = ["GREEDY", "MADD", "MAXMIN", "NOBODY", "QUEUES", "Served", "copy_rows",
+           "resume", "strike", "write_back"]
+
+#: What comes first, in order: nothing, MADD, or max-min within the share of a queue.
+#: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
+NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
 
 #: A link of a group. ``open`` of its flows have not ended, with ``known`` bytes when these were
 #: last added up. Its ``members[first:stop]`` are these flows, or, where their other slots lie close
@@ -47,19 +55,14 @@ _RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4")
                  ("since", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")], align=True)
 
 
-@compiled
-def copy_rows(coflows, flows, hops, loads, rule):
-    """Return the groups in service order, their slots, and their unfinished flows.
+class Served(NamedTuple):
+    """The unfinished flows of coflows that are served in order.
 
-    Parameters
+    Attributes
     ----------
-    rule : tuple
-        See `serving.serve_until`.
-
-    Returns
-    -------
     groups, slots, runs : ndarray of _GROUP, _SLOT, _RUN
-        The last slot is no link: it fills up the paths of flows that cross fewer than others.
+        Groups in service order. The last slot is no link: it fills up the paths of flows that
+        cross fewer than others.
     link : ndarray of int, shape (slots,)
     traffic : tuple of ndarray of float, shape (slots,)
         Of each slot: the bytes that it has to send, how fast it sends them, and how much of that
@@ -79,9 +82,38 @@ def copy_rows(coflows, flows, hops, loads, rule):
         place; the other slots that they cross.
     past : tuple
         See `serving_stretch.memory`.
-    places : tuple of ndarray of int, shape (coflows,)
+    keys, rows : ndarray of int, shape (coflows,)
         The key of each coflow in the order, and where its row is.
+    turn : ndarray of int
+        The groups in the order of service that is in force.
+    queue_shares : ndarray of float, shape (queues,)
+    form : ndarray of int, shape (4,)
+        What comes first, and who gets the rest, as `serving` names them; whether each flow's rate
+        is set at each step (1) or only the levels of slots are remembered (0); and the number of
+        flows that have ended.
     """
+
+    groups: NDArray[Any]
+    slots: NDArray[Any]
+    runs: NDArray[Any]
+    link: NDArray[np.uint32]
+    traffic: tuple[NDArray[np.float64], ...]
+    senders: tuple[NDArray[Any], ...]
+    path: NDArray[np.uint32]
+    spot: NDArray[np.uint32]
+    fillings: tuple[tuple[NDArray[Any], ...], ...]
+    members: tuple[NDArray[Any], ...]
+    past: tuple[Any, ...]
+    keys: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    turn: NDArray[np.int64]
+    queue_shares: NDArray[np.float64]
+    form: NDArray[np.int64]
+
+
+@compiled
+def copy_rows(coflows, flows, hops, loads, rule, interval):
+    """Copy the unfinished flows of coflows, to be served by a rule; see `serving.serve`."""
     order = rule[0]
     groups = _groups(coflows, rule)
     count = groups[-1].flow + groups[-1].flows
@@ -114,12 +146,13 @@ def copy_rows(coflows, flows, hops, loads, rule):
     spot, members = _members(slots, path, fillings)
     runs = _runs(groups, path, nowhere)
     senders = (left, np.zeros(count), floor, place, index)
-    places = (coflows["key"][order], order.copy())
     past = memory(groups, slots)
     traffic = (np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1))
     begin(groups, runs, left, floor)
-    return (groups, slots, runs, link, traffic, senders, path, spot, fillings, members, past,
-            places)
+    _, primary, backfill, _, queue_shares, _ = rule
+    form = np.array([primary, backfill, backfill == GREEDY or interval > 0.0, 0])
+    return Served(groups, slots, runs, link, traffic, senders, path, spot, fillings, members, past,
+                  coflows["key"][order], order.copy(), np.arange(len(order)), queue_shares, form)
 
 
 @compiled
@@ -280,19 +313,14 @@ def _want_alone(wants, path):
 
 
 @compiled
-def resume(copy, coflows, flows, rule):
-    """Bring a copy up to date with its rows, of which some may have gone.
-
-    Returns
-    -------
-    gone : int
-        How many of its flows have ended.
-    """
-    _, _, _, queue, _, limit = rule
-    (groups, slots, runs, _, traffic, senders, path, spot, fillings, members, _,
-     (keys, rows)) = copy
-    left, _, floor, _, index = senders
+def resume(served, coflows, flows, rule, interval):
+    """Bring a copy up to date with its rows, of which some may have gone, and with a rule."""
+    order, primary, backfill, queue, queue_shares, limit = rule
+    groups, slots, runs = served.groups, served.slots, served.runs
+    left, _, floor, _, index = served.senders
+    keys, rows, form = served.keys, served.rows, served.form
     now_at = np.searchsorted(coflows["key"].copy(), keys)
+    group_of = np.empty(len(order), np.int64)
     for k in range(len(keys)):
         there = now_at[k] < len(coflows) and coflows[now_at[k]].key == keys[k]
         rows[k] = now_at[k] if there else -1
@@ -301,10 +329,11 @@ def resume(copy, coflows, flows, rule):
         group.thinner = 1
         group.row = rows[k]
         if there:
+            group_of[group.row] = k
             group.queue = queue[group.row]
             _set_limit(group, coflows[group.row].total, limit[group.row])
     slots["known"][:] = 0.0
-    for each in traffic:
+    for each in served.traffic:
         each[:] = 0.0
     gone = 0
     for r in range(len(runs)):
@@ -314,28 +343,33 @@ def resume(copy, coflows, flows, rule):
         for i in range(run.first, run.stop):
             flow = flows[index[i]]
             if left[i] > 0.0 and flow.remaining <= 0.0:
-                strike(groups, slots, senders, path, spot, fillings, members, i)
+                strike(served, i)
             elif left[i] > 0.0:
                 left[i] = flow.remaining
                 groups[run.group].left += flow.remaining
                 run.idle &= flow.rate == 0.0 and flow.finish == np.inf
             gone += left[i] == 0.0
     begin(groups, runs, left, floor)
-    return gone
+    form[0], form[1], form[2], form[3] = (primary, backfill, backfill == GREEDY or interval > 0.0,
+                                          gone)
+    return Served(groups, slots, runs, served.link, served.traffic, served.senders, served.path,
+                  served.spot, served.fillings, served.members, served.past, keys, rows,
+                  group_of[order], queue_shares, form)
 
 
 @in_place
-def strike(groups, slots, senders, path, spot, fillings, members, i):
+def strike(served, i):
     """Take a flow that has ended off its slots."""
-    left, _, floor, place, _ = senders
+    left, _, floor, place, _ = served.senders
+    path, slots = served.path, served.slots
     longest = path.shape[1]
     for h in range(longest):
         s = path[i, h]
         if s == len(slots) - 1:
             continue
         slots[s].open -= 1
-        members[0][spot[i, h]] -= 1.0
-        for wants, room, _, _, _, _ in fillings:
+        served.members[0][served.spot[i, h]] -= 1.0
+        for wants, room, _, _, _, _ in served.fillings:
             free = True
             for g in range(longest):
                 free &= g == h or room[path[i, g]]
@@ -343,13 +377,14 @@ def strike(groups, slots, senders, path, spot, fillings, members, i):
                 wants[s] -= 1.0
     left[i] = 0.0
     floor[i] = -1.0  # it cannot end again
-    groups[place[i]].thinner = 1
+    served.groups[place[i]].thinner = 1
 
 
 @in_place
-def write_back(coflows, flows, runs, senders, rows, now):
+def write_back(served, coflows, flows, now):
     """Write bytes and rates as of now back to the rows."""
-    left, rate, _, place, index = senders
+    left, rate, _, place, index = served.senders
+    runs, rows = served.runs, served.rows
     for c in rows:
         if c >= 0:
             row = coflows[c]

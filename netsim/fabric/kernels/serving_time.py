@@ -53,14 +53,14 @@ def let_pass(groups, link, traffic, dt, carried):
 
 
 @in_place
-def advance(left, rate, floor, run, dt):
-    """Let `dt` seconds pass for the flows of a run; return how many of them have ended."""
+def advance(left, rate, floor, run, dt, slack):
+    """Let `dt` seconds pass for the flows of a run; return how many end within the slack."""
     lefts, rates = left[run.first:run.stop], rate[run.first:run.stop]
     floors = floor[run.first:run.stop]
     ended = 0
     for i in range(len(lefts)):
         lefts[i] -= rates[i] * dt
-        ended += lefts[i] <= floors[i]
+        ended += lefts[i] <= floors[i] + rates[i] * slack
     return ended
 
 

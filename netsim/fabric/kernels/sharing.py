@@ -1,4 +1,4 @@
-"""Compiled max-min fair sharing of all links among all flows, by weight, from end to end.
+"""Compiled max-min fair sharing of all links among all flows, by weight: an engine of the loop.
 
 A *sharing* (`sharing_parts.Parts`) outlives decisions: flows join and leave it. While it is in use
 it alone knows how many bytes flows have left; `settle` writes them to the rows.
@@ -10,159 +10,53 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.filling import sooner
-from netsim.fabric.kernels.lines import emit, follow, next_due
-from netsim.fabric.kernels.pools import admit
+from netsim.fabric.kernels.loop import WAITS, Engine, register
 from netsim.fabric.kernels.sharing_fill import fill_up
+from netsim.fabric.kernels.sharing_parts import LONGEST, Parts
 from netsim.fabric.kernels.sharing_rows import leave, served, take_in
 from netsim.fabric.kernels.sharing_stretch import begin, catch_up, holds, remember, set_rates
 from netsim.fabric.kernels.sharing_table import split_anew
-from netsim.fabric.records import NEXT_IN_LINE, WAITED
 
-__all__ = ["pass_time", "settle", "share_until"]
+__all__ = ["settle", "take_in_new"]
 
 #: Classes in a piece: only where one ends, or may be the next to, are they looked at one by one.
 _PIECE = 64
 
-#: Whose coflow has completed: nobody's; one's that nobody waits for; one's that the next in line
-#: waits for; one's that a process waits for.
-_NOBODY, _SOMEBODY, _IN_LINE, _WAITED = 0, 1, 2, 3
-
 
 @compiled
-def share_until(parts, table, count, coming, lines, key, stands, capacity, now, until, carried):
-    """Share from now on, anew whenever a flow ends, until a coflow completes.
-
-    Parameters
-    ----------
-    parts : Parts
-        See `sharing_parts`; as of now.
-    table, lines : tuple
-        As for `ahead.fast_forward`; those of lines that are due join.
-    count, coming, key
-        See `pools.admit`: who is active, and who joins when it becomes valid.
-    stands : bool
-        Whether to go on when a coflow completes that nobody waits for, and let others join.
-    capacity : ndarray of float, shape (links,)
-    now, until : float
-        From when, and before which instant to stop in any case, in seconds.
-    carried : ndarray of float, shape (links,) or (0,)
-        Collects the bytes that each link carries, if it has a value per link.
-
-    Returns
-    -------
-    now : float
-        The instant as of which bytes are; rates are in force from then on.
-    next_finish : float
-        When the next flow ends, `now` if a coflow has completed or one that has joined needs
-        room; inf if none moves.
-    instants : int
-        At how many, before the last, coflows have joined or completed.
-    joined : int
-        How many have joined of those that were coming; -1, and nothing else has happened, if
-        there is no room for those that are active.
-    emitted, idle : int
-        How many of lines have, and how many jobs had no active coflow before.
-    """
-    if not take_in(parts, table[0][:count], table[2][0], table[2][1]):
-        return now, now, 0, -1, 0, 0
-    found = _go_on(parts, table, count, coming, lines, key, stands, capacity, now, until, carried)
-    catch_up(parts)
-    return found
-
-
-@compiled
-def _go_on(parts, table, count, coming, lines, key, stands, capacity, now, until, carried):
-    rows, jobs, pools, free = table
-    flows, hops, _ = pools
-    of_jobs, running, stages, pauses = lines
+def _find_rates(parts, coflows, _jobs, pools, capacity, state):
+    """Fill the links where flows have come or gone, and set the rates of what is followed."""
     row = parts.state[0]
-    row.now = now
-    joined = emitted = idle = 0
-    instants = 0
-    some_done = False
-    due = next_due(of_jobs, running) if stands else np.inf
-    while True:
-        coflows = rows[:count + joined + emitted]
-        if not row.plain:
-            split_anew(parts, coflows)
-        if row.holds < np.inf:
-            fill_up(parts, capacity)
-            if row.waits > 0:
-                _mark_started(parts, coflows, flows, hops, now)
-        if holds(parts):
-            set_rates(parts)
-        else:
-            catch_up(parts)
-        if row.near == row.classes:
-            begin(parts, now)
-        dt = _soonest(parts)
-        if row.near < row.classes and now + dt > row.horizon:
-            catch_up(parts)
-            dt = _soonest(parts)
-        arrival = min(due, coming[joined].valid if joined < len(coming) else np.inf)
-        if (now + dt >= until and arrival >= until) or (dt == np.inf and arrival == np.inf):
-            return now, now if some_done else now + dt, instants, joined, emitted, idle
-        comes = arrival <= now + dt
-        dt = arrival - now if comes else dt
-        now = arrival if comes else now + dt
-        remember(parts, dt)
-        done, _ = _advance(parts, coflows, flows, capacity, dt, now,
-                           4.0 * np.spacing(now) if comes else 0.0, carried)
-        some_done |= done > 0
-        if done >= _IN_LINE and stands:
-            due = min(due, _follow_lines(coflows, of_jobs, pauses, now))
-        fits = True
-        some_come = min(arrival, due) <= now
-        if some_come:
-            catch_up(parts)
-            here = count + emitted
-            joined += admit(rows, here + joined, coming, joined, now, jobs, key + joined + emitted)
-            here += joined
-            came, woken = emit(rows, here, jobs, of_jobs, running, stages, pools, free, now,
-                               len(jobs), key + joined + emitted)
-            fits = came >= 0
-            emitted, idle = emitted + max(came, 0), idle + woken
-            due = next_due(of_jobs, running)
-            fits &= take_in(parts, rows[:here + max(came, 0)], flows, hops)
-        if done == _WAITED or (done and not stands) or due <= now:  # no room for who is due
-            return now, now, instants, joined, emitted, idle
-        if row.classes > 0:  # else nobody is left to share
-            instants += some_come or done > 0
-        if (not fits or (len(coming) > 0 and joined == len(coming))
-                or (stands and count + joined + emitted + max(len(running), 1) > len(rows))):
-            return now, now, instants, joined, emitted, idle
+    row.now = state.now
+    if not row.plain:
+        split_anew(parts, coflows)
+    if row.holds < np.inf:
+        fill_up(parts, capacity)
+        if row.waits > 0:
+            _mark_started(parts, coflows, pools[0], pools[1], state.now)
+    if holds(parts):
+        set_rates(parts)
+    else:
+        catch_up(parts)
+    if row.near == row.classes:
+        begin(parts, state.now)
+    state.decides &= row.classes > 0  # else nobody is left to share
+    return WAITS
 
 
 @in_place
-def _follow_lines(coflows, lines, pauses, now):
-    """Let the next in line become due of those that have completed; return when the first does."""
-    first = np.inf
-    for c in range(len(coflows)):
-        if coflows[c].open == 0 and coflows[c].waited == NEXT_IN_LINE:
-            first = min(first, follow(coflows[c:c + 1], lines, pauses, now))
-            coflows[c].waited = 0
-    return first
+def _find_end(parts, _coflows, state):
+    """Find when the next flow ends, of all if the stretch is over by then; see `loop.find_end`."""
+    row = parts.state[0]
+    dt = _soonest_near(parts)
+    if row.near < row.classes and (state.now + dt > row.horizon or row.steps == LONGEST):
+        catch_up(parts)
+        dt = _soonest_near(parts)
+    state.dt, state.end = dt, state.now + dt
 
 
 @in_place
-def pass_time(parts, coflows, flows, capacity, dt, now, slack, carried):
-    """Let `dt` seconds pass at the rates in force.
-
-    Returns
-    -------
-    done, flows_done : int
-        How many coflows are complete by now, and how many flows have ended.
-    """
-    _, flows_done = _advance(parts, coflows, flows, capacity, dt, now, slack, carried)
-    done = 0
-    for c in range(len(coflows)):
-        done += coflows[c].open == 0
-    return done, flows_done
-
-
-@in_place
-def _soonest(parts):
-    """Return in how many seconds the next flow ends; inf if none moves."""
+def _soonest_near(parts):
     count, gap, rate = parts.state[0].near, parts.gap, parts.rate
     soonest = np.inf
     for first in range(0, count, _PIECE):
@@ -172,22 +66,32 @@ def _soonest(parts):
 
 
 @in_place
-def _advance(parts, coflows, flows, capacity, dt, now, slack, carried):
-    """Let `dt` seconds pass; what would end within the slack ends now.
+def _never(_parts):
+    """Return in how many seconds a coflow crosses a limit: there is none."""
+    return np.inf
 
-    Returns
-    -------
-    done : int
-        `_NOBODY` if no coflow has completed, else the last of the others that is true of one.
-    ended : int
-        How many flows have.
-    """
+
+@in_place
+def _join(parts, coflows, pools):
+    """Take in the coflows that are not known yet; return whether there was room."""
+    catch_up(parts)
+    return take_in(parts, coflows, pools[0], pools[1])
+
+
+@in_place
+def _leave(parts, _coflows, _pools, _state):
+    """Follow all classes again."""
+    catch_up(parts)
+
+
+@in_place
+def _advance(parts, coflows, pools, capacity, dt, now, slack, state, finished, carried):
+    """Let `dt` seconds pass; see `loop.advance`."""
     gap, floor, rate, row = parts.gap, parts.floor, parts.rate, parts.state[0]
+    remember(parts, dt)
     if len(carried):
-        _carry(parts.left, parts.full_at, capacity, dt, carried)
+        _carry(parts, dt, carried)
     row.now = now
-    done = _NOBODY
-    ended = 0
     count = row.near
     # From the last piece on: what takes the place of a class that ends has been looked at.
     for piece in range((count - 1) // _PIECE, -1, -1):
@@ -203,33 +107,44 @@ def _advance(parts, coflows, flows, capacity, dt, now, slack, carried):
         for c in range(stop - 1, first - 1, -1):
             here = row.classes
             while row.classes == here and gap[c] <= floor[c] + rate[c] * slack:
-                done = max(done, _end(parts, coflows, flows, c, now))
-                ended += 1
-    return done, ended
+                _end(parts, coflows, pools[0], c, now, state, finished)
 
 
 @in_place
-def _carry(left, full_at, capacity, dt, carried):
-    """Add up what the links carry: a full one all that it can."""
-    for link in range(len(carried)):
-        free = left[link] if full_at[link] == np.inf else 0.0
-        carried[link] += (capacity[link] - free) * dt
+def _carry(parts, dt, carried):
+    """Add up what the classes send over each link that they cross."""
+    nowhere = len(parts.links) - 1
+    for c in range(parts.state[0].classes):
+        lowest = np.inf
+        for h in range(parts.path.shape[1]):
+            lowest = min(lowest, parts.full_at[parts.path[c, h]])
+        sent = lowest * parts.units[parts.unit_of[c]] * parts.classes[c].flows * dt
+        for h in range(parts.path.shape[1]):
+            if parts.path[c, h] < nowhere:
+                carried[parts.path[c, h]] += sent
 
 
 @in_place
-def _end(parts, coflows, flows, c, now):
-    """End the next flow of a class; return whether its coflow has completed, as `_advance`."""
+def _end(parts, coflows, flows, c, now, state, finished):
+    """End the next flow of a class, and its coflow if it is the last."""
     f = leave(parts, flows, c)
     flows[f].remaining = 0.0
     flows[f].finish = now
-    row = coflows[_row_of(coflows, parts.senders[f].owner)]
+    at = _row_of(coflows, parts.senders[f].owner)
+    row = coflows[at]
     row.open -= 1
     row.thinner = row.split > 0.0
     row.last = now
-    if row.open > 0:
-        return _NOBODY
-    return (_WAITED if row.waited == WAITED else _IN_LINE if row.waited == NEXT_IN_LINE
-            else _SOMEBODY)
+    state.ended += 1
+    if row.open == 0:
+        finished[state.finished] = at
+        state.finished += 1
+
+
+@compiled
+def take_in_new(parts, rows, count, pools):
+    """Take in the coflows that are not known yet; return whether there was room."""
+    return take_in(parts, rows[:count], pools[0], pools[1])
 
 
 @in_place
@@ -296,3 +211,6 @@ def settle(parts, coflows, flows):
             flow.finish = now + flow.remaining / flow.rate if flow.rate > 0.0 else np.inf
             row.base += flow.remaining
             row.finish = max(row.finish, flow.finish)
+
+
+register(Parts, Engine(_find_rates, _find_end, _never, _advance, _join, _leave))

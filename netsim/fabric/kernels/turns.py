@@ -1,4 +1,4 @@
-"""One job first, the others behind it, decided over and over: what `Turns` says, compiled.
+"""One job first, the others behind it: what `Turns` says, as an engine of the event loop.
 
 The policies that say so have the same in NumPy, for one decision; the tests hold one against the
 other.
@@ -7,14 +7,49 @@ other.
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from netsim.fabric.kernels import in_place
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.blocks import add_greedily, find_factor, sum_attained
+from netsim.fabric.kernels.loop import REFUSED, WAITS, Engine, register
+from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refresh
 from netsim.ties import EQUAL
 
-__all__ = ["decide"]
+__all__ = ["Room", "Ruled", "decide"]
+
+
+class Room(NamedTuple):
+    """Arrays to work in, one value per coflow."""
+
+    shares: NDArray[np.float64]
+    limit: NDArray[np.float64]
+    attained: NDArray[np.float64]
+    key: NDArray[np.float64]
+    order: NDArray[np.int64]
+    spare: NDArray[np.int64]
+
+
+class Ruled(NamedTuple):
+    """Coflows in step, at shares that a rule decides.
+
+    Attributes
+    ----------
+    rule, room, links : tuple, Room, ndarray of float
+        As for `decide`.
+    used : ndarray of float, shape (links,)
+        Bytes per second that each link carries.
+    check : bool
+        Whether to check allocations.
+    """
+
+    rule: Any
+    room: Room
+    links: NDArray[np.float64]
+    used: NDArray[np.float64]
+    check: bool
 
 AVERAGE, ATTAINED, COMPLETED, AHEAD = 0, 1, 2, 3
 NONE, UNIFORM, BACKFILL, GREEDY, CAPPED, SHARED_UNIFORM = 0, 1, 2, 3, 4, 5
@@ -159,3 +194,61 @@ def _before(a, b, coflows, key, attained):
     if attained[a] != attained[b]:
         return attained[a] < attained[b]
     return coflows[a].job < coflows[b].job
+
+
+# --- what the loop calls ---------------------------------------------------------------
+
+
+@in_place
+def _find_rates(engine, coflows, jobs, pools, capacity, state):
+    """Decide by the rule; `REFUSED` if that overloads a link."""
+    state.decides = len(coflows) > 0
+    if not len(coflows):
+        return WAITS
+    flows, hops, loads = pools
+    refresh(coflows, flows, hops, loads, capacity)
+    decide(coflows, jobs, loads, capacity, engine.rule, engine.room, engine.links)
+    _, state.link = apply_shares(coflows, loads, engine.room.shares, capacity, engine.used,
+                                 state.now, engine.check)
+    return WAITS if state.link == -1 else REFUSED
+
+
+@in_place
+def _find_end(_engine, coflows, state):
+    """Find when the next coflow ends; see `loop.find_end`."""
+    state.end = np.inf
+    for c in range(len(coflows)):
+        if coflows[c].open > 0:
+            state.end = min(state.end, coflows[c].finish)
+    state.dt = state.end - state.now
+
+
+@in_place
+def _never(_engine):
+    """Return in how many seconds a coflow crosses a limit: there is none."""
+    return np.inf
+
+
+@in_place
+def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
+    """Let `dt` seconds pass; see `loop.advance`."""
+    advance_in_step(coflows, pools[2], dt, now, slack, carried)
+    state.finished = 0
+    for c in range(len(coflows)):
+        if coflows[c].open == 0:
+            finished[state.finished] = c
+            state.finished += 1
+
+
+@compiled
+def _join(_engine, _coflows, _pools):
+    """Take in all coflows: there is nothing to do."""
+    return True
+
+
+@compiled
+def _leave(_engine, _coflows, _pools, _state):
+    """Leave the rows as they are: they say all."""
+
+
+register(Ruled, Engine(_find_rates, _find_end, _never, _advance, _join, _leave))

@@ -1,0 +1,305 @@
+"""The event loop: from one event to the next, ahead of SimPy's clock, while nobody need be asked.
+
+Each form of an allocation has an engine, a NamedTuple of arrays, that knows the rates and how they
+change: `sharing.Parts` for weights, `serving.Served` and `greedy.Greedy` for a service in order,
+`turns.Ruled` for shares by a compiled rule. The loop knows of none of them: it calls the five
+functions below, of which each engine has its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import overload
+
+from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels.lines import emit, follow, next_due
+from netsim.fabric.kernels.pools import admit
+from netsim.fabric.kernels.progress import drop_finished
+from netsim.fabric.records import NEXT_IN_LINE, WAITED
+
+__all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "FULL", "GRID_SLACK", "NEVER", "NOTICE_SLACK",
+           "PAUSED", "REDO", "REFUSED", "WAITS", "Engine", "register", "run"]
+
+#: Relative to the observation interval: how late an event may be and still be noticed. What
+#: marks completions is a trifle larger, or rounding could ring for one and not find it.
+GRID_SLACK = 1e-6
+NOTICE_SLACK = 1.001 * GRID_SLACK
+
+#: Why the loop has stopped. Something else is due before the next event; a coflow has completed,
+#: and the policy or a process is to be asked; the observer is to be told, and nothing has changed
+#: meanwhile; there is no more room for rows; the engine is to be made anew; the rule's allocation
+#: overloads a link.
+WAITS, ASKS, PAUSED, FULL, REDO, REFUSED = range(6)
+
+#: When the loop pauses for the observer: not at all; at decisions; whenever rates change.
+NEVER, AT_DECISIONS, AT_ENDS = range(3)
+
+
+# --- what engines do ---------------------------------------------------------------------
+
+
+def find_rates(engine, coflows, jobs, pools, capacity, state):
+    """Set the rates for what is active now; return `WAITS`, or else why that is not possible."""
+
+
+def find_end(engine, coflows, state):
+    """Find when the next flow or coflow ends, ``state.end``, and in how many seconds, ``state.dt``.
+
+    Both are inf if none moves.
+    """
+
+
+def crossing_in(engine):
+    """Return in how many seconds a coflow has sent as much as the policy has set it as a limit."""
+
+
+def advance(engine, coflows, pools, capacity, dt, now, slack, state, finished, carried):
+    """Let `dt` seconds pass at the rates in force, until `now`; what ends within the slack ends.
+
+    The positions of the coflows that have completed are appended to ``finished``, of which
+    ``state.finished`` are in use. `carried`, if it has a value per link, collects the bytes that
+    each link carries.
+    """
+
+
+def join(engine, coflows, pools):
+    """Take in the coflows that the engine does not know yet; return whether there was room."""
+
+
+def leave(engine, coflows, pools, state):
+    """Bring up to date what the rows, or who reads them, must know when the loop stops."""
+
+
+class Engine(NamedTuple):
+    """The kernels of an engine, one for each of the functions above."""
+
+    find_rates: Callable[..., Any]
+    find_end: Callable[..., Any]
+    crossing_in: Callable[..., Any]
+    advance: Callable[..., Any]
+    join: Callable[..., Any]
+    leave: Callable[..., Any]
+
+
+_ENGINES: dict[type, Engine] = {}
+
+
+def register(kind: type, engine: Engine) -> None:
+    """Have the loop call these kernels where it is given arrays of this kind."""
+    _ENGINES[kind] = engine
+
+
+@overload(find_rates)
+def _find_rates(engine, coflows, jobs, pools, capacity, state):
+    kernel = _ENGINES[engine.instance_class].find_rates
+    return lambda engine, coflows, jobs, pools, capacity, state: kernel(
+        engine, coflows, jobs, pools, capacity, state)
+
+
+@overload(find_end)
+def _find_end(engine, coflows, state):
+    kernel = _ENGINES[engine.instance_class].find_end
+    return lambda engine, coflows, state: kernel(engine, coflows, state)
+
+
+@overload(crossing_in)
+def _crossing_in(engine):
+    kernel = _ENGINES[engine.instance_class].crossing_in
+    return lambda engine: kernel(engine)
+
+
+@overload(advance)
+def _advance(engine, coflows, pools, capacity, dt, now, slack, state, finished, carried):
+    kernel = _ENGINES[engine.instance_class].advance
+    return lambda engine, coflows, pools, capacity, dt, now, slack, state, finished, carried: (
+        kernel(engine, coflows, pools, capacity, dt, now, slack, state, finished, carried))
+
+
+@overload(join)
+def _join(engine, coflows, pools):
+    kernel = _ENGINES[engine.instance_class].join
+    return lambda engine, coflows, pools: kernel(engine, coflows, pools)
+
+
+@overload(leave)
+def _leave(engine, coflows, pools, state):
+    kernel = _ENGINES[engine.instance_class].leave
+    return lambda engine, coflows, pools, state: kernel(engine, coflows, pools, state)
+
+
+# --- the loop ----------------------------------------------------------------------------
+
+
+@compiled
+def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
+    """Go from event to event until the policy, a process or the observer has something to do.
+
+    A pause changes nothing: the loop goes on from there as if there had been none.
+
+    Parameters
+    ----------
+    engine : NamedTuple
+        See above.
+    loop : ndarray of LOOP, shape (1,)
+        Where the loop is, and how far it may go.
+    table : (ndarray of COFLOW, ndarray of JOB, tuple of ndarray, ndarray of int)
+        Rows, jobs, pools and what of these is in use.
+    chains : (ndarray of LINE, ndarray of int, ndarray of COFLOW, ndarray of float)
+        Chains by job, the jobs that are some, what their stages send, the pauses before these.
+    coming : ndarray of COFLOW
+        Coflows that become valid at times known beforehand, in order of these.
+    finished : ndarray of int
+        Room for the positions of the coflows that complete at one instant.
+    done : ndarray of COFLOW
+        Room for those that complete, where ``drops`` says so.
+    capacity : ndarray of float, shape (links,)
+        Bytes per second.
+    carried : ndarray of float, shape (links,) or (0,)
+        Collects the bytes that each link carries, if it has a value per link.
+    """
+    state = loop[0]
+    state.reason = _run(engine, state, table, chains, coming, finished, done, capacity, carried)
+    if state.reason != PAUSED:
+        leave(engine, table[0][:state.count], table[2], state)
+
+
+@compiled
+def _run(engine, state, table, chains, coming, finished, done, capacity, carried):
+    rows, _, pools, _ = table
+    while True:
+        if state.now >= state.notice and not state.only_moves:
+            why = _notice(engine, state, table, chains, coming, finished, done, capacity)
+            if why != WAITS:
+                return why
+        if _is_to_pause(state):
+            return PAUSED
+        coflows = rows[:state.count]
+        find_end(engine, coflows, state)
+        together = state.together
+        if state.notice == np.inf:
+            if state.drops and state.gone + state.count > len(done):
+                return FULL
+            arrival = _next_arrival(state, coming)
+            noticed = min(_observed(state.end, state), max(_observed(arrival, state), arrival))
+            state.crossing = state.now + crossing_in(engine)
+            if state.crossing <= state.end or noticed >= state.until or noticed == np.inf:
+                return WAITS
+            state.notice = noticed
+            together |= arrival <= state.end
+        # The time to an end is not the difference of two instants, which has their roundings.
+        at, dt = state.end, state.dt
+        slack = _roundings(at) if together else 0.0
+        if state.notice <= at:
+            at = state.notice
+            dt = state.dt if at == state.end else at - state.now
+            slack = max(slack, NOTICE_SLACK * state.interval)
+        advance(engine, coflows, pools, capacity, dt, at, slack, state, finished, carried)
+        state.now = at
+        if state.only_moves and at >= state.notice:
+            return ASKS
+
+
+@compiled
+def _notice(engine, state, table, chains, coming, finished, done, capacity):
+    """Act on what has happened: let the next coflows come, and set rates.
+
+    Returns
+    -------
+    int
+        `WAITS`, or why the loop must stop.
+    """
+    rows, jobs, pools, _ = table
+    state.end = state.now
+    if state.finished:
+        if not state.goes_on:
+            return ASKS
+        state.decides = True
+        waits = _follow(rows, finished[:state.finished], state, chains)
+        state.finished = 0
+        if waits:
+            return ASKS
+        if state.drops:
+            gone, idle = drop_finished(rows[:state.count], jobs, done[state.gone:])
+            state.count -= gone
+            state.gone += gone
+            state.idle -= idle
+    if _next_arrival(state, coming) <= state.now and not _admit(engine, state, table, chains,
+                                                                 coming):
+        return FULL
+    why = find_rates(engine, rows[:state.count], jobs, pools, capacity, state)
+    if why == WAITS:
+        state.notice = np.inf
+    return why
+
+
+@in_place
+def _next_arrival(state, coming):
+    """Return when the next coflow becomes valid that the loop may admit."""
+    if not state.goes_on:
+        return np.inf
+    return min(state.due, coming[state.joined].valid if state.joined < len(coming) else np.inf)
+
+
+@compiled
+def _admit(engine, state, table, chains, coming):
+    """Admit the coflows that are valid by now; return False if there is no more room."""
+    rows, jobs, pools, free = table
+    of_jobs, running, stages, _ = chains
+    joined = admit(rows, state.count, coming, state.joined, state.now, jobs, state.key)
+    state.joined += joined
+    state.count += joined
+    state.key += joined
+    state.idle += joined  # each the only coflow of its job
+    emitted, idle = emit(rows, state.count, jobs, of_jobs, running, stages, pools, free, state.now,
+                         len(jobs), state.key)
+    state.decides = True
+    if emitted >= 0:
+        state.count += emitted
+        state.key += emitted
+        state.idle += idle
+        state.due = next_due(of_jobs, running)
+    fits = join(engine, rows[:state.count], pools)
+    return (emitted >= 0 and fits and (len(coming) == 0 or state.joined < len(coming))
+            and (state.drops or state.count + max(len(running), 1) <= len(rows)))
+
+
+@in_place
+def _is_to_pause(state):
+    """Whether the observer is to be told of what has happened since the last pause."""
+    decides, moved = state.decides, state.now > state.told
+    state.told = state.now
+    state.decides = False
+    state.decisions += decides
+    return state.pause != NEVER and (decides or (state.pause == AT_ENDS and moved))
+
+
+@in_place
+def _follow(rows, finished, state, chains):
+    """Let the next coflows of chains become due; return whether a process waits for one."""
+    of_jobs, _, _, pauses = chains
+    waits = False
+    for c in finished:
+        row = rows[c]
+        waits |= row.waited == WAITED
+        if row.waited == NEXT_IN_LINE:
+            state.due = min(state.due, follow(rows[c:c + 1], of_jobs, pauses, state.now))
+            row.waited = 0
+    return waits
+
+
+@in_place
+def _observed(at, state):
+    """Return the observation instant at which something that happens at `at` is noticed."""
+    if state.interval == 0.0 or at == np.inf:
+        return at
+    return max(math.ceil(at / state.interval - GRID_SLACK) * state.interval, state.now)
+
+
+@in_place
+def _roundings(at):
+    """Return how far an instant may be off by a few roundings."""
+    return 4.0 * (np.nextafter(at, np.inf) - at)
