@@ -35,7 +35,8 @@ def compiled(kernel: Callable[..., Any]) -> Any:
 
     Division is NumPy's (x/0 is inf), without Python's check.
     """
-    return _compiled(kernel)
+    # Said, as a kernel without would hand that down to those that it calls.
+    return _compiled(kernel, _nrt=True)
 
 
 def in_place(kernel: Callable[..., Any]) -> Any:

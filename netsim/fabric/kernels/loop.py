@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import in_place
 from netsim.fabric.kernels.lines import emit, follow, next_due
 from netsim.fabric.kernels.pools import admit
 from netsim.fabric.kernels.progress import drop_finished
@@ -87,45 +87,48 @@ class Engine(NamedTuple):
 
 _ENGINES: dict[type, Engine] = {}
 
+#: As `in_place`: what only hands arrays on need not count references to them.
+_UNCOUNTED = {"_nrt": False, "error_model": "numpy"}
+
 
 def register(kind: type, engine: Engine) -> None:
     """Have the loop call these kernels where it is given arrays of this kind."""
     _ENGINES[kind] = engine
 
 
-@overload(find_rates)
+@overload(find_rates, jit_options=_UNCOUNTED)
 def _find_rates(engine, coflows, jobs, pools, capacity, state):
     kernel = _ENGINES[engine.instance_class].find_rates
     return lambda engine, coflows, jobs, pools, capacity, state: kernel(
         engine, coflows, jobs, pools, capacity, state)
 
 
-@overload(find_end)
+@overload(find_end, jit_options=_UNCOUNTED)
 def _find_end(engine, coflows, state):
     kernel = _ENGINES[engine.instance_class].find_end
     return lambda engine, coflows, state: kernel(engine, coflows, state)
 
 
-@overload(crossing_in)
+@overload(crossing_in, jit_options=_UNCOUNTED)
 def _crossing_in(engine):
     kernel = _ENGINES[engine.instance_class].crossing_in
     return lambda engine: kernel(engine)
 
 
-@overload(advance)
+@overload(advance, jit_options=_UNCOUNTED)
 def _advance(engine, coflows, pools, capacity, dt, now, slack, state, finished, carried):
     kernel = _ENGINES[engine.instance_class].advance
     return lambda engine, coflows, pools, capacity, dt, now, slack, state, finished, carried: (
         kernel(engine, coflows, pools, capacity, dt, now, slack, state, finished, carried))
 
 
-@overload(join)
+@overload(join, jit_options=_UNCOUNTED)
 def _join(engine, coflows, pools):
     kernel = _ENGINES[engine.instance_class].join
     return lambda engine, coflows, pools: kernel(engine, coflows, pools)
 
 
-@overload(leave)
+@overload(leave, jit_options=_UNCOUNTED)
 def _leave(engine, coflows, pools, state):
     kernel = _ENGINES[engine.instance_class].leave
     return lambda engine, coflows, pools, state: kernel(engine, coflows, pools, state)
@@ -134,7 +137,7 @@ def _leave(engine, coflows, pools, state):
 # --- the loop ----------------------------------------------------------------------------
 
 
-@compiled
+@in_place
 def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
     """Go from event to event until the policy, a process or the observer has something to do.
 
@@ -167,7 +170,7 @@ def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
         leave(engine, table[0][:state.count], table[2], state)
 
 
-@compiled
+@in_place
 def _run(engine, state, table, chains, coming, finished, done, capacity, carried):
     rows, _, pools, _ = table
     while True:
@@ -203,7 +206,7 @@ def _run(engine, state, table, chains, coming, finished, done, capacity, carried
             return ASKS
 
 
-@compiled
+@in_place
 def _notice(engine, state, table, chains, coming, finished, done, capacity):
     """Act on what has happened: let the next coflows come, and set rates.
 
@@ -244,7 +247,7 @@ def _next_arrival(state, coming):
     return min(state.due, coming[state.joined].valid if state.joined < len(coming) else np.inf)
 
 
-@compiled
+@in_place
 def _admit(engine, state, table, chains, coming):
     """Admit the coflows that are valid by now; return False if there is no more room."""
     rows, jobs, pools, free = table
