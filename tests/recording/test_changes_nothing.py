@@ -92,12 +92,11 @@ def test_jobs_and_coflows_are_the_same_to_the_last_bit(policy, case):
         assert said(netsim.simulate(NET, jobs, allocator=policy, **watched, **options)) == plain
 
 
-@pytest.mark.parametrize("policy", ["maxmin", "sincronia", "scf", "parrot:work_conservation=per_flow",
-                                    "parrot", "aalo", "srtf"])
+@pytest.mark.parametrize("policy", [
+    "aalo", "maxmin", "parrot", "parrot:work_conservation=per_flow", "scf", "sincronia", "srtf"])
 @pytest.mark.parametrize("interval", ["0s", "50ms"])
 def test_over_many_coflows_roundings_do_not_add_up(policy, interval):
-    """1,000 iterations of 4 jobs on three hosts, where one moved tie would be seen seconds later.
-    """
+    """4 jobs on three hosts, over and over: one tie that moves is seen seconds later."""
     rng = np.random.default_rng(1)
     jobs = [JobSpec(k, hosts=range(3), iterations=1000 if policy == "maxmin" else 100,
                     compute_s=0.1, stages=[Stage("ring", [

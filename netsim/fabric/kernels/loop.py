@@ -88,7 +88,7 @@ class Engine(NamedTuple):
 _ENGINES: dict[type, Engine] = {}
 
 #: As `in_place`: what only hands arrays on need not count references to them.
-_UNCOUNTED = {"_nrt": False, "error_model": "numpy"}
+_UNCOUNTED: Any = {"_nrt": False, "error_model": "numpy"}
 
 
 def register(kind: type, engine: Engine) -> None:
