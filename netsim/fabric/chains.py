@@ -42,17 +42,22 @@ class Chains:
     def __init__(self, jobs: int) -> None:
         self.of_jobs = np.zeros(jobs, LINE)
         self.of_jobs["due"] = math.inf
-        self.running = np.empty(0, np.int64)
+        self.running = self._jobs = np.empty(0, np.int64)
         self.stages = np.empty(0, COFLOW)
         self.pauses = np.empty(0)
         self.next_due = math.inf
         self._used = 0
+        self._begun = 0
 
     def begin(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float], total: int,
               due: float, pools: Pools) -> None:
         """Take in a line; there is room in the pools. See `Fabric.run_chain`."""
-        self._forget_ended()
-        rows = np.concatenate([demand.coflows for demand in demands])
+        self._begun += 1
+        if 2 * self._begun > len(self.running):
+            self._forget_ended()
+        rows = np.empty(len(demands), COFLOW)
+        for k, demand in enumerate(demands):
+            rows[k] = demand.coflows[0]
         rows["weight"] = [demand.weight for demand in demands]
         rows["deadline"] = [demand.deadline_s for demand in demands]
         for k, demand in enumerate(demands):
@@ -62,8 +67,18 @@ class Chains:
             self._keep(slice(self._used), 2 * stop)
         self.stages[self._used:stop], self.pauses[self._used:stop] = rows, pauses
         self._used = stop
-        self.running = np.insert(self.running, np.searchsorted(self.running, job), job)
+        self._add_running(job)
         self.next_due = min(self.next_due, due)
+
+    def _add_running(self, job: int) -> None:
+        """Insert a job among those that run, in order; most come last, for which there is room."""
+        count = len(self.running)
+        if count == len(self._jobs):
+            self._jobs = np.concatenate((self.running, np.empty(count + 16, np.int64)))
+        at = int(np.searchsorted(self.running, job))
+        self._jobs[at + 1:count + 1] = self.running[at:].copy()
+        self._jobs[at] = job
+        self.running = self._jobs[:count + 1]
 
     @property
     def live(self) -> NDArray[Any]:
@@ -72,8 +87,9 @@ class Chains:
 
     def _forget_ended(self) -> None:
         """Drop the lines that have emitted all; where they are half of all, their stages, too."""
+        self._begun = 0
         lines = self.of_jobs[self.running]
-        self.running = self.running[lines["emitted"] < lines["total"]]
+        self.running = self._jobs = self.running[lines["emitted"] < lines["total"]]
         lines = self.of_jobs[self.running]
         if 2 * lines["stages"].sum() >= self._used:
             return

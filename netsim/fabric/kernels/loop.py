@@ -189,7 +189,8 @@ def _run(engine, state, table, chains, coming, finished, done, capacity, carried
             arrival = _next_arrival(state, coming)
             noticed = min(_observed(state.end, state), max(_observed(arrival, state), arrival))
             state.crossing = state.now + crossing_in(engine)
-            if state.crossing <= state.end or noticed >= state.until or noticed == np.inf:
+            crosses = state.crossing < np.inf and state.crossing <= state.end
+            if crosses or noticed >= state.until or noticed == np.inf:
                 return WAITS
             state.notice = noticed
             together |= arrival <= state.end
