@@ -276,5 +276,6 @@ def test_recording_changes_nothing(policy, network, workload):
     """The fabric moves the same bytes whether someone looks or not."""
     plain = netsim.simulate(network, workload, allocator=policy)
     watched = netsim.simulate(network, workload, allocator=policy, record=EVERYTHING)
-    np.testing.assert_allclose(plain.jobs["finish_s"], watched.jobs["finish_s"], rtol=1e-12)
+    pd.testing.assert_frame_equal(plain.jobs, watched.jobs, check_exact=True)
+    pd.testing.assert_frame_equal(plain.coflows, watched.coflows, check_exact=True)
     assert plain.run["decisions"] == watched.run["decisions"]
