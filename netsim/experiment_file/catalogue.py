@@ -1,4 +1,4 @@
-"""What there is to choose from, with a line on each."""
+"""The names of all policies, formats, networks and so on, with a one-line summary each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from netsim.traces import FORMATS
 
 __all__ = ["CATALOGUES", "REGISTRIES", "catalogue"]
 
-Chains = dict[str, str]
+Summaries = dict[str, str]
 
 #: Kind -> its registries, each with what its lines begin with.
 REGISTRIES: dict[str, dict[str, Registry]] = {
@@ -46,7 +46,7 @@ REGISTRIES: dict[str, dict[str, Registry]] = {
 }
 
 #: Kind -> what is ready-made, likewise.
-_READY_MADE: dict[str, dict[str, Callable[[], Chains]]] = {
+_READY_MADE: dict[str, dict[str, Callable[[], Summaries]]] = {
     "topologies": {"": network.ready_made, "edge-cloud: ": ready_made_edge_clouds},
     "workloads": {"": traces.ready_made, "of edge-clouds: ": ready_made_edge_jobs,
                   "experiment: ": ready_made_experiments},
@@ -55,7 +55,7 @@ _READY_MADE: dict[str, dict[str, Callable[[], Chains]]] = {
 CATALOGUES = tuple(REGISTRIES)
 
 
-def catalogue(kind: str) -> Chains:
+def catalogue(kind: str) -> Summaries:
     """List what there is of a kind: name to one line.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Simulation: a network, a cluster or an edge-cloud, jobs, and a run of them."""
+"""Simulation of jobs on a network, a cluster or an edge-cloud."""
 
 from netsim.lazy import loading
 

@@ -1,7 +1,7 @@
-"""What goes with what: policies, jobs, clusters and edge-clouds, and arguments and targets.
+"""Which policies, jobs, targets and arguments can be combined.
 
-A policy declares by name what it needs of a run, in an attribute ``needs``. Each name is a row of
-`NEEDS`, by which runs are refused before they begin, and of which the docs' tables are made.
+A policy lists its requirements in an attribute ``needs``. Each requirement is a row of the table
+`NEEDS`, which is used to refuse runs before they begin and to make the tables in the docs.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ __all__ = ["NEEDS", "NOT_FOR", "ClusterRun", "EdgeRun", "Need", "Policies",
 
 
 class ClusterRun(NamedTuple):
-    """What is known of a run on a cluster before it begins.
+    """Inputs of a run on a cluster that requirements are checked against.
 
     Attributes
     ----------
     context : RunContext
-        Its cluster, jobs and history.
+        The cluster, jobs and history of the run.
     changes : sequence of Change
-        What its events do.
+        The fault events of the run.
     placed : bool
-        Whether a placement is given.
+        Whether the user chose a placement.
     """
 
     context: RunContext
@@ -65,7 +65,7 @@ class ClusterRun(NamedTuple):
 
 
 class EdgeRun(NamedTuple):
-    """What is known of a run on an edge-cloud before it begins; `changes` as of a `ClusterRun`."""
+    """Inputs of a run on an edge-cloud that requirements are checked against."""
 
     setting: EdgeSetting
     transport: TransportKind
@@ -73,18 +73,19 @@ class EdgeRun(NamedTuple):
 
 
 class Need(NamedTuple):
-    """Something that a policy may need of a run.
+    """A requirement that a policy may have of a run.
 
     Attributes
     ----------
     problem : callable
-        Says of a `ClusterRun`, or an `EdgeRun`, what is wrong; None if it has what is needed.
+        Takes a `ClusterRun` or an `EdgeRun` and returns why it does not meet the requirement, or
+        None if it does.
     key : str
-        The key of an experiment that has to meet the need; "" for that of the policy.
+        The experiment key that an error refers to; "" for the key of the policy.
     cases : tuple of str
-        The columns of the tables in the docs in which policies with this need say no.
+        Columns of the tables in the docs that policies with this requirement do not support.
     because : str
-        Why one may need it, for the docs.
+        The reason for the requirement, for the docs.
     """
 
     problem: Callable[[Any], str | None]
@@ -97,7 +98,7 @@ class Need(NamedTuple):
 
 
 def _refusal(check: Callable[..., object], *values: Any) -> str | None:
-    """Return why a check refuses some values; None if it does not."""
+    """Return the message of the error that a check raises, or None if it passes."""
     try:
         check(*values)
     except InputError as error:
@@ -120,7 +121,7 @@ def _not_rings(run: ClusterRun) -> str | None:
 
 
 def _kind(job: JobSpec) -> str:
-    """Return in words what a job sends."""
+    """Describe the communication of a job for a message."""
     if job.stages:
         return "explicit stages"
     return f"the pattern {job.pattern!r}" if job.model is None else f"the model {job.model.name!r}"
@@ -283,23 +284,23 @@ _IMPLIED: Mapping[str, Callable[[Any], bool]] = {
 
 
 def needs_of(policy: Any, target: str) -> tuple[str, ...]:
-    """Return what a policy needs, by what it declares and what its other attributes imply.
+    """List the requirements of a policy: declared ones, and those its other attributes imply.
 
     Parameters
     ----------
     policy : object
-        With an attribute `needs`, a collection of names of `NEEDS`, if it does not take every run.
+        May have an attribute `needs` with names of rows of `NEEDS`.
     target : {"cluster", "edge-cloud"}
 
     Returns
     -------
     tuple of str
-        In the order of the table.
+        Names of rows of `NEEDS`, in the order of the table.
 
     Raises
     ------
     UnknownNameError
-        If it declares a need that the table does not have.
+        If the policy declares a requirement that is not in the table.
     """
     rows, declared = NEEDS[target], getattr(policy, "needs", ())
     declared = (declared,) if isinstance(declared, str) else tuple(declared)
@@ -311,18 +312,17 @@ def needs_of(policy: Any, target: str) -> tuple[str, ...]:
 
 
 def goes_with(registry: Registry, target: str) -> pd.DataFrame:
-    """Return which registered policies take which cases.
+    """Tabulate which cases the registered policies support, with their default options.
 
     Parameters
     ----------
     registry : Registry
-        Of policies, as they are with their default options.
     target : {"cluster", "edge-cloud"}
 
     Returns
     -------
     DataFrame of bool
-        A row per policy, a column per case that one of them refuses.
+        A row per policy, and a column per case that at least one of them does not support.
     """
     import pandas as pd
 
@@ -337,7 +337,7 @@ def goes_with(registry: Registry, target: str) -> pd.DataFrame:
 
 
 class _Asked(NamedTuple):
-    """A policy that may refuse a run: its kind, its name, and itself."""
+    """A policy whose requirements are checked."""
 
     kind: str
     name: str
@@ -346,7 +346,7 @@ class _Asked(NamedTuple):
 
 def _problems(run: ClusterRun | EdgeRun, target: str, policies: Iterable[_Asked]
               ) -> Iterator[tuple[str, str]]:
-    """Yield what a run lacks that policies need, each need once: the key, and the message."""
+    """Yield the experiment key and the message of each requirement that a run does not meet."""
     told: set[str] = set()
     for kind, called, policy in policies:
         owner = f"{kind} {called!r}"
@@ -364,14 +364,14 @@ def _problems(run: ClusterRun | EdgeRun, target: str, policies: Iterable[_Asked]
 
 
 def _own_problems(context: RunContext, policies: Iterable[_Asked]) -> Iterator[tuple[str, str]]:
-    """Yield what policies of a user's own say in ``suits``, beyond what they declare."""
+    """Yield the kind and the message of each policy whose own check, ``suits``, fails."""
     for kind, called, policy in policies:
         if hasattr(policy, "suits") and (problem := _refusal(policy.suits, context)) is not None:
             yield kind, f"{kind} {called!r}: {problem}"
 
 
 def check_policy(kind: str, policy: Any, context: RunContext) -> None:
-    """Refuse a cluster and jobs that a scheduler or a placement is not for.
+    """Check that a scheduler or a placement supports a cluster and its jobs.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ def check_policy(kind: str, policy: Any, context: RunContext) -> None:
     Raises
     ------
     InputError
-        Naming the policy, and what it needs.
+        If it does not; the message names the policy and the requirement.
     """
     asked = [_Asked(kind, type(policy).__name__, policy)]
     for _, problem in (*_problems(ClusterRun(context), "cluster", asked),
@@ -394,17 +394,17 @@ def check_policy(kind: str, policy: Any, context: RunContext) -> None:
 
 
 class Policies(NamedTuple):
-    """Who decides in a run on a cluster, and how jobs run.
+    """The policies of a run on a cluster, and how jobs run once they are placed.
 
     Attributes
     ----------
     scheduler : Scheduler
     placement : Placement
-        For schedulers that leave it to that.
+        Used by schedulers that do not choose GPUs themselves.
     execution : str
-        A name.
+        Name of the execution.
     model : Contention
-        By which jobs run, or plans go.
+        Contention model of the execution, which schedulers that plan ahead use, too.
     """
 
     scheduler: Any
@@ -413,7 +413,7 @@ class Policies(NamedTuple):
     model: Contention
 
     def asked(self) -> list[_Asked]:
-        """Return those that may refuse a run; a placement only if the scheduler leaves it to it."""
+        """List the policies in use; a placement only if the scheduler does not choose GPUs."""
         found = [_Asked("execution", self.execution, self.model),
                  _Asked("scheduler", SCHEDULERS.to_dict(self.scheduler)["name"], self.scheduler)]
         if not chooses_gpus(self.scheduler):
@@ -424,7 +424,7 @@ class Policies(NamedTuple):
 
 def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = None,
                 seed: int = 0) -> Policies:
-    """Return the scheduler, the placement, how jobs run, and the contention model.
+    """Make the policies of a run on a cluster, with defaults for those that are not given.
 
     Raises
     ------
@@ -439,12 +439,12 @@ def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = N
 
 
 def check_jobs(workload: Workload, cluster: Cluster) -> None:
-    """Refuse jobs that are too large for a cluster, or cannot be split among its servers.
+    """Check that each job fits on a cluster and can be split among its servers.
 
     Raises
     ------
     InputError
-        Naming the first one.
+        If one does not; the message names the first.
     """
     held: set[ParallelModel] = set()
     for job in workload:
@@ -462,7 +462,9 @@ def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, place
               execution: Any = None, seed: int = 0,
               events: Sequence[FaultEvent | Mapping[str, Any]] = ()
               ) -> tuple[Workload, Policies]:
-    """Return what runs on a cluster, with rings where only they can, and who decides.
+    """Return the workload and the policies of a run on a cluster, after checking them.
+
+    If a policy requires rings, models that amount to a ring are converted to the pattern.
 
     Raises
     ------
@@ -479,15 +481,15 @@ def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, place
 
 def problems_of_cluster(cluster: Cluster, workload: Workload, given: Mapping[str, Any], seed: int,
                         events: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return what `inputs_of` would refuse of an experiment: the key of each problem, and why.
+    """List the problems for which `inputs_of` would refuse an experiment: keys and messages.
 
     Parameters
     ----------
     cluster : Cluster
     workload : Workload
-        Of jobs that are not too large for it.
+        Jobs that fit on the cluster; see `check_jobs`.
     given : mapping
-        ``scheduler``, ``placement`` and ``execution``, as far as they are.
+        Those of ``scheduler``, ``placement`` and ``execution`` that the experiment has.
     seed : int
     events : sequence of mapping
     """
@@ -502,7 +504,7 @@ def problems_of_cluster(cluster: Cluster, workload: Workload, given: Mapping[str
 def _on_cluster(cluster: Cluster, workload: Workload, policies: Policies, placed: bool, seed: int,
                 events: Sequence[FaultEvent | Mapping[str, Any]]
                 ) -> tuple[list[tuple[str, str]], Workload]:
-    """Return what does not go together on a cluster, and the jobs, as rings if these are needed."""
+    """Return the problems of a run on a cluster, and its jobs, as rings if a policy needs these."""
     asked = policies.asked()
     context = RunContext(cluster, workload.jobs, policies.model, workload.history, seed)
     run = ClusterRun(context, changes_of(events, cluster.network), placed)
@@ -514,7 +516,7 @@ def _on_cluster(cluster: Cluster, workload: Workload, policies: Policies, placed
 
 
 def _as_rings(workload: Workload) -> Workload:
-    """Return a workload of which all jobs are rings, with these as jobs of the pattern."""
+    """Convert all jobs of a workload, which must amount to rings, to the pattern."""
     rings = [ring for job in workload if (ring := ring_of(job)) is not None]
     return workload if rings == list(workload) else replace(workload, jobs=rings)
 
@@ -527,7 +529,7 @@ def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, scheduler: Any = N
                    allocator: Any = "maxmin",
                    events: Sequence[FaultEvent | Mapping[str, Any]] = ()
                    ) -> tuple[EdgeSetting, Any, TransportKind]:
-    """Return what runs on an edge-cloud, who decides, and how data moves.
+    """Return the setting, the scheduler and the transport of a run, after checking them.
 
     Raises
     ------
@@ -547,7 +549,7 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
                      allocator: Any = "maxmin",
                      events: Sequence[FaultEvent | Mapping[str, Any]] = ()
                      ) -> list[tuple[str, str]]:
-    """Return what does not go together on an edge-cloud: the key of each problem, and why.
+    """List the requirements that a run on an edge-cloud does not meet: keys and messages.
 
     Parameters
     ----------
@@ -556,7 +558,7 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
         See `netsim.schedulers.edge_registry.make_edge_scheduler`.
     transport : TransportKind
     allocator, events
-        As for `netsim.simulate`; of no account if the transport has no links.
+        As for `netsim.simulate`; ignored if the transport has no links.
     """
     found: list[tuple[str, Any, Registry]] = [
         ("scheduler", scheduler, EDGE_SCHEDULERS), ("transport", transport, TRANSPORTS)]
@@ -606,28 +608,28 @@ NOT_FOR: Mapping[str, Mapping[str, str]] = {
 
 
 def problems_of_arguments(target: str, given: Iterable[str], **said: str) -> list[tuple[str, str]]:
-    """Return which arguments are not for what runs, and why.
+    """List the arguments that do not apply to a target, with reasons.
 
     Parameters
     ----------
     target : str
         A key of `NOT_FOR`.
     given : iterable of str
-        The arguments that are given, in the order in which to name them.
+        The arguments that are given, in the order in which messages name them.
     **said
-        What the reason names besides.
+        Values of the placeholders in reasons.
     """
     return [(name, NOT_FOR[target][name].format(**said)) for name in given
             if name in NOT_FOR[target]]
 
 
 def refuse_arguments(target: str, given: Iterable[str], **said: str) -> None:
-    """Refuse arguments that are not for what runs; see `problems_of_arguments`.
+    """Check that all given arguments apply to a target; see `problems_of_arguments`.
 
     Raises
     ------
     InputError
-        Naming the first one, and others that are refused for the same reason.
+        If one does not; the message names the first, and others with the same reason.
     """
     problems = problems_of_arguments(target, given, **said)
     for _, reason in problems:

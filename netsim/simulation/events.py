@@ -1,4 +1,4 @@
-"""What happens to a run from outside: links degrade, fail and are repaired, and it is ended."""
+"""Events from outside of a run: links degrade, fail and are repaired, and the run is stopped."""
 
 from __future__ import annotations
 
@@ -27,31 +27,32 @@ _LAST = 3
 @plain_numbers
 @dataclass(frozen=True)
 class FaultEvent:
-    """Something that happens to a link, or to a host and all of its links, during a run.
+    """A change of a link, or of a host and all of its links, during a run.
 
     Parameters
     ----------
     at : quantity
-        When: ``"5s"``, or seconds.
+        Time of the event: ``"5s"``, or a number of seconds.
     link : str or int, optional
-        Name or id; or else a host.
+        Name or id of the link. Give either a link or a host.
     capacity : quantity, optional
-        Of a link that is degraded, or of each of the host's, from then on: ``"1Gbps"``, or bytes
-        per second. 0 is a failure.
+        New capacity of the link, or of each link of the host, if `kind` is ``"degrade"``:
+        ``"1Gbps"``, or a number of bytes per second. 0 is a failure.
     host : int, optional
-        Or server of a cluster.
+        Number of the host, or of the server of a cluster.
     kind : {"degrade", "fail", "repair"}
-        Failed links carry nothing; repaired ones what they carried when the run began.
+        Failed links carry nothing; repaired links get back the capacity that they had when the
+        run began.
     factor : float, optional
-        Instead of `capacity`: of what a link carried when the run began.
+        New capacity as a fraction of that when the run began; an alternative to `capacity`.
     restart : bool
-        Of a host that fails: whether jobs that run on it stop, and start the iteration over that
-        they were in. If not, they wait for its links.
+        Whether jobs on a host that fails stop, and later start their current iteration over. If
+        False, they wait for the links of the host.
 
     Raises
     ------
     InputError
-        If that does not go together, or a value is not allowed.
+        If the arguments cannot be combined, or a value is not allowed.
     """
 
     at: Quantity
@@ -88,14 +89,14 @@ class FaultEvent:
 
 @dataclass(frozen=True)
 class Change:
-    """A fault event on a network.
+    """A `FaultEvent` resolved on a network.
 
     Attributes
     ----------
     at : float
-        Seconds.
+        Time in seconds.
     capacity : dict of int to float
-        Of each link that it changes, from then on; bytes per second.
+        New capacity of each link that changes, in bytes per second.
     host : int or None
     kind : {"degrade", "fail", "repair"}
     restart : bool
@@ -110,12 +111,12 @@ class Change:
 
 def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology
                ) -> list[Change]:
-    """Return what happens on a network, in order of time.
+    """Resolve fault events on a network, and sort them by time.
 
     Raises
     ------
     InputError
-        If one is no event, or of a link or a host that there is not.
+        If an event is invalid, or its link or host does not exist.
     """
     given = check_sequence(events, FaultEvent | Mapping, "events", "FaultEvent or mappings")
     return sorted((_resolve(event, network) for event in given), key=lambda change: change.at)
@@ -123,7 +124,7 @@ def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topolo
 
 def capacities_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology
                   ) -> list[tuple[float, int, float]]:
-    """Return events as (seconds, link, bytes per second), in order, where only links change.
+    """Resolve events that change only links to (seconds, link, bytes per second), in order.
 
     Raises
     ------
@@ -154,12 +155,12 @@ def _resolve(event: FaultEvent | Mapping[str, Any], network: Topology) -> Change
 
 
 def end_at(env: simpy.Environment, limit: float) -> None:
-    """See that a fabric does not run ahead of the end, even if it decides right then."""
+    """Schedule the end of a run, so that the fabric does not run ahead of it."""
     _schedule(env, limit)
 
 
 def after_all_else(env: simpy.Environment, act: Callable[[], None]) -> None:
-    """Do something at this instant, after what else happens at it, decisions included."""
+    """Call a function at the current instant, after all other events and decisions at it."""
     _schedule(env, env.now).callbacks.append(lambda _: act())
 
 

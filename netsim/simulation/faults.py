@@ -39,23 +39,23 @@ _MOST_NAMED = 5
 
 
 class JobHost(Protocol):
-    """Has the jobs of a run, and is told what befalls their hosts."""
+    """Holder of the jobs of a run, which is told when their hosts fail and are repaired."""
 
     def processes(self) -> Iterable[JobProcess]:
-        """Return the jobs that send, or may."""
+        """Return the processes of jobs that use the network."""
 
     def lose(self, host: int, restart: bool) -> None:
-        """Let nothing begin on a host from now on."""
+        """Start no more jobs or iterations on a host."""
 
     def stop(self, host: int) -> None:
-        """Stop what runs on a host."""
+        """Stop the jobs that run on a host."""
 
     def repair(self, host: int) -> None:
-        """Let things begin again on a host."""
+        """Allow jobs and iterations on a host to start again."""
 
 
 class Faults:
-    """What is to happen to a network, and to those on it.
+    """The fault events of a run on a network.
 
     Parameters
     ----------
@@ -65,18 +65,18 @@ class Faults:
     Attributes
     ----------
     network : Topology
-        For flows to be routed on: one that goes round dead links, where some die that can be
-        gone round.
+        The network on which flows are routed. If links fail that routes can avoid, it routes
+        around dead links.
     most_capacity : ndarray of float, shape (links,)
-        The most that each link ever has, in bytes per second, for lower bounds; inf where flows
-        may go another way, since nobody knows beforehand what they will cross.
+        The largest capacity that each link has during the run, in bytes per second, for lower
+        bounds; inf for links that flows may avoid, since their routes are not known beforehand.
     restarts : bool
-        Whether jobs are ever stopped.
+        Whether an event stops jobs.
 
     Raises
     ------
     InputError
-        If one is no event, or of a link or a host that there is not.
+        If an event is invalid, or its link or host does not exist.
     """
 
     def __init__(self, events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology
@@ -96,22 +96,22 @@ class Faults:
 
     @property
     def touch_jobs(self) -> bool:
-        """Whether jobs are stopped or take other routes, so that none may be left to the fabric."""
+        """Whether events stop or reroute jobs, so that the fabric may run none by itself."""
         return self.restarts or isinstance(self.network, LiveNetwork)
 
     def begin(self, env: Any, keeper: JobHost, fabric: Fabric | None = None,
               recorder: Recorder | None = None,
               seen: Callable[[float], float] = lambda at: at) -> None:
-        """See that everything happens at its instant, before jobs arrive at it.
+        """Schedule all events, each before the jobs that arrive at the same instant.
 
         Parameters
         ----------
         env : simpy.Environment
         keeper : JobHost
         fabric, recorder : Fabric, Recorder, optional
-            Of runs in which jobs use links.
+            Given if jobs use links.
         seen : callable
-            Returns when something that happens at an instant makes itself felt.
+            Maps the time of an event to the time at which the run notices it.
         """
         for change in self._changes:
             env.timeout(seen(change.at)).callbacks.append(
@@ -144,7 +144,7 @@ class Faults:
 
 
 def problems_on(network: Topology, given: Any) -> list[tuple[str, str]]:
-    """Return what is wrong on a network with the events or stragglers of an experiment, by key.
+    """List the problems of an experiment's events or stragglers on a network: keys and messages.
 
     Parameters
     ----------
@@ -168,17 +168,17 @@ def problems_on(network: Topology, given: Any) -> list[tuple[str, str]]:
 
 
 def hosts_of(stragglers: Mapping[str, float]) -> dict[Any, float]:
-    """Return factors by the numbers of hosts, which are strings in a file."""
+    """Convert the keys of a mapping, hosts that are strings in a file, to numbers."""
     return {int(host) if host.isdecimal() else host: factor for host, factor in stragglers.items()}
 
 
 class JobsOnHosts:
-    """Jobs that stay on their hosts, and wait for them; a `JobHost`.
+    """A `JobHost` for jobs that stay on their hosts, and wait until these are repaired.
 
     Attributes
     ----------
     jobs : list of JobProcess
-        Those that are no lines.
+        The jobs that have a process, as the fabric runs the others.
     """
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ class JobsOnHosts:
         self._lost: dict[int, None] = {}
 
     def may_run(self, hosts: NDArray[np.int64]) -> bool:
-        """Whether none of some hosts is lost."""
+        """Whether all of some hosts are available."""
         return self._lost.keys().isdisjoint(hosts.tolist())
 
     def processes(self) -> Iterable[JobProcess]:
@@ -194,12 +194,12 @@ class JobsOnHosts:
         return self.jobs
 
     def lose(self, host: int, restart: bool) -> None:
-        """Let no job begin on a host from now on, if those on it are to restart."""
+        """Start no more jobs on a host, if its failure makes jobs restart."""
         if restart:
             self._lost[host] = None
 
     def stop(self, host: int) -> None:
-        """Stop jobs that run on a host; if it is there again already, they start over."""
+        """Stop the jobs on a host; restart them at once if it has been repaired already."""
         for job in self.jobs:
             if job.running and host in job.hosts:
                 job.stop()
@@ -207,26 +207,26 @@ class JobsOnHosts:
                     job.resume()
 
     def repair(self, host: int) -> None:
-        """Let jobs go on that have waited for a host, and for no other."""
+        """Restart the jobs that waited for this host only."""
         self._lost.pop(host, None)
         for job in self.jobs:
             if job.waits and self.may_run(job.hosts):
                 job.resume()
 
     def waiting(self) -> list[tuple[JobProcess, list[int]]]:
-        """Return the jobs that wait, and for which hosts."""
+        """Describe the jobs that wait for hosts, for a message."""
         return [(job, [host for host in self._lost if host in job.hosts])
                 for job in self.jobs if job.waits]
 
 
 class JobsOnServers:
-    """Jobs that a cluster's engine places, on the fabric or by a model; a `JobHost`.
+    """A `JobHost` for jobs that the engine of a cluster places.
 
     Parameters
     ----------
     engine : Engine
     on_fabric : CoflowExecution, optional
-        If that is how they run.
+        The execution, if jobs run as coflows on the fabric.
     """
 
     def __init__(self, engine: Engine, on_fabric: CoflowExecution | None = None) -> None:
@@ -237,20 +237,20 @@ class JobsOnServers:
         return () if self._on_fabric is None else self._on_fabric.processes.values()
 
     def lose(self, host: int, restart: bool) -> None:
-        """Give nobody GPUs of a server from now on."""
+        """Give no more GPUs of a server to jobs."""
         self._engine.lose(host)
 
     def stop(self, host: int) -> None:
-        """Have jobs wait anew that have GPUs of a server."""
+        """Stop the jobs that have GPUs of a server, and put them back into the queue."""
         self._engine.evict(host)
 
     def repair(self, host: int) -> None:
-        """Give GPUs of a server again."""
+        """Give GPUs of a server to jobs again."""
         self._engine.repair(host)
 
 
 def dead_links(fabric: Fabric) -> list[str]:
-    """Return in words which dead links pending coflows need; nothing if they need none."""
+    """Describe the dead links that pending coflows need; empty if there are none."""
     table = fabric.table
     pending = table.coflows[table.coflows["open"] > 0]
     used = np.concatenate([np.empty(0, np.int64), *(
@@ -261,7 +261,7 @@ def dead_links(fabric: Fabric) -> list[str]:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names for a message, the first ones of many."""
+    """Join names for a message, shortened if there are many."""
     all_of_them = list(names)
     more = len(all_of_them) - _MOST_NAMED
     return ", ".join(all_of_them[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

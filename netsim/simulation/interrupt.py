@@ -1,4 +1,4 @@
-"""A run that Ctrl-C ends says how far it was."""
+"""Interruption of a run by Ctrl-C, with a message about how far it was."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["interrupt_with_status", "so_far"]
 
 @contextmanager
 def interrupt_with_status(what: Callable[[], str]) -> Iterator[None]:
-    """Have an interruption in here say something besides.
+    """Add a status message to an interruption in this context.
 
     Raises
     ------
@@ -30,13 +30,13 @@ def interrupt_with_status(what: Callable[[], str]) -> Iterator[None]:
         if stop is None:
             raise
         said = str(stop)
-        with suppress(Exception):  # it may have come in the midst of what is to be told
+        with suppress(Exception):  # the interruption may leave the state inconsistent
             said = what()
         raise Interrupted(said) from stop
 
 
 def so_far(now: float, arrival_s: NDArray[np.float64], finish_s: NDArray[np.float64]) -> str:
-    """Return in words how far a run is.
+    """Describe the progress of a run for a message.
 
     Parameters
     ----------

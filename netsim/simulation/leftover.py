@@ -1,4 +1,4 @@
-"""Who gets the bandwidth that is left over, and when rates are decided: what a run says of it."""
+"""How a run's allocator shared leftover bandwidth, and on which events it decided."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ __all__ = ["leftover_of"]
 
 
 def leftover_of(fabric: Fabric) -> dict[str, str]:
-    """Say how an allocator gives away bandwidth left over, and which events it decides on.
+    """Describe how an allocator shares leftover bandwidth, and on which events it decides.
 
     Returns
     -------
     dict
-        With ``"leftover"``, such as ``"maxmin to flows"``: what `Allocator.leftover` says, and
-        whether single flows get it or coflows whose flows stay in step; empty if it says nothing.
-        And ``"decides_per"``, ``"flow"`` if rates change when a flow ends, else ``"coflow"``.
-        Both as in its last answer; nothing if it was never asked.
+        ``"leftover"``, such as ``"maxmin to flows"``, is the value of `Allocator.leftover` and
+        whether it goes to single flows, or to coflows whose flows stay in step; empty if the
+        allocator has no such value. ``"decides_per"`` is ``"flow"`` if rates change when a flow
+        ends, else ``"coflow"``. Both refer to the last allocation; the dict is empty if there was
+        none.
     """
     answer, allocator = fabric.answer, fabric.allocator
     if answer is None:

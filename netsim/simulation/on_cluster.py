@@ -1,4 +1,4 @@
-"""Jobs on a cluster: who gets which GPUs and when, and then how they run."""
+"""The target of a simulation on a cluster: a scheduler assigns GPUs to jobs."""
 
 from __future__ import annotations
 
@@ -41,27 +41,27 @@ _NONE = np.array([], np.int64)
 
 
 class OnCluster(Clocked):
-    """Jobs that get GPUs of a cluster; a `Target`.
+    """A `Target` for jobs that get GPUs of a cluster.
 
     Parameters
     ----------
     cluster : Cluster
     workload : Workload
-        On the fabric any; by the contention model rings, see `as_rings`. A job's ranks are placed
-        by the scheduler, whatever hosts it says.
+        If jobs run by a contention model, rings only. The scheduler places the ranks of jobs;
+        their own `hosts` are ignored.
     policies : Policies
     faults : Faults
-        By a model, servers fail with ``restart`` and links do not.
+        If jobs run by a model, only failures of servers with ``restart``, and their repair.
     seed, record
         As for `netsim.simulate`.
     factors : array
-        How many times as long each server takes to compute.
+        Factor by which computation is slower, per server.
     allocator : Allocator or None
-        Where jobs run on the fabric, and None where they run by a model.
+        The allocator if jobs run on the fabric; None if they run by a model.
     observe_interval : float
-        In seconds; on the fabric.
+        In seconds; used on the fabric only.
     check : bool
-        Likewise.
+        Whether to check allocations; used on the fabric only.
     """
 
     counts = "jobs"
@@ -86,7 +86,7 @@ class OnCluster(Clocked):
             self._on_network(allocator, check)
 
     def _by_model(self) -> None:
-        """Let jobs run as a model says."""
+        """Set up an engine in which a model gives the running times of jobs."""
         jobs = self.workload.jobs
         if isinstance(self.model, IterationTime):
             timed = IterationTimeExecution(self.env, self.cluster, jobs, self.factors)
@@ -97,7 +97,7 @@ class OnCluster(Clocked):
             self._begin(analytic, analytic.next_start)
 
     def _on_network(self, allocator: Allocator, check: bool) -> None:
-        """Let jobs run as coflows on the network."""
+        """Set up an engine in which jobs run as coflows on the network."""
         recorder = self.recorder
         self.fabric = Fabric(
             self.env, self.faults.network, allocator, self.arrival_s.tolist(),
@@ -192,7 +192,7 @@ class OnCluster(Clocked):
                 for name in names} | {"jobs": self._jobs(), "gpus": self._gpus_frame()}
 
     def _spread(self) -> dict[str, float]:
-        """Return the mean of servers that jobs were on, over as few as could have held each."""
+        """Return the mean ratio of servers that jobs used to the fewest that could hold them."""
         most = np.cumsum(np.sort(self.cluster.gpus)[::-1])
         held = self.engine.gpus
         ratios = [len(np.unique(self.cluster.server_of[gpus]))
@@ -210,7 +210,7 @@ class OnCluster(Clocked):
             gpus=gpus, servers=servers, placement=placement, **self._lost())
 
     def _lost(self) -> dict[str, Any]:
-        """Make the columns of restarts and losses, where jobs restart on the loss of a server."""
+        """Return the columns of restarts and lost work, if jobs restart when a server fails."""
         jobs, engine, lost = len(self.workload), self.engine, dict[str, Any]()
         if self.faults.restarts:
             cut = np.array([job for job, *_ in engine.cut], np.int64)
@@ -221,7 +221,7 @@ class OnCluster(Clocked):
         return lost
 
     def _held(self) -> tuple[list[int], list[int], list[str]]:
-        """Return of each job how many GPUs and servers it has had, and how many GPUs of each."""
+        """Return the number of GPUs, the number of servers and the placement of each job."""
         engine, total = self.engine, self.cluster.servers
         jobs = len(self.workload)
         counts = [len(engine.gpus.get(k, _NONE)) for k in range(jobs)]
@@ -234,10 +234,10 @@ class OnCluster(Clocked):
         return counts, servers, [" ".join(islice(said, count)) for count in servers]
 
     def _lower_bounds(self) -> NDArray[np.float64]:
-        """Return the least possible time of each job.
+        """Return a lower bound on the running time of each job, in seconds.
 
-        If some are no rings, and run on the fabric, or links are given more than they had, that on
-        the servers that they had; NaN if none.
+        If jobs on the fabric are not all rings, or events raise the capacity of links, the bound
+        is for the servers that each job got; NaN for jobs that got none.
         """
         jobs, fabric = self.workload.jobs, self._on_fabric
         rings = [] if self.least_s is not None else [ring_of(job) for job in jobs]

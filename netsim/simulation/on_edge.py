@@ -1,4 +1,4 @@
-"""Jobs on an edge-cloud: where and when chunks, or whole jobs, train."""
+"""The target of a simulation on an edge-cloud: a scheduler assigns workers to chunks or jobs."""
 
 from __future__ import annotations
 
@@ -31,21 +31,23 @@ __all__ = ["OnEdge", "as_edge_workload"]
 
 
 class OnEdge:
-    """Jobs on an edge-cloud; a `Target`. A step dispatches a job, or runs whole jobs to their ends.
+    """A `Target` for jobs on an edge-cloud.
+
+    A step dispatches one job; for schedulers of whole jobs, it runs all jobs to their ends.
 
     Parameters
     ----------
     setting : EdgeSetting
-        The system, the jobs and the seed, which have what the policies need.
+        The system, the jobs and the seed, checked against the needs of the policies.
     workload : EdgeWorkload
-        What the jobs are of.
+        The workload that the jobs come from.
     scheduler : object
         See `netsim.schedulers.edge_registry.make_edge_scheduler`.
     kind : TransportKind
     sharing : LinkSettings
-        Of a transport with links.
+        Used by transports with links.
     recorder : LinkRecorder
-        What links carry, where it is recorded.
+        Records what links carry, if that is asked for.
     """
 
     counts = "jobs"
@@ -94,7 +96,7 @@ class OnEdge:
         self.done = self.total if self._schedule is not None else self.done + 1
 
     def stalled(self) -> StalledError:
-        """See `Target.stalled`; transports say so themselves."""
+        """See `Target.stalled`; never called, as transports raise the error themselves."""
         return StalledError("stalled: nothing will happen any more")
 
     def stop(self) -> None:
@@ -151,12 +153,12 @@ class OnEdge:
 
 
 def as_edge_workload(given: EdgeWorkload | Sequence[EdgeJob]) -> EdgeWorkload:
-    """Return a workload that is given as it is, or by its jobs.
+    """Convert a sequence of jobs to a workload; a workload is returned unchanged.
 
     Raises
     ------
     InputError
-        If it is nothing of the kind.
+        If it is neither.
     """
     if isinstance(given, EdgeWorkload):
         return given
@@ -164,7 +166,7 @@ def as_edge_workload(given: EdgeWorkload | Sequence[EdgeJob]) -> EdgeWorkload:
 
 
 class _Tables:
-    """Tables and figures of a run on an edge-cloud."""
+    """Builder of the result tables of a run on an edge-cloud."""
 
     def __init__(self, setting: EdgeSetting, schedule: Schedule, held: PSAssignments) -> None:
         self._setting, self._schedule, self._held = setting, schedule, held
@@ -177,7 +179,7 @@ class _Tables:
         self._makespan = float(makespan)
 
     def counts(self) -> dict[str, float]:
-        """Return what the summary has beside what it has of all runs."""
+        """Return the entries of the summary that only runs on an edge-cloud have."""
         schedule, total = self._schedule, self._setting.system.total
         return {
             "preemptions": int(schedule.preemptions.sum()),
@@ -187,7 +189,7 @@ class _Tables:
             "ps_shortages": self._held.shortages, **self._errors(), **schedule.counts}
 
     def _errors(self) -> dict[str, float]:
-        """Return how far delays and rates were from what jobs say: geometric means over chunks."""
+        """Return geometric means, over chunks, of the ratios of `_estimates`."""
         if self._schedule.chunks is None:
             return {}
         known = {name: values[values > 0] for name, values in self._estimates().items()}
@@ -211,14 +213,14 @@ class _Tables:
             communication_s=schedule.communication)
 
     def _uploaded(self) -> Floats:
-        """Return how long the data of each job took to be there, in seconds; NaN of whole jobs."""
+        """Return the time until the data of each job arrived, in seconds; NaN for whole jobs."""
         setting, chunks = self._setting, self._schedule.chunks
         if chunks is None:
             return np.full(len(setting.jobs), np.nan)
         return np.maximum.reduceat(chunks.ready, setting.first[:-1]) - setting.arrival
 
     def _lower_bounds(self) -> Floats:
-        """Return what a chunk of each job takes where that is soonest done, with all else idle."""
+        """Return the shortest time that a chunk of each job can take, on an idle system."""
         setting, system = self._setting, self._setting.system
         found = setting.cloud_delay + setting.p1 if system.cloud else np.full(
             len(setting.jobs), np.inf)
@@ -248,7 +250,7 @@ class _Tables:
             **self._estimates()})
 
     def _estimates(self) -> dict[str, Floats]:
-        """Return what delays were over those said, and rates over those said, of each chunk."""
+        """Return the ratios of actual to nominal delays and rates of each chunk."""
         setting, schedule, chunks = self._setting, self._schedule, self._schedule.chunks
         assert chunks is not None
         job = np.repeat(np.arange(len(setting.jobs)), setting.chunks)

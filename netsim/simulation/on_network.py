@@ -1,4 +1,4 @@
-"""Jobs on a network: each runs when it arrives, as coflows."""
+"""The target of a simulation on a network: each job runs as coflows from its arrival on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["OnNetwork"]
 
 
 class OnNetwork(Clocked):
-    """Jobs that run as coflows on a network when they arrive; a `Target`.
+    """A `Target` for jobs that run as coflows on a network when they arrive.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class OnNetwork(Clocked):
     observe_interval, seed, record, events, check, stragglers
         As for `netsim.simulate`.
     beside : sequence of str
-        More tables; see `netsim.recording.recorder.Recorder`.
+        Further tables to record; see `netsim.recording.recorder.Recorder`.
     """
 
     counts = "coflows"
@@ -86,7 +86,7 @@ class OnNetwork(Clocked):
                                  self.on_hosts.may_run) for index in others]
 
     def _pass_empty(self, at: float, tell: Callable[[], None]) -> None:
-        """Tell of a coflow without bytes when it comes and ends, or now if that has passed."""
+        """Record a coflow without bytes at the instant at which it begins and ends."""
         def happen(_: simpy.Event) -> None:
             tell()
             self.fabric.pass_empty()
@@ -174,7 +174,7 @@ class OnNetwork(Clocked):
         return tables | {"jobs": self._jobs()}
 
     def _overdue(self) -> int:
-        """Return how many coflows are not complete though their deadline has passed."""
+        """Count the coflows that are incomplete although their deadline has passed."""
         return sum(deadline_s < self.env.now for _, _, deadline_s in self.fabric.pending())
 
     def _jobs(self) -> pd.DataFrame:

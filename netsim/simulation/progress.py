@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, a line in a notebook, and silence where nobody is watching."""
+"""Progress reports: a bar on a terminal, a line in a notebook, nothing in other output."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _REFRESH_S = 0.2
 @contextmanager
 def show_progress(progress: bool | Callable[[int, int], None], total: int,
                   label: str = "coflows") -> Iterator[Callable[[int, int], None]]:
-    """Give a function to report progress to: ``report(done, total)``.
+    """Yield a function ``report(done, total)`` that shows the progress of a run.
 
     Parameters
     ----------
     progress : bool or callable
-        Whether to draw a bar on standard error, if a person is watching; or the function to
-        report to.
+        Whether to draw a bar on standard error if that is a terminal or a notebook; or a function
+        to call instead.
     total : int
-        How much there is to do.
+        Number of items.
     label : str
-        What is counted.
+        Name of the items.
     """
     if not progress:
         yield lambda done, total: None
@@ -43,15 +43,16 @@ def show_progress(progress: bool | Callable[[int, int], None], total: int,
 @contextmanager
 def show_runs(progress: bool | Callable[[int, int, int], None], total: int, done: int
               ) -> Iterator[Callable[[bool], None]]:
-    """Give a function to tell of each run that has ended, and whether it failed.
+    """Yield a function to call after each run, with whether it failed.
 
     Parameters
     ----------
     progress : bool or callable
-        Whether to draw a bar on standard error, if a person is watching, with runs done, failed,
-        rate and time left; or the function to call with the runs done, failed, and in total.
+        Whether to draw a bar on standard error, if that is a terminal or a notebook, with the
+        numbers of runs done and failed, their rate and the time left; or a function to call with
+        the numbers of runs done, failed, and in total.
     total, done : int
-        How many there are, and how many were there before.
+        Number of all runs, and of those that were finished before.
     """
     if not progress:
         yield lambda failure: None
@@ -94,7 +95,7 @@ def _bar(label: str, total: int) -> Iterator[Callable[[int, int, str], None]]:
 
 @contextmanager
 def _written(label: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Give a function that writes one line over and over; it is gone at the end."""
+    """Yield a function that overwrites a status line, which is removed at the end."""
     written_s, length = -_REFRESH_S, 0
 
     def write(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Run one workload on one network under one allocator."""
+"""`simulate`: run one workload on a network, a cluster or an edge-cloud."""
 
 from __future__ import annotations
 
@@ -55,57 +55,60 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     Parameters
     ----------
     network : Topology, Cluster, EdgeCloud, str or path
-        A network, or what `read_network` reads; or servers with GPUs; or an edge-cloud, for which
-        `until`, `timeline`, `placement` and `execution` are not, and `allocator`,
-        `observe_interval`, `events` and `record` only with ``transport="fabric"``.
+        A network, or the name or file of one, see `read_network`; a cluster of servers with GPUs;
+        or an edge-cloud. On an edge-cloud, `until`, `timeline`, `placement` and `execution` are
+        not supported, and `allocator`, `observe_interval`, `events` and `record` only with
+        ``transport="fabric"``.
     workload : Workload, sequence of JobSpec, str or path
-        A workload, its jobs, or what `read_workload` reads. Of an edge-cloud, an `EdgeWorkload`,
-        or a sequence of `EdgeJob`.
+        A workload, a sequence of jobs, or the name or file of a workload, see `read_workload`. On
+        an edge-cloud, an `EdgeWorkload` or a sequence of `EdgeJob`.
     allocator : str, mapping, Allocator or class
-        Who gets which bandwidth; see `netsim.allocators.make_allocator`.
+        Policy that decides the bandwidth of flows; see `netsim.allocators.make_allocator`.
     observe_interval : quantity
-        0: events are noticed, and bandwidth is decided, at exact instants. Otherwise at
-        multiples of this interval, such as ``"10ms"``.
+        If positive, such as ``"10ms"``, events are noticed and bandwidth is decided only at
+        multiples of this interval. If 0, at the exact instants.
     seed : int
-        Of the placement of jobs that do not say on which hosts they run, and of the
-        workload if it is given by name or path.
+        Seed of the placement of jobs without hosts, and of the workload if it is given by name or
+        path.
     until : quantity, optional
-        Stop then, finished or not.
+        Time at which to stop, whether or not all jobs have finished.
     record : sequence of str
-        Which tables to keep: jobs (always), coflows, flows, links, decisions.
+        Tables to keep: jobs (always), coflows, flows, links, decisions.
     timeline : bool
-        Keep coflows, links and decisions too, for `netsim.write_timeline`, where `record` does
-        not name them. The run is the same to the last bit. To that end such links have mean rates
-        from one event to the next, and decisions are not told apart while an allocation stands.
+        Whether to keep what `netsim.write_timeline` needs of coflows, links and decisions, even if
+        `record` does not name these tables. This does not change the run. Links that are kept
+        only for the timeline have mean rates between events, and decisions that leave an
+        allocation in force are not listed separately.
     events : sequence of FaultEvent or mapping
-        Links and hosts that degrade, fail and are repaired: ``{"at": "5s", "kind": "fail", "host":
-        3, "restart": True}``, ``{"at": "7s", "link": "egress-3", "capacity": "1Gbps"}``.
+        Changes, failures and repairs of links and hosts: ``{"at": "5s", "kind": "fail", "host": 3,
+        "restart": True}``, ``{"at": "7s", "link": "egress-3", "capacity": "1Gbps"}``.
     stragglers : mapping of int to float, optional
-        How many times as long hosts, or servers of a cluster, take to compute: ``{3: 2.0}``.
+        Factors by which computation is slower on some hosts, or servers of a cluster: ``{3: 2.0}``.
     check : bool
-        Check that each allocation is feasible. Costs a few percent of the run.
+        Whether to check that each allocation is feasible, which costs a few percent of the run.
     scheduler : str, mapping or object, optional
-        On a cluster, who starts when; ``"fifo"`` if not given. See
-        `netsim.schedulers.registry.make_scheduler`. On an edge-cloud, which chunks train where;
-        ``"a-online"`` if not given. See `netsim.schedulers.edge_registry.make_edge_scheduler`.
+        On a cluster, the policy that decides when jobs start, ``"fifo"`` by default; see
+        `netsim.schedulers.registry.make_scheduler`. On an edge-cloud, the policy that decides
+        where chunks train, ``"a-online"`` by default; see
+        `netsim.schedulers.edge_registry.make_edge_scheduler`.
     placement : str, mapping or Placement, optional
-        On a cluster, which GPUs jobs get, for schedulers that leave it to that. If not given, the
-        scheduler's own, which is ``"first-fit"`` where it does not say; see
-        `netsim.placements.registry.make_placement`.
+        On a cluster, the policy that chooses the GPUs of a job, for schedulers that do not choose
+        them; see `netsim.placements.registry.make_placement`. The default is that of the
+        scheduler, or ``"first-fit"``.
     execution : str or mapping, optional
-        On a cluster, how placed jobs run: by the formulas of ``"rar-contention"`` (if not given) or
-        ``"asrpt"``, for which there is no allocator; or as coflows on the ``"fabric"``, under
-        the allocator. See `netsim.engine.registry.make_execution`.
+        On a cluster, how placed jobs run: by the formulas of ``"rar-contention"`` (the default) or
+        ``"asrpt"``, without an allocator; or as coflows on the ``"fabric"``, with the allocator.
+        See `netsim.engine.registry.make_execution`.
     epsilon : float
-        On an edge-cloud, by how much faster than the jobs say workers train: training takes
-        1 / (1 + epsilon) of its time.
+        On an edge-cloud, the speed-up of workers: training takes 1 / (1 + epsilon) of its nominal
+        time.
     transport : str, mapping or object
-        On an edge-cloud, how chunks get to workers and exchange gradients: in the time that the
-        jobs say (``"constant"``), or as flows over its links (``"fabric"``). See
+        On an edge-cloud, how chunks reach workers and exchange gradients: in nominal times
+        (``"constant"``), or as flows over the links (``"fabric"``). See
         `netsim.edge.registry.make_transport`.
     progress : bool or callable
-        Show a progress bar where a person is watching, on a terminal or in a notebook; or call with
-        coflows done and in total; on a cluster, or an edge-cloud, jobs.
+        Whether to show a progress bar on a terminal or in a notebook; or a function to call with
+        the numbers of coflows done and in total, or of jobs on a cluster or an edge-cloud.
 
     Returns
     -------
@@ -116,11 +119,11 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     InputError
         If the network, the workload or an argument cannot be simulated.
     AllocationError
-        If the allocator returns rates that are not feasible; names it.
+        If the allocator returns rates that are not feasible; the message names it.
     StalledError
-        If coflows are pending, nothing moves and nothing will happen any more.
+        If coflows are pending, but nothing moves and no event is left.
     Interrupted
-        On Ctrl-C, with how far the run was; a `KeyboardInterrupt`.
+        On Ctrl-C; a `KeyboardInterrupt` whose message says how far the run was.
 
     Examples
     --------
@@ -139,7 +142,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
 
 
 class Arguments(NamedTuple):
-    """What `simulate` is given besides what runs; see there."""
+    """The arguments of `simulate`, except the network and the workload."""
 
     allocator: Any = "maxmin"
     observe_interval: Quantity = 0
@@ -179,7 +182,7 @@ class Arguments(NamedTuple):
 
 def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, args: Arguments
               ) -> Target:
-    """Make the target of a simulation, after checking that its arguments go together.
+    """Make the target of a simulation, after checking that its arguments can be combined.
 
     Raises
     ------
@@ -200,7 +203,7 @@ def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, 
 
 def check_call(what: Topology | Cluster | EdgeCloud, workload: Workload | EdgeWorkload,
                args: Arguments) -> None:
-    """Check that arguments go together, as `simulate` does, without planning what jobs get.
+    """Check that arguments can be combined, as `simulate` does, without planning schedules.
 
     Raises
     ------
@@ -217,7 +220,7 @@ def check_call(what: Topology | Cluster | EdgeCloud, workload: Workload | EdgeWo
 
 
 def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callable[[], OnCluster]:
-    """Check what runs on a cluster; return a function that makes the target, and so plans."""
+    """Check the arguments of a run on a cluster; return a function that makes its target."""
     check_whole(args.seed, "seed")
     for name in check_sequence(args.record, str, "record", "names"):
         if name not in RECORDS:

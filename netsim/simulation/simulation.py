@@ -1,4 +1,4 @@
-"""One run: its clock, its progress and interruptions, and what becomes its result."""
+"""The loop over the clock of a run, shared by networks, clusters and edge-clouds."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ Floats = NDArray[np.float64]
 
 
 class Target(Protocol):
-    """What a simulation runs: jobs on a network, on a cluster or on an edge-cloud.
+    """Protocol of what a `Simulation` runs: jobs on a network, a cluster or an edge-cloud.
 
     Attributes
     ----------
-    counts : str
-        What progress counts: ``"coflows"`` or ``"jobs"``.
+    counts : {"coflows", "jobs"}
+        Unit of progress.
     total, done : int
-        How many of them there are, and how many are done.
+        Number of these in total, and so far.
     ended : bool
-        Whether all jobs are.
+        Whether all jobs have finished.
     seed, workload_seed : int
     """
 
@@ -60,37 +60,37 @@ class Target(Protocol):
     def workload_seed(self) -> int: ...
 
     def begin(self, limit: float) -> None:
-        """Prepare to run until `limit`, in seconds; inf to the end."""
+        """Prepare a run until time `limit` in seconds, which is inf if there is no limit."""
 
     def next_at(self) -> float:
-        """Return when something happens next, in seconds."""
+        """Return the time of the next event, in seconds."""
 
     def step(self) -> None:
-        """Let it happen.
+        """Process the next event.
 
         Raises
         ------
         EmptySchedule
-            If nothing will happen any more.
+            If no event is left.
         """
 
     def stalled(self) -> StalledError:
-        """Return why nothing will happen any more."""
+        """Make the error for jobs that are pending although no event is left."""
 
     def stop(self) -> None:
-        """Bring everything up to date, as the run ends before its jobs do."""
+        """Update all state to the current time, as the run stops before its jobs have finished."""
 
     def so_far(self) -> str:
-        """Return in words how far the run is."""
+        """Describe the progress of the run for a message."""
 
     def identity(self) -> Mapping[str, Any]:
-        """Name the workload, the network and the policies of the run, for `Result.run`."""
+        """Return names of the workload, the network and the policies, for `Result.run`."""
 
     def cost(self) -> Mapping[str, Any]:
-        """Count decisions, overdue coflows and so on, for `Result.run`."""
+        """Return counts of decisions, overdue coflows and so on, for `Result.run`."""
 
     def tables(self) -> Mapping[str, Any]:
-        """Return the tables of the result, by name; None for one that was not recorded."""
+        """Return the tables of the result by name; None for those that were not recorded."""
 
 
 class Simulation:
@@ -103,7 +103,7 @@ class Simulation:
     Attributes
     ----------
     stopped_at_s : float or None
-        When `until` stopped it; None if all jobs finished.
+        Time at which `until` stopped the run; None if all jobs finished.
 
     Raises
     ------
@@ -120,22 +120,23 @@ class Simulation:
 
     def run(self, until: Quantity | None = None,
             progress: bool | Callable[[int, int], None] = False) -> None:
-        """Run until every job is done, or until an instant.
+        """Run until all jobs have finished, or until a given time.
 
         Parameters
         ----------
         until : quantity, optional
+            Time at which to stop.
         progress : bool or callable
-            See `netsim.simulate`.
+            As for `netsim.simulate`.
 
         Raises
         ------
         InputError
-            If `until` is no time, or not later than 0.
+            If `until` is not a positive time.
         StalledError
-            If jobs wait, and nothing will happen any more.
+            If jobs are pending, but no event is left.
         Interrupted
-            On Ctrl-C, with how far the run was.
+            On Ctrl-C; the message says how far the run was.
         """
         limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
         target, started = self.target, time.perf_counter()
@@ -162,7 +163,7 @@ class Simulation:
         report(target.done, target.total)
 
     def result(self) -> Result:
-        """Return the records."""
+        """Make the result from the tables of the target."""
         target = self.target
         tables = target.tables()
         run = {
@@ -175,7 +176,7 @@ class Simulation:
 
 
 class Clocked:
-    """The part of a `Target` that a SimPy environment drives.
+    """Base class of targets that use a SimPy environment.
 
     Attributes
     ----------
@@ -206,20 +207,20 @@ class Clocked:
         return so_far(self.env.now, self.arrival_s, self.finish_s())
 
     def finish_s(self) -> Floats:
-        """Return when each job finished, in seconds; NaN if it has not. Shape (jobs,)."""
+        """Return the time at which each job finished, in seconds; NaN if it has not."""
         raise NotImplementedError
 
 
 def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finish_s: Floats,
                iterations: Sequence[int], ranks: Sequence[int], coflows: ArrayLike,
                nbytes: ArrayLike, lower_bound_s: Floats, **more: Any) -> pd.DataFrame:
-    """Return the table of jobs; see `netsim.Result`.
+    """Make the table of jobs; see `netsim.Result`.
 
     Parameters
     ----------
     jobs : sequence of JobSpec or EdgeJob
     arrival_s, start_s, finish_s, lower_bound_s : ndarray of float, shape (jobs,)
-        In seconds; NaN for what has not happened.
+        In seconds; NaN if it has not happened.
     iterations, ranks, coflows : array_like of int, shape (jobs,)
     nbytes : array_like of float, shape (jobs,)
     **more
