@@ -57,7 +57,7 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
 
 
 def _compared(allocators: tuple[str, ...], schedulers: tuple[str, ...]) -> list[str]:
-    """Return what is to be compared as overrides, instead of all that the file compares."""
+    """Return overrides that replace the policies that the file compares."""
     given = {"allocators": allocators, "schedulers": schedulers}
     if not any(given.values()):
         return []

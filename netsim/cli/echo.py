@@ -1,4 +1,4 @@
-"""What commands print, but for tables: without control characters, whatever things are called."""
+"""Output of commands with control characters escaped, as names may contain any text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["echo"]
 
 
 def echo(message: object, *, err: bool = False) -> None:
-    """Print a line, or several, with all else that is not printable escaped.
+    """Print lines of text, with characters that are not printable escaped.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ KINDS = ("allocators", "schedulers", "placements", "executions", "transports",
 @click.command("list")
 @click.argument("kind", type=click.Choice(KINDS))
 def listing(kind: str) -> None:
-    """List what there is to choose from, with a line on each."""
+    """List the names of one kind, with a one-line summary each."""
     from netsim.experiment_file.catalogue import catalogue
     from netsim.text import visible
 

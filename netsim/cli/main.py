@@ -36,7 +36,7 @@ _EXIT_INPUT, _EXIT_INTERRUPTED, _EXIT_TERMINATED = 2, 130, 143
 
 
 class _Commands(click.Group):
-    """Turns what netsim raises on purpose, Ctrl-C and SIGTERM into a line and an exit code."""
+    """A group of commands that turns errors of netsim, Ctrl-C and SIGTERM into exit codes."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -57,7 +57,7 @@ class _Commands(click.Group):
 
 @contextmanager
 def _terminable() -> Iterator[list[int]]:
-    """Let SIGTERM end what runs here as Ctrl-C does; give a list, empty until it does."""
+    """Treat SIGTERM like Ctrl-C in this context; yield a list that is empty until it arrives."""
     received: list[int] = []
 
     def terminate(number: int, frame: object) -> None:

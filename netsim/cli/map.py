@@ -40,7 +40,7 @@ __all__ = ["map_command"]
 def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mapping: str,
                 stages: int | None, micro_batches: int, allreduce: str, seed: int | None,
                 time_limit: str, plot: str | None) -> None:
-    """Map a job's replicas to servers; say what an iteration takes, and what it could.
+    """Map a job's replicas to servers, and compare the iteration time with its bounds.
 
     MODEL is a neural network of the catalogue, see netsim list models.
     """
@@ -85,7 +85,7 @@ def _counts(text: str) -> list[int]:
 
 def _optimum(model: ParallelModel, counts: list[int], kind: ServerKind, time_limit: str,
              *, needed: bool) -> Mapped | None:
-    """Return the best mapping; where it is an extra, and nobody asked, say that it is missing."""
+    """Return the best mapping; None with a note if its solver is missing and was not asked for."""
     from netsim.errors import MissingExtraError
     from netsim.models.mapping import optimal_mapping
 
@@ -112,7 +112,7 @@ def _print_job(model: ParallelModel, kind: ServerKind) -> None:
 
 
 def _print_alphas(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped]) -> None:
-    """Print what an iteration takes, beside the optimum and the extremes of any placement."""
+    """Print the iteration time, the optimum, and the extremes over all placements."""
     from netsim.cli.tables import print_table
     from netsim.models.iteration_time import alpha_min_bound
     from netsim.models.mapping import Mapper
@@ -136,7 +136,7 @@ def _print_alphas(model: ParallelModel, kind: ServerKind, found: dict[str, Mappe
 
 
 def _print_mapping(name: str, model: ParallelModel, kind: ServerKind, mapped: Mapped) -> None:
-    """Print who is where, and what the slowest stage of each server does meanwhile."""
+    """Print the replicas on each server, and the parts of the time of its slowest stage."""
     from netsim.cli.tables import print_table
     from netsim.models.iteration_time import iteration_parts
     from netsim.units import format_seconds
@@ -157,7 +157,7 @@ def _stages(row: list[int]) -> str:
 
 
 def _slowest(parts: IterationParts) -> dict[str, Any]:
-    """Return the parts of the stage that takes longest on each server, in seconds."""
+    """Return the parts of the time of the slowest stage on each server, in seconds."""
     import numpy as np
 
     total = parts.compute_s + parts.communication_s + parts.allreduce_s

@@ -42,12 +42,12 @@ def _hush(ctx: click.Context, option: click.Parameter, quiet: bool) -> bool:
 
 
 def quiet_option(text: str) -> Callable[[Any], Any]:
-    """Return the option ``--quiet``: nobody is watching."""
+    """Return the option ``--quiet``, which turns off progress reports."""
     return click.option("--quiet", is_flag=True, callback=_hush, help=text)
 
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what `run` and `compare` take alike."""
+    """Add the options that `run` and `compare` have in common."""
     for option in reversed((
         click.argument("experiment"),
         click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
@@ -64,25 +64,25 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def overrides(settings: tuple[str, ...], seed: int | None) -> list[str]:
-    """Return all settings of the command line as overrides of the file."""
+    """Return the settings of the command line as overrides of the file."""
     return [*settings, *([] if seed is None else [f"seed={seed}"])]
 
 
 def find_own_modules() -> None:
-    """Let ``"module:Class"`` of the user's own be found in the current folder."""
+    """Add the current folder to the path, so that ``"module:Class"`` is found there."""
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
 
 
 @contextmanager
 def with_plugins(plugins: bool, *files: str | None) -> Iterator[None]:
-    """Find the user's own modules; or, without `plugins`, refuse what the option says.
+    """Enable user-defined modules; or, without `plugins`, refuse code and files elsewhere.
 
     Parameters
     ----------
     plugins : bool
     *files : str or None
-        What the user names: files, from whose folders others may be read.
+        Files that the user names. Further files may be read from their folders.
     """
     from netsim.plugins import without_code
     from netsim.reading import confined
@@ -114,7 +114,7 @@ def prepared(experiment: str, changes: list[str], out: str | None, *, single: bo
 
 
 def seeds_of(given: str) -> int | list[int]:
-    """Return what ``--seeds`` says: how many, or which."""
+    """Parse ``--seeds``: a number of seeds, or a list of them."""
     from netsim.errors import InputError
 
     parts = [part.strip() for part in given.split(",")]
@@ -124,7 +124,7 @@ def seeds_of(given: str) -> int | list[int]:
 
 
 def format_options(settings: tuple[str, ...], format: str | None = None) -> dict[str, Any]:
-    """Return the options of ``--set``, all of them names that some format has."""
+    """Parse the options of ``--set``, and check that some format has them."""
     from netsim.errors import InputError, UnknownNameError
     from netsim.traces import FORMATS, format_of
     from netsim.units import parse_value

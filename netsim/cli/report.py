@@ -16,7 +16,7 @@ __all__ = ["report"]
 @click.option("--out", type=click.Path(), metavar="FILE",
               help="FOLDER/report.html by default.")
 def report(folder: str, out: str | None) -> None:
-    """Write the sweep or reproduction in FOLDER as one HTML page that needs no other file."""
+    """Write the sweep or reproduction in FOLDER as one self-contained HTML page."""
     from netsim.plots.report import save_report
     from netsim.results.csv import read_csv
     from netsim.studies.sweep_result import load_sweep

@@ -28,9 +28,9 @@ __all__ = ["reproduce"]
 @click.pass_context
 def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, trace: str | None,
               workers: int, resume: bool, out: str | None) -> None:
-    """Run what a figure of a paper shows: its claims, what comes out, and the figure.
+    """Reproduce a figure of a paper, and compare the results with the paper's claims.
 
-    A second call does only what is missing. The exit code is 1 if a run failed.
+    A second call computes only the runs that are missing. The exit code is 1 if a run failed.
     """
     from netsim.cli.sweep_tables import print_claims, print_failures
     from netsim.plots.bars import check_plottable, save_plot

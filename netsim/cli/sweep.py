@@ -21,7 +21,7 @@ __all__ = ["sweep"]
 @click.command()
 @click.argument("experiment")
 @click.option("--vary", "varied", multiple=True, metavar="KEY=VALUE,...",
-              help="A setting of the file and the values that it is to have, as in "
+              help="A setting of the file and its values, as in "
                    "network.capacity=10Gbps,40Gbps; any number of times, instead of the file's "
                    "[sweep.vary].")
 @click.option("--seeds", metavar="N",
@@ -46,7 +46,7 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: s
           settings: tuple[str, ...], out: str | None, quiet: bool, plugins: bool) -> None:
     """Run an experiment for every combination of some settings, and for every seed.
 
-    A second call does only what is missing. The exit code is 1 if a run failed.
+    A second call computes only the runs that are missing. The exit code is 1 if a run failed.
     """
     from netsim.cli.sweep_tables import print_failures, print_sweep
     from netsim.experiment_file.load import Draft
@@ -80,7 +80,7 @@ def _check_backend(backend: str, scheduler: str | None) -> None:
 
 
 def _grid(varied: tuple[str, ...]) -> dict[str, list[Any]] | None:
-    """Return the settings of ``--vary``; None if there are none, so that the file's count."""
+    """Parse ``--vary``; None if it is not given, so that the settings of the file are used."""
     from netsim.errors import SpecError
     from netsim.units import parse_value
 
@@ -96,7 +96,7 @@ def _grid(varied: tuple[str, ...]) -> dict[str, list[Any]] | None:
 
 
 def _split(values: str) -> list[str]:
-    """Return what stands between commas, but for those in brackets, braces and quotes."""
+    """Split text at commas, except those within brackets, braces and quotes."""
     from netsim.errors import SpecError
 
     parts, depth, quote = [""], 0, ""

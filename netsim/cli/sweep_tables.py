@@ -1,4 +1,4 @@
-"""Sweeps as tables for people; the files have all figures."""
+"""Tables of sweeps on the terminal, with rounded numbers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _figures(value: float) -> str:
 
 
 def print_failures(sweep: Sweep) -> None:
-    """Say on standard error which runs failed, and why, and where more is said."""
+    """Print on standard error which runs failed, why, and where the details are."""
     for row in sweep.failures.to_dict("records"):
         which = ", ".join(f"{name} {row[name]}" for name in (*sweep.columns, "seed"))
         echo(f"failed: {visible(which)}: {' '.join(row['error'].split())}", err=True)
@@ -73,7 +73,7 @@ def print_failures(sweep: Sweep) -> None:
 
 
 def print_claims(claims: pd.DataFrame) -> None:
-    """Print what is claimed, and what has come out."""
+    """Print the claims of a paper beside the measured values."""
     columns = ("claim", "paper", "measured", "holds_on", "verdict")
     print_table({name.replace("_", " "): claims[name].tolist() for name in columns},
                 texts=len(columns))

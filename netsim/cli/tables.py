@@ -1,4 +1,4 @@
-"""Results as tables for people; the files have all figures."""
+"""Tables of results on the terminal, with rounded numbers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
 
 
 def _policies(run: Mapping[str, Any]) -> dict[str, str]:
-    """Return what was chosen, each with its options."""
+    """Return the policies of a run, each with its options."""
     # By a model there is nothing to allocate.
     names = [name for name in ("scheduler", "placement", "execution", "allocator")
              if name != "allocator" or run[name]["name"] != run.get("execution", {}).get("name")]

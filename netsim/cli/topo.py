@@ -11,7 +11,7 @@ __all__ = ["topo"]
 
 @click.group()
 def topo() -> None:
-    """Look into networks."""
+    """Describe networks."""
 
 
 @topo.command()
@@ -19,9 +19,9 @@ def topo() -> None:
 @click.option("--plot", type=click.Path(), metavar="FILE",
               help="Draw the network as a .png, .pdf or .svg.")
 def show(network: str, plot: str | None) -> None:
-    """Say what a network amounts to: hosts, links, bisection bandwidth, oversubscription.
+    """Print properties of a network: hosts, links, bisection bandwidth, oversubscription.
 
-    NETWORK is the name of a ready-made one, see netsim list topologies, or a .toml, .graphml,
+    NETWORK is the name of a ready-made network, see netsim list topologies, or a .toml, .graphml,
     .gml or .json file.
     """
     from netsim.network import describe_network, read_network

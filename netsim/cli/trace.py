@@ -12,7 +12,7 @@ __all__ = ["trace"]
 
 @click.group()
 def trace() -> None:
-    """Look into traces, and convert them."""
+    """Check and convert traces."""
 
 
 @trace.command()
@@ -23,9 +23,9 @@ def trace() -> None:
 @click.pass_context
 def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str, ...],
           plugins: bool) -> None:
-    """Say what a trace holds, or all that is wrong in it, by line.
+    """Print a summary of a trace, or all of its errors with line numbers.
 
-    FILE may be the name of a ready-made workload. The exit code is 2 if something is wrong.
+    FILE may be the name of a ready-made workload. The exit code is 2 if there are errors.
     """
     from netsim.traces import check_trace
 
@@ -58,7 +58,7 @@ def convert(source: str, target: str, format: str | None, to: str | None, networ
             seed: int | None, settings: tuple[str, ...], plugins: bool) -> None:
     """Write a workload in another format: .json is explicit, .txt the coflow benchmark.
 
-    SOURCE may be the name of a ready-made workload. A TARGET that is there is replaced.
+    SOURCE may be the name of a ready-made workload. An existing TARGET is replaced.
     """
     from netsim.studies.convert import convert as converted
 

@@ -1,4 +1,4 @@
-"""Experiment files: what one may say, and what it becomes."""
+"""Experiment files: their keys, their checks, and the objects made from them."""
 
 from netsim.lazy import loading
 

@@ -30,7 +30,7 @@ __all__ = ["CATALOGUES", "REGISTRIES", "catalogue"]
 
 Summaries = dict[str, str]
 
-#: Kind -> its registries, each with what its lines begin with.
+#: Kind -> its registries, by the prefix of their summaries.
 REGISTRIES: dict[str, dict[str, Registry]] = {
     "allocators": {"": ALLOCATORS},
     "schedulers": {"": SCHEDULERS, "of edge-clouds: ": EDGE_SCHEDULERS},
@@ -45,7 +45,7 @@ REGISTRIES: dict[str, dict[str, Registry]] = {
     "workloads": {},
 }
 
-#: Kind -> what is ready-made, likewise.
+#: Kind -> functions that list ready-made descriptions, by the prefix of their summaries.
 _READY_MADE: dict[str, dict[str, Callable[[], Summaries]]] = {
     "topologies": {"": network.ready_made, "edge-cloud: ": ready_made_edge_clouds},
     "workloads": {"": traces.ready_made, "of edge-clouds: ": ready_made_edge_jobs,
@@ -56,14 +56,13 @@ CATALOGUES = tuple(REGISTRIES)
 
 
 def catalogue(kind: str) -> Summaries:
-    """List what there is of a kind: name to one line.
+    """Map each name of a kind to a one-line summary.
 
     Parameters
     ----------
     kind : str
-        A name of `CATALOGUES`.
-        ``"topologies"`` are kinds of networks and ready-made ones, ``"workloads"`` ready-made
-        workloads and experiments, ``"models"`` neural networks to train.
+        A name of `CATALOGUES`. ``"topologies"`` has kinds of networks and ready-made ones,
+        ``"workloads"`` ready-made workloads and experiments, ``"models"`` neural networks.
 
     Raises
     ------

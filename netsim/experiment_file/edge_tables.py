@@ -1,4 +1,4 @@
-"""Tables of an experiment on an edge-cloud, and what is particular about such an experiment."""
+"""Tables of an experiment on an edge-cloud, and the checks of such an experiment."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class EdgeCloudTable(OpenTable):
     kind : str, optional
         As for `netsim.edge.files.make_edge_cloud`; all other keys are options.
     seed : int
-        Of what is drawn; the experiment's where it is not given.
+        Seed of edge-clouds that are drawn at random. By default, that of the experiment.
     """
 
     name: str | None = None
@@ -57,7 +57,7 @@ class EdgeCloudTable(OpenTable):
         return self
 
     def on(self, network: Topology | None) -> EdgeCloud:
-        """Return the edge-cloud, on a network or on that of its own links.
+        """Make the edge-cloud, on a given network or on one made from its own links.
 
         Raises
         ------
@@ -67,7 +67,7 @@ class EdgeCloudTable(OpenTable):
         return self._built if network is None else replace(self._built, topology=network)
 
     def resolved(self) -> dict[str, Any]:
-        """Return the table with what a file says and all defaults in it."""
+        """Return the table completed with the contents of its file and all defaults."""
         return full_edge_cloud(self.given, defaults=True)
 
 
@@ -80,12 +80,12 @@ class TransportTable(PolicyTable):
 
     @property
     def shares_links(self) -> bool:
-        """Whether there are links, that an allocator shares out."""
+        """Whether chunks move over links, whose bandwidth an allocator shares."""
         return make_transport(self.given).shares_links
 
 
 def is_of_edge(table: Mapping[str, Any]) -> bool:
-    """Say whether a table ``[workload]`` describes jobs of an edge-cloud."""
+    """Whether a table ``[workload]`` describes jobs of an edge-cloud."""
     if table.get("format") is not None:
         return table["format"] in EDGE_FORMATS
     if table.get("file") is None:
@@ -99,7 +99,7 @@ def is_of_edge(table: Mapping[str, Any]) -> bool:
 
 def edge_jobs(system: EdgeCloud, table: Mapping[str, Any],
               check: Callable[[EdgeWorkload], None] = lambda jobs: None) -> EdgeWorkload:
-    """Return the jobs that a table ``[workload]`` describes, on an edge-cloud.
+    """Make the jobs that a table ``[workload]`` describes, for an edge-cloud.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def edge_jobs(system: EdgeCloud, table: Mapping[str, Any],
     Raises
     ------
     Problems
-        Naming the keys that are wrong.
+        If the table is invalid; names the keys.
     """
     def make(*, seed: int = 0, **options: Any) -> EdgeWorkload:
         return edge_jobs_of(options, system, check, seed=seed)
@@ -121,12 +121,12 @@ def edge_jobs(system: EdgeCloud, table: Mapping[str, Any],
 
 
 def refuse_unknown(table: object) -> None:
-    """Refuse a table ``[workload]`` beside an edge-cloud if its format or name does not exist.
+    """Check that the format or name of a table ``[workload]`` exists for edge-clouds.
 
     Raises
     ------
     Problems
-        Listing the formats, or the names, of jobs of edge-clouds.
+        If it does not; lists the formats, or the names, of edge-cloud jobs.
     """
     if not isinstance(table, Mapping):
         return
@@ -138,22 +138,22 @@ def refuse_unknown(table: object) -> None:
         if str(error.name) not in {*FORMATS, *ready_made()}:
             raise KeyErrors([(next(iter(given)), str(error))]) from error
     except InputError:
-        pass  # who reads it says what is wrong with it
+        pass  # the reader reports the error
 
 
 def resolved_edge_jobs(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table ``[workload]`` with what a file says and all defaults in it."""
+    """Return the table ``[workload]`` completed with the contents of its file and all defaults."""
     options = {name: value for name, value in table.items() if name != "sha256"}
     return full_edge_jobs(options, defaults=True)
 
 
 def problems_on_edge(given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what is not for an edge-cloud, by key, of what an experiment on one gives.
+    """List the problems of an experiment's arguments on an edge-cloud: keys and messages.
 
     Parameters
     ----------
     given : mapping
-        Those of its keys that concern this, where they are given.
+        The relevant keys of the experiment that are given, with their values.
     """
     problems = problems_of_arguments("edge-cloud", given)
     transport = make_transport(given.get("transport", "constant"))
@@ -171,17 +171,17 @@ def problems_on_edge(given: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, Any],
                      given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return why jobs cannot be run on an edge-cloud, by key of the experiment.
+    """List the reasons why jobs cannot run on an edge-cloud: keys and messages.
 
     Parameters
     ----------
     system : EdgeCloud
     jobs : EdgeWorkload
-        What `table` describes.
+        The jobs that `table` describes.
     table : mapping
-        ``[workload]``.
+        The table ``[workload]``.
     given : mapping
-        As for `problems_on_edge`, which has found no problem.
+        As for `problems_on_edge`, which must have found no problem.
     """
     schedulers = {key: make_edge_scheduler(given[key]) for key in given
                   if key == "scheduler" or key.startswith("compare.schedulers.")}
@@ -217,14 +217,14 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
 
 def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None
              ) -> Callable[[Result], Result]:
-    """Return what adds the LP bound, and what a run is beside it, to what the run has counted.
+    """Return a function that adds the LP bound, and a run's ratio to it, to the run's counts.
 
     Parameters
     ----------
     system : EdgeCloud
     jobs : EdgeWorkload
     slot_s : float, optional
-        In seconds; nothing is added if not given.
+        Length of a slot in seconds. If not given, nothing is added.
 
     Raises
     ------

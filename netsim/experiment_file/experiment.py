@@ -1,4 +1,4 @@
-"""The experiment: what is simulated, on what and how, in one checked and frozen object."""
+"""The experiment: workload, target, policies and settings in one checked and frozen object."""
 
 from __future__ import annotations
 
@@ -62,49 +62,49 @@ _RESOLVED = ("network", "cluster", "edge_cloud", "workload", *POLICIES, "transpo
 
 
 class Experiment(Table):
-    """One simulation, or several policies to compare; the keys of the experiment file.
+    """One simulation, or several policies to compare, with the keys of the experiment file.
 
-    Give tables as dictionaries, quantities as ``"10ms"`` or as numbers in base units.
+    Tables may be given as dictionaries, quantities as ``"10ms"`` or as numbers in base units.
 
     Attributes
     ----------
     name : str
-        Of the results; letters, digits, and ``_ . + -``.
+        Name of the results: letters, digits, and ``_ . + -``.
     description : str
-        One line.
+        One line of text.
     seed : int
-        Of the placement of jobs, and of the workload unless that has one of its own.
+        Seed of the placement of jobs, and of the workload unless it has its own.
     observe_interval, until, record, check
         As for `netsim.simulate`.
     network : NetworkTable, optional
     cluster : ClusterTable, optional
-        Servers with GPUs, on the hosts of the network if there is one; one of both there must be,
-        or an edge-cloud.
+        Servers with GPUs, on the hosts of the network if there is one. A network, a cluster or an
+        edge-cloud is required.
     edge_cloud : EdgeCloudTable, optional
-        Edge servers and a cloud, instead of both.
+        Edge servers and a cloud. Excludes a cluster.
     workload : WorkloadTable
-    scheduler : SchedulerTable, optional
-        On a cluster or an edge-cloud; or its name.
-    placement, execution : PlacementTable, ExecutionTable, optional
-        On a cluster; or their names.
+    scheduler : SchedulerTable or str, optional
+        On a cluster or an edge-cloud.
+    placement, execution : PlacementTable, ExecutionTable or str, optional
+        On a cluster.
     transport : TransportTable, optional
+        On an edge-cloud.
     epsilon : float
         On an edge-cloud, as for `netsim.simulate`.
     lp_bound : float, optional
-        On an edge-cloud, find the LP bound too, with slots of so many seconds; see
+        On an edge-cloud, slot length in seconds with which to compute the LP bound; see
         `netsim.lp_bound`.
-    allocator : AllocatorTable
-        Or its name.
+    allocator : AllocatorTable or str
     events : list of EventTable
     stragglers : dict of str to float, optional
-        Factors by host.
+        Slowdown factors by host.
     compare : CompareTable
     sweep : SweepTable
 
     Raises
     ------
     SpecError
-        With everything that is wrong, each problem beginning with its key path.
+        If anything is wrong; lists all problems, each beginning with its key path.
 
     Examples
     --------
@@ -260,7 +260,7 @@ class Experiment(Table):
         return self
 
     def _given(self) -> dict[str, Any]:
-        """Return what is given of what some experiments exclude."""
+        """Return the given arguments that some targets do not support."""
         names = ("network", "cluster", "placement", "execution")
         given: dict[str, Any] = {name: True for name in names if getattr(self, name) is not None}
         given |= {name: True for name in ("events", "stragglers", "epsilon", "lp_bound", "until",
@@ -279,7 +279,7 @@ class Experiment(Table):
         return given | {key: table.given for key, table in tables.items()}
 
     def _problems_of_policies(self) -> list[tuple[str, str]]:
-        """Return what does not go together; those compared are looked at when they are."""
+        """List the policies that do not fit the run; compared ones are checked when they run."""
         if self.cluster is None:
             return []
         given = {name: table.given for name, table in self._policies.items()}
@@ -298,12 +298,12 @@ class Experiment(Table):
 
     @property
     def seeded(self) -> tuple[str, ...]:
-        """The tables that have no seed of their own, and so that of the experiment."""
+        """The tables that use the seed of the experiment, as they have none of their own."""
         return self._seeded
 
     @property
     def target(self) -> Topology | Cluster | EdgeCloud:
-        """What jobs run on: the network, the cluster or the edge-cloud."""
+        """The target on which jobs run: the network, the cluster or the edge-cloud."""
         if self.edge_cloud is not None:
             return self.edge_cloud.on(_built(self.network))
         network = _built(self.network)
@@ -314,7 +314,7 @@ class Experiment(Table):
 
     @property
     def jobs(self) -> Workload | EdgeWorkload:
-        """What runs."""
+        """The workload."""
         if self.edge_cloud is not None:
             return self.workload.on(self.edge_cloud.on(None))
         return self.workload.built
@@ -327,12 +327,12 @@ class Experiment(Table):
 
     @property
     def sharing(self) -> dict[str, Any]:
-        """The allocator, as a keyword argument of `netsim.simulate`; none if nothing is shared."""
+        """The allocator as a keyword argument of `netsim.simulate`; empty if jobs use no links."""
         return {"allocator": self.allocator.given} if self._shares_links else {}
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The keyword arguments of `netsim.simulate`, but for the allocator."""
+        """The keyword arguments of `netsim.simulate`, except the allocator."""
         policies: dict[str, Any] = {name: table.given for name, table in self._policies.items()}
         if self.edge_cloud is not None:
             policies |= {"epsilon": self.epsilon}
@@ -360,21 +360,21 @@ class Experiment(Table):
     __str__ = __repr__
 
     def single(self, **policies: PolicyTable) -> Experiment:
-        """Return the same experiment with nothing to compare or vary.
+        """Return the same experiment without its tables ``compare`` and ``sweep``.
 
         Parameters
         ----------
         **policies
-            Under another allocator or scheduler than its own.
+            An allocator or a scheduler that replaces that of the experiment.
         """
         return self.model_copy(update={"compare": CompareTable(), "sweep": SweepTable(),
                                        **policies})
 
     def resolved(self) -> dict[str, Any]:
-        """Return the experiment with everything explicit, as plain tables and values.
+        """Return the experiment as plain tables and values, with everything explicit.
 
-        Ready-made descriptions are copied in and defaults filled in; files that are read are
-        named by path and digest. ``Experiment(**resolved)`` gives the same results.
+        Ready-made descriptions and defaults are filled in; input files are given by path and
+        digest. ``Experiment(**resolved)`` gives the same results.
         """
         # Without what only an edge-cloud has, other experiments are what they were before it.
         only = () if self.edge_cloud is not None else ("epsilon",)
@@ -394,7 +394,7 @@ class Experiment(Table):
 
 
 def _source(table: Any) -> str:
-    """Return by what a network or a workload is given: a name, a file, or a kind."""
+    """Return the key by which a network or a workload is given: a name, a file, or a kind."""
     given = (getattr(table, key, None) for key in ("name", "file", "kind", "format"))
     return next(str(value) for value in given if value is not None)
 

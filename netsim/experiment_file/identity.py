@@ -1,4 +1,4 @@
-"""What identifies an experiment, and names its results."""
+"""The hash that identifies an experiment, and the default folder of its results."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["default_folder", "spec_hash"]
 
 
 def spec_hash(resolved: Mapping[str, Any], digits: int = 8) -> str:
-    """Return hexadecimal digits that identify a resolved experiment and netsim's version.
+    """Hash a resolved experiment and netsim's version to hexadecimal digits.
 
-    Neither the description, nor what a sweep varies, nor where files are counts; their contents
-    do.
+    The description, what a sweep varies, and the paths of files do not count;
+    the contents of files do.
     """
     spec = {key: value for key, value in resolved.items() if key not in ("description", "sweep")}
     for name in ("network", "workload"):
@@ -31,5 +31,5 @@ def spec_hash(resolved: Mapping[str, Any], digits: int = 8) -> str:
 
 
 def default_folder(experiment: Experiment) -> Path:
-    """Return where an experiment's results go unless told: ``runs/<name>-<hash8>``."""
+    """Return the default folder of an experiment's results: ``runs/<name>-<hash8>``."""
     return Path("runs") / f"{experiment.name}-{spec_hash(experiment.resolved())}"

@@ -1,4 +1,4 @@
-"""From a failure to the keys of an experiment that caused it."""
+"""Attribution of errors to the keys of an experiment that caused them."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ class KeyErrors(ValueError):
 
 
 def build(make: Callable[..., Built], table: Mapping[str, Any], skeleton: Sequence[str]) -> Built:
-    """Return ``make(**table)``; where that fails, say which keys are to blame.
+    """Return ``make(**table)``, and attribute its errors to keys of the table.
 
-    A key is to blame if the failure changes without it. It is then left out, to see what else
-    is wrong, unless it is of the skeleton.
+    An error is attributed to a key if leaving out the key changes the error. The key is then
+    removed, unless it is in the skeleton, to find further errors.
 
     Parameters
     ----------
     make : callable
-        Raises `InputError` for a table that it cannot make anything of.
+        Raises `InputError` for an invalid table.
     table : mapping
         The keys and values.
     skeleton : sequence of str
-        Keys that `make` cannot do without; blamed only where no other is, the first first.
+        Keys that `make` requires. Errors are attributed to them, in order, only if to no other key.
 
     Raises
     ------
     Problems
-        One per key to blame.
+        One per key.
     """
     try:
         return make(**table)
@@ -86,7 +86,7 @@ def _failure(make: Callable[..., Any], table: Mapping[str, Any]) -> str | None:
 
 
 def problems_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Return what pydantic found wrong, each problem beginning with its key path."""
+    """Format the errors of pydantic, each beginning with its key path."""
     problems = []
     for detail in error.errors():
         where, cause = detail["loc"], detail.get("ctx", {}).get("error")

@@ -36,27 +36,27 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
         A TOML file, or the name of a ready-made experiment.
     overrides : iterable of str
         Settings that replace those of the file: ``"seed=3"``, ``"network.capacity=40Gbps"``,
-        ``"events.0.at=5s"``. What is not a TOML value is a string. ``"allocator.name=sebf"``
-        is ``"allocator=sebf"``: options of another allocator are left behind.
+        ``"events.0.at=5s"``. Values that are not valid TOML are strings. ``"allocator.name=sebf"``
+        means the same as ``"allocator=sebf"``: it also drops the options of the allocator that it
+        replaces.
     plugins : bool
-        Whether it may name code of the user's own, ``"module:Class"``, which is then loaded. If
-        not, neither may the file name files outside of its folder, nor may a file that it names;
-        none is opened.
+        Whether the file may name user-defined code, ``"module:Class"``, which is then loaded. If
+        False, the file, and files that it names, may also not name files outside of its folder.
 
     Returns
     -------
     Experiment
-        Its `file` keys are relative to the experiment file, or where they come from an
-        override, to the current folder.
+        Paths in its `file` keys are relative to the experiment file, or to the current folder if
+        an override gave them.
 
     Raises
     ------
     SpecError
-        With everything that is wrong in the file, each problem beginning with its key path and
-        ending in the override that made it, if one did. If it names code or files that it may
-        not, with nothing loaded, and nothing read outside of its folder.
+        If anything is wrong in the file; lists all problems, each with its key path and, if there
+        is one, the override that caused it. If the file names code or files that it must not,
+        nothing is loaded, and nothing outside of its folder is read.
     UnknownNameError
-        If there is neither such a file nor such a ready-made experiment.
+        If there is neither a file nor a ready-made experiment of this name.
     """
     draft = Draft.read(source, plugins=plugins)
     for override in overrides:
@@ -65,14 +65,14 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
 
 
 class Draft:
-    """The keys of an experiment before they are checked, and what has replaced some of them.
+    """The unchecked keys of an experiment, and the overrides that replaced some of them.
 
     Parameters
     ----------
     keys : dict
-        As in a file; changed in place.
+        Keys as in a file; changed in place.
     path : Path, optional
-        The file that they are from.
+        The file that the keys were read from.
     plugins : bool
         As for `load_experiment`.
     """
@@ -109,18 +109,18 @@ class Draft:
         return cls(keys)
 
     def copy(self) -> Draft:
-        """Return one that can be changed by itself."""
+        """Return an independent copy."""
         draft = Draft(copy.deepcopy(self.keys), self.path, plugins=self.plugins)
         draft._settings = [*self._settings]
         return draft
 
     def override(self, setting: str) -> None:
-        """Put the value of ``key.path=value`` in place.
+        """Apply an override ``key.path=value``.
 
         Raises
         ------
         SpecError
-            If there can be no such key.
+            If the key cannot exist.
         """
         key, equals, text = setting.partition("=")
         if not equals:
@@ -128,12 +128,12 @@ class Draft:
         self.put(key, parse_value(text), setting)
 
     def put(self, key: str, value: Any, setting: str) -> None:
-        """Put a value in place; problems that it makes name the `setting`.
+        """Set a value; problems that it causes name the `setting`.
 
         Raises
         ------
         SpecError
-            If there can be no such key.
+            If the key cannot exist.
         """
         *parents, last = _path(key)
         if not (last and all(parents)):
@@ -147,12 +147,12 @@ class Draft:
         self._settings.append(setting)
 
     def build(self) -> Experiment:
-        """Return the experiment.
+        """Make the experiment.
 
         Raises
         ------
         SpecError
-            With everything that is wrong; see `load_experiment`.
+            If anything is wrong; see `load_experiment`.
         """
         if not self.plugins and (named := code_named(self.keys)):
             raise SpecError([f"{each} names code to load, which is not allowed without plug-ins"
@@ -168,7 +168,7 @@ class Draft:
                             self.path) from None
 
     def _confined(self) -> AbstractContextManager[None]:
-        """Confine reading to the folder of the file, and to what its user names elsewhere."""
+        """Restrict reading to the folder of the file, and to files that overrides name."""
         folders = [] if self.path is None else [self.path.parent]
         with confined(*folders):
             others = [file for _, _, _, file in files_named(self.keys) if refusal(file)]
@@ -183,12 +183,12 @@ def ready_made_experiments() -> dict[str, str]:
 
 
 def template(of: str = "network") -> str:
-    """Return an experiment file with every option, explained.
+    """Return an experiment file in which every option is explained.
 
     Parameters
     ----------
     of : {"network", "cluster", "edge"}
-        What jobs run on.
+        The target on which jobs run.
     """
     return read_text(Path(__file__).with_name(f"template-{of}.toml"))
 
@@ -209,7 +209,7 @@ def write_template(path: str | Path, of: str = "network") -> Path:
 
 
 def _folder() -> Path:
-    """Return where the ready-made experiments are, installed or in a checkout."""
+    """Return the folder of the ready-made experiments, in an installation or a checkout."""
     package = Path(__file__).parent.parent
     installed = package / "workloads"
     return installed if installed.is_dir() else package.parent / "workloads"
@@ -237,9 +237,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _path(key: str) -> list[str]:
-    """Return the parts of what a key replaces.
+    """Return the parts of the key path whose value a setting replaces.
 
-    Another policy's name brings that policy's defaults: the name is all of its table.
+    Setting the name of a policy replaces its whole table, so that the new policy has its defaults.
     """
     parts = [part.strip() for part in key.split(".")]
     named = parts[:-1] if parts[-1] == "name" else []
@@ -251,7 +251,7 @@ def _path(key: str) -> list[str]:
 
 
 def _attributed(problem: str, overrides: Iterable[str]) -> str:
-    """Return a problem with the override that made it, if one did: the file is not to blame."""
+    """Append to a problem the override that caused it, if there is one."""
     where = problem.partition(":")[0].split(".")
     for override in reversed(list(overrides)):
         path = _path(override.partition("=")[0])
@@ -265,7 +265,7 @@ def _relabel(keys: Mapping[str, Any], path: list[str], value: Any) -> None:
     table = keys.get("network")
     if len(path) != 2 or path[0] != "network" or not isinstance(table, dict):
         return
-    # Without a kind or a file, the name says which network it is, and not what it is called.
+    # Without a kind or a file, the name selects a ready-made network and is not a label.
     is_label = not {"kind", "file"}.isdisjoint({*table, path[1]})
     if (is_label and isinstance(table.get("name"), str) and path[1] not in ("name", "sha256")
             and table.get(path[1]) != value):
@@ -291,7 +291,7 @@ def _key(table: Any, part: str, override: str) -> Any:
 
 
 def _expand_policies(keys: dict[str, Any]) -> None:
-    """Make tables of mere names, so that an override can add an option."""
+    """Replace names of policies by tables, so that an override can add an option."""
     for name in _POLICIES:
         if isinstance(keys.get(name), str):
             keys[name] = parse_named(keys[name])

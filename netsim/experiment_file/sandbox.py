@@ -1,4 +1,4 @@
-"""What an experiment of somebody else's may not do: have code loaded, or files read elsewhere."""
+"""Restrictions on untrusted experiments: no code, and no files outside of their folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMES = re.compile(r"(sweep\.vary\.)?(network(\.\d+)?\.kind|edge_cloud(\.\d+)?\
 
 
 def code_named(keys: Mapping[str, Any]) -> list[str]:
-    """List where the keys of an experiment name code: ``"module:Class"``, and its key.
+    """List the keys of an experiment whose values name code, ``"module:Class"``.
 
     Examples
     --------
@@ -48,14 +48,14 @@ def _is_code(text: str) -> bool:
 
 
 def files_named(keys: dict[str, Any]) -> Iterator[tuple[Any, Any, str, str]]:
-    """Yield where the keys of an experiment name a file: what holds it, its place, path, value."""
+    """Yield the container, index, key path and value of each file named in an experiment."""
     for holder, place, path, value in _values(keys, ""):
         if isinstance(value, str) and _FILE.fullmatch(path):
             yield holder, place, path, value
 
 
 def _values(tree: Any, path: str) -> Iterator[tuple[Any, Any, str, Any]]:
-    """Yield all values in tables and lists: what holds them, where, and under which key path."""
+    """Yield the container, index, key path and value of each value in tables and lists."""
     pairs: Any = ()
     if isinstance(tree, dict):
         pairs = list(tree.items())
@@ -68,9 +68,9 @@ def _values(tree: Any, path: str) -> Iterator[tuple[Any, Any, str, Any]]:
 
 
 def read_with(file: str | Path) -> Iterator[Path]:
-    """Yield a file and what is read with it.
+    """Yield a file and the files that are read with it.
 
-    Those are files that a TOML description names, and tables of a trace beside the first.
+    These are files named in a TOML description, and further tables of a trace.
     """
     for path in (Path(file), *_named_in(Path(file))):
         yield path
@@ -82,6 +82,6 @@ def _named_in(path: Path) -> Iterator[Path]:
     try:
         named = tomllib.loads(read_text(path)).get("file")
     except (OSError, ValueError, RecursionError):
-        return  # it is no description; the reader says so
+        return  # it is not a description; the reader reports the error
     if isinstance(named, str):
         yield path.parent / named

@@ -1,4 +1,4 @@
-"""Where an experiment's network, cluster and workload come from: tables that build them."""
+"""Tables that build the network, the cluster and the workload of an experiment."""
 
 from __future__ import annotations
 
@@ -35,16 +35,17 @@ __all__ = ["ClusterTable", "NetworkTable", "WorkloadTable"]
 
 
 class _SourceTable(OpenTable):
-    """A table that says where to read something, or how to build it.
+    """A table that describes something to read or to build.
 
     Attributes
     ----------
     name : str, optional
-        A ready-made one. Beside `file` or another way to say it just a label.
+        Name of a ready-made description. Together with `file`, or with keys that describe how to
+        build it, the name is only a label.
     file : str, optional
-        What `netsim.read_network` or `netsim.read_workload` reads.
+        A file for `netsim.read_network` or `netsim.read_workload`.
     sha256 : str, optional
-        Refuse a `file` with another digest.
+        Expected digest of `file`.
     """
 
     name: str | None = None
@@ -53,7 +54,7 @@ class _SourceTable(OpenTable):
 
 
 class NetworkTable(_SourceTable):
-    """``[network]``: a ready-made network, a file, or a kind; and options.
+    """``[network]``: a ready-made network, a file, or a kind, with options.
 
     Attributes
     ----------
@@ -76,7 +77,7 @@ class NetworkTable(_SourceTable):
         return self._built
 
     def resolved(self) -> dict[str, Any]:
-        """Return the table with the options of a TOML description and all defaults in it."""
+        """Return the table completed with the options of a TOML description and all defaults."""
         table = self.given
         if self.file is not None and Path(self.file).suffix != ".toml":
             return table | _pinned(self.file)
@@ -110,14 +111,14 @@ def _network(*, kind: str | None = None, file: str | None = None, name: str | No
 
 
 class WorkloadTable(_SourceTable):
-    """``[workload]``: a ready-made workload, a file, or a format that generates; and options.
+    """``[workload]``: a ready-made workload, a file, or a generator, with options.
 
     Attributes
     ----------
     format : str, optional
         A name of `netsim.traces.FORMATS`. All other keys are options of `netsim.read_workload`.
     seed : int
-        Of everything random in the workload; the experiment's where it is not given.
+        Seed of everything random in the workload. By default, that of the experiment.
     """
 
     format: str | None = None
@@ -137,26 +138,26 @@ class WorkloadTable(_SourceTable):
 
     @property
     def built(self) -> Workload:
-        """The workload, unless its jobs are those of an edge-cloud.
+        """The workload of a network or a cluster.
 
         Raises
         ------
         InputError
-            If they are.
+            If the jobs are those of an edge-cloud.
         """
         if self._of_edge:
             raise InputError("these are jobs of an edge-cloud; there is no [edge_cloud]")
         return self._built
 
     def on(self, system: EdgeCloud) -> EdgeWorkload:
-        """Return the jobs on an edge-cloud.
+        """Make the jobs of an edge-cloud.
 
         Raises
         ------
         InputError
-            If they are not such jobs.
+            If the jobs are not those of an edge-cloud.
         Problems
-            Naming the keys that are wrong.
+            If the table is invalid; names the keys.
         """
         if not self._of_edge:
             raise InputError("these are no jobs of an edge-cloud; choose a format from: "
@@ -167,7 +168,7 @@ class WorkloadTable(_SourceTable):
         return self._edge_jobs[1]
 
     def resolved(self) -> dict[str, Any]:
-        """Return the table with the options of a workload file and all defaults in it."""
+        """Return the table completed with the options of a workload file and all defaults."""
         if self._of_edge:
             return resolved_edge_jobs(self.given)
         request = self._request
@@ -207,9 +208,9 @@ class ClusterTable(Table):
     nic, intra : quantity
         As for `netsim.Cluster`.
     draw_gpus : list of int, optional
-        Instead of `gpus`: each server has one of these numbers, drawn at random.
+        Numbers of GPUs from which that of each server is drawn; an alternative to `gpus`.
     seed : int
-        Of that; the experiment's where it is not given.
+        Seed of these draws. By default, that of the experiment.
     """
 
     name: str = "cluster"
@@ -222,22 +223,22 @@ class ClusterTable(Table):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it says how many servers there are, and needs no network for that."""
+        """Whether the table gives the number of servers, so that it needs no network."""
         return self.servers is not None or isinstance(self.gpus, list)
 
     def on(self, network: networks.Topology | None) -> Cluster:
-        """Return the cluster on a network, or on a big switch.
+        """Make the cluster, on a given network or on a big switch.
 
         Raises
         ------
         Problems
-            Naming the keys that are wrong.
+            If the table is invalid; names the keys.
         """
         table = self.model_dump(exclude_none=True)
         return build(partial(_cluster, network), table, ("gpus", "servers"))
 
     def resolved(self) -> dict[str, Any]:
-        """Return the table with all defaults in it."""
+        """Return the table completed with all defaults."""
         usual = {} if self.draw_gpus is not None or self.gpus is not None else {"gpus": 8}
         return self.model_dump(exclude_none=True) | usual
 
@@ -265,7 +266,7 @@ def _ready_made(kind: str, name: str | None, known: Collection[str]) -> str:
 
 
 def _required(kind: str) -> list[str]:
-    """List the options that a network of a kind needs, if there is such a kind."""
+    """List the required options of a kind of network; empty if the kind does not exist."""
     with suppress(InputError):
         return [name for name, default in networks.TOPOLOGIES.options(kind).items()
                 if default is inspect.Parameter.empty]
@@ -273,13 +274,13 @@ def _required(kind: str) -> list[str]:
 
 
 def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the options that have no default, or none but None."""
+    """Select the options whose default is neither missing nor None."""
     return {name: default for name, default in options.items()
             if default not in (None, inspect.Parameter.empty)}
 
 
 def _pinned(path: str | Path) -> dict[str, str]:
-    """Return the keys that name a file and what was in it."""
+    """Return the keys that identify a file by its path and its digest."""
     digest = hashlib.sha256(read_bytes(path)).hexdigest()
     return {"file": os.path.abspath(path), "sha256": digest}
 
@@ -292,7 +293,7 @@ def _check_digest(path: str | Path | None, sha256: str | None) -> None:
     try:
         found = _pinned(path)["sha256"]
     except OSError:
-        return  # the reader says what is wrong with it
+        return  # the reader reports the error
     if found != sha256:
         raise InputError(f"{path} has changed: its sha256 is {found}, "
                          f"not {sha256}")

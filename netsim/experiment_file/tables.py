@@ -1,4 +1,4 @@
-"""The tables of an experiment: each checks itself by building what it describes."""
+"""Tables of an experiment, which are validated by building the objects that they describe."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ __all__ = ["AllocatorTable", "CompareTable", "EventTable", "ExecutionTable", "Op
 
 
 class Table(BaseModel):
-    """A table whose keys are all known."""
+    """A table that accepts only its own keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class OpenTable(BaseModel):
-    """A table with a few keys of its own, which hands the others on as options."""
+    """A table with a few keys of its own, whose other keys are options."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     @property
     def given(self) -> dict[str, Any]:
-        """The keys and values, as given."""
+        """The given keys and values."""
         return self.model_dump(exclude_none=True)
 
 
@@ -76,19 +76,19 @@ class PolicyTable(OpenTable):
         return self
 
     def resolved(self) -> dict[str, Any]:
-        """Return the table with all options in it."""
+        """Return the table completed with all options."""
         defaults = {key: value for key, value in self._full(self.given).items()
                     if isinstance(value, str | int | float | list | tuple | dict)}
         return defaults | self.given
 
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
-        """Return a policy's name and all its options; raises `InputError` as its maker does."""
+        """Return the name and all options of a policy."""
         raise NotImplementedError
 
 
 class AllocatorTable(PolicyTable):
-    """``allocator``: what `netsim.make_allocator` takes."""
+    """``allocator``: an argument of `netsim.make_allocator`."""
 
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class AllocatorTable(PolicyTable):
 
 
 class SchedulerTable(PolicyTable):
-    """``scheduler``: see `netsim.schedulers.registry.make_scheduler`, or that of the edge."""
+    """``scheduler``: an argument of `make_scheduler`, or on edge-clouds `make_edge_scheduler`."""
 
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class SchedulerTable(PolicyTable):
 
 
 class PlacementTable(PolicyTable):
-    """``placement``: what `netsim.placements.registry.make_placement` takes."""
+    """``placement``: an argument of `netsim.placements.registry.make_placement`."""
 
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class PlacementTable(PolicyTable):
 
 
 class ExecutionTable(PolicyTable):
-    """``execution``: what `netsim.engine.registry.make_execution` takes."""
+    """``execution``: an argument of `netsim.engine.registry.make_execution`."""
 
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class ExecutionTable(PolicyTable):
 
     @property
     def uses_links(self) -> bool:
-        """Whether jobs run on links, that an allocator shares out."""
+        """Whether jobs run on links, whose bandwidth an allocator shares."""
         return make_execution(self.given)[1].uses_links
 
 
@@ -174,15 +174,15 @@ class EventTable(Table):
 
 
 class CompareTable(Table):
-    """``[compare]``: what `netsim compare` runs.
+    """``[compare]``: the policies that `netsim compare` runs.
 
     Attributes
     ----------
     allocators : list of AllocatorTable
     schedulers : list of SchedulerTable
-        Instead of allocators, on a cluster.
+        Schedulers to compare instead of allocators, on a cluster or an edge-cloud.
     baseline : str, optional
-        The label of the one that the others are held against; the first if not given.
+        Label of the policy that the others are compared with. By default the first.
     """
 
     allocators: list[AllocatorTable] = []
@@ -191,15 +191,15 @@ class CompareTable(Table):
 
 
 class SweepTable(Table):
-    """``[sweep]``: what `netsim sweep` varies.
+    """``[sweep]``: the settings that `netsim sweep` varies.
 
     Attributes
     ----------
     seeds : int or list of int
-        How many, from the experiment's own on; or which.
+        The seeds, or their number, counted from that of the experiment.
     vary : dict of str to list
-        Keys of the experiment file, ``"network.capacity"``, to the values that each is to have.
-        Tables in tables, ``network = {capacity = [...]}``, say the same.
+        Values by key of the experiment file, such as ``"network.capacity"``. Nested tables,
+        ``network = {capacity = [...]}``, are equivalent.
     """
 
     seeds: Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]] = 1

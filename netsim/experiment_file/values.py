@@ -1,4 +1,4 @@
-"""Values of the experiment file that are written in several ways."""
+"""Types for values of the experiment file that can be written in several ways."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ LinkName = Annotated[Any, BeforeValidator(_link)]
 
 
 def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:
-    """Return seeds that are given by their number, from the first one on, or one by one.
+    """Return seeds given as a list, or as a number of seeds that count up from the first.
 
     Raises
     ------
     InputError
-        If there are none, one is no whole number of at least 0, or two are the same.
+        If there are none, one is not a whole number of at least 0, or two are the same.
     """
     given = plain(given)
     if isinstance(given, int):

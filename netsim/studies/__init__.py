@@ -1,4 +1,4 @@
-"""Studies: one run, a comparison or a sweep, on one core or many."""
+"""Runs of experiments, comparisons and sweeps, in one process or many."""
 
 from netsim.lazy import loading
 

@@ -52,12 +52,12 @@ _DATA = Topology | Cluster | EdgeCloud | EdgeWorkload
 
 
 def code_version(*modules: str) -> str:
-    """Identify the code of netsim that results depend on, and that of the user's own modules.
+    """Identify the code of netsim that results depend on, and that of user-defined modules.
 
     Parameters
     ----------
     *modules : str
-        Names of loaded modules, as of `own_modules`.
+        Names of loaded modules, as returned by `own_modules`.
     """
     files = [Path(str(sys.modules[module].__file__)) for module in modules]
     return " ".join([__version__, _digest_of_netsim(),
@@ -65,18 +65,18 @@ def code_version(*modules: str) -> str:
 
 
 def own_modules(values: object) -> tuple[str, ...]:
-    """List the user's own modules whose classes and functions some values name, or hold.
+    """List the user-defined modules whose classes and functions occur in some values.
 
     Parameters
     ----------
     values : object
-        Texts such as ``"module:Class"``, policies, workloads; tables and lists of these. Options
-        of policies count, and patterns of jobs.
+        Strings such as ``"module:Class"``, policies, workloads, and tables and lists of these.
+        Options of policies and patterns of jobs are searched, too.
 
     Returns
     -------
     tuple of str
-        Names of loaded modules, in order; without ``__main__``, whose classes are sent whole.
+        Sorted names of loaded modules, without ``__main__``, whose classes are sent by value.
     """
     found: set[str] = set()
     seen: dict[int, object] = {}
@@ -98,7 +98,7 @@ def own_modules(values: object) -> tuple[str, ...]:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """Return the values within a value that may be code, or made by it."""
+    """Return the parts of a value that may be code or instances of user-defined classes."""
     if isinstance(value, Workload):
         return {id(job.pattern): job.pattern for job in value}.values()
     if isinstance(value, Mapping):
@@ -128,7 +128,7 @@ def digest_of_package(folder: Path) -> str:
     Parameters
     ----------
     folder : Path
-        The package's own, with ``fabric`` and the other parts in it.
+        Folder of the package, which contains ``fabric`` and the other parts.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def result_modules(folder: Path) -> Iterator[Path]:
     Parameters
     ----------
     folder : Path
-        As for `digest_of_package`.
+        See `digest_of_package`.
     """
     for part in RESULT_PARTS:
         path = folder / part
@@ -165,7 +165,7 @@ def result_modules(folder: Path) -> Iterator[Path]:
 def digest_of_source(source: bytes) -> str:
     """Hash the syntax tree of a module, without docstrings and line numbers.
 
-    What cannot be parsed, such as a compiled extension, counts byte by byte.
+    Files that cannot be parsed, such as compiled extensions, are hashed byte by byte.
 
     Parameters
     ----------
@@ -205,6 +205,6 @@ def _drop_docstrings(block: ast.AST) -> None:
 
 
 def _is_text(statement: ast.AST) -> bool:
-    """Say whether a statement is a bare string, such as a docstring, which does nothing."""
+    """Whether a statement is a bare string, such as a docstring."""
     return (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
             and isinstance(statement.value.value, str))

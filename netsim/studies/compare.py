@@ -1,4 +1,4 @@
-"""Run one workload under several allocators, or schedulers."""
+"""Comparisons of one workload under several allocators or schedulers."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ _SHOWN = 12
 
 @dataclass(frozen=True)
 class Comparison:
-    """The results of one workload under several allocators, or schedulers.
+    """The results of one workload under several allocators or schedulers.
 
-    Printed, it is the table of ``netsim compare``.
+    Its string is the table that ``netsim compare`` prints.
 
     Attributes
     ----------
     results : mapping of str to Result
-        By label, in the order in which they were asked for.
+        Results by label, in the order of the policies given.
     spec : mapping or None
-        The experiment that it came from, resolved.
+        The resolved experiment, if there was one.
     baseline : str or None
-        The label that the others are held against; the first if None.
+        The label that the others are compared with; None stands for the first.
     """
 
     results: Mapping[str, Result]
@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def what(self) -> str:
-        """What is compared: ``"scheduler"`` or ``"allocator"``."""
+        """The kind of policy that is compared: ``"scheduler"`` or ``"allocator"``."""
         schedulers = {str(result.run.get("scheduler")) for result in self.results.values()}
         return "scheduler" if len(schedulers) > 1 else "allocator"
 
@@ -81,20 +81,20 @@ class Comparison:
 
     @property
     def note(self) -> str:
-        """Differences between the policies: how they give away bandwidth left over, and when.
+        """A note on policies that share leftover bandwidth, or time decisions, differently.
 
-        Empty if there is nothing to say.
+        Empty if there are no such differences.
         """
         return note_of(self.table)
 
     def against(self, baseline: str | None = None, *, short: Quantity = "5MB", narrow: int = 50
                 ) -> pd.DataFrame:
-        """Return how many times better each run is than the baseline, by class of coflow.
+        """Return the factors by which each run improves on the baseline, by class of coflow.
 
         Parameters
         ----------
         baseline : str, optional
-            A label, or the allocator as it was given; that of the comparison if not given.
+            A label, or the allocator as it was given. By default, `Comparison.baseline`.
         short, narrow
             As for `netsim.classify_coflows`.
 
@@ -131,16 +131,16 @@ class Comparison:
         Parameters
         ----------
         kind : {"bars", "cdf", "classes", "slowdown", "timeline", "utilisation"}
-            Total JCTs over the lower bound; distributions of JCTs or CCTs; how many times
-            shorter mean CCTs are than the baseline's, by class; slowdowns by class; jobs and
-            coflows that are active over time; the utilisation of links over time.
+            Total JCTs over the lower bound; distributions of JCTs or CCTs; factors by which mean
+            CCTs improve on the baseline, by class; slowdowns by class; active jobs and coflows
+            over time; the utilisation of links over time.
         of : {"jct", "cct"}, optional
-            What ``"cdf"`` is of; JCTs if not given.
+            The times that ``"cdf"`` shows; JCTs by default.
 
         Returns
         -------
         Axes
-            The first where there are several; its ``figure`` has all.
+            The first one if there are several; its ``figure`` has all.
 
         Raises
         ------
@@ -149,19 +149,19 @@ class Comparison:
         MissingExtraError
             If matplotlib is not installed.
         InputError
-            If it is a picture of something else, or there is nothing to draw.
+            If the picture is not one of comparisons, or there is nothing to draw.
         """
         return draw(self, kind, "comparison", of)
 
     def save(self, folder: str | Path) -> Path:
-        """Write ``comparison.csv`` and a folder per run, all of it or nothing.
+        """Write ``comparison.csv`` and a folder per run, either completely or not at all.
 
-        And `against` the baseline, if one is named, as ``improvement.csv``.
+        If a baseline is set, the table of `against` is written as ``improvement.csv``.
 
         Raises
         ------
         OutputError
-            If the folder cannot be written, or holds something else than results.
+            If the folder cannot be written, or contains anything other than results.
         """
         # Without wall-clock times: the same experiment gives the same bytes.
         tables = {"comparison": self.table.drop(columns="wall_s")}
@@ -171,7 +171,7 @@ class Comparison:
                                         in self.results.items()}, self.spec, folder)
 
     def parts(self) -> Iterator[Part]:
-        """Yield the tables that are printed, and lines of text between them."""
+        """Yield the printed parts: tables, and lines of text between them."""
         from netsim.analysis.comparison_text import parts_of
 
         factors = None if self.baseline is None else self.against()
@@ -196,7 +196,7 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
             schedulers: Sequence[Any] | Mapping[str, Any] | None = None,
             baseline: str | None = None, seed: int = 0,
             progress: bool | Callable[[int, int], None] = False, **settings: Any) -> Comparison:
-    """Simulate a workload under several allocators, or schedulers.
+    """Simulate a workload under several allocators or schedulers.
 
     Parameters
     ----------
@@ -204,14 +204,14 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
         As for `netsim.simulate`.
     allocators : sequence or mapping
         Names, tables, classes or instances; ``"parrot:theta_max=0.6"`` is a name with an
-        option. A mapping gives the labels.
+        option. The keys of a mapping are used as labels.
     schedulers : sequence or mapping
-        Likewise, instead of allocators, on a cluster or an edge-cloud.
+        Schedulers to compare instead of allocators, on a cluster or an edge-cloud.
     baseline : str, optional
-        The label of the one that the others are held against, or its name with options, such as
-        ``"dclas:weights=strict"``; the first if not given.
+        The policy that the others are compared with: its label, or its name with options, such as
+        ``"dclas:weights=strict"``. By default the first.
     **settings
-        The other keywords of `netsim.simulate`.
+        Other keyword arguments of `netsim.simulate`.
 
     Returns
     -------
@@ -220,8 +220,8 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
     Raises
     ------
     InputError
-        If there is nothing to compare, two policies have one label, the baseline has none of
-        the labels, or an argument is wrong.
+        If there is nothing to compare, two policies have the same label, no policy has the label
+        of the baseline, or an argument is invalid.
     NetsimError
         As `netsim.simulate` does.
 
@@ -256,27 +256,27 @@ def _results(fixed: Mapping[str, Any], kind: str, policies: Mapping[str, Any], s
              progress: bool | Callable[[int, int], None],
              finish: Callable[[str, Result], Result] = lambda label, result: result
              ) -> dict[str, Result]:
-    """Do a sweep over policies alone, in this process, one run after the other.
+    """Run a sweep over policies only, in this process, one run after the other.
 
     Parameters
     ----------
     fixed : mapping
-        The other keywords of `netsim.simulate`.
+        Other keyword arguments of `netsim.simulate`.
     kind : {"allocator", "scheduler"}
     policies : mapping of str to policy
-        By label.
+        The policies by label.
     seed : int
     progress : bool or callable
-        Counts the jobs of all runs.
+        As for `netsim.simulate`; counts the jobs of all runs.
     finish : callable, optional
-        Completes the result of a label.
+        Takes a label and its result, and returns the result to keep.
 
     Raises
     ------
     Interrupted
-        If the user interrupts it; says which runs had ended.
+        If the user interrupts it; the message says which runs had finished.
     NetsimError
-        As `netsim.simulate` does; of what can be known before, before any run.
+        As `netsim.simulate` does. Invalid arguments are found before the first run.
     """
     runs = runs_of_calls(fixed, {kind: policies}, [seed])
     results: dict[str, Result] = {}
@@ -293,7 +293,7 @@ def _results(fixed: Mapping[str, Any], kind: str, policies: Mapping[str, Any], s
 
 def compare_experiment(experiment: Experiment | str | Path, *,
                        progress: bool | Callable[[int, int], None] = False) -> Comparison:
-    """Run an experiment under each allocator, or scheduler, of its table ``compare``.
+    """Run an experiment under each allocator or scheduler of its table ``compare``.
 
     Parameters
     ----------
@@ -303,12 +303,12 @@ def compare_experiment(experiment: Experiment | str | Path, *,
     Returns
     -------
     Comparison
-        With the resolved experiment as its `spec`, and that of each run as the result's.
+        Its `spec` is the resolved experiment; the `spec` of each result is that of its run.
 
     Raises
     ------
     SpecError
-        If it names nothing to compare.
+        If the experiment names nothing to compare.
     NetsimError
         As `compare` does.
     """
@@ -334,7 +334,7 @@ def compare_experiment(experiment: Experiment | str | Path, *,
 
 
 def _until_then(label: str, stop: KeyboardInterrupt, results: Mapping[str, Result]) -> str:
-    """Return in words how far a comparison is that is interrupted."""
+    """Describe the progress of an interrupted comparison for a message."""
     ended = (f"\n  {name} had ended: JCT {format_seconds(result.summary()['jct_total_s'])} in total"
              for name, result in results.items())
     return f"{label}: {stop}".rstrip(": ") + "".join(ended)
@@ -342,5 +342,5 @@ def _until_then(label: str, stop: KeyboardInterrupt, results: Mapping[str, Resul
 
 def _share(report: Callable[[int, int], None], index: int, runs: int
            ) -> Callable[[int, int], None]:
-    """Return a report on one of several runs that take turns."""
+    """Return a progress function for one run that reports the progress of all runs together."""
     return lambda done, total: report(index * total + done, runs * total)

@@ -1,4 +1,4 @@
-"""Workloads to files as a run would have them: patterns drawn, ranks placed on hosts."""
+"""Conversion of workloads to explicit ones, with drawn patterns and placed ranks, and to files."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["convert", "explicit"]
 
 
 def explicit(workload: Workload, network: Topology | None = None, seed: int = 0) -> Workload:
-    """Return the workload flow by flow: with explicit stages, and a host for each rank.
+    """Return a workload with explicit stages instead of patterns, and with a host for each rank.
 
-    On the same network it runs as `netsim.simulate` would run `workload` under `seed`.
+    On the same network it runs exactly as `workload` does under `seed`.
 
     Parameters
     ----------
     workload : Workload
-        Its seed draws the patterns' sizes, as in a run.
+        Its seed is used to draw the sizes of patterns, as in a run.
     network : Topology, optional
-        Where jobs without hosts are placed; they are left without if it is not given.
+        Network on which jobs without hosts are placed. If not given, they remain without hosts.
     seed : int
-        Of the placement.
+        Seed of the placement.
 
     Raises
     ------
@@ -65,23 +65,25 @@ def convert(
     network: Topology | str | Path | None = None,
     **options: Any,
 ) -> Workload:
-    """Read a workload and write it in another format, as `netsim.traces.convert`; or draw it.
+    """Read a workload and write it in another format; see `netsim.traces.convert`.
+
+    Patterns are replaced by explicit stages, and ranks are placed on hosts; see `explicit`.
 
     Parameters
     ----------
     source, target, format, to, **options
         As for `netsim.traces.convert`.
     seed : int, optional
-        Of everything random in the workload, and of the placement.
+        Seed of everything random in the workload, and of the placement.
     network : Topology, str or path, optional
-        Where `explicit` places jobs; needed for those that do not say their hosts. A big switch
-        is described in a JSON file too, for `netsim.read_network`.
+        Network on which jobs without hosts are placed. If it is a big switch, a JSON file also
+        describes it, for `netsim.read_network`.
 
     Raises
     ------
     InputError
-        If the source or the network cannot be read, or the target's format cannot say it;
-        nothing is written.
+        If the source or the network cannot be read, or the target format cannot represent the
+        workload. Nothing is written.
     OutputError
         If the file cannot be written.
     """
@@ -92,7 +94,7 @@ def convert(
 
 
 def _description(network: Topology) -> dict[str, Any]:
-    """Return the keys of an instance that describe a network, as far as they can."""
+    """Return the keys of an instance that describe a network: hosts, ports of a big switch."""
     keys: dict[str, Any] = {"hosts": network.hosts}
     if isinstance(network, BigSwitch):
         capacity = network.capacity.tolist()

@@ -1,4 +1,4 @@
-"""Executors of the runs of a sweep: this process, a pool of processes, or a Dask cluster."""
+"""Executors of a sweep's runs: this process, a pool of processes, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _LOOK_S, _REMIND_S = 2.0, 60.0
 
 
 class Task(Protocol):
-    """A run that a worker is sent."""
+    """Protocol of a run that is sent to a worker."""
 
     def run(self) -> Result:
         """Run it."""
@@ -59,14 +59,14 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a run has no result.
+    """The error of a run that failed.
 
     Attributes
     ----------
     error : str
-        What was raised.
+        The message of the exception.
     details : str
-        Where it was raised, if that was not by netsim on purpose.
+        The traceback, unless netsim raised the exception on purpose.
     """
 
     error: str
@@ -77,7 +77,7 @@ Outcome = Files | Failure
 
 
 def _compute(sent: Sequence[bytes | Failure]) -> tuple[list[Outcome], float]:
-    """Do the runs that were sent; return the outcome of each, and the seconds that all took."""
+    """Compute a chunk of runs; return the outcome of each, and the seconds for all of them."""
     started = time.perf_counter()
     return [_outcome_of(task) for task in sent], time.perf_counter() - started
 
@@ -118,7 +118,7 @@ def _said(error: BaseException) -> str:
 
 
 def one_by_one(tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
-    """Do all runs in this process; yield the place of each and what came of it."""
+    """Compute all runs in this process; yield the index and the outcome of each."""
     for place, task in enumerate(tasks):
         yield place, _outcome(task)
 
@@ -127,10 +127,9 @@ def one_by_one(tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
 
 
 def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]:
-    """Do all runs in new processes; as `one_by_one`, in the order in which they end.
+    """Compute all runs in new processes; yields as `one_by_one`, in order of completion.
 
-    Where a process is killed, what it was doing is done again, one run at a time, to see which
-    of them it was.
+    If a process is killed, its runs are repeated one at a time, to find the one that failed.
     """
     waiting = deque(enumerate(tasks))
     suspects: deque[tuple[int, Task]] = deque()
@@ -151,12 +150,12 @@ def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]
 
 
 def _check_startable() -> None:
-    """Find out whether a process can be started at all.
+    """Check that a new process can be started.
 
     Raises
     ------
     InputError
-        If not.
+        If it cannot.
     """
     with _processes(1) as executor:
         try:
@@ -168,9 +167,9 @@ def _check_startable() -> None:
 
 @contextmanager
 def _processes(workers: int) -> Iterator[Executor]:
-    """Yield a pool of processes that ends with an interruption, as do its temporary files.
+    """Yield a pool of processes that stops, and removes its temporary files, on an interruption.
 
-    Its processes do not import the script that asks for them, which would do all its work again.
+    Its processes do not import the calling script, which would repeat all of its work.
     """
     # A process that holds much more memory than at first ends by itself; another takes its place.
     warnings.filterwarnings("ignore", "A worker was restarted while", UserWarning)
@@ -196,7 +195,7 @@ def _begin_worker(scratch: str, end: Connection) -> None:
 
 
 def _end_with_parent(end: Connection) -> None:
-    """End this process when its parent has gone: one that is killed ends none of its own."""
+    """End this process when its parent has ended, as a killed parent does not stop its children."""
     with suppress(EOFError, OSError):
         end.recv()  # nothing is ever sent: the other side is closed when the parent has gone
     os._exit(1)
@@ -206,12 +205,14 @@ def _end_with_parent(end: Connection) -> None:
 
 
 def on_dask(tasks: Sequence[Task], scheduler: str) -> Iterator[tuple[int, Outcome]]:
-    """Do all runs on a Dask cluster; as `pooled`. Dask itself does again what a worker loses.
+    """Compute all runs on a Dask cluster; yields as `pooled`.
+
+    Dask itself repeats the runs of a worker that is lost.
 
     Parameters
     ----------
     scheduler : str
-        The address of its scheduler, such as ``"tcp://10.0.0.1:8786"``.
+        Address of the Dask scheduler, such as ``"tcp://10.0.0.1:8786"``.
 
     Raises
     ------
@@ -220,7 +221,7 @@ def on_dask(tasks: Sequence[Task], scheduler: str) -> Iterator[tuple[int, Outcom
     InputError
         If there is no scheduler at the address.
     DaskError
-        If it goes away.
+        If the connection to the scheduler is lost.
     """
     if find_spec("distributed") is None:
         raise MissingExtraError("dask.distributed", "dist")
@@ -242,7 +243,7 @@ def on_dask(tasks: Sequence[Task], scheduler: str) -> Iterator[tuple[int, Outcom
 
 
 def _close_quietly(client: Any) -> None:
-    """Close a client whose scheduler has gone, without what Dask logs of that."""
+    """Close a client whose scheduler is gone, without Dask's log messages."""
     log = logging.getLogger("distributed.client")
     before = log.level
     log.setLevel(logging.CRITICAL)
@@ -253,13 +254,13 @@ def _close_quietly(client: Any) -> None:
 
 
 class _Cores:
-    """A watch on a Dask cluster: whether it is there, and whether it has workers.
+    """A monitor of a Dask cluster: whether it is reachable, and how many cores it has.
 
     Parameters
     ----------
     client : distributed.Client
     address : str
-        Of its scheduler.
+        Address of the scheduler.
     """
 
     def __init__(self, client: Any, address: str) -> None:
@@ -269,12 +270,12 @@ class _Cores:
         self._alone_s = time.monotonic()
 
     def window(self) -> int:
-        """Return how many chunks may be at the workers, or wait for one; warn if there is none.
+        """Return how many chunks to keep submitted; warn if there are no workers.
 
         Raises
         ------
         OSError
-            If the scheduler has gone.
+            If the scheduler cannot be reached.
         """
         if self._client.status != "running":
             raise ConnectionError(f"its client is {self._client.status}")
@@ -302,21 +303,21 @@ class _Cores:
 def _drain(waiting: deque[tuple[int, Task]], executor: Executor, window: Callable[[], int],
            size: int | None, look_s: float | None = None
            ) -> Generator[tuple[int, Outcome], None, list[tuple[int, Task]]]:
-    """Send all tasks that wait to an executor, in chunks, and yield their outcomes.
+    """Submit all waiting tasks to an executor in chunks, and yield their outcomes.
 
     Parameters
     ----------
     window : callable
-        Returns how many chunks are sent at a time. Called before any is sent, and every `look_s`.
+        Returns how many chunks to keep submitted. Called before the first, and every `look_s`.
     size : int or None
-        Runs in a chunk; as many as take half a second if None.
+        Number of runs in a chunk. If None, as many as take half a second.
     look_s : float, optional
-        Only when a chunk is done, if None.
+        Seconds between calls of `window`. If None, it is called when a chunk is done.
 
     Returns
     -------
     list
-        What was being done when the executor broke.
+        The tasks that were unfinished when the executor broke.
 
     Raises
     ------

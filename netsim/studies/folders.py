@@ -1,4 +1,4 @@
-"""Folders of results read back, whatever they are of."""
+"""Loading of results from folders of runs, comparisons and sweeps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["KINDS", "kind_of_folder", "load_comparison", "load_folder"]
 
 
 def load_comparison(folder: str | Path, *, tables: Collection[str] | None = None) -> Comparison:
-    """Read back what `netsim.Comparison.save` wrote.
+    """Load a comparison that `netsim.Comparison.save` wrote.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def load_comparison(folder: str | Path, *, tables: Collection[str] | None = None
 
 
 def _labels(path: Path) -> list[str]:
-    """Return the labels in a table of a comparison, each once, but for that of the bound."""
+    """Return the distinct labels in a table of a comparison, without that of the bound."""
     table = read_csv(path, dtype=str, keep_default_na=False)
     if "label" not in table:
         raise InputError(f"{path.name} has no column 'label'")
@@ -77,7 +77,7 @@ def kind_of_folder(folder: str | Path) -> str:
     Raises
     ------
     InputError
-        If it is no folder, or holds no results.
+        If it is not a folder, or contains no results.
     """
     return KINDS[_mark(folder)][0]
 
@@ -94,13 +94,13 @@ def load_folder(folder: str | Path, *, tables: Collection[str] | None = None) ->
     Raises
     ------
     InputError
-        If it holds no results, or they are damaged.
+        If it contains no results, or they are damaged.
     """
     return KINDS[_mark(folder)][1](folder, tables=tables)
 
 
 def _mark(folder: str | Path) -> str:
-    """Return the name of the file that says what the folder is."""
+    """Return the name of the file that marks a folder as a run, a comparison or a sweep."""
     path = Path(folder)
     if not path.is_dir():
         raise InputError(f"{folder}: is a file, not a folder of results" if path.exists() else

@@ -1,4 +1,4 @@
-"""The runs of sweeps and comparisons: all combinations of what is varied, for every seed."""
+"""The grid of a sweep or a comparison: all combinations of the varied settings, for all seeds."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ _FIXED = {"seed": "give seeds (--seeds)", "workload.seed": "give seeds (--seeds)
 
 
 class _Origin(NamedTuple):
-    """What the runs of one combination have in common, whatever the seed.
+    """Properties that runs of one combination share, independent of the seed.
 
     Attributes
     ----------
     identity : mapping
-        What their keys are made of, besides the seed and an experiment.
+        Values that the keys of the runs hash, besides the seed and the experiment.
     send : callable
         Makes the `SentTask` of a task.
     """
@@ -71,17 +71,17 @@ class _Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class SweepRun:
-    """One run of a sweep, or of a comparison.
+    """One run of a sweep or a comparison.
 
     Attributes
     ----------
     varied : mapping of str to str, float or bool
-        What is varied, by the columns of tables, and its values in this run.
+        Values of the varied settings in this run, by column of the result tables.
     seed : int
     task : ExperimentTask or CallTask
-        What to run.
+        The task to run.
     origin : callable
-        Returns what runs of the same combination share; called when the key is asked for.
+        Returns the `_Origin` of the combination; called when the key is first needed.
     """
 
     varied: Mapping[str, Any]
@@ -91,26 +91,26 @@ class SweepRun:
 
     @cached_property
     def key(self) -> str:
-        """16 hexadecimal digits of all that the run depends on, netsim's code included.
+        """Hash of everything that the run depends on, netsim's code included; 16 hex digits.
 
-        Made when it is first asked for: runs of a comparison have none.
+        Computed on first access, as runs of a comparison do not need it.
         """
         return spec_hash({**(self.task.spec or {}), "seed": self.seed,
                           **self.origin().identity}, digits=16)
 
     @property
     def sent(self) -> SentTask:
-        """The task for another process."""
+        """The task in a form that can be sent to another process."""
         return self.origin().send(self.task)
 
 
 def refuse_twins(runs: Sequence[SweepRun]) -> None:
-    """Refuse runs that are the same, or that tables could not tell apart.
+    """Check that no two runs are the same, or have the same values in tables.
 
     Raises
     ------
     InputError
-        Naming the first two.
+        If two are; the message names the first two.
     """
     keys: dict[str, SweepRun] = {}
     rows: dict[str, SweepRun] = {}
@@ -133,12 +133,13 @@ def _said(run: SweepRun) -> str:
 
 
 def runs_of_experiment(draft: Draft, grid: SweepTable) -> list[SweepRun]:
-    """List the runs of an experiment with what is varied put in place, the seeds innermost.
+    """List the runs of an experiment with varied settings; seeds vary fastest.
 
     Raises
     ------
     SpecError
-        If a key cannot be varied, or an experiment of the grid is wrong; names the values.
+        If a key cannot be varied, or an experiment of the grid is invalid; the message names the
+        varied values.
     """
     for key in grid.vary:
         _check_key(key)
@@ -153,7 +154,7 @@ def _check_key(key: str) -> None:
 
 
 def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any]) -> Iterator[SweepRun]:
-    """Yield a run per seed; the experiment is built once, for seeds change nothing else."""
+    """Yield a run per seed; the experiment is built once, as only the seed differs."""
     variant = draft.copy()
     # A table before what is in it: another allocator comes with its own options.
     for key in sorted(values, key=lambda key: (_column(key).count("."), key)):
@@ -176,14 +177,14 @@ def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any]) -> It
 
 def _origin(identity: Mapping[str, Any], settings: Mapping[str, Any], modules: Sequence[str],
             files: Mapping[str, str]) -> _Origin:
-    """Hash the code that some settings name or hold, besides what else identifies their runs."""
+    """Make an `_Origin`, with the version of the code that some settings use."""
     code, classes = code_version(*modules), main_classes(settings)
     return _Origin({**identity, "code": code, "classes": identity_of(classes)},
                    partial(SentTask, code=code, modules=modules, classes=classes, files=files))
 
 
 def _column(key: str) -> str:
-    """Return the column of a key: the name of a policy is the policy."""
+    """Return the column of a key; that of ``"allocator.name"`` is ``"allocator"``."""
     policy, _, rest = key.partition(".")
     return policy if rest == "name" and policy in _POLICIES else key
 
@@ -202,14 +203,14 @@ def _label(key: str, value: Any, path: Path | None) -> Any:
 @plain_numbers
 def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]],
                   seeds: Sequence[int]) -> list[SweepRun]:
-    """List the runs of `netsim.simulate` with some keywords varied, the seeds innermost.
+    """List the runs of `netsim.simulate` with varied arguments; seeds vary fastest.
 
     Parameters
     ----------
     fixed : mapping
-        Keywords that have one value.
+        Keyword arguments with a single value.
     vary : mapping of str to mapping
-        For each other keyword its values, by label.
+        Values of each varied keyword argument, by label.
     seeds : sequence of int
 
     Raises
@@ -230,12 +231,12 @@ def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]
 
 
 def _checked(settings: Mapping[str, Any], varied: Collection[str], seed: int) -> dict[str, Any]:
-    """Build the network and the workload of a call, and find out what is wrong with it.
+    """Build the network and the workload of a call, and check its arguments.
 
     Raises
     ------
     InputError
-        As `netsim.simulate` does; or if allocators are varied for jobs that do not share links.
+        As `netsim.simulate` does, or if allocators are varied for jobs that do not share links.
     """
     check_options(simulate, settings, "netsim.simulate")
     place, jobs = settings["network"], settings["workload"]
@@ -261,25 +262,25 @@ def _origin_of_call(settings: Mapping[str, Any], modules: Sequence[str]) -> _Ori
 
 
 def _files(settings: Mapping[str, Any]) -> list[Path]:
-    """List the files that a call names as its network and its workload."""
+    """List the files among the network and the workload of a call."""
     given = (settings["network"], settings["workload"])
     paths = [Path(each) for each in given if isinstance(each, str | Path)]
     return [path for path in paths if path.is_file()]
 
 
 def _described(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Read the descriptions among the files of a call, which may name code."""
+    """Parse the TOML files of a call, which may name code."""
     return [tomllib.loads(read_text(path)) for path in _files(settings)
             if path.suffix.lower() == ".toml"]
 
 
 def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe some keywords of `netsim.simulate` for a key, in plain values.
+    """Describe keyword arguments of `netsim.simulate` by plain values, for a key.
 
     Raises
     ------
     InputError
-        If one cannot be sent to another process.
+        If a value cannot be sent to another process.
     """
     identity = {name: _identity(value, name) for name, value in settings.items()}
     for name in {"network", "workload"} & settings.keys():
@@ -289,9 +290,9 @@ def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _identity(value: object, what: str) -> Any:
-    """Describe a value for a key: the value if it is plain, or else a digest.
+    """Return a plain value unchanged, and a digest of any other object.
 
-    Equal objects may have digests that differ; then a run is done again.
+    Equal objects may have different digests; then a run is repeated.
     """
     if isinstance(value, str | int | float | bool | None):
         return value

@@ -1,4 +1,4 @@
-"""Labels of what is compared or varied: rows of tables, and columns of their values."""
+"""Labels of policies and of varied values, in the rows and columns of tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
 
 
 def label_of(policy: Policy) -> str:
-    """Return the name of an allocator or preset, with the options that are not as it has them.
+    """Return the name of an allocator or preset, with the options that differ from its own.
 
     Examples
     --------
@@ -54,19 +54,19 @@ def label_of(policy: Policy) -> str:
 def policy_label(kind: str, given: Any) -> str:
     """Return the label of an allocator, a scheduler, or another policy given by name.
 
-    That of an allocator is `label_of`; of others it is the name with the options that were given.
+    Allocators are labelled by `label_of`, other policies by their name and the given options.
 
     Parameters
     ----------
     kind : str
         ``"allocator"``, ``"scheduler"`` and so on.
     given : str, mapping or object
-        A scheduler may be an instance.
+        The policy. A scheduler may be an instance.
 
     Raises
     ------
     InputError
-        If it is no policy.
+        If it is not a policy.
 
     Examples
     --------
@@ -83,12 +83,12 @@ def policy_label(kind: str, given: Any) -> str:
 
 
 def label_in(given: str, labels: Collection[str]) -> str:
-    """Find the label that is meant by a label, a name with options, or an alias.
+    """Find the label of a policy that is given by label, by name with options, or by alias.
 
     Raises
     ------
     UnknownNameError
-        If it is none of them; lists them.
+        If there is no such label; the choices are listed.
     """
     if given not in labels:
         for kind in ("allocator", "scheduler"):
@@ -100,21 +100,21 @@ def label_in(given: str, labels: Collection[str]) -> str:
 
 
 def by_label(name: str, values: Any, label: Callable[[Any], Any]) -> dict[Any, Any]:
-    """Label the values of what is varied or compared.
+    """Label the values of a varied setting.
 
     Parameters
     ----------
     name : str
-        What is varied, such as ``"allocator"``.
+        Name of the setting, such as ``"allocator"``.
     values : iterable or mapping
-        A mapping gives the labels.
+        The keys of a mapping are used as labels.
     label : callable
-        Returns the label of a value that has none.
+        Makes the label of a value that was given without one.
 
     Raises
     ------
     InputError
-        If there are no values, or two have one label.
+        If there are no values, or two have the same label.
     """
     pairs = (list(values.items()) if isinstance(values, Mapping) else
              [(label(value), value) for value in values])
@@ -140,7 +140,7 @@ def policies_by_label(policies: Any, kind: str) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If there are none, two have one label, or they are no policies.
+        If there are none, two have the same label, or one is not a policy.
     """
     if isinstance(policies, str) or not isinstance(policies, Sequence | Mapping):
         raise InputError(f"{kind}s must be a list or a mapping, not {policies!r}")
@@ -149,5 +149,5 @@ def policies_by_label(policies: Any, kind: str) -> dict[str, Any]:
 
 
 def as_cell(value: Any) -> Any:
-    """Return a value as a cell of a table: itself if it is plain, or else JSON."""
+    """Convert a value to a cell of a table: plain values unchanged, others to JSON."""
     return value if isinstance(value, str | int | float | bool) else json.dumps(value, default=str)

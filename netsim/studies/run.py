@@ -1,4 +1,4 @@
-"""Run an experiment."""
+"""Runs of single experiments."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ __all__ = ["adding_bound", "run", "run_experiment"]
 
 def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = False,
                    progress: bool | Callable[[int, int], None] = False) -> Result:
-    """Run an experiment under its allocator; `netsim.run`.
+    """Run an experiment with its own policies; `netsim.run`.
 
     Parameters
     ----------
     experiment : Experiment, str or path
-        An experiment, or what `load_experiment` reads.
+        An experiment, or the name or file of one; see `load_experiment`.
     timeline : bool
-        As for `netsim.simulate`. What the experiment does not ask for is not saved either.
+        As for `netsim.simulate`. Tables that only the timeline needs are not saved.
     progress : bool or callable
         As for `netsim.simulate`.
 
     Returns
     -------
     Result
-        Its `spec` is the resolved experiment.
+        With the resolved experiment as its `spec`.
 
     Raises
     ------
@@ -48,9 +48,9 @@ def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = Fals
 
 
 def adding_bound(experiment: Experiment) -> Callable[[Result], Result]:
-    """Return a function that adds the LP bound to a result, where the experiment asks for it.
+    """Return a function that adds the LP bound to a result, if the experiment asks for it.
 
-    The bound is found once, when the first result is there, and serves all schedulers.
+    The bound is computed once, for the first result, and used for all schedulers.
     """
     target, jobs = experiment.target, experiment.jobs
     if not (isinstance(target, EdgeCloud) and isinstance(jobs, EdgeWorkload)):

@@ -1,4 +1,4 @@
-"""The finished runs of a sweep, each in a folder of its own that is whole or not there."""
+"""The stored runs of a sweep, each in its own folder, which is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ class Scratch:
 
 
 class RunStore:
-    """A folder with what a sweep has computed so far.
+    """A folder with the finished runs of a sweep.
 
-    In it, ``sweep.json`` says of which sweep, and ``runs/<key>`` are the runs, with the digests of
-    their files in ``SHA256SUMS``.
+    ``sweep.json`` describes the sweep. ``runs/<key>`` are the runs, with the digests of their
+    files in ``SHA256SUMS``.
 
     Parameters
     ----------
@@ -85,23 +85,23 @@ class RunStore:
 
     @contextmanager
     def begun(self, index: Mapping[str, Any], resume: bool) -> Iterator[None]:
-        """Create the folder, or go on with the one that is there; locked against other sweeps.
+        """Create the folder, or continue an existing one, and lock it against other processes.
 
         Parameters
         ----------
         index : mapping
-            The contents of ``sweep.json`` from now on. Its ``experiment`` and ``code`` must be
-            those of the runs that are there.
+            New contents of ``sweep.json``. Its ``experiment`` and ``code`` must match those of
+            the stored runs.
         resume : bool
-            Whether to keep the runs that are there.
+            Whether to keep the stored runs.
 
         Raises
         ------
         InputError
-            If there are runs of another experiment, or of another version of the code, or another
-            process works on the folder.
+            If the stored runs are of another experiment or another version of the code, or another
+            process uses the folder.
         OutputError
-            If it cannot be written, or holds something else.
+            If the folder cannot be written, or contains anything else.
         """
         made = [path for path in (self._runs, *self._runs.parents) if not path.exists()]
         try:
@@ -120,7 +120,7 @@ class RunStore:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Hold the folder of runs; the system lets go of it when the process ends, however."""
+        """Lock the folder of runs; the system releases the lock when the process ends."""
         if fcntl is None:  # on Windows
             yield
             return
@@ -137,7 +137,7 @@ class RunStore:
             os.close(held)
 
     def _clear(self, resume: bool) -> None:
-        """Remove what is unfinished, what is said of all runs, and the runs unless they count."""
+        """Remove unfinished runs and summary tables, and unless `resume`, all stored runs."""
         for path in [path for path in self._runs.iterdir() if path.is_dir()]:
             if _UNFINISHED.fullmatch(path.name) or (not resume and _RUN.fullmatch(path.name)):
                 shutil.rmtree(path)
@@ -164,12 +164,12 @@ class RunStore:
                              f"{held['code']}, and this is {index['code']}; {afresh}")
 
     def read_index(self) -> dict[str, Any]:
-        """Read ``sweep.json``, as `begun` was given it last.
+        """Read ``sweep.json``, the index that `begun` was last called with.
 
         Raises
         ------
         InputError
-            If there is no sweep in the folder, or it is damaged.
+            If the folder contains no sweep, or it is damaged.
         """
         try:
             index: dict[str, Any] = json.loads(read_text(self.folder / _INDEX))
@@ -193,7 +193,7 @@ class RunStore:
         return index
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, whole or not at all.
+        """Write a file completely or not at all.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class RunStore:
             temporary.write_text(text, encoding="utf-8")
 
     def put(self, key: str, files: Files) -> None:
-        """Keep a run.
+        """Store a run.
 
         Raises
         ------
@@ -226,7 +226,7 @@ class RunStore:
                 shutil.rmtree(temporary, ignore_errors=True)
 
     def summary(self, key: str) -> dict[str, Any] | None:
-        """Return the summary of a run; None if it is not there, or not as it was written."""
+        """Load the summary of a run; None if the run is missing or damaged."""
         folder = self._runs / key
         try:
             lines = read_text(folder / _SUMS).splitlines()
@@ -241,11 +241,11 @@ class RunStore:
         return stored if "summary.json" in files else None
 
     def result(self, key: str) -> Result:
-        """Return a run.
+        """Load the result of a run.
 
         Raises
         ------
         InputError
-            If it is not there, or cannot be read.
+            If it is missing, or cannot be read.
         """
         return load_result(self._runs / key)

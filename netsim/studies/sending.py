@@ -1,4 +1,4 @@
-"""Values for other processes: classes of a notebook or a script go with their instances."""
+"""Pickling of values for other processes, with the classes that a notebook or script defines."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _INCIDENTAL = ("__firstlineno__", "__static_attributes__")
 def as_bytes(value: object) -> bytes:
     """Pickle a value for another process.
 
-    Classes and functions that can be imported there are sent by name; those of ``__main__``, or
-    of a function, whole, with all that they refer to.
+    Importable classes and functions are sent by name. Those defined in ``__main__`` or within a
+    function are sent by value, with everything that they refer to.
 
     Raises
     ------
     Exception
-        Whatever an object that cannot be pickled raises.
+        Any exception that an object raises when it cannot be pickled.
     """
     return _pickled(value, cloudpickle.Pickler)
 
 
 def digest_of(value: object, what: str) -> str:
-    """Hash a value, and its class if that is sent whole, to hexadecimal digits.
+    """Hash a value, and its class if that is sent by value, to hexadecimal digits.
 
     Equal values may have different digests.
 
@@ -50,12 +50,12 @@ def digest_of(value: object, what: str) -> str:
     ----------
     value : object
     what : str
-        What it is, for the message.
+        Name of the value in the message.
 
     Raises
     ------
     InputError
-        If it cannot be sent to another process.
+        If the value cannot be sent to another process.
     """
     try:
         return hashlib.sha256(_pickled(value, _Timeless)).hexdigest()
@@ -76,10 +76,10 @@ def _pickled(value: object, pickler: type[cloudpickle.Pickler]) -> bytes:
 
 
 class _Timeless(cloudpickle.Pickler):
-    """Gives the same bytes in another session, wherever the code stands; not to be read back."""
+    """A pickler whose output is the same in every session; for hashing, not for loading."""
 
     def reducer_override(self, thing: Any) -> Any:
-        """Leave out what differs between two sessions that run the same code."""
+        """Leave out properties that differ between sessions that run the same code."""
         if isinstance(thing, types.CodeType):
             return tuple, ([thing.co_code, thing.co_consts, thing.co_names, thing.co_varnames,
                             thing.co_freevars, thing.co_cellvars, thing.co_argcount,
@@ -96,7 +96,7 @@ class _Timeless(cloudpickle.Pickler):
 
 
 def is_sent_whole(kind: type) -> bool:
-    """Say whether no other process can import a class: it is of ``__main__``, or of a function."""
+    """Whether a class cannot be imported elsewhere: defined in ``__main__`` or in a function."""
     return kind.__module__ == _MAIN or "<locals>" in kind.__qualname__
 
 
@@ -104,7 +104,7 @@ def is_sent_whole(kind: type) -> bool:
 
 
 def main_classes(values: object) -> dict[str, Any]:
-    """Find the objects of ``__main__`` that tables and lists name, by their names there.
+    """Find the objects of ``__main__`` that are named in tables and lists.
 
     Examples
     --------
@@ -127,5 +127,5 @@ def _texts(values: object) -> Iterator[str]:
 
 
 def put_in_main(classes: Mapping[str, Any]) -> None:
-    """Put what `main_classes` has found into this process's ``__main__``."""
+    """Define the objects that `main_classes` found in this process's ``__main__``."""
     vars(sys.modules[_MAIN]).update(classes)

@@ -1,4 +1,4 @@
-"""Sweeps: many runs of one experiment, over what is varied and over seeds."""
+"""Sweeps: runs of one experiment over varied settings and seeds."""
 
 from __future__ import annotations
 
@@ -54,31 +54,32 @@ def sweep(network: Any, workload: Any, *,
           seed: int | Iterable[int] = 0, workers: int = 1, folder: str | Path | None = None,
           resume: bool = True, dask: str | None = None,
           progress: bool | Callable[[int, int, int], None] = True, **settings: Any) -> Sweep:
-    """Simulate every combination of what is given as a list, for every seed.
+    """Simulate all combinations of arguments that are given as lists, for every seed.
 
     Parameters
     ----------
     network, workload : as for `netsim.simulate`, or a mapping of label to these
-        A workload given by name or path is drawn for each seed, the same for every policy;
-        of one that is given as it is, the seed changes the placement only.
+        A workload given by name or path is drawn for each seed, and is the same for all policies.
+        For a workload given as an object, the seed changes the placement only.
     allocator : as for `netsim.simulate`, or a list or mapping of these
     seed : int or iterable of int
     workers : int
-        How many processes do the runs. Policies of a script or a notebook are sent to them.
+        Number of processes. Policies that a script or a notebook defines are sent to them.
     folder : path-like, optional
-        Where finished runs are kept, and found again; in memory only if not given.
+        Folder in which finished runs are stored, and found by a later call. If not given, results
+        are kept until the `Sweep` is deleted.
     resume : bool
-        Whether runs that are there count. If not, they are removed.
+        Whether to use runs stored in the folder. If False, they are removed.
     dask : str, optional
-        Address of a Dask scheduler whose workers do the runs, instead of `workers` processes.
-        While it has no workers the sweep warns of that, and waits.
+        Address of a Dask scheduler, whose workers compute the runs instead of local processes.
+        While it has no workers, the sweep issues warnings and waits.
     progress : bool or callable
-        Show progress where a person is watching, on a terminal or in a notebook; or call with the
-        runs done, failed, and in total.
+        Whether to show progress on a terminal or in a notebook; or a function to call with the
+        numbers of runs done, failed, and in total.
     **settings
-        The other keywords of `netsim.simulate`. Lists of values are varied, but for `record` and
-        `events`, which are lists by themselves: these by a mapping of label to list. A mapping of
-        hosts to factors is one value of `stragglers`.
+        Other keyword arguments of `netsim.simulate`. Lists are varied, except those of `record`
+        and `events`, whose values are lists; to vary these, give a mapping of label to list. A
+        mapping of hosts to factors is a single value of `stragglers`.
 
     Returns
     -------
@@ -88,11 +89,11 @@ def sweep(network: Any, workload: Any, *,
     Raises
     ------
     InputError
-        If an argument is wrong, or the folder is of another sweep.
+        If an argument is invalid, or the folder belongs to another sweep.
     OutputError
         If the folder cannot be written.
     DaskError
-        If the Dask scheduler goes away. The same call, with a scheduler that is there, goes on.
+        If the connection to the Dask scheduler is lost. The same call continues the sweep.
 
     Examples
     --------
@@ -121,7 +122,7 @@ def sweep(network: Any, workload: Any, *,
 
 
 def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
-    """Return the values of a keyword that is varied, by label; None if it has one value."""
+    """Return the values of a varied argument by label; None if it has a single value."""
     if isinstance(value, _WHOLE) or not isinstance(value, Iterable):
         return None
     if isinstance(value, Mapping):
@@ -139,7 +140,7 @@ def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
 
 
 def _label(name: str, value: Any) -> Any:
-    """Return the label of a value that was given without one."""
+    """Make the label of a value that was given without one."""
     if name != "allocator" and isinstance(value, _WHOLE):
         return value if isinstance(value, str) else value.name
     if name == "allocator" or (name in _TABLES and isinstance(value, Mapping)):
@@ -154,19 +155,18 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
                      folder: str | Path | None = None, resume: bool = True,
                      dask: str | None = None,
                      progress: bool | Callable[[int, int, int], None] = True) -> Sweep:
-    """Run an experiment for every combination of some settings, and for every seed.
+    """Run an experiment for all combinations of some settings, and for every seed.
 
     Parameters
     ----------
     experiment : Experiment, str or path
-        An experiment, or what `load_experiment` reads.
+        An experiment, or the name or file of one; see `load_experiment`.
     vary : mapping of str to sequence, optional
-        Keys of the file to the values of each: ``{"network.capacity": ["10Gbps",
-        "40Gbps"], "allocator": ["parrot", "aalo-lbsf"]}``; the file's ``[sweep.vary]`` if not
-        given.
+        Values of keys of the file: ``{"network.capacity": ["10Gbps", "40Gbps"], "allocator":
+        ["parrot", "aalo-lbsf"]}``. By default, ``[sweep.vary]`` of the file.
     seeds : int or sequence of int, optional
-        How many, from the experiment's own on; or which. The file's if not given. The same seed
-        gives the same workload to every combination, unless the workload has a seed of its own.
+        The seeds, or their number, counted from that of the experiment. By default, those of the
+        file. All combinations get the same workload for a seed, unless the workload has its own.
     workers, folder, resume, dask, progress
         As for `sweep`.
 
@@ -177,7 +177,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     Raises
     ------
     SpecError
-        If there is nothing to vary, or a combination is not an experiment: says which.
+        If there is nothing to vary, or a combination, which the message names, is invalid.
     InputError, OutputError, DaskError
         As `sweep` does.
 
@@ -200,12 +200,12 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
 def _baseline(draft: Draft, runs: Sequence[SweepRun]) -> str | None:
     """Return the label of ``compare.baseline`` among the policies of a sweep.
 
-    None if there is none, or if the policies that it is one of are not varied.
+    None if there is no baseline, or if policies of its kind are not varied.
 
     Raises
     ------
     SpecError
-        If it is none of those that are varied; lists them.
+        If it is not among the varied policies; these are listed.
     """
     compared = draft.keys.get("compare", {})
     if (given := compared.get("baseline")) is None:
@@ -226,7 +226,7 @@ def _baseline(draft: Draft, runs: Sequence[SweepRun]) -> str | None:
 def prepare(experiment: Experiment | str | Path | Draft,
             vary: Mapping[str, Sequence[Any]] | None, seeds: int | Sequence[int] | None
             ) -> tuple[Draft, SweepTable]:
-    """Return the keys of an experiment, and the grid of those that are varied.
+    """Return the keys of an experiment, and the grid of varied settings.
 
     Raises
     ------
@@ -260,7 +260,7 @@ def _spelled(key: str) -> str:
 
 
 def _identity(draft: Draft) -> dict[str, Any]:
-    """Return the keys that must be the same in all runs of one folder."""
+    """Return the keys that all runs in one folder must have in common."""
     return {key: value for key, value in draft.keys.items()
             if key not in ("sweep", "compare", "seed", "description")}
 
@@ -271,7 +271,7 @@ def default_sweep_folder(draft: Draft) -> Path:
     Raises
     ------
     SpecError
-        If it is none of an experiment.
+        If the experiment cannot be swept.
     """
     draft.build()
     return Path("sweeps") / f"{draft.keys.get('name', 'experiment')}-{spec_hash(_identity(draft))}"
@@ -284,19 +284,19 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
               folder: str | Path | None, workers: int, resume: bool, dask: str | None,
               progress: bool | Callable[[int, int, int], None],
               baseline: str | None = None) -> Sweep:
-    """Do the runs of a sweep that are not kept yet, and return the sweep.
+    """Compute the runs of a sweep that are not stored yet, and return the sweep.
 
     Parameters
     ----------
     runs : sequence of SweepRun
     columns : sequence of str
-        What is varied.
+        Columns of the varied settings.
     identity : mapping
-        What all runs have in common; see `RunStore.begun`.
+        Settings that all runs have in common; see `RunStore.begun`.
     folder, workers, resume, dask, progress
         As for `sweep`.
     baseline : str, optional
-        The label of the policy that ratios are to; the first if not given.
+        Label of the policy that ratios refer to. By default the first.
 
     Raises
     ------
@@ -325,9 +325,9 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
 def _do_missing(runs: Sequence[SweepRun], store: RunStore, workers: int, dask: str | None,
                 progress: bool | Callable[[int, int, int], None], kept: str
                 ) -> list[tuple[SweepRun, Failure]]:
-    """Do the runs that are not kept yet; return those that fail, in order.
+    """Compute the runs that are not stored yet; return those that fail, in order.
 
-    An interruption says how many runs had ended, and `kept`; so does the end of a Dask cluster.
+    An interruption, or the loss of a Dask cluster, reports how many runs had finished, and `kept`.
     """
     missing = [run for run in runs if store.summary(run.key) is None]
     failures: dict[str, tuple[SweepRun, Failure]] = {}
@@ -351,7 +351,7 @@ def _do_missing(runs: Sequence[SweepRun], store: RunStore, workers: int, dask: s
 
 @contextmanager
 def _saying(what: Callable[[], str]) -> Iterator[None]:
-    """Add the progress of the sweep to the error of a Dask cluster that goes away."""
+    """Add the progress of the sweep to the error for a lost Dask cluster."""
     try:
         yield
     except DaskError as error:

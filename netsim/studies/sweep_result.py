@@ -49,26 +49,26 @@ class Sweep:
     Attributes
     ----------
     folder : Path
-        Where they are kept: each as a folder that `netsim.load_result` reads, ``runs/<key>``.
+        Folder of the sweep. Each run is a folder ``runs/<key>``, which `netsim.load_result` reads.
     columns : tuple of str
-        The columns of what was varied, besides the seed.
+        The varied settings, except the seed.
     table : DataFrame
         A row per run, in order of the grid: `columns`, seed, the numbers of `Result.summary`,
         over_lower_bound (total JCT over the lower bound), key.
     failures : DataFrame
-        A row per run that failed: `columns`, seed, error, key, details. The experiment of each, if
-        there is a file that says it, is in ``failed/<key>.toml``.
+        A row per run that failed: `columns`, seed, error, key, details. If the run can be written
+        as an experiment file, that is ``failed/<key>.toml``.
     missing : int
-        How many runs have no result, those that failed included.
+        Number of runs without a result, failed ones included.
     experiment : mapping
-        What all runs have in common, as in a file.
+        Settings that all runs have in common, as in an experiment file.
     grid : mapping of str to list
         The values of each of `columns`, and the seeds.
     code : str
-        The version of the code that did them; see `netsim.studies.code_version`.
+        Version of the code that computed the runs; see `netsim.studies.code_version`.
     baseline : str or None
-        The policy that ratios are to, where the experiment names one; the first of the grid
-        if None.
+        The policy that ratios refer to, if the experiment names one; None stands for the first of
+        the grid.
     """
 
     folder: Path
@@ -84,13 +84,13 @@ class Sweep:
 
     @classmethod
     def load(cls, folder: str | Path, scratch: Scratch | None = None) -> Sweep:
-        """Load the sweep in a folder; runs that are damaged count as missing.
+        """Load the sweep in a folder; damaged runs count as missing.
 
         Parameters
         ----------
         folder : path-like
         scratch : Scratch, optional
-            Kept as long as the sweep is.
+            Temporary folder that is kept as long as the sweep is.
 
         Raises
         ------
@@ -114,13 +114,13 @@ class Sweep:
     def means(self, metrics: Sequence[str] | None = None) -> pd.DataFrame:
         """Return means over seeds with 95 % intervals; see `netsim.analysis.intervals.means_of`.
 
-        Those of times are NaN where a run was stopped before all its jobs had finished.
+        Means of times are NaN if one of their runs was stopped before all jobs had finished.
 
         Parameters
         ----------
         metrics : sequence of str, optional
-            Columns of the table; jct_total_s, over_lower_bound, jct_mean_s, jct_p95_s,
-            cct_mean_s and makespan_s if not given.
+            Columns of the table. By default, jct_total_s, over_lower_bound, jct_mean_s, jct_p95_s,
+            cct_mean_s and makespan_s.
 
         Raises
         ------
@@ -140,19 +140,19 @@ class Sweep:
         Parameters
         ----------
         of : str, optional
-            The varied column to compare; the allocator or scheduler if that was varied, else
-            the first.
+            The varied column to compare. By default, the policy if one was varied, else the first
+            column.
         baseline : optional
-            A value of it. If not given, that of the sweep where `of` has it among its values,
-            else the first of the grid.
+            A value of that column. By default, `Sweep.baseline` if the column has it, else the
+            first value.
         metric : str
             A column of the table.
 
         Raises
         ------
         InputError
-            If there are no runs, nothing or nothing of that name was varied, or there is no such
-            value or column.
+            If there are no runs, the column was not varied, or the value or the metric does not
+            exist.
         """
         self._check()
         of = of or self.compared
@@ -172,7 +172,7 @@ class Sweep:
             return None
 
     def _reference(self, of: str) -> Any:
-        """Return the baseline, or the first value of the grid; some run of it must be there."""
+        """Return the baseline, or the first value of the grid; at least one run must have it."""
         values = self.grid[of]
         chosen = self.baseline if self.baseline in values else values[0]
         if chosen not in set(self.table[of]):
@@ -183,12 +183,12 @@ class Sweep:
     def compared(self) -> str:
         """The column that is compared by default: the policy if one was varied, else the first.
 
-        Of several policies, that of the baseline.
+        If several kinds of policies were varied, the one that the baseline belongs to.
 
         Raises
         ------
         InputError
-            If nothing was varied but the seed.
+            If only the seed was varied.
         """
         if not self.columns:
             raise InputError("nothing was varied but the seed: there is nothing to compare")
@@ -205,12 +205,12 @@ class Sweep:
     # --- runs ------------------------------------------------------------------------------
 
     def where(self, **values: Any) -> Sweep:
-        """Return the runs with some values.
+        """Select runs by values of columns.
 
         Parameters
         ----------
         **values
-            Of columns, such as ``seed=3``; of keys with a dot,
+            Values by column, such as ``seed=3``; for columns with a dot,
             ``**{"network.capacity": "10Gbps"}``.
 
         Raises
@@ -226,7 +226,7 @@ class Sweep:
         return replace(self, table=rows)
 
     def results(self, **values: Any) -> Iterator[tuple[Mapping[str, Any], Result]]:
-        """Go through the runs, or those with some values as for `where`: row and result."""
+        """Yield the row and the result of each run, or of those that `where` selects."""
         store = RunStore(self.folder)
         for row in self.where(**values).table.to_dict("records"):
             yield {str(name): value for name, value in row.items()}, store.result(row["key"])
@@ -238,15 +238,15 @@ class Sweep:
         Parameters
         ----------
         column : str
-            Of ``result.jobs``, or ``"cct_s"`` of ``result.coflows``.
+            A column of ``result.jobs``, or ``"cct_s"`` of ``result.coflows``.
         by : sequence of str, optional
-            Columns whose values are kept apart; all that were varied if not given.
+            Columns by which runs are grouped. By default, all varied columns.
 
         Returns
         -------
         dict
-            Values of `by`, as in ``"10Gbps, parrot"``, to the times of what has completed, in no
-            order.
+            Maps the values of `by`, as in ``"10Gbps, parrot"``, to the times of all completed jobs
+            or coflows, in no particular order.
 
         Raises
         ------
@@ -267,10 +267,10 @@ class Sweep:
         Parameters
         ----------
         kind : {"bars", "sweep", "cdf"}
-            A metric as bars, or as lines against what was varied besides the allocator, with
-            95 % intervals; or distributions of all seeds together.
+            A metric as bars, or as lines over another varied setting than the allocator, with
+            95 % intervals; or distributions over all seeds.
         of : str, optional
-            The metric, or ``"jct"`` or ``"cct"``.
+            The metric; ``"jct"`` or ``"cct"`` for ``"cdf"``.
 
         Returns
         -------
@@ -292,7 +292,7 @@ class Sweep:
     def save_tables(self) -> None:
         """Write ``runs.csv``, ``means.csv`` and ``ratios.csv`` to the folder.
 
-        The same sweep gives the same bytes.
+        Equal sweeps give identical files.
         """
         tables: dict[str, pd.DataFrame | None] = dict.fromkeys(("runs", "means", "ratios"))
         if len(self.table):
@@ -329,7 +329,7 @@ def _csv(table: pd.DataFrame) -> str:
 
 
 def save_failures(store: RunStore, failed: Sequence[tuple[SweepRun, Failure]]) -> None:
-    """Write ``failures.csv``, if there is anything to write, and experiments to ``failed``.
+    """Write ``failures.csv`` and the experiments of failed runs, if there are any.
 
     Raises
     ------
@@ -348,7 +348,7 @@ def save_failures(store: RunStore, failed: Sequence[tuple[SweepRun, Failure]]) -
 
 
 def _failures(store: RunStore, index: Mapping[str, Any]) -> pd.DataFrame:
-    """Read back what `save_failures` wrote, of runs of the index."""
+    """Load the failures that `save_failures` wrote, for runs of the index."""
     columns = [*index["columns"], "seed", "error", "key", "details"]
     path = store.folder / "failures.csv"
     if not path.is_file():
@@ -361,5 +361,5 @@ def _failures(store: RunStore, index: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def load_sweep(folder: str | Path) -> Sweep:
-    """Read back what a sweep has computed so far; see `Sweep.load`."""
+    """Load the finished runs of a sweep from its folder; see `Sweep.load`."""
     return Sweep.load(folder)

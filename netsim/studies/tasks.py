@@ -1,4 +1,4 @@
-"""Tasks: single runs of a sweep or a comparison, for this process or for another one."""
+"""Tasks: single runs of a sweep or a comparison, which another process can execute."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["CallTask", "ExperimentTask", "SentTask", "digest_of_file", "policies
 
 @dataclass(frozen=True)
 class ExperimentTask:
-    """A run that an experiment describes.
+    """A run described by an experiment.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class ExperimentTask:
     spec: Mapping[str, Any]
 
     def run(self, progress: bool | Callable[[int, int], None] = False) -> Result:
-        """Run it.
+        """Run the experiment.
 
         Parameters
         ----------
@@ -56,41 +56,41 @@ class ExperimentTask:
 
 @dataclass(frozen=True)
 class CallTask:
-    """A run that a call of `netsim.simulate` describes.
+    """A run described by a call of `netsim.simulate`.
 
     Attributes
     ----------
     settings : mapping
-        The arguments, by name.
+        The keyword arguments.
     """
 
     settings: Mapping[str, Any]
 
     @property
     def spec(self) -> None:
-        """There is no experiment file that says the same."""
+        """None, as the call need not have an equivalent experiment file."""
         return
 
     def run(self, progress: bool | Callable[[int, int], None] = False) -> Result:
-        """Run it; see `ExperimentTask.run`."""
+        """Call `netsim.simulate`; see `ExperimentTask.run`."""
         return simulate(**self.settings, progress=progress)
 
 
 @dataclass(frozen=True)
 class SentTask:
-    """A task as another process or machine is sent it, with what must be the same there.
+    """A task for another process or machine, with the code and files that must match there.
 
     Attributes
     ----------
     task : ExperimentTask or CallTask
     code : str
-        The version of the code that must run it; see `code_version`.
+        Version of the code that must run the task; see `code_version`.
     modules : sequence of str
-        The user's own, which count in `code`.
+        User-defined modules, which are part of `code`.
     classes : mapping of str to object
-        What it names of ``__main__``.
+        Objects of ``__main__`` that the task names.
     files : mapping of str to str
-        Paths of files that it reads, and the digests of their contents.
+        Digests of the files that the task reads, by path.
     """
 
     task: ExperimentTask | CallTask
@@ -100,12 +100,12 @@ class SentTask:
     files: Mapping[str, str] = field(default_factory=dict)
 
     def run(self) -> Result:
-        """Run it.
+        """Run the task.
 
         Raises
         ------
         InputError
-            If the code here is another, or a file has changed.
+            If the version of the code differs here, or a file has changed.
         """
         put_in_main(self.classes)
         for module in self.modules:
@@ -120,12 +120,12 @@ class SentTask:
 
 
 def policies_of_call(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """Make the policies of a call, and describe them for its key.
+    """Make the policies of a call, and describe them for the key of the run.
 
     Returns
     -------
     identity : dict
-        For each kind of policy, its name and options.
+        Name and options of the policy, by kind.
     made : list
         The policies.
     """
@@ -143,7 +143,7 @@ def policies_of_call(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[
     for name, (policy, registry) in made.items():
         identity[name] = registry.to_dict(policy)
         if not dataclasses.is_dataclass(policy):
-            identity[name]["given"] = settings.get(name)  # nobody knows its options
+            identity[name]["given"] = settings.get(name)  # its options are unknown
         if is_sent_whole(type(policy)):
             identity[name]["class"] = type(policy)
     return identity, [policy for policy, _ in made.values()]
