@@ -591,8 +591,8 @@ NOT_FOR: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("placement", "execution"), _FOR_CLUSTERS)},
     "cluster": {
         **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS),
-        "timeline": "there is no timeline of a run on a cluster; its `gpus` say who had what, from "
-                    "when to when"},
+        "timeline": "there is no timeline of a run on a cluster; its table `gpus` says which job "
+                    "had which GPUs, and when"},
     "cluster by a model": dict.fromkeys(
         ("allocator", "observe_interval", "compare.allocators"), _NOTHING_TO_SHARE),
     "edge-cloud": {
