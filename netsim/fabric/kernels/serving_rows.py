@@ -29,6 +29,9 @@ _SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4
 #: compiler takes several at a time.
 _CLOSE = 4
 
+#: More runs per slot than this are worth sorting a coflow's flows for.
+_MOST_RUNS = 2
+
 #: A coflow, in service order. Where its flows, slots and runs begin, and their numbers; its
 #: ``row``, or -1; the bytes that it has left, how fast it sends them, how fast within its queue's
 #: share, how few it may have left before it is to stop, and within which of that it counts as
@@ -141,6 +144,11 @@ def copy_rows(coflows, flows, hops, loads, rule, interval):
             i += 1
     link = _number(coflows, loads, order, groups, path)
     nowhere = len(link) - 1
+    _, primary, backfill, _, queue_shares, _ = rule
+    if backfill != GREEDY:  # which alone goes by the list
+        sorted_at = _by_last_slot(groups, path, nowhere)
+        left, floor, index, path = (left[sorted_at], floor[sorted_at], index[sorted_at],
+                                    path[sorted_at])
     slots = np.zeros(nowhere + 1, _SLOT)
     fillings = (_filling(nowhere), _filling(nowhere))
     spot, members = _members(slots, path, fillings)
@@ -149,7 +157,6 @@ def copy_rows(coflows, flows, hops, loads, rule, interval):
     past = memory(groups, slots)
     traffic = (np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1))
     begin(groups, runs, left, floor)
-    _, primary, backfill, _, queue_shares, _ = rule
     form = np.array([primary, backfill, backfill == GREEDY or interval > 0.0, 0])
     return Served(groups, slots, runs, link, traffic, senders, path, spot, fillings, members, past,
                   coflows["key"][order], order.copy(), np.arange(len(order)), queue_shares, form)
@@ -205,6 +212,31 @@ def _number(coflows, loads, order, groups, path):
         for h in range(path.shape[1]):
             path[i, h] = number[path[i, h]]
     return link[:found + 1].copy()
+
+
+@compiled
+def _by_last_slot(groups, path, nowhere):
+    """Return the flows group by group, sorted by their last slot where that makes runs longer.
+
+    A coflow whose list goes to and fro between its links would have a run for each of its flows.
+    """
+    sorted_at = np.arange(len(path))
+    last = np.empty(len(path), np.int64)
+    for i in range(len(path)):
+        h = path.shape[1] - 1
+        while path[i, h] == nowhere:
+            h -= 1
+        last[i] = path[i, h]
+    for k in range(len(groups)):
+        group = groups[k]
+        flows = last[group.flow:group.flow + group.flows]
+        runs = 1
+        for i in range(1, len(flows)):
+            runs += flows[i] != flows[i - 1]
+        if runs > _MOST_RUNS * group.slots:
+            sorted_at[group.flow:group.flow + group.flows] = (
+                group.flow + np.argsort(flows, kind="mergesort"))
+    return sorted_at
 
 
 @compiled
