@@ -112,7 +112,7 @@ class Chains:
 
     @property
     def kernel_view(self) -> tuple[Any, ...]:
-        """What kernels take that let coflows of lines come; see `kernels.ahead.fast_forward`."""
+        """The arrays by which the event loop lets the coflows of chains come; see `loop.run`."""
         return self.of_jobs, self.running, self.stages, self.pauses
 
     def look(self) -> None:

@@ -333,6 +333,8 @@ class Fabric:
         self.decisions += 1
         self.decided_s = now
         if self._persistent:
+            if self._observer is not None:
+                self._observer.decided(now, self.table, lambda: self._note_at(now))
             self._run_ahead()
             return
         view = FabricView(self.table, now, self.allocator.information, Event(happened),

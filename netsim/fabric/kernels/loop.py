@@ -267,8 +267,12 @@ def _admit(engine, state, table, chains, coming):
         state.idle += idle
         state.due = next_due(of_jobs, running)
     fits = join(engine, rows[:state.count], pools)
-    return (emitted >= 0 and fits and (len(coming) == 0 or state.joined < len(coming))
-            and (state.drops or state.count + max(len(running), 1) <= len(rows)))
+    fits &= len(coming) == 0 or state.joined < len(coming)
+    fits &= state.drops == 1 or state.count + max(len(running), 1) <= len(rows)
+    if emitted >= 0 and not fits:  # all have come, so that this is a decision already
+        state.decisions += 1
+        state.decides = False
+    return emitted >= 0 and fits
 
 
 @in_place
