@@ -82,7 +82,7 @@ class _JobFirst(Allocator):
 class AaloLBSF(_JobFirst):
     """Least bytes sent first: the job with the least attained service gets its LP rates.
 
-    This is the "Aalo" of the Parrot paper: D-CLAS with so many queues that each job is in its own.
+    This is the "Aalo" of the Parrot paper: D-CLAS with a queue for each job.
     Ties go to the earlier arrival, then id.
 
     Parameters

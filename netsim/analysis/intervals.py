@@ -29,7 +29,7 @@ _EQUAL = 1e-9
 
 
 def policies_in(columns: Iterable[str]) -> list[str]:
-    """Return those of the varied keys that are policies: allocator, scheduler, placement."""
+    """Select the varied keys that are policies: allocator, scheduler, placement."""
     known = list(columns)
     return [name for name in ("allocator", "scheduler", "placement") if name in known]
 

@@ -224,7 +224,7 @@ class Engine:
         self.lost[server] = None
 
     def evict(self, server: int) -> None:
-        """Stop all jobs that use a server, take their GPUs, and let them arrive again."""
+        """Stop all jobs that use a server, free their GPUs, and queue them like new arrivals."""
         assert self._stop is not None
         for job, gpus in list(self._running.items()):
             if (self.since_s[job] == self._env.now  # started after a repair at this very instant

@@ -131,7 +131,7 @@ class EventLoop:
         self._tell(carried)
 
     def shares(self, turns: Turns) -> NDArray[np.float64]:
-        """Return what a rule says now. Shape (active coflows,)."""
+        """Return the shares that a rule gives now. Shape (active coflows,)."""
         table = self._table
         self._make_room()
         decide(table.coflows, table.jobs, table.loads, table.capacity, turns.rule, self._room,

@@ -421,7 +421,7 @@ class Fabric:
 
     def _watch(self, start: float, now: float, carried: NDArray[np.float64], decisions: int
                ) -> None:
-        """Take note that the loop has moved bytes, and what it has decided."""
+        """Count the decisions of the event loop, and tell the observer of them and of bytes."""
         self._moved_to = now
         self.decisions += decisions
         if self._observer is None:
@@ -432,7 +432,7 @@ class Fabric:
             self._observer.decided(now, self.table, lambda: self._note_at(now))
 
     def _note_at(self, now: float) -> Mapping[str, float] | None:
-        """Return what the policy infers where the fabric has decided by its rule, or for it."""
+        """Return the note of a decision that the fabric has made in the policy's place."""
         assert self.answer is not None
         if self.answer.turns is None:
             return self.answer.note

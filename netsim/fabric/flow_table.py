@@ -304,7 +304,7 @@ class FlowTable:
         return maxmin(self.coflows, self.flows, self.hops, capacity, weights)
 
     def sharing_parts(self, coming: NDArray[Any]) -> Parts:
-        """Return what max-min sharing works on, with all active coflows.
+        """Return the arrays of max-min sharing, in which all active coflows take part.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ _MANY = 2000
 class PriorityEngine:
     """Keeps what the event loop works on to serve coflows or flows in order.
 
-    It is made anew only after a coflow has come or many flows have gone, or, flow by flow, if the
+    It is rebuilt only after a coflow has come or many flows have gone, or, flow by flow, if the
     order has changed.
     """
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.greedy_changes import follow, note, promote
 from netsim.fabric.kernels.greedy_rows import MOVED, STALE, copy_rows, find_rows, write_back
-from netsim.fabric.kernels.loop import REDO, WAITS, Engine, register, run
+from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, register, run
 
 __all__ = ["begin", "resume", "serve_greedily"]
 
@@ -107,9 +107,7 @@ def resume(engine, coflows, flows, order, by_size):
 
 @compiled
 def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
-    """Serve flows anew after some have ended; `REDO` if a third have, so that a copy of the others
-    is worth its while.
-    """
+    """Serve flows again after some have ended; `REDO` once a third have, as a smaller copy pays."""
     if engine.tallies[_ENDED]:
         _serve_on(engine)
     if 3 * engine.tallies[_GONE] > len(engine.moving):
@@ -162,25 +160,12 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
             sender.left = 0.0
             engine.ended[tallies[_ENDED]] = i
             tallies[_ENDED] += 1
-            _end(engine, sender, coflows, pools[0], now, state, finished)
+            end_flow(coflows, engine.groups[sender.owner].row, pools[0][sender.index], now, state,
+                     finished)
         if len(carried):
             for h in range(crossings.shape[1]):
                 if crossings[i, h].link < len(carried):
                     carried[crossings[i, h].link] += before - sender.left
-
-
-@in_place
-def _end(engine, sender, coflows, flows, now, state, finished):
-    """End a flow, and its coflow if it is the last."""
-    flows[sender.index].finish = now
-    at = engine.groups[sender.owner].row
-    row = coflows[at]
-    row.open -= 1
-    row.last = now
-    state.ended += 1
-    if row.open == 0:
-        finished[state.finished] = at
-        state.finished += 1
 
 
 @compiled
@@ -197,7 +182,7 @@ def _leave(engine, coflows, pools, state):
 
 @compiled
 def _serve_on(engine):
-    """Serve flows anew after time has passed and some have ended."""
+    """Update the rates of all flows that the ends of some change."""
     senders, crossings, links, members = (engine.senders, engine.crossings, engine.links,
                                           engine.members)
     moving, changes, tallies = engine.moving, engine.changes, engine.tallies

@@ -22,17 +22,16 @@ from netsim.fabric.kernels.progress import drop_finished
 from netsim.fabric.records import NEXT_IN_LINE, WAITED
 
 __all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "FULL", "GRID_SLACK", "NEVER", "NOTICE_SLACK",
-           "PAUSED", "REDO", "REFUSED", "WAITS", "Engine", "register", "run"]
+           "PAUSED", "REDO", "REFUSED", "WAITS", "Engine", "end_flow", "register", "run"]
 
 #: Relative to the observation interval: how late an event may be and still be noticed. What
 #: marks completions is a trifle larger, or rounding could ring for one and not find it.
 GRID_SLACK = 1e-6
 NOTICE_SLACK = 1.001 * GRID_SLACK
 
-#: Why the loop has stopped. Something else is due before the next event; a coflow has completed,
-#: and the policy or a process is to be asked; the observer is to be told, and nothing has changed
-#: meanwhile; there is no more room for rows; the engine is to be made anew; the rule's allocation
-#: overloads a link.
+#: Why the loop has stopped. Another event is due before its next one; a coflow has completed, of
+#: which the policy or a process must hear; the observer must be told, which changes nothing; there
+#: is no more room for rows; the engine must be rebuilt; the rule's allocation overloads a link.
 WAITS, ASKS, PAUSED, FULL, REDO, REFUSED = range(6)
 
 #: When the loop pauses for the observer: not at all; at decisions; whenever rates change.
@@ -209,7 +208,7 @@ def _run(engine, state, table, chains, coming, finished, done, capacity, carried
 
 @in_place
 def _notice(engine, state, table, chains, coming, finished, done, capacity):
-    """Act on what has happened: let the next coflows come, and set rates.
+    """React to what has happened: follow chains, admit coflows and set rates.
 
     Returns
     -------
@@ -277,12 +276,26 @@ def _admit(engine, state, table, chains, coming):
 
 @in_place
 def _is_to_pause(state):
-    """Whether the observer is to be told of what has happened since the last pause."""
+    """Whether to pause: something has happened since the last pause that the observer follows."""
     decides, moved = state.decides, state.now > state.told
     state.told = state.now
     state.decides = False
     state.decisions += decides
     return state.pause != NEVER and (decides or (state.pause == AT_ENDS and moved))
+
+
+@in_place
+def end_flow(coflows, at, flow, now, state, finished):
+    """End a flow of the coflow at a position, and the coflow if no other of its flows is open."""
+    flow.remaining = 0.0
+    flow.finish = now
+    row = coflows[at]
+    row.open -= 1
+    row.last = now
+    state.ended += 1
+    if row.open == 0:
+        finished[state.finished] = at
+        state.finished += 1
 
 
 @in_place

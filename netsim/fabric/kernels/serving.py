@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
-from netsim.fabric.kernels.loop import REDO, WAITS, Engine, register, run
+from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, register, run
 from netsim.fabric.kernels.serving_fill import fill, see_room
 from netsim.fabric.kernels.serving_rows import (
     GREEDY,
@@ -37,7 +37,6 @@ from netsim.fabric.kernels.serving_stretch import (
 from netsim.fabric.kernels.serving_time import (
     advance,
     crossing_in,
-    end,
     let_pass,
     mark_started,
     soonest,
@@ -74,9 +73,7 @@ def serve(rule, loop, table, chains, coming, finished, done, capacity, carried):
 
 @compiled
 def _find_rates(served, coflows, _jobs, _pools, capacity, state):
-    """Give every flow its rate; `REDO` if a fifth of the flows have ended, so that a copy of the
-    others is worth its while.
-    """
+    """Give every flow its rate; `REDO` once a fifth of them have ended, as a smaller copy pays."""
     if 5 * served.form[3] > len(served.senders[0]):
         return REDO
     _serve(served, capacity)
@@ -132,16 +129,12 @@ def _end(served, i, coflows, flows, now, state, finished):
     _, rate, _, place, index = served.senders
     strike(served, i)
     served.form[3] += 1
-    state.ended += 1
     if served.form[2]:
         served.groups[place[i]].speed -= rate[i]
         for h in range(served.path.shape[1]):
             served.traffic[1][served.path[i, h]] -= rate[i]
         rate[i] = 0.0
-    c = served.rows[place[i]]
-    if end(coflows[c], flows[index[i]], now):
-        finished[state.finished] = c
-        state.finished += 1
+    end_flow(coflows, served.rows[place[i]], flows[index[i]], now, state, finished)
 
 
 @in_place

@@ -7,7 +7,7 @@ import numpy as np
 from netsim.fabric.kernels import in_place
 from netsim.fabric.kernels.filling import sooner
 
-__all__ = ["advance", "crossing_in", "end", "let_pass", "mark_started", "soonest"]
+__all__ = ["advance", "crossing_in", "let_pass", "mark_started", "soonest"]
 
 
 @in_place
@@ -62,16 +62,6 @@ def advance(left, rate, floor, run, dt, slack):
         lefts[i] -= rates[i] * dt
         ended += lefts[i] <= floors[i] + rates[i] * slack
     return ended
-
-
-@in_place
-def end(row, flow, now):
-    """Take note that a flow has ended; return whether its coflow has completed."""
-    flow.remaining = 0.0
-    flow.finish = now
-    row.open -= 1
-    row.last = now
-    return row.open == 0
 
 
 @in_place

@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.filling import sooner
-from netsim.fabric.kernels.loop import WAITS, Engine, register
+from netsim.fabric.kernels.loop import WAITS, Engine, end_flow, register
 from netsim.fabric.kernels.sharing_fill import fill_up
 from netsim.fabric.kernels.sharing_parts import LONGEST, Parts
 from netsim.fabric.kernels.sharing_rows import leave, served, take_in
@@ -128,17 +128,9 @@ def _carry(parts, dt, carried):
 def _end(parts, coflows, flows, c, now, state, finished):
     """End the next flow of a class, and its coflow if it is the last."""
     f = leave(parts, flows, c)
-    flows[f].remaining = 0.0
-    flows[f].finish = now
     at = _row_of(coflows, parts.senders[f].owner)
-    row = coflows[at]
-    row.open -= 1
-    row.thinner = row.split > 0.0
-    row.last = now
-    state.ended += 1
-    if row.open == 0:
-        finished[state.finished] = at
-        state.finished += 1
+    coflows[at].thinner = coflows[at].split > 0.0
+    end_flow(coflows, at, flows[f], now, state, finished)
 
 
 @compiled
