@@ -8,11 +8,10 @@ and then emits one *coflow*: a set of flows that the job needs finished together
 from __future__ import annotations
 
 import math
-import reprlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,122 +25,33 @@ from netsim.checks import (
     parents_first,
     refuse_twice,
 )
+from netsim.columns import (
+    Columns,
+    Flow,
+    Flows,
+    GroupedFlows,
+    column_names,
+    flow_columns,
+    frozen,
+    grouped,
+)
 from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.plain import plain, plain_numbers
 from netsim.plugins import parse_named
 from netsim.units import Quantity, parse_bytes, parse_seconds
 
-__all__ = ["UNKNOWN", "Flow", "Flows", "History", "JobSpec", "Stage", "Workload", "history_of",
-           "split_history"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-#: The largest size of a flow; larger ones are mistakes, and their sums could overflow.
-_MOST_BYTES = 1e100
+__all__ = ["UNKNOWN", "Flow", "Flows", "History", "JobColumns", "JobSpec", "Stage", "Workload",
+           "column", "history_of", "split_history"]
 
 #: The group or the user of a job without one; ids are not negative.
 UNKNOWN = -1
 
 #: Tolerance for a share times a number of jobs, as 0.29 * 100 is slightly less than 29.
 _ROUNDING = 1e-9
-
-
-class Flow(NamedTuple):
-    """One flow, to write coflows by hand.
-
-    Attributes
-    ----------
-    src, dst : int
-        Ranks; the source and the destination.
-    nbytes : quantity
-        Size in bytes, or as in ``"1GB"``.
-    """
-
-    src: int
-    dst: int
-    nbytes: Quantity
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Flows:
-    """The flows of one coflow, as arrays.
-
-    Attributes
-    ----------
-    src, dst : ndarray of int, shape (flows,)
-        Source and destination ranks.
-    nbytes : ndarray of float, shape (flows,)
-        Sizes in bytes, finite and not negative; may be given as a list of quantities.
-    ranks : int
-        Number of ranks that the flows need: the largest rank plus 1.
-
-    Raises
-    ------
-    InputError
-        If the shapes differ, a rank is negative, or a size is invalid.
-    """
-
-    src: NDArray[np.int64]
-    dst: NDArray[np.int64]
-    nbytes: NDArray[np.float64]
-    ranks: int = field(init=False)
-    __repr__ = brief
-
-    def __post_init__(self) -> None:
-        if isinstance(self.nbytes, list | tuple) and any(isinstance(n, str) for n in self.nbytes):
-            object.__setattr__(self, "nbytes", [parse_bytes(n, f"size of flow {k}")
-                                                for k, n in enumerate(self.nbytes)])
-        for name, dtype in (("src", np.int64), ("dst", np.int64), ("nbytes", np.float64)):
-            object.__setattr__(self, name, _frozen(getattr(self, name), dtype, name))
-        if not self.src.shape == self.dst.shape == self.nbytes.shape:
-            raise InputError("src, dst and nbytes of a coflow must have one length, not "
-                             f"{len(self.src)}, {len(self.dst)} and {len(self.nbytes)}")
-        bad = np.flatnonzero(~((self.nbytes >= 0) & (self.nbytes <= _MOST_BYTES)))
-        if len(bad):
-            raise InputError(f"flow {bad[0]} has {float(self.nbytes[bad[0]])!r} bytes; "
-                             f"a size must be from 0 to {_MOST_BYTES:g}")
-        ends = np.concatenate((self.src, self.dst))
-        if ends.min(initial=0) < 0:
-            raise InputError("a flow's source and destination must not be negative")
-        object.__setattr__(self, "ranks", int(ends.max(initial=-1)) + 1)
-
-    @classmethod
-    def of(cls, flows: Iterable[tuple[int, int, Quantity]]) -> Flows:
-        """Build from `Flow` tuples ``(src, dst, nbytes)``, as in ``(0, 1, "1GB")``.
-
-        Raises
-        ------
-        InputError
-            If the flows are not such tuples.
-        """
-        try:
-            rows = list(flows)
-            src, dst, nbytes = zip(*rows, strict=True) if rows else ((), (), ())
-        except (TypeError, ValueError):
-            raise InputError("flows must be a list of tuples (src, dst, nbytes), not "
-                             f"{reprlib.repr(flows)}") from None
-        return cls(src, dst, nbytes)  # type: ignore[arg-type]
-
-    def __len__(self) -> int:
-        return len(self.src)
-
-    def __iter__(self) -> Iterator[Flow]:
-        for src, dst, nbytes in zip(self.src, self.dst, self.nbytes, strict=True):
-            yield Flow(int(src), int(dst), float(nbytes))
-
-
-def _frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
-    """Convert a list of numbers to a read-only array."""
-    try:
-        given = np.asarray(values)
-    except ValueError:  # lists of several lengths
-        raise InputError(f"{name} must be a list of numbers, not {values!r}") from None
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iuf"):
-        raise InputError(f"{name} must be a list of numbers, not {values!r}")
-    array: NDArray[Any] = given.astype(dtype)
-    if dtype is np.int64 and given.dtype.kind != "i" and not np.array_equal(array, given):
-        raise InputError(f"{name} must be whole numbers, not {values!r}")
-    array.flags.writeable = False
-    return array
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -347,6 +257,99 @@ def _interned(hosts: tuple[int, ...]) -> tuple[int, ...]:
     return hosts
 
 
+class JobColumns(Sequence[JobSpec]):
+    """Jobs of one coflow each, as columns; a `JobSpec` is made when somebody asks for it.
+
+    Rank r of each job runs on host r.
+
+    Parameters
+    ----------
+    columns : Columns
+        The jobs, in order of (arrival, id).
+
+    Attributes
+    ----------
+    hosts : int
+        Number of hosts that the jobs need: the largest one's number plus 1.
+    """
+
+    #: The name of the stage of each job.
+    STAGE = "coflow"
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        for array in columns[:-1]:
+            array.setflags(write=False)
+        self.hosts = int(max(columns.src.max(), columns.dst.max())) + 1
+        self._first = np.cumsum(columns.counts) - columns.counts
+        self._made: dict[int, JobSpec] = {}
+
+    def __len__(self) -> int:
+        return len(self.columns.id)
+
+    @overload
+    def __getitem__(self, which: int) -> JobSpec: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> tuple[JobSpec, ...]: ...
+
+    def __getitem__(self, which: int | slice) -> JobSpec | tuple[JobSpec, ...]:
+        places = range(len(self))[which]
+        return self._job(places) if isinstance(places, int) else tuple(map(self._job, places))
+
+    def __iter__(self) -> Iterator[JobSpec]:
+        return map(self._job, range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} jobs of one coflow>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.columns,)
+
+    def _job(self, k: int) -> JobSpec:
+        """Return a job, always the same."""
+        if k not in self._made:
+            columns, name = self.columns, self.columns.names[k] if self.columns.names else ""
+            sent = slice(self._first[k], self._first[k] + columns.counts[k])
+            flows = Flows(columns.src[sent], columns.dst[sent], columns.nbytes[sent])
+            own = int(columns.coflow_id[k])
+            stage = Stage(self.STAGE, flows, coflow_id=None if own < 0 else own)
+            self._made[k] = JobSpec(int(columns.id[k]), float(columns.arrival_s[k]), name=name,
+                                    stages=[stage], hosts=_first_hosts(self.hosts))
+        return self._made[k]
+
+    def column(self, name: str) -> Sequence[Any]:
+        """Return an attribute of all jobs: the id, arrival, name, ranks or iterations."""
+        columns = self.columns
+        known: dict[str, Callable[[], Any]] = {
+            "id": lambda: columns.id, "arrival_s": lambda: columns.arrival_s,
+            "name": lambda: columns.names or [""] * len(self),
+            "ranks": lambda: 1 + np.maximum.reduceat(np.maximum(columns.src, columns.dst),
+                                                     self._first),
+            "iterations": lambda: [1] * len(self)}
+        found: Sequence[Any] = known[name]()
+        return found
+
+
+@lru_cache(maxsize=16)
+def _first_hosts(count: int) -> tuple[int, ...]:
+    return _interned(tuple(range(count)))
+
+
+def column(jobs: Sequence[Any], name: str) -> Sequence[Any]:
+    """Return an attribute of all jobs, without making those that are held as columns.
+
+    Parameters
+    ----------
+    jobs : sequence of JobSpec or EdgeJob
+    name : {"id", "arrival_s", "name", "ranks", "iterations"}
+        Of jobs that are objects, any attribute.
+    """
+    if isinstance(jobs, JobColumns):
+        return jobs.column(name)
+    return [getattr(job, name) for job in jobs]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
     """Past jobs, which ended before a workload begins, for predictors to learn from.
@@ -371,7 +374,7 @@ class History:
 
     def __post_init__(self) -> None:
         for name, dtype in (("group", np.int64), ("user", np.int64), ("iterations", np.float64)):
-            object.__setattr__(self, name, _frozen(getattr(self, name), dtype, name))
+            object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
         bad = np.flatnonzero(~((self.iterations >= 0) & np.isfinite(self.iterations)))
         if len(bad):
             raise InputError(f"iterations of past job {bad[0]} must be finite and at least 0, not "
@@ -392,7 +395,8 @@ class Workload:
     Attributes
     ----------
     jobs : tuple of JobSpec
-        The jobs, sorted by (arrival, id).
+        The jobs, sorted by (arrival, id). Of `from_arrays`, and of `from_frame` where each job has
+        one coflow, a sequence that makes jobs when they are asked for.
     name : str
         A label for results.
     seed : int
@@ -409,15 +413,134 @@ class Workload:
     def __post_init__(self) -> None:
         check_name(self.name, "workload: name")
         owner = f"workload {self.name!r}"
+        check_whole(self.seed, f"{owner}: seed")
+        if isinstance(self.jobs, JobColumns):  # which are in order, and of different ids
+            return
         jobs = check_sequence(self.jobs, JobSpec, f"{owner}: jobs", "JobSpec")
         if not jobs:
             raise InputError(f"{owner} has no jobs")
         jobs = tuple(sorted(jobs, key=lambda job: (job.arrival_s, job.id)))
         object.__setattr__(self, "jobs", jobs)
-        check_whole(self.seed, f"{owner}: seed")
         refuse_twice([job.id for job in jobs], f"{owner}: two jobs have the id")
         refuse_twice([stage.coflow_id for job in jobs for stage in job.stages
                        if stage.coflow_id is not None], f"{owner}: two coflows have the id")
+
+    @classmethod
+    def from_arrays(cls, src: ArrayLike, dst: ArrayLike, nbytes: ArrayLike | Quantity,
+                    at_s: ArrayLike | Quantity = 0.0, *, name: str = "workload", seed: int = 0
+                    ) -> Self:
+        """Make a workload of independent flows, each a job of one coflow of one flow.
+
+        The flows stay arrays, so that a million of them take little memory and time. Job k is the
+        k-th flow; results list jobs in order of (arrival, id).
+
+        Parameters
+        ----------
+        src, dst : array_like of int
+            Hosts; the source and the destination of each flow.
+        nbytes : array_like of float
+            Sizes in bytes.
+        at_s : array_like of float
+            When each flow starts, in seconds; in any order.
+        name, seed
+            As of other workloads.
+
+        Returns
+        -------
+        Workload
+
+        Raises
+        ------
+        InputError
+            If there are no flows, lengths differ, or a value is none that a flow can have.
+
+        Notes
+        -----
+        A single value, such as ``"10MB"``, is that of all flows. Rank r of each job runs on host r,
+        and its stage is named ``"coflow"``.
+
+        Examples
+        --------
+        >>> import netsim
+        >>> flows = netsim.Workload.from_arrays([0, 0, 1], [1, 2, 2], "1MB", at_s=[0.0, 0.5, 0.0])
+        >>> netsim.simulate(netsim.big_switch(3, "8Mbps"), flows).jobs[["job", "finish_s"]]
+           job  finish_s
+        0    0       1.0
+        1    2       1.5
+        2    1       2.0
+        """
+        check_name(name, "workload: name")
+        flows = flow_columns([("src", src), ("dst", dst), ("nbytes", nbytes), ("at_s", at_s)],
+                             f"workload {name!r}")
+        count = len(flows[0])
+        one = Columns(*flows[:3], np.ones(count, np.int64), np.arange(count), flows[3],
+                      np.full(count, -1))
+        return cls(JobColumns(one.in_order()), name, seed=seed)
+
+    @classmethod
+    def from_frame(cls, df: pd.DataFrame, *, src: str = "src", dst: str = "dst",
+                   nbytes: str | None = None, start: str | None = "start_s",
+                   coflow: str | None = None, job: str | None = None, name: str = "workload",
+                   seed: int = 0) -> Self:
+        """Make a workload of a table with a row for each flow.
+
+        Parameters
+        ----------
+        df : pandas.DataFrame
+        src, dst : str
+            Names of the columns of sources and destinations; numbers of hosts.
+        nbytes : str, optional
+            Name of the column of sizes in bytes; ``"nbytes"``, or else ``"bytes"``, if None.
+        start : str or None
+            Name of the column of starts in seconds; if None, all flows start at 0.
+        coflow : str, optional
+            Name of the column that says to which coflow a flow belongs; all flows of a coflow have
+            the same start. If None, each flow is a coflow.
+        job : str, optional
+            Name of the column that says to which job a coflow belongs. A job arrives at the start
+            of its first coflow, and is done when all have been sent. If None, each coflow is
+            a job.
+        name, seed
+            As of other workloads.
+
+        Returns
+        -------
+        Workload
+
+        Raises
+        ------
+        InputError
+            If a column is not there, a value is none that a flow can have, or the flows of a coflow
+            have several starts or jobs.
+
+        Notes
+        -----
+        Labels of coflows and jobs that are whole numbers are their ids; a job has the id of its
+        coflow if there is only a column of coflows. Other labels become the names of jobs, which
+        are numbered in order of their first rows. Where each job has one coflow, the workload stays
+        columns, as that of `from_arrays`; other jobs have a stage for each coflow, with its label
+        as its name.
+
+        Examples
+        --------
+        >>> import netsim, pandas
+        >>> flows = pandas.DataFrame({"src": [0, 1, 0], "dst": [2, 2, 1], "bytes": 1e6,
+        ...                           "start_s": [0, 0, 3.0], "shuffle": ["a", "a", "b"]})
+        >>> workload = netsim.Workload.from_frame(flows, coflow="shuffle")
+        >>> netsim.simulate(netsim.big_switch(3, "8Mbps"), workload).jobs[["name", "finish_s"]]
+          name  finish_s
+        0    a       2.0
+        1    b       4.0
+        """
+        check_name(name, "workload: name")
+        owner = f"workload {name!r}"
+        names = column_names(df, {"src": src, "dst": dst, "nbytes": nbytes, "start": start,
+                                  "coflow": coflow, "job": job}, owner)
+        given: list[Any] = [(names[each], df[names[each]]) for each in ("src", "dst", "nbytes")]
+        given.append(("start", np.zeros(len(df))) if start is None else (start, df[start]))
+        flows = flow_columns(given, owner)
+        jobs = _jobs_of(flows[:3], grouped(df, names, flows[3], owner))
+        return cls(jobs, name, seed=seed)
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -427,6 +550,27 @@ class Workload:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {len(self):,} jobs>"
+
+
+def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows) -> Sequence[JobSpec]:
+    """Make the jobs of flows that are grouped: columns if each has one coflow, else objects."""
+    src, dst, nbytes = (each[groups.rows] for each in flows)
+    if len(groups.id) == len(groups.job):
+        return JobColumns(Columns(src, dst, nbytes, groups.counts, groups.id, groups.start_s,
+                                  groups.coflow_id, groups.names).in_order())
+    stops = np.cumsum(groups.counts)
+    sent = [Flows(src[first:stop], dst[first:stop], nbytes[first:stop])
+            for first, stop in zip(stops - groups.counts, stops, strict=True)]
+    arrival_s = np.full(len(groups.id), np.inf)
+    np.minimum.at(arrival_s, groups.job, groups.start_s)
+    release_s = groups.start_s - arrival_s[groups.job]
+    stages: list[list[Stage]] = [[] for _ in groups.id]
+    for k, (job, own) in enumerate(zip(groups.job, groups.coflow_id, strict=True)):
+        stages[job].append(Stage(str(groups.labels[k]), sent[k], release_s=float(release_s[k]),
+                                 coflow_id=None if own < 0 else own))
+    hosts, names = _first_hosts(max(each.ranks for each in sent)), groups.names
+    return [JobSpec(int(number), float(arrival_s[k]), stages=stages[k], hosts=hosts,
+                    name=names[k] if names else "") for k, number in enumerate(groups.id)]
 
 
 def history_of(jobs: Collection[JobSpec]) -> History:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from zlib import crc32
@@ -19,10 +19,15 @@ from netsim.jobs.graph import Dag, StageGraph
 from netsim.jobs.patterns import make_pattern, model_stages
 from netsim.network import Topology
 from netsim.streams import stream
-from netsim.workload import JobSpec, Stage
+from netsim.workload import JobColumns, JobSpec, Stage
 
 __all__ = ["JobPlan", "check_all_fit", "check_fits", "delayed", "draw_stages", "drawn_stages",
-           "ecmp_key", "place_randomly", "timed_stages"]
+           "ecmp_key", "ecmp_keys", "place_randomly", "timed_stages"]
+
+#: Powers of ten, more than ids have digits; and, for CRC-32, 32 ones and the effect of each byte.
+_TENS = 10 ** np.arange(17)
+_ONES = 0xFFFFFFFF
+_CRC32 = np.array([crc32(bytes([byte])) ^ crc32(b"\0") for byte in range(256)], np.int64)
 
 
 class JobPlan:
@@ -105,6 +110,29 @@ def ecmp_key(job: int, stage: str) -> int:
     return crc32(f"{job}/{stage}".encode()) << 20
 
 
+def ecmp_keys(jobs: NDArray[np.int64], stage: str) -> NDArray[np.int64]:
+    """Return `ecmp_key` of many jobs, by the same checksum of the digits of all at once.
+
+    Examples
+    --------
+    >>> ecmp_keys(np.array([7, 1203]), "push") == [ecmp_key(7, "push"), ecmp_key(1203, "push")]
+    array([ True,  True])
+    """
+    digits = 1 + np.searchsorted(_TENS[1:], jobs, "right")
+    sums = np.full(len(jobs), _ONES)
+    for place in range(int(digits.max(initial=0)) - 1, -1, -1):
+        after = _crc32_of_next(sums, ord("0") + jobs // _TENS[place] % 10)
+        sums = np.where(place < digits, after, sums)
+    for byte in f"/{stage}".encode():
+        sums = _crc32_of_next(sums, byte)
+    return (sums ^ _ONES) << 20
+
+
+def _crc32_of_next(sums: NDArray[np.int64], byte: int | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Take another byte into checksums that are not yet inverted."""
+    return _CRC32[(sums ^ byte) & 255] ^ (sums >> 8)
+
+
 def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
     """Return a job's stages: its explicit ones, those of its model, or drawn by its pattern.
 
@@ -163,19 +191,36 @@ def check_fits(spec: JobSpec, network: Topology) -> None:
         If a host is out of range, or the job names no hosts and has more ranks than the network
         has hosts.
     """
-    where = f"network {network.name!r} has {network.hosts} hosts"
     if spec.hosts is None:
         if spec.ranks > network.hosts:
-            raise InputError(f"job {spec.id} needs {spec.ranks} distinct hosts; {where}")
+            raise InputError(f"job {spec.id} needs {spec.ranks} distinct hosts; network "
+                             f"{network.name!r} has {network.hosts} hosts")
         return
     if max(spec.hosts, default=0) >= network.hosts:
         outside = next(host for host in spec.hosts if host >= network.hosts)
-        raise InputError(f"job {spec.id}: host {outside} is out of range; {where}, "
-                         f"0 to {network.hosts - 1}")
+        raise InputError(f"job {spec.id}: host {outside} is out of range; {_hosts_of(network)}")
 
 
-def check_all_fit(jobs: Iterable[JobSpec], network: Topology) -> None:
+def _hosts_of(network: Topology) -> str:
+    return f"network {network.name!r} has {network.hosts} hosts, 0 to {network.hosts - 1}"
+
+
+def _check_columns_fit(jobs: JobColumns, network: Topology) -> None:
+    """Check that the network has the hosts of the flows, and name the first job that has others."""
+    if jobs.hosts > network.hosts:
+        columns = jobs.columns
+        ends = np.maximum(columns.src, columns.dst)
+        flow = int(np.argmax(ends >= network.hosts))
+        job = int(np.searchsorted(np.cumsum(columns.counts), flow, "right"))
+        raise InputError(f"job {columns.id[job]}: host {ends[flow]} is out of range; "
+                         + _hosts_of(network))
+
+
+def check_all_fit(jobs: Sequence[JobSpec], network: Topology) -> None:
     """Call `check_fits` for many jobs; tuples of hosts that jobs share are checked once."""
+    if isinstance(jobs, JobColumns):
+        _check_columns_fit(jobs, network)
+        return
     seen: set[int] = set()
     for job in jobs:
         if job.hosts is None or id(job.hosts) not in seen:

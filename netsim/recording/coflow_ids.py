@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.jobs.patterns import model_stages
 from netsim.jobs.plan import drawn_stages
-from netsim.workload import JobSpec, Stage, Workload
+from netsim.workload import JobColumns, JobSpec, Stage, Workload, column
 
 __all__ = ["CoflowNumbers"]
 
@@ -36,15 +36,14 @@ class CoflowNumbers:
     """
 
     def __init__(self, workload: Workload, emitted: bool = True) -> None:
-        self._jobs = workload.jobs
-        self.job_ids = np.array([job.id for job in workload], np.int64)
-        self.stages = (np.array(_stage_counts(workload), np.int64) if emitted else
-                       np.zeros(len(workload), np.int64))
-        self.coflows = self.stages * [job.iterations for job in workload]
+        self._jobs = jobs = workload.jobs
+        self.job_ids = np.array(column(jobs, "id"), np.int64)
+        self.stages = (np.array(_stage_counts(jobs), np.int64) if emitted else
+                       np.zeros(len(jobs), np.int64))
+        self.coflows = self.stages * np.array(column(jobs, "iterations"), np.int64)
         self._first = np.cumsum(self.coflows) - self.coflows
         self.total = int(self.coflows.sum())
-        taken = sorted(stage.coflow_id for job in workload for stage in job.stages
-                       if stage.coflow_id is not None)
+        taken = _own_ids(jobs)
         # Number of free ids below each id that is taken.
         self._free_below = np.array(taken, np.int64) - np.arange(len(taken))
 
@@ -95,10 +94,21 @@ class CoflowNumbers:
         return free + np.searchsorted(self._free_below, free, "right")
 
 
-def _stage_counts(workload: Workload) -> list[int]:
+def _own_ids(jobs: Sequence[JobSpec]) -> list[int]:
+    """Return the ids of coflows that stages specify, in order."""
+    if isinstance(jobs, JobColumns):
+        ids = jobs.columns.coflow_id
+        return np.sort(ids[ids >= 0]).tolist()
+    return sorted(stage.coflow_id for job in jobs for stage in job.stages
+                  if stage.coflow_id is not None)
+
+
+def _stage_counts(jobs: Sequence[JobSpec]) -> Sequence[int]:
     """Return the number of stages of each job, drawing once per pattern and number of ranks."""
+    if isinstance(jobs, JobColumns):
+        return [1] * len(jobs)
     known: dict[Any, int] = {}
-    return [len(job.stages) or _drawn_count(job, known) for job in workload]
+    return [len(job.stages) or _drawn_count(job, known) for job in jobs]
 
 
 def _drawn_count(job: JobSpec, known: dict[Any, int]) -> int:

@@ -120,12 +120,23 @@ class Recorder(LinkRecorder):
         self._numbers.check_stages(job, 0, len(stages))
         self._chains.begin(job, stages, places, [self._name(stage) for stage in stages])
 
-    def singles_begun(self, jobs: NDArray[np.int64], stages: Sequence[Stage]) -> None:
-        """Record the start of chains of one stage each."""
-        own = np.array([-1 if stage.coflow_id is None else stage.coflow_id for stage in stages],
-                       np.int64)
-        names = np.array([self._name(stage) for stage in stages], np.int64)
-        self._chains.begin_all(jobs, own, names)
+    def singles_begun(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
+                      stages: Sequence[str]) -> None:
+        """Record the start of chains of one stage each.
+
+        Parameters
+        ----------
+        jobs : ndarray of int
+            Indices of the jobs in order of (arrival, id).
+        own : ndarray of int
+            Ids of coflows that stages specify; -1 for none.
+        stages : sequence of str
+            Names of the stages.
+        """
+        number, known = {}, self._stages
+        for name in dict.fromkeys(stages):
+            number[name] = known.setdefault(name, len(known))
+        self._chains.begin_all(jobs, own, np.array([number[name] for name in stages], np.int64))
 
     def _name(self, stage: Stage) -> int:
         """Return the number of a stage's name."""

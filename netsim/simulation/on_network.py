@@ -17,7 +17,8 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.fabric import Fabric
 from netsim.jobs.plan import JobPlan, check_all_fit, place_randomly
 from netsim.jobs.process import JobProcess
-from netsim.jobs.single import SingleCoflows, is_single
+from netsim.jobs.single import SingleCoflows
+from netsim.jobs.single_columns import SingleColumns, is_single, of_columns, of_specs
 from netsim.jobs.stragglers import factors_of, slowed_job
 from netsim.network import Topology
 from netsim.recording.coflow_ids import CoflowNumbers
@@ -27,7 +28,7 @@ from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.simulation import Clocked, jobs_table
 from netsim.units import Quantity, parse_seconds
-from netsim.workload import JobSpec, Workload
+from netsim.workload import JobColumns, JobSpec, Workload, column
 
 __all__ = ["OnNetwork"]
 
@@ -56,34 +57,40 @@ class OnNetwork(Clocked):
         self.workload, self.allocator, self.seed = workload, allocator, seed
         self.interval = parse_seconds(observe_interval, "observe_interval")
         check_whole(seed, "seed")
-        check_all_fit(workload, network)
+        check_all_fit(workload.jobs, network)
         self.faults = Faults(events, network)
         self.network = self.faults.network
         self.slowness = factors_of(stragglers, network.hosts)
         self.numbers = CoflowNumbers(workload)
         self.recorder = Recorder(record, len(workload), self.numbers, network.capacity, beside)
-        self.arrival_s = np.array([job.arrival_s for job in workload])
+        self.arrival_s = np.array(column(workload.jobs, "arrival_s"))
         self.env = simpy.Environment(0.0)
         finished = self.recorder.chains_finished
-        # Who is told which jobs run needs processes that say when they begin and end.
-        plain = not (allocator.sees_running or self.faults.touch_jobs)
-        single = [k for k, job in enumerate(workload)
-                  if plain and is_single(job) and not self._is_slow(job)]
-        self.singles = SingleCoflows(workload.jobs, single, self._place, network,
-                                     self.faults.most_capacity, finished,
-                                     self._pass_empty)
-        self.recorder.singles_begun(self.singles.members, self.singles.stages)
+        single = self._singles()
+        self.singles = SingleCoflows(len(workload), single, network, self.faults.most_capacity,
+                                     finished, self._pass_empty)
+        self.recorder.singles_begun(single.members, single.coflow_id, single.stages)
         self.fabric = Fabric(
-            self.env, self.network, allocator, [job.arrival_s for job in workload],
+            self.env, self.network, allocator, self.arrival_s,
             observe_interval=self.interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished)
         self.on_hosts = JobsOnHosts()
         self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder)
-        others = np.delete(np.arange(len(workload)), self.singles.members).tolist()
+        others = np.delete(np.arange(len(workload)), single.members).tolist()
         self.jobs = self.on_hosts.jobs
         self.jobs += [JobProcess(self.env, self.fabric, index, workload.jobs[index].arrival_s,
                                  self._plan, self.recorder, self.faults.touch_jobs,
                                  self.on_hosts.may_run) for index in others]
+
+    def _singles(self) -> SingleColumns:
+        """Return the jobs that need no process."""
+        jobs = self.workload.jobs
+        # Who is told which jobs run needs processes that say when they begin and end.
+        plain = not (self.allocator.sees_running or self.faults.touch_jobs)
+        if plain and isinstance(jobs, JobColumns) and not (self.slowness > 1).any():
+            return of_columns(jobs)
+        return of_specs(jobs, [k for k, job in enumerate(jobs)
+                               if plain and is_single(job) and not self._is_slow(job)], self._place)
 
     def _pass_empty(self, at: float, tell: Callable[[], None]) -> None:
         """Record a coflow without bytes at the instant at which it begins and ends."""
@@ -188,7 +195,7 @@ class OnNetwork(Clocked):
         more = ("restarts", "lost_s", "lost_bytes") if self.faults.restarts else ()
         return jobs_table(
             specs, arrival_s=self.arrival_s, start_s=start_s, finish_s=recorder.finish_s,
-            iterations=[spec.iterations for spec in specs], ranks=[spec.ranks for spec in specs],
+            iterations=column(specs, "iterations"), ranks=column(specs, "ranks"),
             coflows=recorder.coflows_of_job, nbytes=recorder.bytes_of_job,
             lower_bound_s=lower_bound_s,
             **{name: [getattr(job, name) for job in self.jobs] for name in more})

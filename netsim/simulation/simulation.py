@@ -21,6 +21,7 @@ from netsim.simulation.events import end_at
 from netsim.simulation.interrupt import interrupt_with_status, so_far
 from netsim.simulation.progress import show_progress
 from netsim.units import Quantity, parse_seconds
+from netsim.workload import column
 
 __all__ = ["Clocked", "Simulation", "Target", "jobs_table"]
 
@@ -227,7 +228,7 @@ def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finis
         Further columns, by name.
     """
     return pd.DataFrame({
-        "job": np.array([job.id for job in jobs], np.int64), "name": [job.name for job in jobs],
+        "job": np.array(column(jobs, "id"), np.int64), "name": column(jobs, "name"),
         "arrival_s": arrival_s, "start_s": start_s, "finish_s": finish_s,
         "jct_s": finish_s - arrival_s, "iterations": np.array(iterations, np.int64),
         "ranks": np.array(ranks, np.int64), "coflows": coflows, "bytes": nbytes,

@@ -75,11 +75,11 @@ class Instance:
         if self.together:
             burst = netsim.Stage("burst", netsim.Flows(self.src, self.dst, self.nbytes))
             return netsim.Workload([netsim.JobSpec(0, hosts=range(self.hosts), stages=[burst])])
-        return netsim.Workload([
-            netsim.JobSpec(i, at, hosts=range(self.hosts),
-                           stages=[netsim.Stage("flow", [(int(src), int(dst), float(nbytes))])])
-            for i, (at, src, dst, nbytes) in enumerate(zip(
-                self.start_s, self.src, self.dst, self.nbytes, strict=True))])
+        return self.columns()
+
+    def columns(self) -> netsim.Workload:
+        """Return a job per flow."""
+        return netsim.Workload.from_arrays(self.src, self.dst, self.nbytes, self.start_s)
 
 
 def at_once(count: int, hosts: int = HOSTS) -> Instance:
@@ -133,6 +133,12 @@ def _at_once(count: int) -> Callable[[bool], Any]:
 
 def _poisson(count: int) -> Callable[[bool], Any]:
     return lambda smoke: _run(switch(), poisson(count // 100 if smoke else count).jobs())
+
+
+def _arrays(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """From arrays to a result."""
+    network, flows = switch(), poisson(1_000 if smoke else 100_000)
+    return (lambda: netsim.simulate(network, flows.columns())), _bounded
 
 
 def _fat_tree(smoke: bool) -> Any:
@@ -311,6 +317,7 @@ CASES = {case.name: case for case in (
     Case("at-once-100k", _at_once(100_000), 6.0),
     Case("poisson-10k", _poisson(10_000), 0.25),
     Case("poisson-100k", _poisson(100_000), 2.5),
+    Case("arrays-100k", _arrays, 1.0),
     Case("fat-tree-10k", _fat_tree, 10.0),
     Case("all-to-all", _all_to_all, 15.0),
     Case("trace-parrot", _trace("parrot"), 2.5, "simpy"),

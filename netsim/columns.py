@@ -1,0 +1,392 @@
+"""Flows as columns: those of a coflow, and those of many from arrays or a table."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.brief import brief
+from netsim.checks import LARGEST, MOST_ID, check_whole, is_number
+from netsim.errors import InputError
+from netsim.plain import plain
+from netsim.units import Quantity, parse_bytes, parse_seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Columns", "Flow", "Flows", "GroupedFlows", "column_names", "flow_columns", "frozen",
+           "grouped"]
+
+#: The largest size of a flow; larger ones are mistakes, and their sums could overflow.
+_MOST_BYTES = 1e100
+
+#: The largest number of a host, and the latest time in seconds.
+_MOST_HOST, _MOST_S = 10_000_000, 1e100
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Flow(NamedTuple):
+    """One flow, to write coflows by hand.
+
+    Attributes
+    ----------
+    src, dst : int
+        Ranks; the source and the destination.
+    nbytes : quantity
+        Size in bytes, or as in ``"1GB"``.
+    """
+
+    src: int
+    dst: int
+    nbytes: Quantity
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flows:
+    """The flows of one coflow, as arrays.
+
+    Attributes
+    ----------
+    src, dst : ndarray of int, shape (flows,)
+        Source and destination ranks.
+    nbytes : ndarray of float, shape (flows,)
+        Sizes in bytes, finite and not negative; may be given as a list of quantities.
+    ranks : int
+        Number of ranks that the flows need: the largest rank plus 1.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, a rank is negative, or a size is invalid.
+    """
+
+    src: NDArray[np.int64]
+    dst: NDArray[np.int64]
+    nbytes: NDArray[np.float64]
+    ranks: int = field(init=False)
+    __repr__ = brief
+
+    def __post_init__(self) -> None:
+        if isinstance(self.nbytes, list | tuple) and any(isinstance(n, str) for n in self.nbytes):
+            object.__setattr__(self, "nbytes", [parse_bytes(n, f"size of flow {k}")
+                                                for k, n in enumerate(self.nbytes)])
+        for name, dtype in (("src", np.int64), ("dst", np.int64), ("nbytes", np.float64)):
+            object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
+        if not self.src.shape == self.dst.shape == self.nbytes.shape:
+            raise InputError("src, dst and nbytes of a coflow must have one length, not "
+                             f"{len(self.src)}, {len(self.dst)} and {len(self.nbytes)}")
+        bad = np.flatnonzero(~((self.nbytes >= 0) & (self.nbytes <= _MOST_BYTES)))
+        if len(bad):
+            raise InputError(f"flow {bad[0]} has {float(self.nbytes[bad[0]])!r} bytes; "
+                             f"a size must be from 0 to {_MOST_BYTES:g}")
+        ends = np.concatenate((self.src, self.dst))
+        if ends.min(initial=0) < 0:
+            raise InputError("a flow's source and destination must not be negative")
+        object.__setattr__(self, "ranks", int(ends.max(initial=-1)) + 1)
+
+    @classmethod
+    def of(cls, flows: Iterable[tuple[int, int, Quantity]]) -> Flows:
+        """Build from `Flow` tuples ``(src, dst, nbytes)``, as in ``(0, 1, "1GB")``.
+
+        Raises
+        ------
+        InputError
+            If the flows are not such tuples.
+        """
+        try:
+            rows = list(flows)
+            src, dst, nbytes = zip(*rows, strict=True) if rows else ((), (), ())
+        except (TypeError, ValueError):
+            raise InputError("flows must be a list of tuples (src, dst, nbytes), not "
+                             f"{reprlib.repr(flows)}") from None
+        return cls(src, dst, nbytes)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def __iter__(self) -> Iterator[Flow]:
+        for src, dst, nbytes in zip(self.src, self.dst, self.nbytes, strict=True):
+            yield Flow(int(src), int(dst), float(nbytes))
+
+
+def frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
+    """Convert a list of numbers to a read-only array.
+
+    Raises
+    ------
+    InputError
+        If it is none, or holds fractions where `dtype` is int64; the message begins with `name`.
+    """
+    try:
+        given = np.asarray(values)
+    except ValueError:  # lists of several lengths
+        raise InputError(f"{name} must be a list of numbers, not {values!r}") from None
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iuf"):
+        raise InputError(f"{name} must be a list of numbers, not {values!r}")
+    array: NDArray[Any] = given.astype(dtype)
+    if dtype is np.int64 and given.dtype.kind != "i" and not np.array_equal(array, given):
+        raise InputError(f"{name} must be whole numbers, not {values!r}")
+    array.flags.writeable = False
+    return array
+
+
+class Columns(NamedTuple):
+    """Jobs of one coflow each, in order of (arrival, id).
+
+    Attributes
+    ----------
+    src, dst, nbytes : ndarray, shape (flows,)
+        Hosts and sizes of the flows, job after job.
+    counts : ndarray of int, shape (jobs,)
+        Number of flows of each job, at least 1.
+    id, arrival_s : ndarray, shape (jobs,)
+    coflow_id : ndarray of int, shape (jobs,)
+        The ids of the coflows, -1 for those without one of their own.
+    names : tuple of str
+        The names of the jobs; empty if they have none.
+    """
+
+    src: Ints
+    dst: Ints
+    nbytes: Floats
+    counts: Ints
+    id: Ints
+    arrival_s: Floats
+    coflow_id: Ints
+    names: tuple[str, ...] = ()
+
+    def in_order(self) -> Columns:
+        """Sort by (arrival, id)."""
+        order = np.lexsort((self.id, self.arrival_s))
+        flows = self.flows_of(order)
+        return Columns(self.src[flows], self.dst[flows], self.nbytes[flows], self.counts[order],
+                       self.id[order], self.arrival_s[order], self.coflow_id[order],
+                       tuple(self.names[k] for k in order) if self.names else ())
+
+    def flows_of(self, which: Ints) -> Ints:
+        """Return the places of the flows of some jobs, job after job."""
+        counts = self.counts[which]
+        first = (np.cumsum(self.counts) - self.counts)[which]
+        before = np.cumsum(counts) - counts
+        return np.arange(counts.sum()) + np.repeat(first - before, counts)
+
+
+def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str
+                 ) -> tuple[Ints, Ints, Floats, Floats]:
+    """Check the sources, destinations, sizes and starts of flows, and convert them to arrays.
+
+    Parameters
+    ----------
+    named : sequence of (str, array_like)
+        These four, in this order, with the names by which errors call them. A single value, also
+        with a unit, is that of all flows.
+    owner : str
+        What they belong to, for errors.
+
+    Raises
+    ------
+    InputError
+        If a value is none that a flow can have, with its row; or if their lengths differ.
+    """
+    (src, sources), (dst, destinations), (nbytes, sizes), (start, starts) = named
+    found: list[NDArray[Any]] = [
+        _hosts(sources, f"{owner}: {src}"), _hosts(destinations, f"{owner}: {dst}"),
+        _quantities(sizes, f"{owner}: {nbytes}", parse_bytes, _MOST_BYTES, "bytes"),
+        _quantities(starts, f"{owner}: {start}", parse_seconds, _MOST_S, "seconds")]
+    lengths = [(name, len(array)) for (name, _), array in zip(named, found, strict=True)
+               if array.ndim]
+    if len({length for _, length in lengths}) > 1:
+        told = ", ".join(f"{name} {length:,}" for name, length in lengths)
+        raise InputError(f"{owner}: columns must have one length, but have: {told}")
+    count = lengths[0][1] if lengths else 1
+    if not count:
+        raise InputError(f"{owner} has no flows")
+    whole: Any = tuple(np.full(count, array) if array.ndim == 0 else array for array in found)
+    return whole
+
+
+def _hosts(values: ArrayLike, what: str) -> Ints:
+    """Convert numbers of hosts, or one of them, to an array."""
+    if _is_one(values):
+        check_whole(plain(values), what, most=_MOST_HOST)
+        return np.array(values, np.int64)
+    given = _numbers(values, what, "numbers of hosts")
+    good = (given >= 0) & (given <= _MOST_HOST)
+    if given.dtype.kind == "f":
+        good &= np.floor(given) == given
+    _refuse_first(given, good, what, f"a whole number from 0 to {_MOST_HOST:,}")
+    return given.astype(np.int64)
+
+
+def _quantities(values: ArrayLike, what: str, parse: Any, most: float, unit: str) -> Floats:
+    """Convert bytes or seconds, or one quantity, to an array."""
+    if _is_one(values):
+        return np.array(parse(plain(values), what))
+    given = _numbers(values, what, unit)
+    _refuse_first(given, (given >= 0) & (given <= most), what, f"{unit} from 0 to {most:g}")
+    return given.astype(np.float64)
+
+
+def _is_one(values: Any) -> bool:
+    """Whether a value is that of all flows."""
+    return isinstance(values, str) or not isinstance(values, Iterable)
+
+
+def _numbers(values: Any, what: str, of: str) -> NDArray[Any]:
+    """Convert a list, an array or a column of a table to an array of numbers."""
+    try:
+        given = np.asarray(values)
+    except ValueError:  # lists of several lengths
+        given = np.empty((0, 0))
+    if given.ndim != 1:
+        raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}")
+    if given.dtype.kind == "O" and all(map(is_number, map(plain, given))):
+        given = np.array([min(max(each, -LARGEST), LARGEST) for each in given], np.float64)
+    if given.size and given.dtype.kind not in "iuf":
+        row, value = next((row, each) for row, each in enumerate(values)
+                          if not is_number(plain(each)))
+        raise InputError(f"{what} of row {row} must be a number, not {reprlib.repr(plain(value))}; "
+                         f"columns hold {of} without units")
+    return given
+
+
+def _refuse_first(given: NDArray[Any], good: NDArray[np.bool_], what: str, allowed: str) -> None:
+    """Raise an error about the first value that is not good, if there is one."""
+    if not good.all():
+        row = int(np.argmin(good))
+        raise InputError(f"{what} of row {row} must be {allowed}, not {given[row].item()!r}")
+
+
+# --- tables -------------------------------------------------------------------------------
+
+
+def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
+                 ) -> dict[str, str | None]:
+    """Check that a table has the columns that are wanted; find that of bytes if none is named.
+
+    Raises
+    ------
+    InputError
+        If it has not; the message lists those that there are.
+    """
+    names = dict(wanted)
+    if not (hasattr(df, "columns") and hasattr(df, "iloc")):
+        raise InputError(f"{owner} must be made of a pandas.DataFrame, not {reprlib.repr(df)}")
+    if names["nbytes"] is None:
+        names["nbytes"] = "nbytes" if "nbytes" in df.columns else "bytes"
+    for option, name in names.items():
+        if name is not None and name not in df.columns:
+            there = ", ".join(map(repr, df.columns)) or "none"
+            raise InputError(f"{owner}: there is no column {name!r} for {option}; "
+                             f"choose from: {there}")
+    twice = [name for name in names.values() if name is not None and df[name].ndim > 1]
+    if twice:
+        raise InputError(f"{owner}: two columns are named {twice[0]!r}")
+    return names
+
+
+class GroupedFlows(NamedTuple):
+    """Flows of a table by coflow, and coflows by job; both in order of their first rows.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (flows,)
+        The rows, coflow after coflow.
+    counts : ndarray of int, shape (coflows,)
+        How many of them each coflow has.
+    start_s : ndarray of float, shape (coflows,)
+    coflow_id : ndarray of int, shape (coflows,)
+        The coflows' labels if they are numbers; else -1.
+    labels : ndarray
+        The coflows' labels, or the numbers of their rows.
+    job : ndarray of int, shape (coflows,)
+        Index of each coflow's job.
+    id : ndarray of int, shape (jobs,)
+        The jobs' labels if they are numbers, else their indices.
+    names : tuple of str
+        The jobs' labels if they are no numbers; else empty.
+    """
+
+    rows: Ints
+    counts: Ints
+    start_s: Floats
+    coflow_id: Ints
+    labels: NDArray[Any]
+    job: Ints
+    id: Ints
+    names: tuple[str, ...]
+
+
+def grouped(df: pd.DataFrame, names: Mapping[str, str | None], start_s: Floats, owner: str
+            ) -> GroupedFlows:
+    """Group the rows of a table by its columns of coflows and jobs.
+
+    Without the former, each row is a coflow; without the latter, each coflow is a job.
+
+    Raises
+    ------
+    InputError
+        If a label is missing, or the rows of a coflow have several starts or jobs.
+    """
+    coflow, coflows = _labels(df, names["coflow"], owner)
+    rows = np.argsort(coflow, kind="stable")
+    counts = np.bincount(coflow)
+    first = rows[np.cumsum(counts) - counts]
+    job, jobs = np.arange(len(first)), coflows
+    for row, known in _differing(start_s, coflow, first):
+        one, other = float(start_s[known]), float(start_s[row])
+        raise InputError(f"{owner}: coflow {plain(coflows[coflow[row]])!r} has two starts, {one!r} "
+                         f"s in row {known} and {other!r} s in row {row}; its flows must have "
+                         "the same")
+    if names["job"] is not None:
+        of_row, jobs = _labels(df, names["job"], owner)
+        for row, known in _differing(of_row, coflow, first):
+            raise InputError(f"{owner}: coflow {plain(coflows[coflow[row]])!r} is of two jobs, "
+                             f"{plain(jobs[of_row[known]])!r} in row {known} and "
+                             f"{plain(jobs[of_row[row]])!r} in row {row}")
+        job = of_row[first]
+    numbered = None if names["coflow"] is None else _ids(coflows, names["coflow"], owner)
+    ids = (_ids(jobs, names["job"] or names["coflow"], owner)
+           if names["job"] or names["coflow"] else np.arange(len(jobs)))
+    return GroupedFlows(
+        rows, counts, start_s[first], np.full(len(first), -1) if numbered is None else numbered,
+        coflows, job, np.arange(len(jobs)) if ids is None else ids,
+        tuple(str(each) for each in jobs) if ids is None else ())
+
+
+def _labels(df: pd.DataFrame, name: str | None, owner: str) -> tuple[Ints, Any]:
+    """Number the labels of a column in order of their first rows; without one, each row."""
+    if name is None:
+        return np.arange(len(df)), np.arange(len(df))
+    import pandas as pd
+    codes, labels = pd.factorize(df[name])
+    if (codes < 0).any():
+        raise InputError(f"{owner}: {name} of row {int(np.argmin(codes))} is missing; each flow "
+                         "must be of one")
+    return codes.astype(np.int64), np.asarray(labels)
+
+
+def _ids(labels: NDArray[Any], name: str | None, owner: str) -> Ints | None:
+    """Return labels that are numbers as ids, and None for others."""
+    if not all(map(is_number, map(plain, labels.tolist()))):
+        return None
+    numbers = labels.astype(np.float64)
+    good = (numbers >= 0) & (numbers <= MOST_ID) & (np.floor(numbers) == numbers)
+    if not good.all():
+        raise InputError(f"{owner}: {name} must be texts, or whole numbers from 0 to {MOST_ID:,}, "
+                         f"not {plain(labels[np.argmin(good)])!r}")
+    return labels.astype(np.int64)
+
+
+def _differing(values: NDArray[Any], coflow: Ints, first: Ints) -> Iterator[tuple[int, int]]:
+    """Yield each row whose value is not that of its coflow's first row, and that row."""
+    known = first[coflow]
+    for row in np.flatnonzero(values != values[known]).tolist():
+        yield row, int(known[row])
