@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from netsim.analysis.links import coflows_at_bottleneck, link_utilisation, share_at_bottleneck
     from netsim.analysis.usage import edge_utilisation
     from netsim.cluster import Cluster
+    from netsim.columns import Flow, Flows
     from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
     from netsim.edge.bound import LPBound, lp_bound
     from netsim.edge.drawn import draw_edge_cloud, draw_edge_jobs
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
         write_coflow_benchmark,
         write_instance,
     )
-    from netsim.workload import Flow, Flows, History, JobSpec, Stage, Workload
+    from netsim.workload import History, JobSpec, Stage, Workload
 
 _HOME = {
     "netsim.allocators": ("ALLOCATORS", "make_allocator"),
@@ -94,6 +95,7 @@ _HOME = {
     "netsim.analysis.links": ("coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck"),
     "netsim.analysis.usage": ("edge_utilisation",),
     "netsim.cluster": ("Cluster",),
+    "netsim.columns": ("Flow", "Flows"),
     "netsim.edge": ("EdgeCloud", "EdgeJob", "EdgeWorkload"),
     "netsim.edge.bound": ("LPBound", "lp_bound"),
     "netsim.edge.drawn": ("draw_edge_cloud", "draw_edge_jobs"),
@@ -126,7 +128,7 @@ _HOME = {
     "netsim.studies.sweep_result": ("Sweep", "load_sweep"),
     "netsim.traces": ("check_trace", "poisson_resample", "read_workload",
                       "write_coflow_benchmark", "write_instance"),
-    "netsim.workload": ("Flow", "Flows", "History", "JobSpec", "Stage", "Workload"),
+    "netsim.workload": ("History", "JobSpec", "Stage", "Workload"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

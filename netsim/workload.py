@@ -465,7 +465,7 @@ class Workload:
         >>> flows = netsim.Workload.from_arrays([0, 0, 1], [1, 2, 2], "1MB", at_s=[0.0, 0.5, 0.0])
         >>> netsim.simulate(netsim.big_switch(3, "8Mbps"), flows).jobs[["job", "finish_s"]]
            job  finish_s
-        0    0       1.0
+        0    0       1.5
         1    2       1.5
         2    1       2.0
         """

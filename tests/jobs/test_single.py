@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.jobs import single
-from netsim.jobs.single import is_single
+from netsim.jobs.single_columns import is_single
 
 HOSTS = 6
 NETWORKS = [netsim.big_switch(HOSTS, 1.0, loopback_uses_ports=True), netsim.ring(HOSTS, 1.0)]
