@@ -18,7 +18,7 @@ from numba.core import event
 from netsim.reading import read_bytes
 from netsim.watching import watched
 
-__all__ = ["compiled", "in_place", "summing", "tell_once_by"]
+__all__ = ["compiled", "in_place", "inlined", "summing", "tell_once_by"]
 
 # Numba's type hints do not cover all arguments used here.
 _CONFIG: Any = numba.config
@@ -46,6 +46,14 @@ def in_place(kernel: Callable[..., Any]) -> Any:
     than many of the loops.
     """
     return _compiled(kernel, _nrt=False)
+
+
+def inlined(kernel: Callable[..., Any]) -> Any:
+    """Make a kernel part of the one that calls it, so that it is not compiled for itself, too.
+
+    For kernels with one caller: Numba compiles what a kernel calls again with each of its callers.
+    """
+    return _NJIT(error_model="numpy", inline="always")(kernel)
 
 
 def summing(kernel: Callable[..., Any]) -> Any:

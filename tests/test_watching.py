@@ -109,9 +109,8 @@ def said_on_a_terminal(*arguments, **environment):
 
 KERNEL = """
 import numpy as np
-from netsim.fabric.kernels.serving_time import soonest
-runs = np.zeros(1, [("busy", bool), ("first", int), ("stop", int)])
-print(soonest(np.array([2.0]), np.array([1.0]), runs))
+from netsim.fabric.kernels.filling import sooner
+print(sooner(np.array([2.0]), np.array([1.0]), np.inf))
 """
 
 

@@ -45,7 +45,8 @@ class PriorityEngine:
         kept = self._copy
         if not service.flow_by_flow:
             self._copy = (
-                serving_rows.copy_rows(coflows, flows, hops, loads, service.rule, interval)
+                serving_rows.copy_rows(coflows, flows, hops, loads, capacity, service.rule,
+                                       interval)
                 if kept is None else
                 serving_rows.resume(kept, coflows, flows, service.rule, interval))
         elif kept is None or not greedy.resume(kept, coflows, flows, service.order,

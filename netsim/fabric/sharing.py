@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels.sharing import settle, take_in_new
+from netsim.fabric.kernels.sharing import settle, take_in
 from netsim.fabric.kernels.sharing_parts import Parts, make
 
 __all__ = ["MaxMinEngine"]
@@ -42,7 +42,7 @@ class MaxMinEngine:
             The most links on a path of theirs, or of coflows that may join later.
         """
         flows, hops, _ = pools
-        while self.parts is None or not take_in_new(self.parts, rows, count, pools):
+        while self.parts is None or not take_in(self.parts, rows[:count], flows, hops):
             self.end(rows[:count], flows)
             self.parts = make(rows[:count], flows, hops, capacity, longest)
         return self.parts

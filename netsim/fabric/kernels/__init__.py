@@ -1,8 +1,8 @@
 """Compiled kernels. They are compiled when first called, and cached from then on."""
 
-from netsim.compiling import compiled, in_place, summing
+from netsim.compiling import compiled, in_place, inlined, summing
 from netsim.lazy import loading
 
-__all__ = ["compiled", "in_place", "summing"]
+__all__ = ["compiled", "in_place", "inlined", "summing"]
 
 __getattr__ = loading(__name__)

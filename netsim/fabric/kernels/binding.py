@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.records import COFLOW, FLOW, HOP, LEAST_BYTES, LOAD
 
 __all__ = ["bind", "bottleneck", "bottlenecks"]
 
 
-@compiled
 def bind(src, dst, nbytes, ptr, links, capacity, stops):
     """Return the COFLOW, FLOW, HOP and LOAD rows of some coflows, as they are before they move.
 
@@ -27,12 +26,26 @@ def bind(src, dst, nbytes, ptr, links, capacity, stops):
     stops : ndarray of int, shape (coflows,)
         Behind which flow each coflow ends.
     """
-    coflows = np.zeros(len(stops), COFLOW)
-    rows = np.zeros(len(nbytes), FLOW)
-    hops = np.zeros(len(links), HOP)
-    loads = np.zeros(len(links), LOAD)
-    load_on = np.zeros(len(capacity))
-    slot_of = np.empty(len(capacity), np.int64)
+    coflows, rows = np.zeros(len(stops), COFLOW), np.zeros(len(nbytes), FLOW)
+    hops, loads = np.zeros(len(links), HOP), np.zeros(len(links), LOAD)
+    flow, hop, load = bind_rows(src, dst, nbytes, ptr, links, capacity, stops, coflows, rows, hops,
+                                loads, np.zeros(len(capacity)),
+                                np.empty(len(capacity), np.int64), np.empty(len(links), np.int64))
+    return coflows, rows[:flow], hops[:hop], loads[:load]
+
+
+@in_place
+def bind_rows(src, dst, nbytes, ptr, links, capacity, stops, coflows, rows, hops, loads, load_on,
+              slot_of, used):
+    """Write the rows of `bind`; return how many flows, hops and loads there are.
+
+    Parameters
+    ----------
+    load_on : ndarray of float, shape (links of the network,)
+        Zeros, to work in.
+    slot_of, used : ndarray of int, shape (links of the network,) and as `links`
+        To work in.
+    """
     begin = 0
     flow = 0
     hop = 0
@@ -40,7 +53,7 @@ def bind(src, dst, nbytes, ptr, links, capacity, stops):
     for c in range(len(stops)):
         row = coflows[c]
         row.flow, row.hop, row.load = flow, hop, load
-        row.loads = _load(begin, stops[c], nbytes, ptr, links, load_on, slot_of, loads[load:])
+        row.loads = _load(begin, stops[c], nbytes, ptr, links, load_on, slot_of, used, loads[load:])
         load += row.loads
         for f in range(begin, stops[c]):
             if not (nbytes[f] >= LEAST_BYTES and ptr[f + 1] > ptr[f]):
@@ -71,13 +84,12 @@ def bind(src, dst, nbytes, ptr, links, capacity, stops):
         row.left = row.weight = 1.0
         row.fresh = 1
         begin = stops[c]
-    return coflows, rows[:flow], hops[:hop], loads[:load]
+    return flow, hop, load
 
 
-@compiled
-def _load(begin, stop, nbytes, ptr, links, load_on, slot_of, loads):
+@inlined
+def _load(begin, stop, nbytes, ptr, links, load_on, slot_of, used, loads):
     """Write the loads of one coflow, and the slot of each of its links; return their number."""
-    used = np.empty(ptr[stop] - ptr[begin], np.int64)
     count = 0
     for f in range(begin, stop):
         if nbytes[f] >= LEAST_BYTES:
@@ -86,7 +98,8 @@ def _load(begin, stop, nbytes, ptr, links, load_on, slot_of, loads):
                     used[count] = links[h]
                     count += 1
                 load_on[links[h]] += nbytes[f]
-    in_order = np.sort(used[:count])
+    in_order = used[:count]
+    _sort(in_order)
     for slot in range(count):
         link = in_order[slot]
         slot_of[link] = slot
@@ -94,6 +107,30 @@ def _load(begin, stop, nbytes, ptr, links, load_on, slot_of, loads):
         loads[slot].nbytes = load_on[link]
         load_on[link] = 0.0
     return count
+
+
+@inlined
+def _sort(links):
+    """Sort in place, as a heap: NumPy's way takes longer to compile than all else here."""
+    for at in range(len(links) // 2 - 1, -1, -1):
+        _sink(links, at, len(links))
+    for stop in range(len(links) - 1, 0, -1):
+        links[0], links[stop] = links[stop], links[0]
+        _sink(links, 0, stop)
+
+
+@in_place
+def _sink(links, at, stop):
+    """Let one link of a heap, the greatest on top, sink to its place."""
+    link = links[at]
+    while 2 * at + 1 < stop:
+        below = 2 * at + 1
+        below += below + 1 < stop and links[below + 1] > links[below]
+        if links[below] <= link:
+            break
+        links[at] = links[below]
+        at = below
+    links[at] = link
 
 
 @in_place

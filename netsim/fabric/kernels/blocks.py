@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.records import DUST
 
 __all__ = ["add_greedily", "common_factor", "crossing_in", "find_factor", "greedy",
@@ -151,7 +151,7 @@ def crossing_in(coflows, flows, rates, ahead, near):
     return found
 
 
-@in_place
+@inlined
 def _crossing_in(row, flows, rates, ahead, near):
     # What is sent is concave in time: from an instant that is too early, the line through its
     # slope leads to a later one, and never past the crossing.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import compiled, inlined
 from netsim.fabric.kernels.greedy_changes import follow, note, promote
 from netsim.fabric.kernels.greedy_rows import MOVED, STALE, copy_rows, find_rows, write_back
 from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, register, run
@@ -105,7 +105,6 @@ def resume(engine, coflows, flows, order, by_size):
 # --- what the loop calls ---------------------------------------------------------------
 
 
-@compiled
 def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
     """Serve flows again after some have ended; `REDO` once a third have, as a smaller copy pays."""
     if engine.tallies[_ENDED]:
@@ -123,7 +122,6 @@ def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
     return WAITS
 
 
-@in_place
 def _find_end(engine, _coflows, state):
     """Find when the next flow ends; see `loop.find_end`."""
     dt = np.inf
@@ -134,19 +132,16 @@ def _find_end(engine, _coflows, state):
     state.dt, state.end = dt, state.now + dt
 
 
-@in_place
 def _never(_engine):
     """Return in how many seconds a coflow crosses a limit: there is none."""
     return np.inf
 
 
-@compiled
 def _join(_engine, _coflows, _pools):
     """Take in no coflows: the policy is asked when some come."""
     return False
 
 
-@in_place
 def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
     """Let `dt` seconds pass; see `loop.advance`."""
     senders, crossings, tallies = engine.senders, engine.crossings, engine.tallies
@@ -168,7 +163,6 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
                     carried[crossings[i, h].link] += before - sender.left
 
 
-@compiled
 def _leave(engine, coflows, pools, state):
     """Write bytes to the rows, and rates unless others are to be decided now."""
     if state.reason != WAITS and engine.tallies[_ENDED]:
@@ -201,7 +195,7 @@ def _serve_on(engine):
                               moving, count)
 
 
-@in_place
+@inlined
 def _serve_all(senders, crossings, links, moving):
     """Give all flows, in the order they come in, what their links have left; return how many move.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.greedy_rows import NONE, goes_first
 
 __all__ = ["follow", "note", "promote"]
@@ -97,7 +97,7 @@ def note(senders, crossings, links, i, h, last, by_size, changes, found):
     return found
 
 
-@compiled
+@inlined
 def promote(senders, crossings, links, members, moving, changes):
     """Move flows ahead of those that now have more left; note where one of these moves too.
 
@@ -148,7 +148,7 @@ def _has_overtaken(i, senders, crossings, links, members):
     return False
 
 
-@in_place
+@inlined
 def _promote(i, h, senders, crossings, links, members, changes, found):
     """Move flow i to its place on its h-th link."""
     k = crossings[i, h].link
@@ -202,7 +202,7 @@ def follow(senders, crossings, links, members, by_size, changes, found, moving, 
                 _seek(changes[n], senders, crossings, links, members, by_size, changes)
 
 
-@in_place
+@inlined
 def _first(senders, links, by_size, changes, found):
     """Return the first flow whose rate may change, or `NONE`; strike changes that are over."""
     first = NONE
@@ -258,7 +258,7 @@ def _seek(change, senders, crossings, links, members, by_size, changes):
         change.cursor += 1
 
 
-@in_place
+@inlined
 def _most(i, senders, crossings, links, by_size, changes):
     """Return what the links of flow i have left for it.
 
@@ -280,7 +280,7 @@ def _most(i, senders, crossings, links, by_size, changes):
     return most
 
 
-@in_place
+@inlined
 def _list(i, old, senders, crossings, links, by_size, moving, count):
     """Bring the lists of flows that move up to date with a new rate; return how many these are."""
     sender = senders[i]

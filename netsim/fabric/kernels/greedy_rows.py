@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.records import DUST
 
 __all__ = ["CHANGE", "MOVED", "NONE", "STALE", "copy_rows", "find_rows", "goes_first", "write_back"]
@@ -91,7 +91,7 @@ def copy_rows(coflows, flows, hops, capacity, order, by_size):
             ranked, np.empty(count, np.int64), np.empty(len(links), CHANGE))
 
 
-@compiled
+@inlined
 def _groups(coflows, order):
     """Return the groups in service order, and the most links that one of their flows crosses."""
     groups = np.zeros(len(order), _GROUP)
@@ -109,7 +109,7 @@ def _groups(coflows, order):
     return groups, longest
 
 
-@in_place
+@inlined
 def _copy_group(group, k, coflows, flows, hops, senders, crossings, links):
     """Copy the unfinished flows of a group; see whether any has a rate."""
     row = coflows[group.row]
@@ -135,7 +135,7 @@ def _copy_group(group, k, coflows, flows, hops, senders, crossings, links):
         i += 1
 
 
-@compiled
+@inlined
 def _links(capacity, flows):
     links = np.zeros(len(capacity) + 1, _LINK)
     for k in range(len(links)):
@@ -148,7 +148,7 @@ def _links(capacity, flows):
     return links
 
 
-@compiled
+@inlined
 def _members(crossings, links, ranked):
     """Return the flows on each link in order; `stop` comes in as their number."""
     nowhere = len(links) - 1
@@ -171,7 +171,7 @@ def _members(crossings, links, ranked):
     return members
 
 
-@compiled
+@inlined
 def _ranked(senders, by_size):
     """Return the flows in order; sizes within `DUST` of the one before are equal."""
     count = len(senders) - 1
@@ -192,7 +192,7 @@ def _ranked(senders, by_size):
     return ranked
 
 
-@compiled
+@inlined
 def _by_size(senders):
     """Return the flows by bytes left, then by place; fast where many in a row have the same."""
     count = len(senders) - 1
@@ -214,7 +214,7 @@ def _by_size(senders):
     return ranked
 
 
-@in_place
+@inlined
 def find_rows(groups, coflows, order):
     """Find the rows of the groups again; return whether the order of those left has not changed."""
     n = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.pools import copy_segments
 from netsim.fabric.records import NEXT_IN_LINE
 
@@ -95,7 +95,7 @@ def emit(rows, count, jobs, lines, running, stages, pools, used, until, before, 
     return emitted, idle
 
 
-@in_place
+@inlined
 def _room_for(lines, running, stages, pools, used, until, before):
     flows = hops = loads = 0
     for job in running:

@@ -2,7 +2,7 @@
 
 Each form of an allocation has an engine, a NamedTuple of arrays, that knows the rates and how they
 change: `sharing.Parts` for weights, `serving.Served` and `greedy.Greedy` for a service in order,
-`turns.Ruled` for shares by a compiled rule. The loop knows of none of them: it calls the five
+`turns.Ruled` for shares by a compiled rule. The loop knows of none of them: it calls the six
 functions below, of which each engine has its own.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from netsim.fabric.kernels import in_place
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.lines import emit, follow, next_due
 from netsim.fabric.kernels.pools import admit
 from netsim.fabric.kernels.progress import drop_finished
@@ -74,7 +74,7 @@ def leave(engine, coflows, pools, state):
 
 
 class Engine(NamedTuple):
-    """The kernels of an engine, one for each of the functions above."""
+    """The functions of an engine, not compiled yet, one for each of those above."""
 
     find_rates: Callable[..., Any]
     find_end: Callable[..., Any]
@@ -91,46 +91,18 @@ _UNCOUNTED: Any = {"_nrt": False, "error_model": "numpy"}
 
 
 def register(kind: type, engine: Engine) -> None:
-    """Have the loop call these kernels where it is given arrays of this kind."""
+    """Have the loop call these functions where it is given arrays of this kind."""
     _ENGINES[kind] = engine
 
 
-@overload(find_rates, jit_options=_UNCOUNTED)
-def _find_rates(engine, coflows, jobs, pools, capacity, state):
-    kernel = _ENGINES[engine.instance_class].find_rates
-    return lambda engine, coflows, jobs, pools, capacity, state: kernel(
-        engine, coflows, jobs, pools, capacity, state)
+def _overload(function: Callable[..., Any]) -> None:
+    """Have Numba compile what an engine has registered in place of one of the functions above."""
+    overload(function, jit_options=_UNCOUNTED, strict=False)(
+        lambda engine, *_: getattr(_ENGINES[engine.instance_class], function.__name__))
 
 
-@overload(find_end, jit_options=_UNCOUNTED)
-def _find_end(engine, coflows, state):
-    kernel = _ENGINES[engine.instance_class].find_end
-    return lambda engine, coflows, state: kernel(engine, coflows, state)
-
-
-@overload(crossing_in, jit_options=_UNCOUNTED)
-def _crossing_in(engine):
-    kernel = _ENGINES[engine.instance_class].crossing_in
-    return lambda engine: kernel(engine)
-
-
-@overload(advance, jit_options=_UNCOUNTED)
-def _advance(engine, coflows, pools, capacity, dt, now, slack, state, finished, carried):
-    kernel = _ENGINES[engine.instance_class].advance
-    return lambda engine, coflows, pools, capacity, dt, now, slack, state, finished, carried: (
-        kernel(engine, coflows, pools, capacity, dt, now, slack, state, finished, carried))
-
-
-@overload(join, jit_options=_UNCOUNTED)
-def _join(engine, coflows, pools):
-    kernel = _ENGINES[engine.instance_class].join
-    return lambda engine, coflows, pools: kernel(engine, coflows, pools)
-
-
-@overload(leave, jit_options=_UNCOUNTED)
-def _leave(engine, coflows, pools, state):
-    kernel = _ENGINES[engine.instance_class].leave
-    return lambda engine, coflows, pools, state: kernel(engine, coflows, pools, state)
+for _function in (find_rates, find_end, crossing_in, advance, join, leave):
+    _overload(_function)
 
 
 # --- the loop ----------------------------------------------------------------------------
@@ -169,7 +141,7 @@ def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
         leave(engine, table[0][:state.count], table[2], state)
 
 
-@in_place
+@inlined
 def _run(engine, state, table, chains, coming, finished, done, capacity, carried):
     rows, _, pools, _ = table
     while True:
@@ -206,7 +178,7 @@ def _run(engine, state, table, chains, coming, finished, done, capacity, carried
             return ASKS
 
 
-@in_place
+@inlined
 def _notice(engine, state, table, chains, coming, finished, done, capacity):
     """React to what has happened: follow chains, admit coflows and set rates.
 
@@ -247,7 +219,7 @@ def _next_arrival(state, coming):
     return min(state.due, coming[state.joined].valid if state.joined < len(coming) else np.inf)
 
 
-@in_place
+@inlined
 def _admit(engine, state, table, chains, coming):
     """Admit the coflows that are valid by now; return False if there is no more room."""
     rows, jobs, pools, free = table
@@ -274,7 +246,7 @@ def _admit(engine, state, table, chains, coming):
     return emitted >= 0 and fits
 
 
-@in_place
+@inlined
 def _is_to_pause(state):
     """Whether to pause: something has happened since the last pause that the observer follows."""
     decides, moved = state.decides, state.now > state.told
@@ -298,7 +270,7 @@ def end_flow(coflows, at, flow, now, state, finished):
         state.finished += 1
 
 
-@in_place
+@inlined
 def _follow(rows, finished, state, chains):
     """Let the next coflows of chains become due; return whether a process waits for one."""
     of_jobs, _, _, pauses = chains
@@ -320,7 +292,7 @@ def _observed(at, state):
     return max(math.ceil(at / state.interval - GRID_SLACK) * state.interval, state.now)
 
 
-@in_place
+@inlined
 def _roundings(at):
     """Return how far an instant may be off by a few roundings."""
     return 4.0 * (np.nextafter(at, np.inf) - at)

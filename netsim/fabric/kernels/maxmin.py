@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import compiled, inlined
 from netsim.fabric.kernels.filling import heap_of, lowest_of
 
 __all__ = ["maxmin"]
@@ -49,7 +49,7 @@ def maxmin(coflows, flows, hops, capacity, weights):
                     left[hops[h].link] -= rates[i]
 
 
-@compiled
+@inlined
 def _senders(coflows, flows, weights):
     """Return the positions of the unfinished flows."""
     where = np.empty(len(weights), np.int64)
@@ -62,7 +62,7 @@ def _senders(coflows, flows, weights):
     return where
 
 
-@compiled
+@inlined
 def _wanted(flows, hops, weights, where, links):
     """Return where each link's members begin, and the sum of their weights."""
     first = np.zeros(links + 1, np.int64)
@@ -76,7 +76,7 @@ def _wanted(flows, hops, weights, where, links):
     return np.cumsum(first), yet
 
 
-@in_place
+@inlined
 def _enter(flows, hops, weights, where, place, members):
     """List the flows with a weight on each link that they cross."""
     for i in range(len(where)):

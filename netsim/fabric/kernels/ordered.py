@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.records import DUST
 
 __all__ = ["bssi", "fill", "greedy_flows", "madd", "ports"]
@@ -132,7 +132,7 @@ def _has_room(flow, hops, capacity, left):
     return True
 
 
-@compiled
+@inlined
 def _fill_one(row, flows, hops, loads, wanting, place, waiting, left, rates):
     """Fill the flows `wanting` of one coflow until each crosses a full link."""
     first = np.zeros(row.loads + 1, np.int64)
@@ -219,7 +219,7 @@ def bssi(coflows, loads, capacity):
     """
     count = len(coflows)
     links, total, first, members, seconds = _coflows_by_link(coflows, loads, capacity)
-    length = np.diff(first)
+    length = first[1:] - first[:-1]
     order = np.empty(count, np.int64)
     weight = coflows["weight"].copy()
     unplaced = np.ones(count, np.bool_)
@@ -247,7 +247,7 @@ def bssi(coflows, loads, capacity):
     return order, dual
 
 
-@compiled
+@inlined
 def _coflows_by_link(coflows, loads, capacity):
     """List the coflows that have something to send over each link.
 
@@ -268,11 +268,15 @@ def _coflows_by_link(coflows, loads, capacity):
         for k in range(coflows[c].load, coflows[c].load + coflows[c].loads):
             length[loads[k].link] += _seconds(loads[k], coflows[c].left, capacity) > 0.0
             number[loads[k].link] = 0
-    used = np.flatnonzero(number == 0)
-    number[used] = np.arange(len(used))
-    first = np.zeros(len(used) + 1, np.int64)
-    first[1:] = np.cumsum(length[used])
-    total = np.zeros(len(used))
+    first = np.zeros(len(capacity) + 1, np.int64)
+    used = 0
+    for link in range(len(capacity)):
+        if number[link] == 0:
+            number[link] = used
+            first[used + 1] = first[used] + length[link]
+            used += 1
+    first = first[:used + 1]
+    total = np.zeros(used)
     place = first[:-1].copy()
     members, seconds = np.empty(first[-1], np.int64), np.empty(first[-1])
     for c in range(len(coflows)):
@@ -286,7 +290,7 @@ def _coflows_by_link(coflows, loads, capacity):
     return number, total, first, members, seconds
 
 
-@in_place
+@inlined
 def _bottleneck(total):
     """Return the first link whose total is the largest, within `DUST`; -1 if none is positive."""
     most = 0.0
@@ -299,7 +303,7 @@ def _bottleneck(total):
     return -1
 
 
-@in_place
+@inlined
 def _drop_placed(members, seconds, unplaced):
     """Move the coflows that have no place yet to the front, in order; return their number."""
     kept = 0
@@ -310,7 +314,7 @@ def _drop_placed(members, seconds, unplaced):
     return kept
 
 
-@in_place
+@inlined
 def _scale(members, seconds, weight):
     """Select the coflow of a bottleneck to be served last, and lower the weights of the others.
 

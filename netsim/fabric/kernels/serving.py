@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, register, run
 from netsim.fabric.kernels.serving_fill import fill, see_room
 from netsim.fabric.kernels.serving_rows import (
@@ -63,7 +63,7 @@ def serve(rule, loop, table, chains, coming, finished, done, capacity, carried):
     rows, _, pools, _ = table
     loop[0].reason = REDO
     while loop[0].reason == REDO:
-        served = copy_rows(rows[:loop[0].count], pools[0], pools[1], pools[2], rule,
+        served = copy_rows(rows[:loop[0].count], pools[0], pools[1], pools[2], capacity, rule,
                            loop[0].interval)
         run(served, loop, table, chains, coming, finished, done, capacity, carried)
 
@@ -71,7 +71,6 @@ def serve(rule, loop, table, chains, coming, finished, done, capacity, carried):
 # --- what the loop calls ---------------------------------------------------------------
 
 
-@compiled
 def _find_rates(served, coflows, _jobs, _pools, capacity, state):
     """Give every flow its rate; `REDO` once a fifth of them have ended, as a smaller copy pays."""
     if 5 * served.form[3] > len(served.senders[0]):
@@ -81,7 +80,6 @@ def _find_rates(served, coflows, _jobs, _pools, capacity, state):
     return WAITS
 
 
-@in_place
 def _find_end(served, _coflows, state):
     """Find when the next flow ends; see `loop.find_end`."""
     if served.form[2]:
@@ -92,18 +90,15 @@ def _find_end(served, _coflows, state):
     state.dt, state.end = dt, state.now + dt
 
 
-@in_place
 def _crossing_in(served):
     return crossing_in(served.groups)
 
 
-@compiled
 def _join(_served, _coflows, _pools):
     """Take in no coflows: the policy is asked when some come."""
     return False
 
 
-@in_place
 def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
     """Let `dt` seconds pass; see `loop.advance`."""
     groups, runs, path, past = served.groups, served.runs, served.path, served.past
@@ -123,7 +118,7 @@ def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished,
             note_least(run, left[run.first:run.stop], floor[run.first:run.stop])
 
 
-@in_place
+@inlined
 def _end(served, i, coflows, flows, now, state, finished):
     """End a flow, and its coflow if it is the last; its bandwidth is idle until that is noticed."""
     _, rate, _, place, index = served.senders
@@ -137,7 +132,6 @@ def _end(served, i, coflows, flows, now, state, finished):
     end_flow(coflows, served.rows[place[i]], flows[index[i]], now, state, finished)
 
 
-@in_place
 def _leave(served, coflows, pools, state):
     """Bring bytes and rates of all flows up to date, and write them to the rows."""
     groups, runs = served.groups, served.runs
@@ -158,7 +152,7 @@ def _leave(served, coflows, pools, state):
 # --- one step --------------------------------------------------------------------------
 
 
-@compiled
+@inlined
 def _serve(served, capacity):
     """Give every flow its rate."""
     groups, slots, runs, link = served.groups, served.slots, served.runs, served.link
@@ -166,28 +160,32 @@ def _serve(served, capacity):
     fillings, members, past = served.fillings, served.members, served.past
     turn, parts = served.turn, served.queue_shares
     first, rest, eager = served.form[0], served.form[1], served.form[2]
-    dust = DUST * capacity
-    left = capacity.copy()
-    desk = _desk(groups)
+    left, share, dust = served.on_links
+    for link_at in range(len(capacity)):
+        left[link_at] = capacity[link_at]
+        dust[link_at] = DUST * capacity[link_at]
     for k in turn:
         groups[k].speed = groups[k].held
         groups[k].gamma = 0.0
     _, used, held = traffic
-    used[:] = held
+    for s in range(len(used)):
+        used[s] = held[s]
     if first == MADD:
         for k in turn:
             _madd(groups[k], slots, runs, link, traffic, senders, path, past, dust, left)
     elif first == QUEUES:
-        left[:] = 0.0
+        for link_at in range(len(left)):
+            left[link_at] = 0.0
         n = 0
         while n < len(turn):
             n = _serve_queue(n, turn, groups, slots, link, traffic, dust, fillings[0], members,
-                             capacity, parts, left, desk)
+                             capacity, parts, left, share, served.desk)
     for k in turn:
         group = groups[k]
         stays = first == QUEUES and not eager and not (group.anew or group.gains)
         if rest == MAXMIN:
-            group.gains = fill(group, slots, link, used, dust, fillings[1], members, left, desk)
+            group.gains = fill(group, slots, link, used, dust, fillings[1], members, left,
+                               served.desk)
         elif rest == GREEDY:
             see_room(group, link, dust, slots, fillings[1], members, left)
         if not eager:
@@ -199,17 +197,9 @@ def _serve(served, capacity):
                 _greedy(group, used, runs, link, senders, path, fillings[1], dust, left)
 
 
-@compiled
-def _desk(groups):
-    """Return room for the slots of a group that is filled: their order, places, heap, levels."""
-    most = groups["slots"].max()
-    return (np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
-            np.empty(most))
-
-
-@compiled
+@inlined
 def _serve_queue(n, turn, groups, slots, link, traffic, dust, filling, members, capacity, parts,
-                 left, desk):
+                 left, share, desk):
     """Fill the queue whose first coflow is the n-th within its share, and pool what it leaves.
 
     What a coflow gets there changes only once a flow of its own, or of one before it, has ended.
@@ -221,7 +211,8 @@ def _serve_queue(n, turn, groups, slots, link, traffic, dust, filling, members, 
     """
     _, used, held = traffic
     queue = groups[turn[n]].queue
-    share = parts[queue] * capacity
+    for link_at in range(len(capacity)):
+        share[link_at] = parts[queue] * capacity[link_at]
     anew = False
     while n < len(turn) and groups[turn[n]].queue == queue:
         group = groups[turn[n]]
@@ -242,11 +233,12 @@ def _serve_queue(n, turn, groups, slots, link, traffic, dust, filling, members, 
             for s in range(group.slot, group.slot + group.slots):
                 share[link[s]] -= held[s]
         n += 1
-    left += np.maximum(share, 0.0)
+    for link_at in range(len(left)):
+        left[link_at] += max(share[link_at], 0.0)
     return n
 
 
-@in_place
+@inlined
 def _madd(group, slots, runs, link, traffic, senders, path, past, dust, left):
     """Let a coflow end all its flows at once on what is left, or none where a link is full."""
     load, used, _ = traffic
@@ -274,7 +266,7 @@ def _madd(group, slots, runs, link, traffic, senders, path, past, dust, left):
             left[link[s]] -= used[s]
 
 
-@in_place
+@inlined
 def _add_up(group, slots, load, remaining, path):
     """Add up the bytes that a coflow has left on each of its links."""
     for s in range(group.slot, group.slot + group.slots):
@@ -286,7 +278,7 @@ def _add_up(group, slots, load, remaining, path):
         slots[s].known = load[s]
 
 
-@in_place
+@inlined
 def _set_pace(group, runs, fillings, first):
     """Note how fast the flows of each run are at most; see `serving_stretch`."""
     (held, held_room, held_level, _, _, _), (wants, room, level, _, _, _) = fillings
@@ -342,7 +334,7 @@ def _add_levels(rates, lefts, paths, level, slot):
         rates[i] += lowest if lefts[i] > 0.0 else 0.0
 
 
-@in_place
+@inlined
 def _greedy(group, used, runs, link, senders, path, filling, dust, left):
     """Give each flow of a coflow, in list order, all that the links on its path have left."""
     wants, room, _, _, _, _ = filling

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import ROUNDED, heap_up, lowest_of, next_of, release_all
 
 __all__ = ["fill", "see_room"]
@@ -48,7 +48,7 @@ def fill(group, slots, link, used, dust, filling, members, left, desk):
     return True
 
 
-@in_place
+@inlined
 def _freeze_as_before(order, group, slots, link, filling, members, left):
     """Freeze slots in about this order; return the sum of flows' rates, -1 if it proves wrong."""
     _, _, level, _, free, _ = filling
@@ -60,7 +60,7 @@ def _freeze_as_before(order, group, slots, link, filling, members, left):
     return speed
 
 
-@in_place
+@inlined
 def _freeze_by_level(live, group, slots, link, filling, members, left, desk):
     """Freeze slots, the lowest level first, and put them in that order; return as before."""
     _, _, _, yet, free, _ = filling
@@ -134,7 +134,7 @@ def _freeze(order, levels, group, slots, filling, members):
     return speed
 
 
-@in_place
+@inlined
 def _release(slot, share, others, yet, free, level, lowest):
     """Take the flows that grow on a full slot off the other slots on their paths."""
     for m in range(slot.first, slot.stop):
@@ -175,7 +175,7 @@ def see_room(group, link, dust, slots, filling, members, left):
                     wants[others[m, h]] += sign * share[m]
 
 
-@in_place
+@inlined
 def _want_all(share, wants, sign):
     for m in range(len(share)):
         wants[m] += sign * share[m]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.serving_stretch import begin, memory
 from netsim.fabric.records import DUST, ROUNDINGS
 
@@ -85,6 +85,10 @@ class Served(NamedTuple):
         place; the other slots that they cross.
     past : tuple
         See `serving_stretch.memory`.
+    on_links : tuple of ndarray of float, shape (links,)
+        To work in: what links have left, of all and of a queue's share; less than what is nothing.
+    desk : tuple of ndarray, shape (most slots of a group,)
+        To work in: slots that fill, their places in turn, a heap of them, and its levels.
     keys, rows : ndarray of int, shape (coflows,)
         The key of each coflow in the order, and where its row is.
     turn : ndarray of int
@@ -107,6 +111,8 @@ class Served(NamedTuple):
     fillings: tuple[tuple[NDArray[Any], ...], ...]
     members: tuple[NDArray[Any], ...]
     past: tuple[Any, ...]
+    on_links: tuple[NDArray[np.float64], ...]
+    desk: tuple[NDArray[Any], ...]
     keys: NDArray[np.int64]
     rows: NDArray[np.int64]
     turn: NDArray[np.int64]
@@ -115,7 +121,7 @@ class Served(NamedTuple):
 
 
 @compiled
-def copy_rows(coflows, flows, hops, loads, rule, interval):
+def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
     """Copy the unfinished flows of coflows, to be served by a rule; see `serving.serve`."""
     order = rule[0]
     groups = _groups(coflows, rule)
@@ -157,12 +163,20 @@ def copy_rows(coflows, flows, hops, loads, rule, interval):
     past = memory(groups, slots)
     traffic = (np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1))
     begin(groups, runs, left, floor)
-    form = np.array([primary, backfill, backfill == GREEDY or interval > 0.0, 0])
+    form = np.zeros(4, np.int64)
+    form[0], form[1], form[2] = primary, backfill, backfill == GREEDY or interval > 0.0
+    most, links = 0, len(capacity)
+    for k in range(len(groups)):
+        most = max(most, groups[k].slots)
+    on_links = np.empty(links), np.empty(links), np.empty(links)
+    desk = (np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
+            np.empty(most))
     return Served(groups, slots, runs, link, traffic, senders, path, spot, fillings, members, past,
-                  coflows["key"][order], order.copy(), np.arange(len(order)), queue_shares, form)
+                  on_links, desk, coflows["key"][order], order.copy(), np.arange(len(order)),
+                  queue_shares, form)
 
 
-@compiled
+@inlined
 def _groups(coflows, rule):
     """Return the groups in service order, without flows' bytes, slots and runs."""
     order, _, _, queue, _, limit = rule
@@ -189,7 +203,7 @@ def _set_limit(group, total, limit):
     group.reached = total - limit * (1.0 - DUST)
 
 
-@compiled
+@inlined
 def _number(coflows, loads, order, groups, path):
     """Number the slots that flows cross, in paths of loads; return their links."""
     number = np.zeros(len(loads) + 1, np.uint32)
@@ -214,7 +228,7 @@ def _number(coflows, loads, order, groups, path):
     return link[:found + 1].copy()
 
 
-@compiled
+@inlined
 def _by_last_slot(groups, path, nowhere):
     """Return the flows group by group, sorted by their last slot where that makes runs longer.
 
@@ -227,16 +241,29 @@ def _by_last_slot(groups, path, nowhere):
         while path[i, h] == nowhere:
             h -= 1
         last[i] = path[i, h]
+    first = np.zeros(nowhere + 1, np.int64)
     for k in range(len(groups)):
         group = groups[k]
-        flows = last[group.flow:group.flow + group.flows]
         runs = 1
-        for i in range(1, len(flows)):
-            runs += flows[i] != flows[i - 1]
+        for i in range(group.flow + 1, group.flow + group.flows):
+            runs += last[i] != last[i - 1]
         if runs > _MOST_RUNS * group.slots:
-            sorted_at[group.flow:group.flow + group.flows] = (
-                group.flow + np.argsort(flows, kind="mergesort"))
+            _sort_group(group, last, first, sorted_at)
     return sorted_at
+
+
+@inlined
+def _sort_group(group, last, first, sorted_at):
+    """Sort the flows of a group by their last slot, else as they are, by counting."""
+    stop = group.flow + group.flows
+    for i in range(group.flow, stop):
+        first[last[i] + 1] += 1
+    first[group.slot] = group.flow
+    for s in range(group.slot, group.slot + group.slots):
+        first[s + 1] += first[s]
+    for i in range(group.flow, stop):
+        sorted_at[first[last[i]]] = i
+        first[last[i]] += 1
 
 
 @compiled
@@ -249,7 +276,7 @@ def _filling(slot_count):
     return np.zeros(slot_count + 1), room, level, yet, free, np.arange(slot_count + 1)
 
 
-@compiled
+@inlined
 def _runs(groups, path, nowhere):
     """Return the runs of flows with one last slot, group by group."""
     runs = np.zeros(len(path), _RUN)
@@ -273,7 +300,7 @@ def _runs(groups, path, nowhere):
     return runs[:found].copy()
 
 
-@compiled
+@inlined
 def _members(slots, path, fillings):
     """Return the places of the flows on their slots, how many are at each, and other slots."""
     count, longest = path.shape
@@ -283,8 +310,8 @@ def _members(slots, path, fillings):
         others[:] = nowhere
     for s in range(nowhere):
         if slots[s].begin >= 0:
-            others[slots[s].first:slots[s].stop, 0] = np.arange(
-                slots[s].begin, slots[s].begin + slots[s].stop - slots[s].first)
+            for m in range(slots[s].first, slots[s].stop):
+                others[m, 0] = slots[s].begin + m - slots[s].first
     share = np.zeros(len(others))
     spot = np.zeros((count, longest), np.uint32)
     place = slots["first"].copy()
@@ -307,7 +334,7 @@ def _members(slots, path, fillings):
     return spot, (share, others)
 
 
-@compiled
+@inlined
 def _lay_out(slots, path):
     """Find out where each slot's members are to stand; return how many there are in all."""
     count, longest = path.shape
@@ -335,7 +362,7 @@ def _lay_out(slots, path):
     return places
 
 
-@in_place
+@inlined
 def _want_alone(wants, path):
     """Note what flows want that cross one link only: no other link of theirs is without room."""
     count, longest = path.shape
@@ -385,7 +412,8 @@ def resume(served, coflows, flows, rule, interval):
     form[0], form[1], form[2], form[3] = (primary, backfill, backfill == GREEDY or interval > 0.0,
                                           gone)
     return Served(groups, slots, runs, served.link, served.traffic, served.senders, served.path,
-                  served.spot, served.fillings, served.members, served.past, keys, rows,
+                  served.spot, served.fillings, served.members, served.past, served.on_links,
+                  served.desk, keys, rows,
                   group_of[order], queue_shares, form)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place, summing
+from netsim.fabric.kernels import in_place, inlined, summing
 
 __all__ = ["begin", "ends", "let_pass_over", "memory", "note_least", "settle", "soonest_of"]
 
@@ -20,7 +20,7 @@ __all__ = ["begin", "ends", "let_pass_over", "memory", "note_least", "settle", "
 _INSTANTS = 72
 
 
-@compiled
+@inlined
 def memory(groups, slots):
     """Return room for what is remembered.
 
@@ -61,7 +61,7 @@ def begin(groups, runs, left, floor):
                 run.floor = max(run.floor, floor[i])
 
 
-@in_place
+@inlined
 def soonest_of(groups, runs, left, floor, path, fillings, past, holds):
     """Return in how many seconds the next flow ends; inf if none moves.
 
@@ -109,7 +109,7 @@ def _look(run, group, left, floor, path, fillings, past, holds, dt):
     return dt
 
 
-@in_place
+@inlined
 def let_pass_over(groups, runs, left, floor, path, fillings, past, holds, dt):
     """Let `dt` seconds pass: remember levels, and what flows have left at least."""
     seconds, keeps, since, levels, _ = past
@@ -203,7 +203,7 @@ def note_least(run, lefts, floors):
             run.least = min(run.least, lefts[i])
 
 
-@in_place
+@inlined
 def _weigh(run, group, past):
     """Find what the rates of each instant count for, and which part of its bytes MADD leaves."""
     seconds, keeps, _, _, weights = past
@@ -214,7 +214,7 @@ def _weigh(run, group, past):
     return keep
 
 
-@in_place
+@inlined
 def _weigh_shares(run, group, past):
     """Find for how long each share of a queue counts."""
     _, _, since, _, weights = past

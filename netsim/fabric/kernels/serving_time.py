@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import sooner
 
 __all__ = ["advance", "crossing_in", "let_pass", "mark_started", "soonest"]
 
 
-@in_place
+@inlined
 def soonest(left, rate, runs):
     """Return in how many seconds the next flow ends; inf if none moves."""
     soonest = np.inf
@@ -39,7 +39,7 @@ def crossing_in(groups):
     return crossing
 
 
-@in_place
+@inlined
 def let_pass(groups, link, traffic, dt, carried):
     """Let `dt` seconds pass for groups and slots."""
     load, used, _ = traffic
@@ -64,7 +64,7 @@ def advance(left, rate, floor, run, dt, slack):
     return ended
 
 
-@in_place
+@inlined
 def mark_started(coflows, groups, now):
     for k in range(len(groups)):
         group = groups[k]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import sooner
 from netsim.fabric.kernels.loop import WAITS, Engine, end_flow, register
 from netsim.fabric.kernels.sharing_fill import fill_up
@@ -17,13 +17,12 @@ from netsim.fabric.kernels.sharing_rows import leave, served, take_in
 from netsim.fabric.kernels.sharing_stretch import begin, catch_up, holds, remember, set_rates
 from netsim.fabric.kernels.sharing_table import split_anew
 
-__all__ = ["settle", "take_in_new"]
+__all__ = ["settle", "take_in"]
 
 #: Classes in a piece: only where one ends, or may be the next to, are they looked at one by one.
 _PIECE = 64
 
 
-@compiled
 def _find_rates(parts, coflows, _jobs, pools, capacity, state):
     """Fill the links where flows have come or gone, and set the rates of what is followed."""
     row = parts.state[0]
@@ -44,7 +43,6 @@ def _find_rates(parts, coflows, _jobs, pools, capacity, state):
     return WAITS
 
 
-@in_place
 def _find_end(parts, _coflows, state):
     """Find when the next flow ends, of all if the stretch is over by then; see `loop.find_end`."""
     row = parts.state[0]
@@ -65,26 +63,22 @@ def _soonest_near(parts):
     return soonest
 
 
-@in_place
 def _never(_parts):
     """Return in how many seconds a coflow crosses a limit: there is none."""
     return np.inf
 
 
-@in_place
 def _join(parts, coflows, pools):
     """Take in the coflows that are not known yet; return whether there was room."""
     catch_up(parts)
     return take_in(parts, coflows, pools[0], pools[1])
 
 
-@in_place
 def _leave(parts, _coflows, _pools, _state):
     """Follow all classes again."""
     catch_up(parts)
 
 
-@in_place
 def _advance(parts, coflows, pools, capacity, dt, now, slack, state, finished, carried):
     """Let `dt` seconds pass; see `loop.advance`."""
     gap, floor, rate, row = parts.gap, parts.floor, parts.rate, parts.state[0]
@@ -110,7 +104,7 @@ def _advance(parts, coflows, pools, capacity, dt, now, slack, state, finished, c
                 _end(parts, coflows, pools[0], c, now, state, finished)
 
 
-@in_place
+@inlined
 def _carry(parts, dt, carried):
     """Add up what the classes send over each link that they cross."""
     nowhere = len(parts.links) - 1
@@ -124,7 +118,7 @@ def _carry(parts, dt, carried):
                 carried[parts.path[c, h]] += sent
 
 
-@in_place
+@inlined
 def _end(parts, coflows, flows, c, now, state, finished):
     """End the next flow of a class, and its coflow if it is the last."""
     f = leave(parts, flows, c)
@@ -133,13 +127,7 @@ def _end(parts, coflows, flows, c, now, state, finished):
     end_flow(coflows, at, flows[f], now, state, finished)
 
 
-@compiled
-def take_in_new(parts, rows, count, pools):
-    """Take in the coflows that are not known yet; return whether there was room."""
-    return take_in(parts, rows[:count], pools[0], pools[1])
-
-
-@in_place
+@inlined
 def _row_of(coflows, key):
     """Return the place of a coflow: rows go by key."""
     first, stop = 0, len(coflows)
@@ -152,7 +140,7 @@ def _row_of(coflows, key):
     return first
 
 
-@in_place
+@inlined
 def _mark_started(parts, coflows, flows, hops, now):
     """Note for each coflow that has not started whether it does now; the last are the newest."""
     c = len(coflows) - 1
@@ -170,7 +158,7 @@ def _mark_started(parts, coflows, flows, hops, now):
         c -= 1
 
 
-@in_place
+@inlined
 def _lowest(full_at, flow, hops):
     lowest = np.inf
     for h in range(flow.hop, flow.hop + flow.hops):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.filling import ROUNDED, heap_of, lowest_of, next_of, release_all
 from netsim.fabric.kernels.sharing_parts import ALL
 from netsim.fabric.kernels.sharing_repair import repair
@@ -82,7 +82,7 @@ def _forget_joined(parts):
     parts.state[0].joined = 0
 
 
-@compiled
+@inlined
 def _guess(parts):
     """Return the links that are likely to be frozen, in their likely order.
 
@@ -149,7 +149,7 @@ def _go_back(parts, capacity):
     return count
 
 
-@compiled
+@inlined
 def _follow(guess, parts, count, capacity):
     """Freeze links in about this order; if it was right, the fill holds altogether.
 
@@ -193,7 +193,7 @@ def _put_elsewhere(parts, link, capacity):
     row.wrong += 1
 
 
-@compiled
+@inlined
 def _search(parts, count, capacity):
     """Freeze the link with the lowest level, and so on, until all flows are frozen."""
     yet, left = parts.yet, parts.left
@@ -263,7 +263,7 @@ def _freeze(order, levels, parts, count, capacity):
             _keep(parts, highest)
 
 
-@in_place
+@inlined
 def _too_late(link, others, full_at, level):
     """Whether flows of a link were frozen at a higher level than its own, and slow it down."""
     for m in range(link.first, link.first + link.length):
@@ -275,7 +275,7 @@ def _too_late(link, others, full_at, level):
     return False
 
 
-@in_place
+@inlined
 def _keep(parts, highest):
     """Keep the state after a link has been frozen."""
     row = parts.state[0]
@@ -293,7 +293,7 @@ def _copy(values, to):
         to[k] = values[k]
 
 
-@in_place
+@inlined
 def _count_off(pairs, counts, yets):
     """Take the classes of a full link off all others; what grows on none is nothing."""
     for m in range(len(pairs)):
@@ -301,7 +301,7 @@ def _count_off(pairs, counts, yets):
         yets[m] = yets[m] if counts[m] > 0 else 0.0
 
 
-@in_place
+@inlined
 def _release(link, share, unit, units, others, yet, left, full_at, count, lowest):
     """Take the flows that grow on a full link off the other links on their paths."""
     for m in range(link.first, link.first + link.length):

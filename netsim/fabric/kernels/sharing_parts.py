@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import in_place
 
 __all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make"]
 
@@ -164,7 +164,6 @@ class Parts(NamedTuple):
     past_unit: NDArray[np.float64]
 
 
-@compiled
 def make(coflows, flows, hops, capacity, longest):
     """Return an empty sharing with room for these rows, and as many again.
 
@@ -179,12 +178,11 @@ def make(coflows, flows, hops, capacity, longest):
     left = np.zeros(count + 1)
     left[:count] = capacity
     state = np.zeros(1, _STATE)
-    state[0].known = NONE
-    state[0].plain = 1
-    state[0].every = max(_LEAST_EVERY, count // _MOST_KEPT)
+    state["known"], state["plain"] = NONE, 1
+    state["every"] = max(_LEAST_EVERY, count // _MOST_KEPT)
     links = np.zeros(count + 1, _LINK)
-    open_flows = _give_room(links, coflows, flows, hops)
-    places = links[count].first
+    open_flows = give_room(links, coflows, flows, hops)
+    places = int(links["first"][count])
     size = 2 * open_flows + 64
     units = 2 * len(coflows) + 64
     # Stretches are for many classes on short paths.
@@ -209,7 +207,7 @@ def make(coflows, flows, hops, capacity, longest):
 
 
 @in_place
-def _give_room(links, coflows, flows, hops):
+def give_room(links, coflows, flows, hops):
     """Give each link room for more classes than it has flows; return their number."""
     open_flows = 0
     for c in range(len(coflows)):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place
+from netsim.fabric.kernels import in_place, inlined
 
 __all__ = ["note", "repair", "set_moved_rates"]
 
@@ -54,7 +54,7 @@ def _clear(parts):
     row.due = 0
 
 
-@in_place
+@inlined
 def repair(parts, capacity):
     """Set levels right, if that takes little; return whether they are.
 
@@ -77,7 +77,7 @@ def repair(parts, capacity):
     return done
 
 
-@in_place
+@inlined
 def _settle(parts, capacity):
     """Look at links that are due, the lowest first, and at neighbours; return whether none is left.
 
@@ -110,7 +110,7 @@ def _settle(parts, capacity):
     return done
 
 
-@in_place
+@inlined
 def _see_neighbours(parts, at, before, level, capacity):
     """Let the neighbours of a link become due that its new level concerns.
 
@@ -145,7 +145,7 @@ def _rise(queue, full_at, at):
     queue[at] = link
 
 
-@in_place
+@inlined
 def _sink(queue, full_at, count):
     """Let the top of a heap by levels sink to its place."""
     link, at = queue[0], 0
@@ -160,7 +160,7 @@ def _sink(queue, full_at, count):
     queue[at] = link
 
 
-@in_place
+@inlined
 def _level_of(parts, link, capacity):
     """Return the level at which a link is full as others are now, inf if it is not.
 
@@ -192,7 +192,7 @@ def _level_of(parts, link, capacity):
     return level
 
 
-@in_place
+@inlined
 def set_moved_rates(parts):
     """Give the classes on links that have moved the lowest level on their paths."""
     links, path, full_at, row = parts.links, parts.path, parts.full_at, parts.state[0]

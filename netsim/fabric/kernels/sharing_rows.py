@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.sharing_parts import NONE
 from netsim.fabric.kernels.sharing_repair import note
 from netsim.fabric.kernels.sharing_table import cross, enter, see_weight, sum_up
@@ -50,7 +50,7 @@ def take_in(parts, coflows, flows, hops):
     return True
 
 
-@in_place
+@inlined
 def _join(parts, flows, hops, f, weight, unit):
     """Let a flow join the class of its path and weight; return whether there is room.
 
@@ -116,7 +116,7 @@ def _weigh(parts, c, weight):
         enter(parts, c, weight)
 
 
-@in_place
+@inlined
 def _class_of(parts, flow, hops, weight, unit):
     """Return the class of a flow, a new one if there was none; `NONE` if there is no room."""
     links, path, classes, place = parts.links, parts.path, parts.classes, parts.place
@@ -146,7 +146,7 @@ def _class_of(parts, flow, hops, weight, unit):
     return _new_class(parts, flow, hops, weight, unit) if fits else NONE
 
 
-@in_place
+@inlined
 def _new_class(parts, flow, hops, weight, unit):
     links, path = parts.links, parts.path
     c = parts.state[0].classes
@@ -177,7 +177,7 @@ def _new_class(parts, flow, hops, weight, unit):
     return c
 
 
-@in_place
+@inlined
 def _see_what_changes(parts, coflow, flows, hops):
     """Lower the level up to which the last fill holds, by the flows of a coflow that have joined.
 
@@ -203,7 +203,7 @@ def _see_what_changes(parts, coflow, flows, hops):
                 row.holds = min(row.holds, level)
 
 
-@in_place
+@inlined
 def leave(parts, flows, c):
     """Let the flow of a class that ends next leave; return its row."""
     senders, row, kind = parts.senders, parts.state[0], parts.classes[c]
@@ -226,7 +226,7 @@ def leave(parts, flows, c):
     return gone
 
 
-@in_place
+@inlined
 def _remove(parts, c):
     """Take a class without flows, one of those that are followed, off its links."""
     row, links, path, spot = parts.state[0], parts.links, parts.path, parts.spot

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.sharing_parts import ALL, LONGEST, MANY
 from netsim.fabric.kernels.sharing_repair import set_moved_rates
 from netsim.fabric.kernels.sharing_rows import swap
@@ -21,7 +21,7 @@ __all__ = ["begin", "catch_up", "holds", "remember", "set_rates"]
 _GROWS = 2.0
 
 
-@in_place
+@inlined
 def set_rates(parts):
     """Give each class that is followed its rate, where levels have moved since."""
     row = parts.state[0]
@@ -75,7 +75,7 @@ def begin(parts, now):
         parts.unit_then[k] = parts.units[len(parts.classes) + k]
 
 
-@in_place
+@inlined
 def _mark_levels(parts):
     """Note the levels that hold back what is far; others may rise as they like."""
     full_at, full_then, path = parts.full_at, parts.full_then, parts.path
@@ -104,7 +104,7 @@ def holds(parts):
     return True
 
 
-@in_place
+@inlined
 def remember(parts, dt):
     """Note that the levels of all links have been in force for `dt` seconds."""
     row = parts.state[0]
@@ -144,7 +144,7 @@ def catch_up(parts):
     row.moved = 0
 
 
-@in_place
+@inlined
 def _sent(past, one, two, steps):
     """Four sums at a time, as the compiler may not add up in another order by itself."""
     a = b = c = d = 0.0
@@ -156,7 +156,7 @@ def _sent(past, one, two, steps):
     return (a + b) + (c + d)
 
 
-@in_place
+@inlined
 def _sent_split(past, past_unit, one, two, unit, steps):
     a = b = c = d = 0.0
     for k in range(0, steps, 4):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place
+from netsim.fabric.kernels import in_place, inlined
 
 __all__ = ["cross", "enter", "see_weight", "split_anew", "sum_up", "take_sums"]
 
@@ -53,7 +53,7 @@ def _add(parts, link, other, weight):
     row.stop = max(row.stop, other + 1)
 
 
-@in_place
+@inlined
 def split_anew(parts, coflows):
     """Split the weights of coflows anew of which flows have ended."""
     row = parts.state[0]
@@ -76,7 +76,7 @@ def see_weight(row, weight):
     row.heavy = max(row.heavy, weight)
 
 
-@in_place
+@inlined
 def _enter_all(parts, coflow, more):
     """Add so much to the weight of each flow of a coflow; those that have ended are nowhere."""
     common, cells = parts.common, parts.cells[coflow.flow:coflow.flow + coflow.flows]
@@ -87,7 +87,7 @@ def _enter_all(parts, coflow, more):
     parts.state[0].changed += 1
 
 
-@in_place
+@inlined
 def take_sums(parts, yet, count):
     """Write to `yet` what is wanted of each link, and to `count` how many classes want it."""
     row = parts.state[0]
@@ -109,7 +109,7 @@ def take_sums(parts, yet, count):
     yet[len(common) - 1] = 0.0
 
 
-@in_place
+@inlined
 def _add_to(sums, wants):
     for m in range(len(wants)):
         sums[m] += wants[m]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.blocks import add_greedily, find_factor, sum_attained
 from netsim.fabric.kernels.loop import REFUSED, WAITS, Engine, register
 from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refresh
@@ -112,7 +112,7 @@ def decide(coflows, jobs, loads, capacity, rule, room, links):
         add_greedily(coflows, loads, order, limit, shares, capacity, links[0])
 
 
-@in_place
+@inlined
 def _theta(attained, most):
     """Return the share of the first job (Parrot, Eq. 10); 1 where it is alone."""
     count = len(attained)
@@ -124,7 +124,7 @@ def _theta(attained, most):
     return min(most, (1.0 / count) ** (1.0 / (math.log(total + 1.0) + 1.0)))
 
 
-@in_place
+@inlined
 def _sort(coflows, jobs, by, attained, room):
     """Order coflows by key, bytes sent and job: runs are merged, of twice the length each time."""
     count = len(coflows)
@@ -161,7 +161,7 @@ def _sort_by(coflows, key, attained, room):
         room.order[c] = now[c]
 
 
-@in_place
+@inlined
 def _merge_equal(order, key):
     """Make keys of a run the same, as `netsim.ties.merge_equal` does; say whether any differed."""
     changed = False
@@ -175,7 +175,7 @@ def _merge_equal(order, key):
     return changed
 
 
-@in_place
+@inlined
 def _merge(now, then, start, middle, stop, coflows, key, attained):
     i, j = start, middle
     for k in range(start, stop):
@@ -187,7 +187,7 @@ def _merge(now, then, start, middle, stop, coflows, key, attained):
             j += 1
 
 
-@in_place
+@inlined
 def _before(a, b, coflows, key, attained):
     if key[a] != key[b]:
         return key[a] < key[b]
@@ -199,7 +199,6 @@ def _before(a, b, coflows, key, attained):
 # --- what the loop calls ---------------------------------------------------------------
 
 
-@in_place
 def _find_rates(engine, coflows, jobs, pools, capacity, state):
     """Decide by the rule; `REFUSED` if that overloads a link."""
     state.decides = len(coflows) > 0
@@ -213,7 +212,6 @@ def _find_rates(engine, coflows, jobs, pools, capacity, state):
     return WAITS if state.link == -1 else REFUSED
 
 
-@in_place
 def _find_end(_engine, coflows, state):
     """Find when the next coflow ends; see `loop.find_end`."""
     state.end = np.inf
@@ -223,13 +221,11 @@ def _find_end(_engine, coflows, state):
     state.dt = state.end - state.now
 
 
-@in_place
 def _never(_engine):
     """Return in how many seconds a coflow crosses a limit: there is none."""
     return np.inf
 
 
-@in_place
 def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
     """Let `dt` seconds pass; see `loop.advance`."""
     advance_in_step(coflows, pools[2], dt, now, slack, carried)
@@ -240,13 +236,11 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
             state.finished += 1
 
 
-@compiled
 def _join(_engine, _coflows, _pools):
     """Take in all coflows: there is nothing to do."""
     return True
 
 
-@compiled
 def _leave(_engine, _coflows, _pools, _state):
     """Leave the rows as they are: they say all."""
 
