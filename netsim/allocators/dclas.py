@@ -25,6 +25,8 @@ __all__ = ["DCLAS"]
 
 Ints = NDArray[np.int64]
 
+_NOBODY = np.array([-1])
+
 #: Distance from a multiple of the observation interval, relative to it, that is taken for rounding.
 _GRID_SLACK = 1e-6
 
@@ -83,8 +85,9 @@ class DCLAS(Allocator):
     sharing: str = "maxmin"
     decisions: str = "flow"
     one_queue_per_move: bool = False
-    _queue: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _entry: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    #: The ids of the coflows at the last decision, their queues and numbers of entry; each and -1.
+    _moved: tuple[Ints, Ints, Ints] = field(default=(_NOBODY, _NOBODY, _NOBODY), init=False,
+                                            repr=False, compare=False)
     _entries: int = field(default=0, init=False, repr=False, compare=False)
 
     information: ClassVar[Information] = "agnostic"
@@ -201,22 +204,25 @@ class DCLAS(Allocator):
 
     def _move(self, view: FabricView) -> Ints:
         """Return the queue of each coflow, counted from 0, after the moves that are due now."""
-        ids = view.id.tolist()
-        before = [self._queue.get(coflow, -1) for coflow in ids]
-        passed = self._passed(view).tolist() if self._sees(view) else before
+        before, entry = self._known(view.id)
+        passed = self._passed(view) if self._sees(view) else before
         if self.one_queue_per_move:
-            passed = [min(moved, queue + 1) for queue, moved in zip(before, passed, strict=True)]
-        after = {coflow: max(queue, moved, 0)
-                 for coflow, queue, moved in zip(ids, before, passed, strict=True)}
-        old = {coflow: (self._queue.get(coflow, -1), self._entry.get(coflow, 0), place)
-               for place, coflow in enumerate(ids)}
-        for coflow in sorted(ids, key=lambda each: old[each]):
-            if after[coflow] != old[coflow][0]:
-                self._entries += 1
-                self._entry[coflow] = self._entries
-        self._entry = {coflow: self._entry[coflow] for coflow in ids}
-        self._queue = after
-        return np.array([after[coflow] for coflow in ids], dtype=np.int64)
+            passed = np.minimum(passed, before + 1)
+        queue = np.maximum(np.maximum(before, passed), 0)
+        moved = np.flatnonzero(queue != before)
+        moved = moved[np.lexsort((entry[moved], before[moved]))]
+        entry[moved] = self._entries + np.arange(len(moved))
+        self._entries += len(moved)
+        self._moved = np.append(view.id, -1), np.append(queue, -1), np.append(entry, -1)
+        return queue
+
+    def _known(self, ids: Ints) -> tuple[Ints, Ints]:
+        """Return the queue of each coflow, -1 if it is new, and its number of entry, -1 if so."""
+        known, queue, entry = self._moved
+        by_id = np.argsort(known, kind="stable")
+        at = by_id[np.minimum(np.searchsorted(known, ids, sorter=by_id), len(known) - 1)]
+        found = known[at] == ids
+        return np.where(found, queue[at], -1), np.where(found, entry[at], -1)
 
     def _sees(self, view: FabricView) -> bool:
         """Whether moves are made at this instant."""
@@ -230,8 +236,7 @@ class DCLAS(Allocator):
     def _fifo(self, view: FabricView, queue: Ints) -> Ints:
         """Return the coflows by queue, in FIFO order within each."""
         if self.fifo == "entry":
-            entry = np.array([self._entry[coflow] for coflow in view.id.tolist()])
-            return np.lexsort((entry, queue))
+            return np.lexsort((self._moved[2][:-1], queue))
         return np.lexsort((view.order, view.job, queue))
 
     def _next_limit(self, queue: Ints, passed: Ints) -> NDArray[np.float64]:
