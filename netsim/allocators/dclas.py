@@ -161,6 +161,12 @@ class DCLAS(Allocator):
         """Whether all bandwidth that queues leave over is used."""
         return self.sharing == "maxmin"
 
+    @property
+    def queue_of(self) -> dict[int, int]:
+        """The queue of each coflow at the last decision, counted from 0, by the coflow's id."""
+        ids, queues, _ = self._moved
+        return dict(zip(ids[:-1].tolist(), queues[:-1].tolist(), strict=True))
+
     def allocate(self, view: FabricView) -> Allocation:
         """Return the service of the queues; see `Allocator.allocate`."""
         queue = self._move(view)
@@ -180,7 +186,7 @@ class DCLAS(Allocator):
             # A single queue with all bandwidth serves in order, and leaves nothing over.
             return PriorityService(order, primary="queues", queue_shares=[1.0], limit=limit,
                                    queue=np.zeros(len(order), dtype=np.int64))
-        parts = self._shares / self._shares[np.unique(queue)].sum()
+        parts = self._shares / self._shares[np.flatnonzero(np.bincount(queue))].sum()
         return PriorityService(order, primary="queues", queue=queue, queue_shares=parts,
                                backfill="maxmin", limit=limit)
 

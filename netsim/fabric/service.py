@@ -87,7 +87,8 @@ class PriorityService:
         if self.by_size and not self.flow_by_flow:
             raise AllocationError('a service by_size is one with backfill="greedy" and nothing '
                                   "else")
-        if not np.array_equal(np.sort(self.order), np.arange(count)):
+        if count and not (0 <= self.order.min() <= self.order.max() < count
+                          and np.bincount(self.order).max() == 1):
             raise AllocationError("the order of a service must name each coflow once, "
                                   f"not {self.order.tolist()}")
         if self.queue.shape != (count,) or self.limit.shape != (count,):
@@ -100,7 +101,7 @@ class PriorityService:
         if np.any(np.diff(in_order) < 0):
             raise AllocationError("the order of a service must go queue by queue, "
                                   f"not {in_order.tolist()}")
-        used = self.queue_shares[np.unique(self.queue)]
+        used = self.queue_shares[np.flatnonzero(np.bincount(self.queue))]
         if not (np.all(used >= 0) and used.sum() <= 1 + 1e-9):
             raise AllocationError("the shares of queues must be at least 0 and add up to 1 at "
                                   f"most, not {used.tolist()}")

@@ -34,7 +34,7 @@ def test_one_queue_per_move(one, queues):
         allocation = policy.allocate(view)
         due.append(allocation.revisit_at)
         limits += allocation.service.limit.tolist()
-        found += allocation.service.queue.tolist()
+        found += policy.queue_of.values()
     assert found == queues
     assert limits == [1.0, float("inf"), float("inf")]
     assert due == [float("inf"), 1.5 if one else float("inf"), float("inf")]

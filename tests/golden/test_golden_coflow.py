@@ -51,7 +51,7 @@ class Spy(netsim.Allocator):
         allocation = self.inner.allocate(view)
         if self.first is None:
             self.first = (view.coflow.copy(), view.rates(allocation), self.order(view, allocation))
-        for coflow, queue in getattr(self.inner, "_queue", {}).items():
+        for coflow, queue in getattr(self.inner, "queue_of", {}).items():
             if queue != self.queues.get(coflow, 0):
                 self.moves.append((view.now, int(view.job[view.id == coflow][0]), queue + 1))
             self.queues[coflow] = queue

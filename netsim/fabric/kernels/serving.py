@@ -18,10 +18,17 @@ from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, register, run
 from netsim.fabric.kernels.serving_fill import fill, see_room
 from netsim.fabric.kernels.serving_rows import (
+    BACKFILL,
+    EAGER,
+    FRESH,
+    GONE,
     GREEDY,
     MADD,
     MAXMIN,
+    MOVING,
+    PRIMARY,
     QUEUES,
+    REACHED,
     Served,
     copy_rows,
     strike,
@@ -73,25 +80,28 @@ def serve(rule, loop, table, chains, coming, finished, done, capacity, carried):
 
 def _find_rates(served, coflows, _jobs, _pools, capacity, state):
     """Give every flow its rate; `REDO` once a fifth of them have ended, as a smaller copy pays."""
-    if 5 * served.form[3] > len(served.senders[0]):
+    if 5 * served.form[GONE] > len(served.senders[0]):
         return REDO
     _serve(served, capacity)
-    mark_started(coflows, served.groups, state.now)
+    mark_started(coflows, served.groups, served.moving[:served.form[MOVING]], state.now)
     return WAITS
 
 
 def _find_end(served, _coflows, state):
     """Find when the next flow ends; see `loop.find_end`."""
-    if served.form[2]:
-        dt = soonest(served.senders[0], served.senders[1], served.runs)
+    moving = served.moving[:served.form[MOVING]]
+    if served.form[EAGER]:
+        dt = soonest(served.groups, moving, served.senders[0], served.senders[1], served.runs)
     else:
-        dt = soonest_of(served.groups, served.runs, served.senders[0], served.senders[2],
-                        served.path, served.fillings, served.past, served.form[0] == QUEUES)
+        dt = soonest_of(served.groups, moving, served.runs, served.senders[0], served.senders[2],
+                        served.path, served.fillings, served.past, served.form[PRIMARY] == QUEUES)
     state.dt, state.end = dt, state.now + dt
 
 
 def _crossing_in(served):
-    return crossing_in(served.groups)
+    if served.form[REACHED]:
+        return 0.0
+    return crossing_in(served.groups, served.moving[:served.form[MOVING]])
 
 
 def _join(_served, _coflows, _pools):
@@ -103,19 +113,21 @@ def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished,
     """Let `dt` seconds pass; see `loop.advance`."""
     groups, runs, path, past = served.groups, served.runs, served.path, served.past
     left, rate, floor, _, _ = served.senders
-    holds, eager = served.form[0] == QUEUES, served.form[2]
-    let_pass(groups, served.link, served.traffic, dt, carried)
+    holds, eager = served.form[PRIMARY] == QUEUES, served.form[EAGER]
+    moving = served.moving[:served.form[MOVING]]
+    let_pass(groups, moving, served.link, served.traffic, dt, carried)
     if not eager:
-        let_pass_over(groups, runs, left, floor, path, served.fillings, past, holds, dt)
-    for r in range(len(runs)):
-        run = runs[r]
-        if run.busy and (advance(left, rate, floor, run, dt, slack) if eager else
-                         ends(run, groups[run.group], left, floor, path, past, holds)):
-            for i in range(run.first, run.stop):
-                if left[i] <= (floor[i] + rate[i] * slack if eager else floor[i]):
-                    _end(served, i, coflows, pools[0], now, state, finished)
-            # Else those that are left, at MADD's rates alone, would never be next.
-            note_least(run, left[run.first:run.stop], floor[run.first:run.stop])
+        let_pass_over(groups, moving, runs, left, floor, path, served.fillings, past, holds, dt)
+    for k in moving:
+        for r in range(groups[k].run, groups[k].run + groups[k].runs):
+            run = runs[r]
+            if run.busy and (advance(left, rate, floor, run, dt, slack) if eager else
+                             ends(run, groups[k], left, floor, path, past, holds)):
+                for i in range(run.first, run.stop):
+                    if left[i] <= (floor[i] + rate[i] * slack if eager else floor[i]):
+                        _end(served, i, coflows, pools[0], now, state, finished)
+                # Else those that are left, at MADD's rates alone, would never be next.
+                note_least(run, left[run.first:run.stop], floor[run.first:run.stop])
 
 
 @inlined
@@ -123,8 +135,8 @@ def _end(served, i, coflows, flows, now, state, finished):
     """End a flow, and its coflow if it is the last; its bandwidth is idle until that is noticed."""
     _, rate, _, place, index = served.senders
     strike(served, i)
-    served.form[3] += 1
-    if served.form[2]:
+    served.form[GONE] += 1
+    if served.form[EAGER]:
         served.groups[place[i]].speed -= rate[i]
         for h in range(served.path.shape[1]):
             served.traffic[1][served.path[i, h]] -= rate[i]
@@ -136,16 +148,16 @@ def _leave(served, coflows, pools, state):
     """Bring bytes and rates of all flows up to date, and write them to the rows."""
     groups, runs = served.groups, served.runs
     left, _, floor, _, _ = served.senders
-    first, rest, eager = served.form[0], served.form[1], served.form[2]
-    for k in range(len(groups)):
-        if not eager:
+    first, rest, eager = served.form[PRIMARY], served.form[BACKFILL], served.form[EAGER]
+    if not eager:
+        for k in range(len(groups)):
             settle(groups[k], runs, left, floor, served.path, served.past, first == QUEUES)
-            if state.reason == WAITS:
-                _set_rates(groups[k], runs, served.senders, served.path, served.fillings, first,
-                           rest)
     if state.reason != WAITS:
         for r in range(len(runs)):
             runs[r].busy = 0
+    elif not eager:
+        for k in served.moving[:served.form[MOVING]]:
+            _set_rates(groups[k], runs, served.senders, served.path, served.fillings, first, rest)
     write_back(served, coflows, pools[0], state.now)
 
 
@@ -157,14 +169,14 @@ def _serve(served, capacity):
     """Give every flow its rate."""
     groups, slots, runs, link = served.groups, served.slots, served.runs, served.link
     traffic, senders, path = served.traffic, served.senders, served.path
-    fillings, members, past = served.fillings, served.members, served.past
-    turn, parts = served.turn, served.queue_shares
-    first, rest, eager = served.form[0], served.form[1], served.form[2]
-    left, share, dust = served.on_links
-    for link_at in range(len(capacity)):
-        left[link_at] = capacity[link_at]
-        dust[link_at] = DUST * capacity[link_at]
-    for k in turn:
+    fillings, members, past, turn = served.fillings, served.members, served.past, served.turn
+    walls, still, form = served.walls, served.still, served.form
+    first, rest, eager = form[PRIMARY], form[BACKFILL], form[EAGER]
+    left, _, dust = served.on_links
+    for c in range(len(capacity)):
+        left[c] = capacity[c] if first != QUEUES else 0.0
+        dust[c] = DUST * capacity[c]
+    for k in served.moving[:form[MOVING]]:
         groups[k].speed = groups[k].held
         groups[k].gamma = 0.0
     _, used, held = traffic
@@ -172,15 +184,17 @@ def _serve(served, capacity):
         used[s] = held[s]
     if first == MADD:
         for k in turn:
-            _madd(groups[k], slots, runs, link, traffic, senders, path, past, dust, left)
+            if not (still[k] and _is_full(walls[k], left, dust)):
+                _madd(groups[k], slots, runs, link, traffic, senders, path, past, dust, left)
     elif first == QUEUES:
-        for link_at in range(len(left)):
-            left[link_at] = 0.0
         n = 0
         while n < len(turn):
-            n = _serve_queue(n, turn, groups, slots, link, traffic, dust, fillings[0], members,
-                             capacity, parts, left, share, served.desk)
+            n = _serve_queue(n, served, capacity)
+    form[FRESH] = 0
+    count = 0
     for k in turn:
+        if still[k] and groups[k].speed == 0.0 and _is_full(walls[k], left, dust):
+            continue
         group = groups[k]
         stays = first == QUEUES and not eager and not (group.anew or group.gains)
         if rest == MAXMIN:
@@ -195,11 +209,24 @@ def _serve(served, capacity):
             _set_rates(group, runs, senders, path, fillings, first, rest)
             if rest == GREEDY:
                 _greedy(group, used, runs, link, senders, path, fillings[1], dust, left)
+        moves = group.speed > 0.0 or group.gamma > 0.0 or group.gains
+        if not moves and not still[k] and group.left <= group.reached:
+            form[REACHED] = 1
+        still[k] = not moves
+        if moves:
+            served.moving[count] = k
+            count += 1
+    form[MOVING] = count
+
+
+@in_place
+def _is_full(walls, left, dust):
+    """Whether a link is full that all flows of a group cross."""
+    return left[walls[0]] <= dust[walls[0]] or left[walls[1]] <= dust[walls[1]]
 
 
 @inlined
-def _serve_queue(n, turn, groups, slots, link, traffic, dust, filling, members, capacity, parts,
-                 left, share, desk):
+def _serve_queue(n, served, capacity):
     """Fill the queue whose first coflow is the n-th within its share, and pool what it leaves.
 
     What a coflow gets there changes only once a flow of its own, or of one before it, has ended.
@@ -209,13 +236,19 @@ def _serve_queue(n, turn, groups, slots, link, traffic, dust, filling, members, 
     n : int
         The first coflow of the next queue.
     """
-    _, used, held = traffic
+    groups, link, turn, form = served.groups, served.link, served.turn, served.form
+    _, used, held = served.traffic
+    left, share, dust = served.on_links
     queue = groups[turn[n]].queue
-    for link_at in range(len(capacity)):
-        share[link_at] = parts[queue] * capacity[link_at]
-    anew = False
+    for c in range(len(capacity)):
+        share[c] = served.queue_shares[queue] * capacity[c]
+    anew = form[FRESH] == 1
     while n < len(turn) and groups[turn[n]].queue == queue:
-        group = groups[turn[n]]
+        k = turn[n]
+        n += 1
+        if served.still[k] and _is_full(served.walls[k], share, dust):
+            continue
+        group = groups[k]
         anew |= group.thinner == 1
         group.anew = anew
         if anew:
@@ -224,7 +257,8 @@ def _serve_queue(n, turn, groups, slots, link, traffic, dust, filling, members, 
             group.speed = 0.0
             for s in range(group.slot, group.slot + group.slots):
                 used[s] = 0.0
-            fill(group, slots, link, used, dust, filling, members, share, desk)
+            fill(group, served.slots, link, used, dust, served.fillings[0], served.members, share,
+                 served.desk)
             group.held = group.speed
             group.held_top = group.top
             for s in range(group.slot, group.slot + group.slots):
@@ -232,9 +266,8 @@ def _serve_queue(n, turn, groups, slots, link, traffic, dust, filling, members, 
         else:
             for s in range(group.slot, group.slot + group.slots):
                 share[link[s]] -= held[s]
-        n += 1
-    for link_at in range(len(left)):
-        left[link_at] += max(share[link_at], 0.0)
+    for c in range(len(capacity)):
+        left[c] += max(share[c], 0.0)
     return n
 
 

@@ -11,12 +11,19 @@ from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.serving_stretch import begin, memory
 from netsim.fabric.records import DUST, ROUNDINGS
 
-__all__ = ["GREEDY", "MADD", "MAXMIN", "NOBODY", "QUEUES", "Served", "copy_rows",
-           "resume", "strike", "write_back"]
+__all__ = ["BACKFILL", "EAGER", "FRESH", "GONE", "GREEDY", "MADD", "MAXMIN", "MOVING", "NOBODY",
+           "PRIMARY", "QUEUES", "REACHED", "Served", "copy_rows", "resume", "strike",
+           "write_back"]
 
 #: What comes first, in order: nothing, MADD, or max-min within the share of a queue.
 #: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
 NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
+
+#: Where ``form`` says what comes first and who gets the rest; whether each flow's rate is set at
+#: each step, or only the levels of slots are remembered; how many flows have ended; whether all
+#: is still to be served for the first time; how many groups move; and whether one stands still that
+#: has sent as much as its limit.
+PRIMARY, BACKFILL, EAGER, GONE, FRESH, MOVING, REACHED = range(7)
 
 #: A link of a group. ``open`` of its flows have not ended, with ``known`` bytes when these were
 #: last added up. Its ``members[first:stop]`` are these flows, or, where their other slots lie close
@@ -94,10 +101,15 @@ class Served(NamedTuple):
     turn : ndarray of int
         The groups in the order of service that is in force.
     queue_shares : ndarray of float, shape (queues,)
-    form : ndarray of int, shape (4,)
-        What comes first, and who gets the rest, as `serving` names them; whether each flow's rate
-        is set at each step (1) or only the levels of slots are remembered (0); and the number of
-        flows that have ended.
+    walls : ndarray of int, shape (groups, 2)
+        Two links, or one twice, each of which all flows of the group cross; else one past the last
+        link. While one of them is full, nothing of the group can move.
+    still : ndarray of bool, shape (groups,)
+        Whether the group had nothing in the last step.
+    moving : ndarray of int, shape (groups,)
+        The others come first.
+    form : ndarray of int, shape (7,)
+        As named above.
     """
 
     groups: NDArray[Any]
@@ -117,6 +129,9 @@ class Served(NamedTuple):
     rows: NDArray[np.int64]
     turn: NDArray[np.int64]
     queue_shares: NDArray[np.float64]
+    walls: NDArray[np.int64]
+    still: NDArray[np.bool_]
+    moving: NDArray[np.int64]
     form: NDArray[np.int64]
 
 
@@ -150,7 +165,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
             i += 1
     link = _number(coflows, loads, order, groups, path)
     nowhere = len(link) - 1
-    _, primary, backfill, _, queue_shares, _ = rule
+    _, _, backfill, _, queue_shares, _ = rule
     if backfill != GREEDY:  # which alone goes by the list
         sorted_at = _by_last_slot(groups, path, nowhere)
         left, floor, index, path = (left[sorted_at], floor[sorted_at], index[sorted_at],
@@ -163,17 +178,43 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
     past = memory(groups, slots)
     traffic = (np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1))
     begin(groups, runs, left, floor)
-    form = np.zeros(4, np.int64)
-    form[0], form[1], form[2] = primary, backfill, backfill == GREEDY or interval > 0.0
+    form = np.zeros(7, np.int64)
+    _begin_form(form, rule, interval, groups)
     most, links = 0, len(capacity)
     for k in range(len(groups)):
         most = max(most, groups[k].slots)
-    on_links = np.empty(links), np.empty(links), np.empty(links)
+    on_links = np.full(links + 1, np.inf), np.full(links + 1, np.inf), np.zeros(links + 1)
     desk = (np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
             np.empty(most))
     return Served(groups, slots, runs, link, traffic, senders, path, spot, fillings, members, past,
                   on_links, desk, coflows["key"][order], order.copy(), np.arange(len(order)),
-                  queue_shares, form)
+                  queue_shares, _walls(groups, slots, link, links), np.ones(len(groups), np.bool_),
+                  np.empty(len(groups), np.int64), form)
+
+
+@inlined
+def _begin_form(form, rule, interval, groups):
+    """Say what is to be served by a rule, of which nothing has been served yet."""
+    form[PRIMARY], form[BACKFILL] = rule[1], rule[2]
+    form[EAGER] = rule[2] == GREEDY or interval > 0.0
+    form[FRESH] = 1
+    form[MOVING] = 0
+    form[REACHED] = 0
+    for k in range(len(groups)):
+        form[REACHED] |= groups[k].row >= 0 and groups[k].left <= groups[k].reached
+
+
+@inlined
+def _walls(groups, slots, link, nowhere):
+    """Find links that all flows of a group cross, two at most."""
+    walls = np.full((len(groups), 2), nowhere)
+    for k in range(len(groups)):
+        found = 0
+        for s in range(groups[k].slot, groups[k].slot + groups[k].slots):
+            if found < 2 and slots[s].open == groups[k].flows:
+                walls[k, found] = link[s]
+                found += 1
+    return walls
 
 
 @inlined
@@ -190,7 +231,6 @@ def _groups(coflows, rule):
         _set_limit(group, row.total, limit[order[k]])
         group.flow = flows
         group.flows = row.open
-        group.thinner = 1
         flows += row.open
     return groups
 
@@ -374,7 +414,7 @@ def _want_alone(wants, path):
 @compiled
 def resume(served, coflows, flows, rule, interval):
     """Bring a copy up to date with its rows, of which some may have gone, and with a rule."""
-    order, primary, backfill, queue, queue_shares, limit = rule
+    order, _, _, queue, queue_shares, limit = rule
     groups, slots, runs = served.groups, served.slots, served.runs
     left, _, floor, _, index = served.senders
     keys, rows, form = served.keys, served.rows, served.form
@@ -385,7 +425,8 @@ def resume(served, coflows, flows, rule, interval):
         rows[k] = now_at[k] if there else -1
         group = groups[k]
         group.left = group.speed = group.held = group.gamma = 0.0
-        group.thinner = 1
+        group.thinner = group.gains = 0
+        served.still[k] = True
         group.row = rows[k]
         if there:
             group_of[group.row] = k
@@ -394,6 +435,9 @@ def resume(served, coflows, flows, rule, interval):
     slots["known"][:] = 0.0
     for each in served.traffic:
         each[:] = 0.0
+    held_level = served.fillings[0][2]
+    for s in range(len(held_level) - 1):
+        held_level[s] = 0.0  # what is held is found again, or nothing is
     gone = 0
     for r in range(len(runs)):
         run = runs[r]
@@ -409,12 +453,12 @@ def resume(served, coflows, flows, rule, interval):
                 run.idle &= flow.rate == 0.0 and flow.finish == np.inf
             gone += left[i] == 0.0
     begin(groups, runs, left, floor)
-    form[0], form[1], form[2], form[3] = (primary, backfill, backfill == GREEDY or interval > 0.0,
-                                          gone)
+    form[GONE] = gone
+    _begin_form(form, rule, interval, groups)
     return Served(groups, slots, runs, served.link, served.traffic, served.senders, served.path,
                   served.spot, served.fillings, served.members, served.past, served.on_links,
                   served.desk, keys, rows,
-                  group_of[order], queue_shares, form)
+                  group_of[order], queue_shares, served.walls, served.still, served.moving, form)
 
 
 @in_place

@@ -62,14 +62,14 @@ def begin(groups, runs, left, floor):
 
 
 @inlined
-def soonest_of(groups, runs, left, floor, path, fillings, past, holds):
+def soonest_of(groups, moving, runs, left, floor, path, fillings, past, holds):
     """Return in how many seconds the next flow ends; inf if none moves.
 
     That run first which may be next, so that few others need a closer look.
     """
     dt = np.inf
     next_run = -1
-    for k in range(len(groups)):
+    for k in moving:
         part = 1.0 / groups[k].gamma if groups[k].gamma > 0.0 else 0.0
         for r in range(groups[k].run, groups[k].run + groups[k].runs):
             run = runs[r]
@@ -80,7 +80,7 @@ def soonest_of(groups, runs, left, floor, path, fillings, past, holds):
         return dt
     run = runs[next_run]
     dt = _look(run, groups[run.group], left, floor, path, fillings, past, holds, np.inf)
-    for k in range(len(groups)):
+    for k in moving:
         part = 1.0 / groups[k].gamma if groups[k].gamma > 0.0 else 0.0
         for r in range(groups[k].run, groups[k].run + groups[k].runs):
             run = runs[r]
@@ -110,10 +110,10 @@ def _look(run, group, left, floor, path, fillings, past, holds, dt):
 
 
 @inlined
-def let_pass_over(groups, runs, left, floor, path, fillings, past, holds, dt):
+def let_pass_over(groups, moving, runs, left, floor, path, fillings, past, holds, dt):
     """Let `dt` seconds pass: remember levels, and what flows have left at least."""
     seconds, keeps, since, levels, _ = past
-    for k in range(len(groups)):
+    for k in moving:
         group = groups[k]
         if group.speed <= 0.0:
             continue

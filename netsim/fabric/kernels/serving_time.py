@@ -11,26 +11,26 @@ __all__ = ["advance", "crossing_in", "let_pass", "mark_started", "soonest"]
 
 
 @inlined
-def soonest(left, rate, runs):
+def soonest(groups, moving, left, rate, runs):
     """Return in how many seconds the next flow ends; inf if none moves."""
     soonest = np.inf
-    for r in range(len(runs)):
-        if not runs[r].busy:
-            continue
-        soonest = sooner(left[runs[r].first:runs[r].stop], rate[runs[r].first:runs[r].stop],
-                         soonest)
+    for k in moving:
+        for r in range(groups[k].run, groups[k].run + groups[k].runs):
+            if runs[r].busy:
+                soonest = sooner(left[runs[r].first:runs[r].stop],
+                                 rate[runs[r].first:runs[r].stop], soonest)
     return soonest
 
 
 @in_place
-def crossing_in(groups):
-    """Return in how many seconds the next coflow has sent as much as its limit.
+def crossing_in(groups, moving):
+    """Return in how many seconds the next coflow that moves has sent as much as its limit.
 
     One that stands still has done so if it is within `DUST` of it: that is where a flow's end
     leaves it that falls on the same instant.
     """
     crossing = np.inf
-    for k in range(len(groups)):
+    for k in moving:
         group = groups[k]
         if group.speed > 0.0:
             crossing = min(crossing, max(group.left - group.limit, 0.0) / group.speed)
@@ -40,16 +40,17 @@ def crossing_in(groups):
 
 
 @inlined
-def let_pass(groups, link, traffic, dt, carried):
-    """Let `dt` seconds pass for groups and slots."""
+def let_pass(groups, moving, link, traffic, dt, carried):
+    """Let `dt` seconds pass for groups that move, and their slots."""
     load, used, _ = traffic
-    for k in range(len(groups)):
-        groups[k].left -= groups[k].speed * dt
-    for s in range(len(load)):
-        load[s] -= used[s] * dt
-    if len(carried):
-        for s in range(len(used) - 1):
-            carried[link[s]] += used[s] * dt
+    for k in moving:
+        group = groups[k]
+        group.left -= group.speed * dt
+        for s in range(group.slot, group.slot + group.slots):
+            load[s] -= used[s] * dt
+        if len(carried):
+            for s in range(group.slot, group.slot + group.slots):
+                carried[link[s]] += used[s] * dt
 
 
 @in_place
@@ -65,8 +66,8 @@ def advance(left, rate, floor, run, dt, slack):
 
 
 @inlined
-def mark_started(coflows, groups, now):
-    for k in range(len(groups)):
+def mark_started(coflows, groups, moving, now):
+    for k in moving:
         group = groups[k]
         if group.row >= 0 and group.speed > 0.0 and coflows[group.row].start < 0.0:
             coflows[group.row].start = now
