@@ -68,7 +68,10 @@ def rank(keys: ArrayLike) -> NDArray[np.int64]:
     >>> rank([0.3, 0.1 + 0.2, 0.2]).tolist(), rank([0.1 + 0.2, 0.3, 0.2]).tolist()
     ([2, 0, 1], [2, 0, 1])
     """
-    return np.argsort(merge_equal(keys), kind="stable")
+    values = np.asarray(keys, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    merged = _merge(values, order)
+    return order if merged is values else np.argsort(merged, kind="stable")
 
 
 def merge_equal(keys: ArrayLike) -> NDArray[np.float64]:
@@ -91,7 +94,11 @@ def merge_equal(keys: ArrayLike) -> NDArray[np.float64]:
     [0.3, 0.5, 0.3]
     """
     values = np.asarray(keys, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
+    return _merge(values, np.argsort(values, kind="stable"))
+
+
+def _merge(values: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return `values` themselves if no run has several, else as `merge_equal` says."""
     low, high = values[order][:-1], values[order][1:]
     with np.errstate(invalid="ignore", over="ignore"):  # inf - inf; 1e308 + 1e308
         scale = np.minimum(np.abs(low), np.abs(high))
