@@ -39,14 +39,14 @@ class Regime(NamedTuple):
     cases: tuple[str, ...]
 
 
-_SHARED = ("at-once-10k", "poisson-10k", "poisson-100k", "fat-tree-10k", "all-to-all",
-           "ring-maxmin", "facebook-maxmin", "facebook-coflow-fair", "trace-maxmin")
+_SHARED = ("at-once-10k", "at-once-100k", "poisson-10k", "poisson-100k", "fat-tree-10k",
+           "all-to-all",
+           "ring-maxmin", "facebook-maxmin", "facebook-coflow-fair")
 _ORDERED = ("facebook-sebf", "facebook-aalo", "facebook-aalo:weights=strict", "facebook-scf")
 
 REGIMES = {
     "table of link pairs": Regime({"kernels.sharing_parts._MOST_IN_TABLE": 0}, _SHARED),
     "stretches": Regime({"kernels.sharing_parts.MANY": _NEVER}, _SHARED),
-    "states kept of a fill": Regime({"kernels.sharing_parts._LEAST_EVERY": _NEVER}, _SHARED),
     "order of the last fill": Regime({"kernels.sharing_fill._ATTEMPTS": 0}, _SHARED),
     "repair of levels": Regime({"kernels.sharing_repair._SPARSE": -1}, _SHARED),
     "slots side by side": Regime({"kernels.serving_rows._CLOSE": 0}, _ORDERED),
@@ -90,7 +90,6 @@ def _ratios(regime: Regime) -> dict[str, float]:
                 for case, seconds in json.loads(said).items():
                     before = found[with_it].get(case, seconds)
                     found[with_it][case] = min(before, seconds)
-    print(found, file=sys.stderr)
     return {case: found[False][case] / found[True][case] for case in regime.cases}
 
 

@@ -29,7 +29,7 @@ def _find_rates(parts, coflows, _jobs, pools, capacity, state):
     row.now = state.now
     if not row.plain:
         split_anew(parts, coflows)
-    if row.holds < np.inf:
+    if row.stale:
         fill_up(parts, capacity)
         if row.waits > 0:
             _mark_started(parts, coflows, pools[0], pools[1], state.now)

@@ -4,10 +4,8 @@ Progressive filling: all flows grow in proportion to their weights; the link tha
 freezes its flows; and so on with the rest. What comes of it is the *level* at which each link was
 full: a flow's rate is its weight times the lowest level on its path, since levels only rise.
 
-Two things make a fill short. Where a flow of level x has left, nothing changes below x: the states
-that a fill goes through are kept, one every so many links, and the next begins with the last that
-still holds. And the order in which links are full hardly changes: that of the last fill is tried
-first, and only if it proves wrong the lowest level is searched for, link after link.
+The order in which links are full hardly changes: that of the last fill is tried first, and only if
+it proves wrong the lowest level is searched for, link after link.
 """
 
 from __future__ import annotations
@@ -21,9 +19,6 @@ from netsim.fabric.kernels.sharing_repair import repair
 from netsim.fabric.kernels.sharing_table import take_sums
 
 __all__ = ["fill_up"]
-
-#: Relative: two levels as close as this may change places by rounding alone.
-_CLOSE = 1e-9
 
 #: How often a guess is corrected before the lowest level is searched for, link after link.
 _ATTEMPTS = 4
@@ -41,36 +36,20 @@ def fill_up(parts, capacity):
     row = parts.state[0]
     if repair(parts, capacity):
         _forget_joined(parts)
-        row.holds = np.inf
+        row.stale = 0
         return
     row.moved = ALL
     for _ in range(_ATTEMPTS):
-        _forget(parts)
         if row.frozen == 0 or row.wrong > _MOST_WRONG:  # nothing to go by
             break
         guess = _guess(parts)
-        _follow(guess, parts, _go_back(parts, capacity), capacity)
-        if row.holds == np.inf:
+        _follow(guess, parts, _thaw(parts, capacity), capacity)
+        if not row.stale:
             return
-    _forget(parts)
-    if row.frozen > 0:
-        for k in range(row.kept * row.every, row.frozen):
-            parts.full_at[parts.frozen[k]] = np.inf
-    else:
-        parts.full_at[:] = np.inf
+    parts.full_at[:] = np.inf
     _forget_joined(parts)
-    _search(parts, _go_back(parts, capacity), capacity)
-    row.holds = np.inf
-    row.wrong = 0
-
-
-@in_place
-def _forget(parts):
-    """Forget the states that are kept and hold no more."""
-    row = parts.state[0]
-    while row.kept > 0 and (
-            not row.plain or parts.kept[row.kept - 1].level >= row.holds * (1.0 - _CLOSE)):
-        row.kept -= 1
+    _search(parts, _thaw(parts, capacity), capacity)
+    row.stale = row.wrong = 0
 
 
 @in_place
@@ -90,11 +69,10 @@ def _guess(parts):
     is known. From here on they are not known to be full.
     """
     links, full_at, row = parts.links, parts.full_at, parts.state[0]
-    first = row.kept * row.every
-    guess = np.empty(row.frozen - first + row.joined, np.int64)
+    guess = np.empty(row.frozen + row.joined, np.int64)
     levels = np.empty(len(guess))
     count = 0
-    for k in range(first, row.frozen):
+    for k in range(row.frozen):
         link = parts.frozen[k]
         count = _insert(guess, levels, count, link, min(full_at[link], links[link].least))
         links[link].least = np.inf
@@ -118,20 +96,16 @@ def _insert(guess, levels, count, link, level):
 
 
 @compiled
-def _go_back(parts, capacity):
-    """Restore the last state that is kept, or the first; return how many classes grow per link.
+def _thaw(parts, capacity):
+    """Let all flows grow again, from 0; return how many classes do per link.
 
     Their numbers matter only where weights are not 1, and what they add up to may be off.
     """
     links, yet, row = parts.links, parts.yet, parts.state[0]
-    row.frozen = row.kept * row.every
-    if row.kept:
-        row.grows = parts.kept[row.kept - 1].grows
-        _copy(parts.yet_then[row.kept - 1], yet)
-        _copy(parts.left_then[row.kept - 1], parts.left)
-        return np.zeros(0, np.int64)
+    row.frozen = 0
     row.grows = row.weight if row.plain else np.inf
-    _copy(capacity, parts.left)
+    for link in range(len(capacity)):
+        parts.left[link] = capacity[link]
     if row.plain:
         for link in range(len(links)):
             yet[link] = links[link].wants
@@ -157,8 +131,7 @@ def _follow(guess, parts, count, capacity):
     can. A link that proves wrong is put elsewhere in the next guess.
     """
     row = parts.state[0]
-    row.holds = np.inf
-    row.wrong = 0
+    row.stale = row.wrong = 0
     _freeze(guess, np.empty(0), parts, count, capacity)
     for link in range(len(capacity)):
         if parts.full_at[link] == np.inf:
@@ -189,7 +162,7 @@ def _put_elsewhere(parts, link, capacity):
         parts.joined[row.joined] = link
         row.joined += 1
     at.least = min(at.least, level)
-    row.holds = min(row.holds, level)
+    row.stale = 1
     row.wrong += 1
 
 
@@ -221,7 +194,7 @@ def _freeze(order, levels, parts, count, capacity):
                                       parts.full_at)
     share, others, common = parts.share, parts.others, parts.common
     simple = row.plain and others.shape[1] == 1
-    highest = parts.kept[row.kept - 1].level if row.kept else 0.0
+    highest = 0.0
     first = 0
     stop = len(order)
     while first < stop and row.grows > 0.0:
@@ -259,8 +232,6 @@ def _freeze(order, levels, parts, count, capacity):
         full_at[link] = level
         parts.frozen[row.frozen] = link
         row.frozen += 1
-        if row.plain and row.frozen % row.every == 0:
-            _keep(parts, highest)
 
 
 @inlined
@@ -273,24 +244,6 @@ def _too_late(link, others, full_at, level):
         if level < rate * (1.0 - ROUNDED) and rate < np.inf:
             return True
     return False
-
-
-@inlined
-def _keep(parts, highest):
-    """Keep the state after a link has been frozen."""
-    row = parts.state[0]
-    if row.kept < len(parts.kept):
-        parts.kept[row.kept].level = highest
-        parts.kept[row.kept].grows = row.grows
-        _copy(parts.yet, parts.yet_then[row.kept])
-        _copy(parts.left, parts.left_then[row.kept])
-        row.kept += 1
-
-
-@in_place
-def _copy(values, to):
-    for k in range(len(values)):
-        to[k] = values[k]
 
 
 @inlined

@@ -22,18 +22,18 @@ __all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make"]
 
 #: Of all: the number of ``classes``; the sum of their weights, and whether each is 1, ``plain``;
 #: the key of the last coflow ``known``; how many coflows have not started, ``waits``; the instant
-#: as of which it is, ``now``. Of the last fill: the level up to which it still ``holds``, inf if
-#: it does altogether; the number of links ``frozen``; of states ``kept`` on its way, one ``every``
-#: so many links; of links that flows have ``joined`` since; the weight that still ``grows``; how
-#: many links proved ``wrong`` in their place. How many coflows are ``split``. How often the table
-#: has ``changed`` since it was last summed up; the ``light`` and the ``heavy`` weight, the least
-#: and the largest since then. Of a stretch: the classes ``near``, which are followed, and come
-#: first; how many ``steps`` it has had; until when it may go on, the ``horizon``. How long the next
-#: is to be, its ``reach``. How many links are ``due`` to be looked at, as flows have come or gone,
-#: and how many have ``moved`` since rates were set, `ALL` if levels were not repaired but filled.
+#: as of which it is, ``now``. Of the last fill: whether it is ``stale``, as flows have come or
+#: gone since; the number of links ``frozen``; of links that flows have ``joined`` since; the
+#: weight that still ``grows``; how many links proved ``wrong`` in their place. How many coflows
+#: are ``split``. How often the table has ``changed`` since it was last summed up; the ``light``
+#: and the ``heavy`` weight, the least and the largest since then. Of a stretch: the classes
+#: ``near``, which are followed, and come first; how many ``steps`` it has had; until when it may
+#: go on, the ``horizon``. How long the next is to be, its ``reach``. How many links are ``due`` to
+#: be looked at, as flows have come or gone, and how many have ``moved`` since rates were set,
+#: `ALL` if levels were not repaired but filled.
 _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
-                   ("frozen", "i8"), ("kept", "i8"), ("every", "i8"), ("joined", "i8"),
-                   ("weight", "f8"), ("now", "f8"), ("holds", "f8"), ("grows", "f8"),
+                   ("frozen", "i8"), ("stale", "i8"), ("joined", "i8"),
+                   ("weight", "f8"), ("now", "f8"), ("grows", "f8"),
                    ("split", "i8"), ("changed", "i8"), ("light", "f8"), ("heavy", "f8"),
                    ("wrong", "i8"), ("near", "i8"), ("steps", "i8"), ("horizon", "f8"),
                    ("reach", "f8"), ("due", "i8"), ("moved", "i8")])
@@ -56,14 +56,8 @@ _CLASS = np.dtype([("flows", "i8"), ("head", "i8"), ("number", "i8")])
 _SENDER = np.dtype([("mark", "f8"), ("one", "i4"), ("two", "i4"), ("number", "i8"),
                     ("owner", "i8")])
 
-#: A state on the way of a fill: the level then, and the weight that still grew.
-_KEPT = np.dtype([("level", "f8"), ("grows", "f8")])
-
 #: Up to so many links, there is a table of what each two have in common.
 _MOST_IN_TABLE = 1024
-
-#: At most so many states are kept of a fill, and one after so many links at least.
-_MOST_KEPT, _LEAST_EVERY = 5, 16
 
 #: A link has room for so many classes more than twice those that it has.
 _ROOM = 40
@@ -118,8 +112,6 @@ class Parts(NamedTuple):
         Links in the order in which the last fill has frozen them; those that flows have joined.
     queue, moved : ndarray of int, shape (links + 1,)
         Links that are due; those whose flows may have another rate. See `sharing_repair`.
-    kept : ndarray of _KEPT
-    yet_then, left_then : ndarray of float, shape (states kept, links + 1)
     full_then, unit_then : ndarray of float
         The levels of links, and the weights of coflows' flows, as a stretch began.
     past : ndarray of float, shape (links + 1, LONGEST or 0)
@@ -155,9 +147,6 @@ class Parts(NamedTuple):
     joined: NDArray[np.int64]
     queue: NDArray[np.int64]
     moved: NDArray[np.int64]
-    kept: NDArray[Any]
-    yet_then: NDArray[np.float64]
-    left_then: NDArray[np.float64]
     full_then: NDArray[np.float64]
     unit_then: NDArray[np.float64]
     past: NDArray[np.float64]
@@ -178,8 +167,7 @@ def make(coflows, flows, hops, capacity, longest):
     left = np.zeros(count + 1)
     left[:count] = capacity
     state = np.zeros(1, _STATE)
-    state["known"], state["plain"] = NONE, 1
-    state["every"] = max(_LEAST_EVERY, count // _MOST_KEPT)
+    state["known"], state["plain"], state["stale"] = NONE, 1, 1
     links = np.zeros(count + 1, _LINK)
     open_flows = give_room(links, coflows, flows, hops)
     places = int(links["first"][count])
@@ -201,8 +189,7 @@ def make(coflows, flows, hops, capacity, longest):
         np.full((in_table, 2), count, np.uint16), np.empty(size, np.int64), np.arange(size),
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
-        np.empty(_MOST_KEPT + 1, _KEPT), np.empty((_MOST_KEPT + 1, count + 1)),
-        np.empty((_MOST_KEPT + 1, count + 1)), np.empty(count + 1), np.empty(units),
+        np.empty(count + 1), np.empty(units),
         np.zeros((count + 1, lines)), np.zeros((units, lines)))
 
 

@@ -18,7 +18,7 @@ from netsim.fabric.kernels import in_place, inlined
 __all__ = ["note", "repair", "set_moved_rates"]
 
 #: Up to so many classes per link, and of so large a part of them all touched, levels are repaired.
-_SPARSE = 8
+_SPARSE = 2
 _FEW_TOUCHED = 4
 
 #: After so many looks per link it is not worth it any more.
@@ -58,15 +58,15 @@ def _clear(parts):
 def repair(parts, capacity):
     """Set levels right, if that takes little; return whether they are.
 
-    If so, `moved` are the links whose flows may have another rate; what is kept of the last fill
-    holds no more.
+    If so, `moved` are the links whose flows may have another rate. The order in which the last fill
+    froze links is no guide any more.
     """
     row = parts.state[0]
     if (not row.plain or row.classes > _SPARSE * len(capacity)
             or row.due * _FEW_TOUCHED > len(capacity)):
         _clear(parts)
         return False
-    row.kept = row.frozen = 0
+    row.frozen = 0
     row.moved = row.due
     for k in range(row.due):
         parts.moved[k] = parts.queue[k]

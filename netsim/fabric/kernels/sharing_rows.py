@@ -98,9 +98,8 @@ def served(parts, c):
 
 @in_place
 def _weigh(parts, c, weight):
-    """Add a weight, which may be negative, to what a class wants, and to what holds of a fill."""
-    links, path, yet_then = parts.links, parts.path, parts.yet_then
-    kept = parts.state[0].kept
+    """Add a weight, which may be negative, to what a class wants."""
+    links, path = parts.links, parts.path
     for h in range(path.shape[1]):
         link = path[c, h]
         if link == len(links) - 1:
@@ -108,10 +107,6 @@ def _weigh(parts, c, weight):
         parts.share[parts.spot[c, h]] = parts.classes[c].flows
         links[link].wants += weight
         note(parts, link)
-        for k in range(kept):
-            yet_then[k, link] += weight
-    for k in range(kept):
-        parts.kept[k].grows += weight
     if len(parts.common):
         enter(parts, c, weight)
 
@@ -179,7 +174,7 @@ def _new_class(parts, flow, hops, weight, unit):
 
 @inlined
 def _see_what_changes(parts, coflow, flows, hops):
-    """Lower the level up to which the last fill holds, by the flows of a coflow that have joined.
+    """Note where a coflow that has joined makes links full.
 
     A link that was full at level x, when weight w still grew on it, is not full before
     x w/(w + v) now that v has joined: up to there nothing changes. One that was not full has at
@@ -200,7 +195,7 @@ def _see_what_changes(parts, coflow, flows, hops):
                 else:
                     level = max(parts.left[hops[h].link], 0.0) / link.more
                 link.least = min(link.least, level)
-                row.holds = min(row.holds, level)
+                row.stale = 1
 
 
 @inlined
@@ -215,7 +210,7 @@ def leave(parts, flows, c):
     senders[gone].number = NONE
     if len(parts.cells):
         parts.cells[gone, 0] = parts.cells[gone, 1] = len(parts.links) - 1
-    row.holds = min(row.holds, parts.rate[c] / weight)
+    row.stale = 1
     row.weight -= weight
     _weigh(parts, c, -weight)
     if nearest >= 0:

@@ -63,7 +63,7 @@ def split_anew(parts, coflows):
             coflow.thinner = 0
             before = parts.units[coflow.unit]
             parts.units[coflow.unit] = coflow.split / coflow.open
-            row.holds = 0.0
+            row.stale = 1
             see_weight(row, parts.units[coflow.unit])
             if len(parts.common):
                 _enter_all(parts, coflow, parts.units[coflow.unit] - before)
