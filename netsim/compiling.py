@@ -49,9 +49,10 @@ def in_place(kernel: Callable[..., Any]) -> Any:
 
 
 def inlined(kernel: Callable[..., Any]) -> Any:
-    """Make a kernel part of the one that calls it, so that it is not compiled for itself, too.
+    """Make a kernel part of those that call it, so that it is not compiled for itself, too.
 
-    For kernels with one caller: Numba compiles what a kernel calls again with each of its callers.
+    For kernels with one caller, or short ones: Numba compiles what a kernel calls again with each
+    of its callers.
     """
     return _NJIT(error_model="numpy", inline="always")(kernel)
 

@@ -87,8 +87,10 @@ class PriorityService:
         if self.by_size and not self.flow_by_flow:
             raise AllocationError('a service by_size is one with backfill="greedy" and nothing '
                                   "else")
-        if count and not (0 <= self.order.min() <= self.order.max() < count
-                          and np.bincount(self.order).max() == 1):
+        order = self.order
+        once = order.ndim == 1 and (not count or (
+            0 <= order.min() <= order.max() < count and np.bincount(order).max() == 1))
+        if not once:
             raise AllocationError("the order of a service must name each coflow once, "
                                   f"not {self.order.tolist()}")
         if self.queue.shape != (count,) or self.limit.shape != (count,):

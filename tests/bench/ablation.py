@@ -46,7 +46,8 @@ _ORDERED = ("facebook-sebf", "facebook-aalo", "facebook-aalo:weights=strict", "f
 
 REGIMES = {
     "table of link pairs": Regime({"kernels.sharing_parts._MOST_IN_TABLE": 0}, _SHARED),
-    "stretches": Regime({"kernels.sharing_parts.MANY": _NEVER}, _SHARED),
+    "stretches": Regime({"kernels.sharing_parts.MANY": _NEVER,
+                         "kernels.sharing_stretch.MANY": _NEVER}, _SHARED),
     "order of the last fill": Regime({"kernels.sharing_fill._ATTEMPTS": 0}, _SHARED),
     "repair of levels": Regime({"kernels.sharing_repair._SPARSE": -1}, _SHARED),
     "slots side by side": Regime({"kernels.serving_rows._CLOSE": 0}, _ORDERED),
@@ -78,7 +79,7 @@ def measure(regimes: tuple[str, ...]) -> None:
 
 def _ratios(regime: Regime) -> dict[str, float]:
     """Return how many times as long each case takes without a regime."""
-    cores = sorted(os.sched_getaffinity(0))[:2]
+    cores = (2 * sorted(os.sched_getaffinity(0)))[:2]
     found: dict[bool, dict[str, float]] = {True: {}, False: {}}
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         for turn in (cores, cores[::-1]):

@@ -114,6 +114,23 @@ def test_with_many_flows(options):
 
 
 @pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("interval", [0.0, 0.3])
+@pytest.mark.parametrize("options", SERVICES, ids=text)
+def test_with_many_coflows_that_wait(options, interval):
+    """Narrow coflows, of which most stand still behind full links and are passed over."""
+    rng = np.random.default_rng(3)
+    jobs = []
+    for k in range(60):
+        width = 1 + k % 3
+        src = rng.integers(0, 6, width)
+        flows = netsim.Flows(src, (src + rng.integers(1, 6, width)) % 6,
+                             rng.uniform(1, 9, width))
+        jobs.append(netsim.JobSpec(k, float(k // 20), hosts=range(6),
+                                   stages=[netsim.Stage("flows", flows)]))
+    agree(netsim.big_switch(6, 2.0), netsim.Workload(jobs), options, interval)
+
+
+@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("options", [{"name": "fifo"}, {"name": "sebf"}], ids=text)
 def test_a_flow_at_madd_rates_alone_ends_after_another_of_its_run(options):
     """Both flows of job 1 enter host 4, so that they are one run; gamma is 1/0.25 = 4 s.

@@ -190,12 +190,13 @@ def _serve(served, capacity):
         n = 0
         while n < len(turn):
             n = _serve_queue(n, served, capacity)
-    form[FRESH] = 0
+    fresh, form[FRESH] = form[FRESH], 0
     count = 0
     for k in turn:
-        if still[k] and groups[k].speed == 0.0 and _is_full(walls[k], left, dust):
-            continue
         group = groups[k]
+        if still[k] and group.speed == 0.0 and _is_full(walls[k], left, dust):
+            form[REACHED] |= fresh and group.left <= group.reached
+            continue
         stays = first == QUEUES and not eager and not (group.anew or group.gains)
         if rest == MAXMIN:
             group.gains = fill(group, slots, link, used, dust, fillings[1], members, left,
@@ -210,8 +211,8 @@ def _serve(served, capacity):
             if rest == GREEDY:
                 _greedy(group, used, runs, link, senders, path, fillings[1], dust, left)
         moves = group.speed > 0.0 or group.gamma > 0.0 or group.gains
-        if not moves and not still[k] and group.left <= group.reached:
-            form[REACHED] = 1
+        if not moves and (fresh or not still[k]):
+            form[REACHED] |= group.left <= group.reached
         still[k] = not moves
         if moves:
             served.moving[count] = k

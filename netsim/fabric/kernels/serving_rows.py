@@ -102,10 +102,11 @@ class Served(NamedTuple):
         The groups in the order of service that is in force.
     queue_shares : ndarray of float, shape (queues,)
     walls : ndarray of int, shape (groups, 2)
-        Two links, or one twice, each of which all flows of the group cross; else one past the last
-        link. While one of them is full, nothing of the group can move.
+        Two links at most that all flows of the group cross, filled up with one past the last link.
+        While one of them is full, nothing of the group can move.
     still : ndarray of bool, shape (groups,)
-        Whether the group had nothing in the last step.
+        Whether the group had nothing in the last step. Then each of its flows has a slot of level 0
+        in both fillings, so that nothing is wrong if it is passed over while a wall is full.
     moving : ndarray of int, shape (groups,)
         The others come first.
     form : ndarray of int, shape (7,)
@@ -179,7 +180,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
     traffic = (np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1))
     begin(groups, runs, left, floor)
     form = np.zeros(7, np.int64)
-    _begin_form(form, rule, interval, groups)
+    _begin_form(form, rule, interval)
     most, links = 0, len(capacity)
     for k in range(len(groups)):
         most = max(most, groups[k].slots)
@@ -193,15 +194,13 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
 
 
 @inlined
-def _begin_form(form, rule, interval, groups):
+def _begin_form(form, rule, interval):
     """Say what is to be served by a rule, of which nothing has been served yet."""
     form[PRIMARY], form[BACKFILL] = rule[1], rule[2]
     form[EAGER] = rule[2] == GREEDY or interval > 0.0
     form[FRESH] = 1
     form[MOVING] = 0
     form[REACHED] = 0
-    for k in range(len(groups)):
-        form[REACHED] |= groups[k].row >= 0 and groups[k].left <= groups[k].reached
 
 
 @inlined
@@ -437,7 +436,7 @@ def resume(served, coflows, flows, rule, interval):
         each[:] = 0.0
     held_level = served.fillings[0][2]
     for s in range(len(held_level) - 1):
-        held_level[s] = 0.0  # what is held is found again, or nothing is
+        held_level[s] = 0.0  # else coflows that are passed over at first would show old levels
     gone = 0
     for r in range(len(runs)):
         run = runs[r]
@@ -454,7 +453,7 @@ def resume(served, coflows, flows, rule, interval):
             gone += left[i] == 0.0
     begin(groups, runs, left, floor)
     form[GONE] = gone
-    _begin_form(form, rule, interval, groups)
+    _begin_form(form, rule, interval)
     return Served(groups, slots, runs, served.link, served.traffic, served.senders, served.path,
                   served.spot, served.fillings, served.members, served.past, served.on_links,
                   served.desk, keys, rows,

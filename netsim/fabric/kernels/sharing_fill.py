@@ -1,4 +1,4 @@
-"""One max-min fair fill of all links, from where the last one still holds; see `sharing`.
+"""One max-min fair fill of all links; see `sharing`.
 
 Progressive filling: all flows grow in proportion to their weights; the link that is full first
 freezes its flows; and so on with the rest. What comes of it is the *level* at which each link was

@@ -176,9 +176,8 @@ def _new_class(parts, flow, hops, weight, unit):
 def _see_what_changes(parts, coflow, flows, hops):
     """Note where a coflow that has joined makes links full.
 
-    A link that was full at level x, when weight w still grew on it, is not full before
-    x w/(w + v) now that v has joined: up to there nothing changes. One that was not full has at
-    least what was left.
+    A link that was full at level x, when weight w still grew on it, is not full before x w/(w + v)
+    now that v has joined. One that was not full has at least what was left.
     """
     links, full_at, row = parts.links, parts.full_at, parts.state[0]
     for f in range(coflow.flow, coflow.flow + coflow.flows):
