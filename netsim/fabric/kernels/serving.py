@@ -267,9 +267,15 @@ def _serve_queue(n, served, capacity):
         else:
             for s in range(group.slot, group.slot + group.slots):
                 share[link[s]] -= held[s]
-    for c in range(len(capacity)):
-        left[c] += max(share[c], 0.0)
+    _pool(left[:len(capacity)], share[:len(capacity)])
     return n
+
+
+@in_place
+def _pool(left, share):
+    """Add what is positive: without branches, so that the compiler takes several at a time."""
+    for c in range(len(left)):
+        left[c] += share[c] if share[c] > 0.0 else 0.0
 
 
 @inlined
