@@ -52,6 +52,4 @@ class MaxMin(Allocator):
         """Return weights by which the fabric shares links; see `Allocator.allocate`."""
         equal = self.weights == "equal"
         weights = 1.0 if equal else view.weight[view.coflow]
-        if self.decisions == "coflow":
-            return Allocation(view.maxmin(weights))
-        return Allocation(weights=weights, persistent=equal)
+        return Allocation(weights=weights, decisions=self.decisions, persistent=equal)

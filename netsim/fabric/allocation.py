@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.errors import AllocationError
+from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric.service import PriorityService
 from netsim.fabric.turns import Turns
 
@@ -60,6 +60,10 @@ class Allocation:
         equally, again whenever one ends.
     service : PriorityService, optional
         Serve coflows in order, again whenever a flow ends; likewise.
+    decisions : {"flow", "coflow"}
+        With weights: whether links are shared again whenever a flow ends, or only when a coflow
+        becomes valid or completes, so that the bandwidth of a flow that has ended is idle until
+        then.
     persistent : bool
         Whether the one weight for all also applies to flows that become active later, so that the
         policy need not be asked again.
@@ -75,15 +79,18 @@ class Allocation:
     ------
     AllocationError
         If not exactly one form is given; if it is persistent but not one weight for all, more
-        than 0; if there are turns without shares.
+        than 0; if there are turns without shares, or decisions by coflow without weights.
+    UnknownNameError
+        If `decisions` is neither of these.
     """
 
-    __slots__ = ("coflow_weights", "note", "persistent", "rates", "revisit_at", "service", "shares",
-                 "turns", "weights")
+    __slots__ = ("coflow_weights", "decisions", "note", "persistent", "rates", "revisit_at",
+                 "service", "shares", "turns", "weights")
 
     def __init__(self, rates: ArrayLike | None = None, *, shares: ArrayLike | None = None,
                  weights: ArrayLike | None = None, coflow_weights: ArrayLike | None = None,
-                 service: PriorityService | None = None, persistent: bool = False,
+                 service: PriorityService | None = None, decisions: str = "flow",
+                 persistent: bool = False,
                  turns: Turns | None = None, revisit_at: float = math.inf,
                  note: Mapping[str, float] | None = None) -> None:
         forms = (rates, shares, weights, coflow_weights, service)
@@ -94,12 +101,18 @@ class Allocation:
                            or not np.asarray(weights, np.float64) > 0):
             raise AllocationError("only an Allocation of one weight for all, more than 0, can be "
                                   "persistent")
+        if decisions not in ("flow", "coflow"):
+            raise UnknownNameError("decisions", decisions, ("coflow", "flow"))
+        if decisions == "coflow" and weights is None and coflow_weights is None:
+            raise AllocationError('decisions="coflow" goes with weights or coflow_weights only; '
+                                  "rates and shares stay until the next decision as they are")
         self.rates = None if rates is None else _floats(rates)
         self.shares = None if shares is None else _floats(shares)
         self.weights = None if weights is None else _floats(weights).reshape(np.shape(weights))
         self.coflow_weights = None if coflow_weights is None else _floats(coflow_weights)
         if turns is not None and shares is None:
             raise AllocationError("turns go with shares only")
+        self.decisions = decisions
         self.persistent = persistent
         self.turns = turns
         self.service = service

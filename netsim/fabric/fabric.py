@@ -335,6 +335,8 @@ class Fabric:
         if self._persistent:
             if self._observer is not None:
                 self._observer.decided(now, self.table, lambda: self._note_at(now))
+            assert self.answer is not None
+            self.table.sharing.decide(self.answer.decisions == "flow")
             self._run_ahead()
             return
         view = FabricView(self.table, now, self.allocator.information, Event(happened),

@@ -24,11 +24,20 @@ class MaxMinEngine:
 
     def __init__(self) -> None:
         self.parts: Parts | None = None
+        self._by_flow = True
 
     @property
     def known(self) -> int:
         """The key of the last coflow that takes part; -1 if the engine is not in use."""
         return -1 if self.parts is None else int(self.parts.state["known"][0])
+
+    def decide(self, by_flow: bool) -> None:
+        """Share again now, and from now on at each end of a flow, or of coflows only."""
+        self._by_flow = by_flow
+        if self.parts is not None:
+            self.parts.state["by_flow"] = by_flow
+            if not by_flow:  # else it is known where flows have ended
+                self.parts.state["stale"] = 1
 
     def take_in(self, rows: NDArray[Any], count: int, pools: tuple[NDArray[Any], ...],
                 capacity: NDArray[np.float64], longest: int) -> Parts:
@@ -44,7 +53,7 @@ class MaxMinEngine:
         flows, hops, _ = pools
         while self.parts is None or not take_in(self.parts, rows[:count], flows, hops):
             self.end(rows[:count], flows)
-            self.parts = make(rows[:count], flows, hops, capacity, longest)
+            self.parts = make(rows[:count], flows, hops, capacity, longest, self._by_flow)
         return self.parts
 
     def settle(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:

@@ -36,6 +36,7 @@ def weigh(table: FlowTable, allocation: Allocation, flows: int) -> str | None:
         return (f"returned {given[~allowed][0]!r}; {name} must be finite and "
                 + ("more than 0" if name == "coflow_weights" else "not negative"))
     light, heavy = (table.set_weights(given) if name == "weights" else table.split_weights(given))
+    table.sharing.decide(allocation.decisions == "flow")
     if heavy > _MOST_RATIO * light:
         return (f"returned weights from {light:g} to {heavy:g}; the largest must not exceed "
                 f"{_MOST_RATIO:g} times the least")

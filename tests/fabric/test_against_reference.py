@@ -102,6 +102,35 @@ def test_finish_times(name, network, workload, interval):
     np.testing.assert_allclose(found.jobs["finish_s"], expected, rtol=1e-9, atol=1e-12)
 
 
+class Asked(netsim.Allocator):
+    """Weights of flows or coflows, shared again at coflow events: as rates, or by the fabric."""
+
+    wakes_on = netsim.Event.COFLOW
+
+    def __init__(self, split, by_rates):
+        self.split, self.by_rates = split, by_rates
+
+    def allocate(self, view):
+        weights = 1.0 + np.asarray(view.job) % 3
+        each = weights[view.coflow]
+        if self.by_rates:
+            return netsim.Allocation(view.maxmin(
+                each / np.bincount(view.coflow)[view.coflow] if self.split else each))
+        return netsim.Allocation(decisions="coflow", **(
+            {"coflow_weights": weights} if self.split else {"weights": each}))
+
+
+@pytest.mark.parametrize("split", [False, True])
+@settings(deadline=None, max_examples=50, derandomize=True)
+@given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS, chains=True),
+       st.sampled_from([0.0, 0.3]))
+def test_weights_at_coflow_events(split, network, workload, interval):
+    one, other = (netsim.simulate(network, workload, allocator=Asked(split, by_rates),
+                                  observe_interval=interval) for by_rates in (False, True))
+    np.testing.assert_allclose(one.jobs["finish_s"], other.jobs["finish_s"], rtol=1e-9, atol=1e-12)
+    assert one.summary()["decisions"] == other.summary()["decisions"]
+
+
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize(("network", "load"), [
     (netsim.big_switch(24, 1.0), 0.9), (netsim.big_switch(12, [k / 6 for k in range(1, 13)]), 0.5),

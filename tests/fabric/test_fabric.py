@@ -7,7 +7,7 @@ import pytest
 
 import netsim
 from netsim import Allocation, Allocator, Event, JobSpec, Stage, Workload
-from netsim.errors import AllocationError, InputError, StalledError
+from netsim.errors import AllocationError, InputError, StalledError, UnknownNameError
 from netsim.simulation.on_network import OnNetwork
 from netsim.simulation.simulation import Simulation
 
@@ -253,6 +253,10 @@ class TestBadAllocators:
             Allocation(weights=[1.0, 1.0], persistent=True)
         with pytest.raises(AllocationError, match="more than 0, can be persistent"):
             Allocation(weights=0.0, persistent=True)
+        with pytest.raises(UnknownNameError, match="choose from: coflow, flow"):
+            Allocation(weights=1.0, decisions="slot")
+        with pytest.raises(AllocationError, match="goes with weights or coflow_weights only"):
+            Allocation(rates=[1.0], decisions="coflow")
         with pytest.raises(AllocationError, match="must be numbers"):
             Allocation(["fast"])
 

@@ -27,7 +27,7 @@ def _find_rates(parts, coflows, _jobs, pools, capacity, state):
     """Fill the links where flows have come or gone, and set the rates of what is followed."""
     row = parts.state[0]
     row.now = state.now
-    if not row.plain:
+    if not row.plain and (row.by_flow or row.stale):
         split_anew(parts, coflows)
     if row.stale:
         fill_up(parts, capacity)
@@ -125,6 +125,7 @@ def _end(parts, coflows, flows, c, now, state, finished):
     at = _row_of(coflows, parts.senders[f].owner)
     coflows[at].thinner = coflows[at].split > 0.0
     end_flow(coflows, at, flows[f], now, state, finished)
+    parts.state[0].stale |= coflows[at].open == 0
 
 
 @inlined

@@ -30,13 +30,14 @@ __all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make"]
 #: ``near``, which are followed, and come first; how many ``steps`` it has had; until when it may
 #: go on, the ``horizon``. How long the next is to be, its ``reach``. How many links are ``due`` to
 #: be looked at, as flows have come or gone, and how many have ``moved`` since rates were set,
-#: `ALL` if levels were not repaired but filled.
+#: `ALL` if levels were not repaired but filled. Whether links are shared again ``by_flow``, at
+#: each end of one, or only when a coflow has come or completed.
 _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
                    ("frozen", "i8"), ("stale", "i8"), ("joined", "i8"),
                    ("weight", "f8"), ("now", "f8"), ("grows", "f8"),
                    ("split", "i8"), ("changed", "i8"), ("light", "f8"), ("heavy", "f8"),
                    ("wrong", "i8"), ("near", "i8"), ("steps", "i8"), ("horizon", "f8"),
-                   ("reach", "f8"), ("due", "i8"), ("moved", "i8")])
+                   ("reach", "f8"), ("due", "i8"), ("moved", "i8"), ("by_flow", "i8")])
 
 #: A link: its list of classes begins at ``first``, has ``length``, and has ``room``; what all its
 #: flows ``want``, that is the sum of their weights; what of that ``grew`` until it was full in the
@@ -153,7 +154,7 @@ class Parts(NamedTuple):
     past_unit: NDArray[np.float64]
 
 
-def make(coflows, flows, hops, capacity, longest):
+def make(coflows, flows, hops, capacity, longest, by_flow):
     """Return an empty sharing with room for these rows, and as many again.
 
     Parameters
@@ -162,12 +163,15 @@ def make(coflows, flows, hops, capacity, longest):
         All of it is left of links that nobody ever uses.
     longest : int
         The most links on a path.
+    by_flow : bool
+        Whether links are shared again at each end of a flow.
     """
     count = len(capacity)
     left = np.zeros(count + 1)
     left[:count] = capacity
     state = np.zeros(1, _STATE)
     state["known"], state["plain"], state["stale"] = NONE, 1, 1
+    state["by_flow"] = by_flow
     links = np.zeros(count + 1, _LINK)
     open_flows = give_room(links, coflows, flows, hops)
     places = int(links["first"][count])

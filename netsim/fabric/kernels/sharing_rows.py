@@ -209,7 +209,7 @@ def leave(parts, flows, c):
     senders[gone].number = NONE
     if len(parts.cells):
         parts.cells[gone, 0] = parts.cells[gone, 1] = len(parts.links) - 1
-    row.stale = 1
+    row.stale |= row.by_flow
     row.weight -= weight
     _weigh(parts, c, -weight)
     if nearest >= 0:
