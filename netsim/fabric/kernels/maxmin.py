@@ -1,21 +1,44 @@
-"""Compiled max-min fair sharing, once: for who asks for rates and keeps them; see `sharing`."""
+"""Max-min fair sharing from nothing: for who asks for rates and keeps them; see `sharing`."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.fabric.kernels import compiled, inlined
-from netsim.fabric.kernels.filling import heap_of, lowest_of
+from netsim.fabric.kernels.filling import fills, freeze, heap_of, release_members
 
-__all__ = ["maxmin"]
+__all__ = ["fill_paths", "maxmin"]
+
+#: A link: its members go from ``first`` to ``stop``.
+_LINK = np.dtype([("first", "i8"), ("stop", "i8")])
+
+
+class _Paths(NamedTuple):
+    """A filling, see `kernels.filling`, whose members are flows."""
+
+    links: NDArray[Any]
+    share: NDArray[np.float64]
+    others: NDArray[np.uint32]
+    yet: NDArray[np.float64]
+    left: NDArray[np.float64]
+    full_at: NDArray[np.float64]
+
+
+def _release(filling, link, level):
+    at = filling.links[link]
+    release_members(at.first, at.stop, filling.share, filling.others, filling.yet, filling.left,
+                    filling.full_at, level)
+
+
+fills(_Paths, _release)
 
 
 @compiled
 def maxmin(coflows, flows, hops, capacity, weights):
     """Return the weighted max-min fair rates of all unfinished flows.
-
-    Progressive filling: all flows grow alike, by weight; the link that is full first freezes its
-    flows; and so on with the rest.
 
     Parameters
     ----------
@@ -24,65 +47,68 @@ def maxmin(coflows, flows, hops, capacity, weights):
     weights : ndarray of float, shape (unfinished flows,)
         A flow of weight 0 gets nothing.
     """
-    where = _senders(coflows, flows, weights)
-    first, yet = _wanted(flows, hops, weights, where, len(capacity))
-    members = np.empty(first[-1], np.int64)
-    _enter(flows, hops, weights, where, first.copy(), members)
-    left = capacity.copy()
-    rates = np.zeros(len(weights))
-    order, levels = heap_of(np.flatnonzero(yet > 0.0), yet, left)
-    stop = len(order)
-    lowest = 0.0
-    grows = weights > 0.0
-    while True:
-        link, stop = lowest_of(order, levels, stop, yet, left)
-        if link < 0:
-            return rates
-        lowest = max(lowest, left[link] / yet[link])
-        for i in members[first[link]:first[link + 1]]:
-            if grows[i]:
-                grows[i] = False
-                rates[i] = weights[i] * lowest
-                flow = flows[where[i]]
-                for h in range(flow.hop, flow.hop + flow.hops):
-                    yet[hops[h].link] -= weights[i]
-                    left[hops[h].link] -= rates[i]
-
-
-@inlined
-def _senders(coflows, flows, weights):
-    """Return the positions of the unfinished flows."""
-    where = np.empty(len(weights), np.int64)
+    longest = 1
+    for c in range(len(coflows)):
+        longest = max(longest, coflows[c].crosses)
+    path = np.full((len(weights), longest), len(capacity), np.uint32)
     i = 0
     for c in range(len(coflows)):
         for f in range(coflows[c].flow, coflows[c].flow + coflows[c].flows):
             if flows[f].remaining > 0.0:
-                where[i] = f
+                for h in range(flows[f].hops):
+                    path[i, h] = hops[flows[f].hop + h].link
                 i += 1
-    return where
+    return fill_paths(path, weights, capacity)
+
+
+@compiled
+def fill_paths(path, weights, capacity):
+    """Return the max-min fair rates of flows.
+
+    Parameters
+    ----------
+    path : ndarray of uint32, shape (flows, most links on a path)
+        The links of each flow, filled up with the number of links.
+    weights : ndarray of float, shape (flows,)
+    capacity : ndarray of float, shape (links,)
+    """
+    filling = _lay_out(path, weights, capacity)
+    heap, levels = heap_of(np.flatnonzero(filling.yet[:-1] > 0.0), filling.yet, filling.left)
+    freeze(heap, levels, np.inf, filling, heap[:0])
+    rates = np.zeros(len(weights))
+    for i in range(len(path)):
+        if weights[i] > 0.0:
+            lowest = np.inf
+            for h in range(path.shape[1]):
+                lowest = min(lowest, filling.full_at[path[i, h]])
+            rates[i] = weights[i] * lowest
+    return rates
 
 
 @inlined
-def _wanted(flows, hops, weights, where, links):
-    """Return where each link's members begin, and the sum of their weights."""
-    first = np.zeros(links + 1, np.int64)
-    yet = np.zeros(links)
-    for i in range(len(where)):
-        if weights[i] > 0.0:
-            flow = flows[where[i]]
-            for h in range(flow.hop, flow.hop + flow.hops):
-                first[hops[h].link + 1] += 1
-                yet[hops[h].link] += weights[i]
-    return np.cumsum(first), yet
-
-
-@inlined
-def _enter(flows, hops, weights, where, place, members):
-    """List the flows with a weight on each link that they cross."""
-    for i in range(len(where)):
-        if weights[i] > 0.0:
-            flow = flows[where[i]]
-            for h in range(flow.hop, flow.hop + flow.hops):
-                link = hops[h].link
-                members[place[link]] = i
-                place[link] += 1
+def _lay_out(path, weights, capacity):
+    """Return a filling in which all flows with a weight grow."""
+    count, longest = path.shape
+    links = np.zeros(len(capacity) + 1, _LINK)
+    yet, left = np.zeros(len(links)), np.zeros(len(links))
+    for i in range(count):
+        for h in range(longest):
+            if weights[i] > 0.0 and path[i, h] < len(capacity):
+                links[path[i, h]].stop += 1
+                yet[path[i, h]] += weights[i]
+    members = 0
+    for link in range(len(capacity)):
+        left[link] = capacity[link]
+        members += links[link].stop
+        links[link].first = links[link].stop = members - links[link].stop
+    share = np.empty(members)
+    others = np.full((members, max(longest - 1, 1)), len(capacity), np.uint32)
+    for i in range(count):
+        for h in range(longest):
+            if weights[i] > 0.0 and path[i, h] < len(capacity):
+                m = links[path[i, h]].stop
+                links[path[i, h]].stop += 1
+                share[m] = weights[i]
+                for g in range(longest - 1):
+                    others[m, g] = path[i, g + (g >= h)]
+    return _Paths(links, share, others, yet, left, np.full(len(links), np.inf))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels.maxmin import fill_paths
 from netsim.fabric.records import DUST
 
 __all__ = ["bssi", "fill", "greedy_flows", "madd", "ports"]
@@ -96,31 +97,23 @@ def fill(coflows, flows, hops, loads, order, capacity, left, rates):
     Adds to `rates` and takes from `left`; see `madd`.
     """
     offset = _offsets(coflows)
-    widest = 0
-    most_loads = 0
-    for c in range(len(coflows)):
-        widest = max(widest, coflows[c].open)
-        most_loads = max(most_loads, coflows[c].loads)
-    wanting = np.empty(widest, np.int64)
-    place = np.empty(widest, np.int64)
-    waiting = np.empty(most_loads, np.int64)
     for c in order:
         row = coflows[c]
-        waiting[:row.loads] = 0
-        count = 0
-        i = offset[c]
+        path = np.full((row.open, row.crosses), row.loads, np.uint32)
+        wants = np.zeros(row.open)
+        i = 0
         for f in range(row.flow, row.flow + row.flows):
-            if flows[f].remaining <= 0.0:
-                continue
-            if _has_room(flows[f], hops, capacity, left):
-                wanting[count] = f
-                place[count] = i
-                count += 1
-                for h in range(flows[f].hop, flows[f].hop + flows[f].hops):
-                    waiting[hops[h].slot] += 1
-            i += 1
-        if count:
-            _fill_one(row, flows, hops, loads, wanting[:count], place, waiting, left, rates)
+            if flows[f].remaining > 0.0:
+                wants[i] = _has_room(flows[f], hops, capacity, left)
+                for h in range(flows[f].hops):
+                    path[i, h] = hops[flows[f].hop + h].slot
+                i += 1
+        more = fill_paths(path, wants, left[loads["link"][row.load:row.load + row.loads]])
+        rates[offset[c]:offset[c + 1]] += more
+        for i in range(len(path)):
+            for h in range(row.crosses):
+                if path[i, h] < row.loads:
+                    left[loads[row.load + path[i, h]].link] -= more[i]
 
 
 @in_place
@@ -130,43 +123,6 @@ def _has_room(flow, hops, capacity, left):
         if left[link] <= DUST * capacity[link]:
             return False
     return True
-
-
-@inlined
-def _fill_one(row, flows, hops, loads, wanting, place, waiting, left, rates):
-    """Fill the flows `wanting` of one coflow until each crosses a full link."""
-    first = np.zeros(row.loads + 1, np.int64)
-    for slot in range(row.loads):
-        first[slot + 1] = first[slot] + waiting[slot]
-    at = first[:-1].copy()
-    members = np.empty(first[-1], np.int64)
-    for n in range(len(wanting)):
-        flow = flows[wanting[n]]
-        for h in range(flow.hop, flow.hop + flow.hops):
-            members[at[hops[h].slot]] = n
-            at[hops[h].slot] += 1
-    frozen = np.zeros(len(wanting), np.bool_)
-    settled = 0
-    while settled < len(wanting):
-        lowest = np.inf
-        full = -1
-        for slot in range(row.loads):
-            if waiting[slot] > 0:
-                level = max(left[loads[row.load + slot].link], 0.0) / waiting[slot]
-                if level < lowest:
-                    lowest = level
-                    full = slot
-        for m in range(first[full], first[full + 1]):
-            n = members[m]
-            if frozen[n]:
-                continue
-            frozen[n] = True
-            settled += 1
-            rates[place[n]] += lowest
-            flow = flows[wanting[n]]
-            for h in range(flow.hop, flow.hop + flow.hops):
-                waiting[hops[h].slot] -= 1
-                left[hops[h].link] -= lowest
 
 
 @in_place

@@ -80,7 +80,7 @@ def serve(rule, loop, table, chains, coming, finished, done, capacity, carried):
 
 def _find_rates(served, coflows, _jobs, _pools, capacity, state):
     """Give every flow its rate; `REDO` once a fifth of them have ended, as a smaller copy pays."""
-    if 5 * served.form[GONE] > len(served.senders[0]):
+    if 5 * served.form[GONE] > len(served.senders.left):
         return REDO
     _serve(served, capacity)
     mark_started(coflows, served.groups, served.moving[:served.form[MOVING]], state.now)
@@ -91,10 +91,10 @@ def _find_end(served, _coflows, state):
     """Find when the next flow ends; see `loop.find_end`."""
     moving = served.moving[:served.form[MOVING]]
     if served.form[EAGER]:
-        dt = soonest(served.groups, moving, served.senders[0], served.senders[1], served.runs)
+        dt = soonest(served.groups, moving, served.senders, served.runs)
     else:
-        dt = soonest_of(served.groups, moving, served.runs, served.senders[0], served.senders[2],
-                        served.path, served.fillings, served.past, served.form[PRIMARY] == QUEUES)
+        dt = soonest_of(served.groups, moving, served.runs, served.senders, served.path,
+                        served.held, served.rest, served.past, served.form[PRIMARY] == QUEUES)
     state.dt, state.end = dt, state.now + dt
 
 
@@ -112,17 +112,19 @@ def _join(_served, _coflows, _pools):
 def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
     """Let `dt` seconds pass; see `loop.advance`."""
     groups, runs, path, past = served.groups, served.runs, served.path, served.past
-    left, rate, floor, _, _ = served.senders
+    senders = served.senders
+    left, rate, floor = senders.left, senders.rate, senders.floor
     holds, eager = served.form[PRIMARY] == QUEUES, served.form[EAGER]
     moving = served.moving[:served.form[MOVING]]
     let_pass(groups, moving, served.link, served.traffic, dt, carried)
     if not eager:
-        let_pass_over(groups, moving, runs, left, floor, path, served.fillings, past, holds, dt)
+        let_pass_over(groups, moving, runs, senders, path, served.held, served.rest, past, holds,
+                      dt)
     for k in moving:
         for r in range(groups[k].run, groups[k].run + groups[k].runs):
             run = runs[r]
-            if run.busy and (advance(left, rate, floor, run, dt, slack) if eager else
-                             ends(run, groups[k], left, floor, path, past, holds)):
+            if run.busy and (advance(senders, run, dt, slack) if eager else
+                             ends(run, groups[k], senders, path, past, holds)):
                 for i in range(run.first, run.stop):
                     if left[i] <= (floor[i] + rate[i] * slack if eager else floor[i]):
                         _end(served, i, coflows, pools[0], now, state, finished)
@@ -133,7 +135,7 @@ def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished,
 @inlined
 def _end(served, i, coflows, flows, now, state, finished):
     """End a flow, and its coflow if it is the last; its bandwidth is idle until that is noticed."""
-    _, rate, _, place, index = served.senders
+    rate, place = served.senders.rate, served.senders.place
     strike(served, i)
     served.form[GONE] += 1
     if served.form[EAGER]:
@@ -141,23 +143,24 @@ def _end(served, i, coflows, flows, now, state, finished):
         for h in range(served.path.shape[1]):
             served.traffic[1][served.path[i, h]] -= rate[i]
         rate[i] = 0.0
-    end_flow(coflows, served.rows[place[i]], flows[index[i]], now, state, finished)
+    end_flow(coflows, served.rows[place[i]], flows[served.senders.flow[i]], now, state,
+             finished)
 
 
 def _leave(served, coflows, pools, state):
     """Bring bytes and rates of all flows up to date, and write them to the rows."""
     groups, runs = served.groups, served.runs
-    left, _, floor, _, _ = served.senders
-    first, rest, eager = served.form[PRIMARY], served.form[BACKFILL], served.form[EAGER]
+    first, eager = served.form[PRIMARY], served.form[EAGER]
     if not eager:
         for k in range(len(groups)):
-            settle(groups[k], runs, left, floor, served.path, served.past, first == QUEUES)
+            settle(groups[k], runs, served.senders, served.path, served.past, first == QUEUES)
     if state.reason != WAITS:
         for r in range(len(runs)):
             runs[r].busy = 0
     elif not eager:
         for k in served.moving[:served.form[MOVING]]:
-            _set_rates(groups[k], runs, served.senders, served.path, served.fillings, first, rest)
+            _set_rates(groups[k], runs, served.senders, served.path, served.held, served.rest,
+                       served.form)
     write_back(served, coflows, pools[0], state.now)
 
 
@@ -167,11 +170,9 @@ def _leave(served, coflows, pools, state):
 @inlined
 def _serve(served, capacity):
     """Give every flow its rate."""
-    groups, slots, runs, link = served.groups, served.slots, served.runs, served.link
-    traffic, senders, path = served.traffic, served.senders, served.path
-    fillings, members, past, turn = served.fillings, served.members, served.past, served.turn
+    groups, link, rest, turn = served.groups, served.link, served.rest, served.turn
     walls, still, form = served.walls, served.still, served.form
-    first, rest, eager = form[PRIMARY], form[BACKFILL], form[EAGER]
+    first, backfill, eager = form[PRIMARY], form[BACKFILL], form[EAGER]
     left, _, dust = served.on_links
     for c in range(len(capacity)):
         left[c] = capacity[c] if first != QUEUES else 0.0
@@ -179,13 +180,13 @@ def _serve(served, capacity):
     for k in served.moving[:form[MOVING]]:
         groups[k].speed = groups[k].held
         groups[k].gamma = 0.0
-    _, used, held = traffic
+    _, used, held = served.traffic
     for s in range(len(used)):
         used[s] = held[s]
     if first == MADD:
         for k in turn:
             if not (still[k] and _is_full(walls[k], left, dust)):
-                _madd(groups[k], slots, runs, link, traffic, senders, path, past, dust, left)
+                _madd(served, groups[k])
     elif first == QUEUES:
         n = 0
         while n < len(turn):
@@ -198,18 +199,17 @@ def _serve(served, capacity):
             form[REACHED] |= fresh and group.left <= group.reached
             continue
         stays = first == QUEUES and not eager and not (group.anew or group.gains)
-        if rest == MAXMIN:
-            group.gains = fill(group, slots, link, used, dust, fillings[1], members, left,
-                               served.desk)
-        elif rest == GREEDY:
-            see_room(group, link, dust, slots, fillings[1], members, left)
+        if backfill == MAXMIN:
+            group.gains = fill(group, rest, link, used, dust, left, served.desk)
+        elif backfill == GREEDY:
+            see_room(group, rest, link, dust, left)
         if not eager:
             if not stays or group.gains:
-                _set_pace(group, runs, fillings, first)
+                _set_pace(group, served.runs, served.held, rest, first)
         else:
-            _set_rates(group, runs, senders, path, fillings, first, rest)
-            if rest == GREEDY:
-                _greedy(group, used, runs, link, senders, path, fillings[1], dust, left)
+            _set_rates(group, served.runs, served.senders, served.path, served.held, rest, form)
+            if backfill == GREEDY:
+                _greedy(served, group)
         moves = group.speed > 0.0 or group.gamma > 0.0 or group.gains
         if not moves and (fresh or not still[k]):
             form[REACHED] |= group.left <= group.reached
@@ -258,8 +258,7 @@ def _serve_queue(n, served, capacity):
             group.speed = 0.0
             for s in range(group.slot, group.slot + group.slots):
                 used[s] = 0.0
-            fill(group, served.slots, link, used, dust, served.fillings[0], served.members, share,
-                 served.desk)
+            fill(group, served.held, link, used, dust, share, served.desk)
             group.held = group.speed
             group.held_top = group.top
             for s in range(group.slot, group.slot + group.slots):
@@ -279,9 +278,11 @@ def _pool(left, share):
 
 
 @inlined
-def _madd(group, slots, runs, link, traffic, senders, path, past, dust, left):
+def _madd(served, group):
     """Let a coflow end all its flows at once on what is left, or none where a link is full."""
-    load, used, _ = traffic
+    slots, link, senders, path = served.slots, served.link, served.senders, served.path
+    load, used, _ = served.traffic
+    left, _, dust = served.on_links
     gamma = 0.0
     stale = False
     for s in range(group.slot, group.slot + group.slots):
@@ -291,8 +292,8 @@ def _madd(group, slots, runs, link, traffic, senders, path, past, dust, left):
                 return
             stale |= load[s] <= slot.known / 2
     if stale:
-        settle(group, runs, senders[0], senders[2], path, past, False)
-        _add_up(group, slots, load, senders[0], path)
+        settle(group, served.runs, senders, path, served.past, False)
+        _add_up(group, slots, load, senders.left, path)
     for s in range(group.slot, group.slot + group.slots):
         if slots[s].open > 0:
             gamma = max(gamma, load[s] / left[link[s]])
@@ -319,29 +320,28 @@ def _add_up(group, slots, load, remaining, path):
 
 
 @inlined
-def _set_pace(group, runs, fillings, first):
+def _set_pace(group, runs, held, rest, first):
     """Note how fast the flows of each run are at most; see `serving_stretch`."""
-    (held, held_room, held_level, _, _, _), (wants, room, level, _, _, _) = fillings
     for r in range(group.run, group.run + group.runs):
         run = runs[r]
         run.most = 0.0
-        if first == QUEUES and held_room[run.slot] and held[run.slot] > 0.0:
-            run.most += min(held_level[run.slot], group.held_top)
-        if room[run.slot] and wants[run.slot] > 0.0:
-            run.most += min(level[run.slot], group.top)
+        if first == QUEUES and held.room[run.slot] and held.wants[run.slot] > 0.0:
+            run.most += min(held.full_at[run.slot], group.held_top)
+        if rest.room[run.slot] and rest.wants[run.slot] > 0.0:
+            run.most += min(rest.full_at[run.slot], group.top)
         run.busy = run.least < np.inf and (run.most > 0.0 or group.gamma > 0.0)
         run.idle &= not run.busy
 
 
 @in_place
-def _set_rates(group, runs, senders, path, fillings, first, rest):
+def _set_rates(group, runs, senders, path, held, rest, form):
     """Give the flows of a group what MADD and the fillings have found."""
-    left, rate = senders[0], senders[1]
-    (held, held_room, held_level, _, _, _), (wants, room, level, _, _, _) = fillings
+    left, rate = senders.left, senders.rate
     for r in range(group.run, group.run + group.runs):
         run = runs[r]
-        holds = first == QUEUES and held_room[run.slot] and held[run.slot] > 0.0
-        gets = room[run.slot] and wants[run.slot] > 0.0
+        holds = (form[PRIMARY] == QUEUES and held.room[run.slot]
+                 and held.wants[run.slot] > 0.0)
+        gets = rest.room[run.slot] and rest.wants[run.slot] > 0.0
         run.busy = holds or gets or group.gamma > 0.0
         run.idle &= not run.busy
         if not run.busy:
@@ -354,9 +354,9 @@ def _set_rates(group, runs, senders, path, fillings, first, rest):
         else:
             rates[:] = 0.0
         if holds:
-            _add_levels(rates, lefts, paths, held_level, run.slot)
-        if gets and rest == MAXMIN:
-            _add_levels(rates, lefts, paths, level, run.slot)
+            _add_levels(rates, lefts, paths, held.full_at, run.slot)
+        if gets and form[BACKFILL] == MAXMIN:
+            _add_levels(rates, lefts, paths, rest.full_at, run.slot)
 
 
 @in_place
@@ -375,19 +375,20 @@ def _add_levels(rates, lefts, paths, level, slot):
 
 
 @inlined
-def _greedy(group, used, runs, link, senders, path, filling, dust, left):
+def _greedy(served, group):
     """Give each flow of a coflow, in list order, all that the links on its path have left."""
-    wants, room, _, _, _, _ = filling
-    remaining, rate = senders[0], senders[1]
+    runs, link, path, rate = served.runs, served.link, served.path, served.senders.rate
+    left, _, dust = served.on_links
+    used = served.traffic[1]
     nowhere = len(used) - 1
     for r in range(group.run, group.run + group.runs):
         last = runs[r].slot
-        if not room[last] or wants[last] == 0.0:
+        if not served.rest.room[last] or served.rest.wants[last] == 0.0:
             continue
         for i in range(runs[r].first, runs[r].stop):
             if left[link[last]] <= dust[link[last]]:
                 break
-            most = left[link[last]] if remaining[i] > 0.0 else 0.0
+            most = left[link[last]] if served.senders.left[i] > 0.0 else 0.0
             for h in range(path.shape[1]):
                 s = path[i, h]
                 if s < nowhere:

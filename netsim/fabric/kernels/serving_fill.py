@@ -1,167 +1,169 @@
-"""One group shares what is left of the links max-min fairly among its flows; see `serving`.
-
-Progressive filling: all flows grow alike; the link that is full first freezes its flows; and so
-on with the rest. What comes of it is the *level* at which each link was full: a flow's rate is the
-lowest level on its path, since levels only rise.
-"""
+"""One group shares what is left of the links max-min fairly among its flows; see `serving`."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place, inlined
-from netsim.fabric.kernels.filling import ROUNDED, heap_up, lowest_of, next_of, release_all
+from netsim.fabric.kernels.filling import (
+    ROUNDED,
+    fills,
+    freeze,
+    heap_up,
+    release_all,
+    release_members,
+)
 
-__all__ = ["fill", "see_room"]
+__all__ = ["Filling", "fill", "see_room"]
+
+
+class Filling(NamedTuple):
+    """What the groups share, one after the other; the links of a group are its slots.
+
+    Attributes
+    ----------
+    links : ndarray of _SLOT
+    share, others : ndarray
+        Of the flows on each slot, one slot after the other: how many have not ended at this
+        place; the other slots that they cross.
+    wants : ndarray of float, shape (slots,)
+        How many flows on each slot want more, all other links of theirs having room.
+    room : ndarray of bool, shape (slots,)
+        Whether it has room itself.
+    full_at : ndarray of float, shape (slots,)
+        Its level when it was full, inf if it was not, 0 if it has no room.
+    yet, left : ndarray of float, shape (slots,)
+        While it fills, what is yet to be frozen of what flows want, and left for it.
+    turn : ndarray of int, shape (slots,)
+        Each group's slots in the order in which they were full last.
+    """
+
+    links: NDArray[Any]
+    share: NDArray[np.float64]
+    others: NDArray[np.uint32]
+    wants: NDArray[np.float64]
+    room: NDArray[np.bool_]
+    full_at: NDArray[np.float64]
+    yet: NDArray[np.float64]
+    left: NDArray[np.float64]
+    turn: NDArray[np.int64]
 
 
 @in_place
-def fill(group, slots, link, used, dust, filling, members, left, desk):
+def fill(group, filling, link, used, dust, left, desk):
     """Let the flows of a group share what is left max-min fairly; return whether any does.
 
-    The order in which slots were full last time is tried first: it is right if levels never fall
-    and no slot gets more than there is. Only if not, the lowest level is searched for each time.
+    The order in which slots were full last time is tried first: it is right if none comes too late
+    in it and no slot gets more than there is. Only if not, the lowest level is searched for.
+
+    Parameters
+    ----------
+    group : record of _GROUP
+    filling : Filling
+    link : ndarray of int, shape (slots,)
+    used : ndarray of float, shape (slots,)
+        Is added to: bytes per second of the group on each slot.
+    dust, left : ndarray of float, shape (links,)
+        Less than what is nothing; what links have left, which is kept up to date.
+    desk : tuple of ndarray
+        See `serving_rows.Served`.
     """
-    see_room(group, link, dust, slots, filling, members, left)
-    wants, room, level, _, free, turn = filling
+    see_room(group, filling, link, dust, left)
     live, spot, _, _ = desk
     lives = 0
     for k in range(group.slot, group.slot + group.slots):
-        s = turn[k]
-        if room[s] and wants[s] > 0.0:
+        s = filling.turn[k]
+        if filling.room[s] and filling.wants[s] > 0.0:
             live[lives] = s
             spot[lives] = k
             lives += 1
     if lives == 0:
         return False
     live = live[:lives]
-    speed = _freeze_as_before(live, group, slots, link, filling, members, left)
+    speed = _freeze_as_before(live, group, filling, link, left, desk)
     if speed < 0.0:
-        speed = _freeze_by_level(live, group, slots, link, filling, members, left, desk)
+        speed = _freeze_by_level(live, group, filling, link, left, desk)
     group.speed += speed
     for k in range(lives):
         s = live[k]
-        turn[spot[k]] = s
-        rest = 0.0 if level[s] < np.inf else max(free[s], 0.0)
+        filling.turn[spot[k]] = s
+        rest = 0.0 if filling.full_at[s] < np.inf else max(filling.left[s], 0.0)
         used[s] += left[link[s]] - rest
         left[link[s]] = rest
     return True
 
 
 @inlined
-def _freeze_as_before(order, group, slots, link, filling, members, left):
+def _freeze_as_before(order, group, filling, link, left, desk):
     """Freeze slots in about this order; return the sum of flows' rates, -1 if it proves wrong."""
-    _, _, level, _, free, _ = filling
-    _thaw(order, link, filling, left)
-    speed = _freeze(order, free[:0], group, slots, filling, members)
+    grows = _thaw(order, group, filling, link, left)
+    speed, group.top, _, late = freeze(order, filling.yet[:0], grows, filling, desk[2])
+    if late:
+        return -1.0
     for s in order:
-        if level[s] == np.inf and free[s] < -ROUNDED * left[link[s]]:
+        if filling.full_at[s] == np.inf and filling.left[s] < -ROUNDED * left[link[s]]:
             return -1.0
     return speed
 
 
 @inlined
-def _freeze_by_level(live, group, slots, link, filling, members, left, desk):
+def _freeze_by_level(live, group, filling, link, left, desk):
     """Freeze slots, the lowest level first, and put them in that order; return as before."""
-    _, _, _, yet, free, _ = filling
     _, _, heap, levels = desk
     heap, levels = heap[:len(live)], levels[:len(live)]
-    _thaw(live, link, filling, left)
+    grows = _thaw(live, group, filling, link, left)
     for k in range(len(live)):
         heap[k] = live[k]
-        levels[k] = free[live[k]] / yet[live[k]]
+        levels[k] = filling.left[live[k]] / filling.yet[live[k]]
     heap_up(heap, levels)
-    speed = _freeze(heap, levels, group, slots, filling, members)
+    speed, group.top, _, _ = freeze(heap, levels, grows, filling, live)
     for k in range(len(live)):
         live[k] = heap[len(live) - 1 - k]
     return speed
 
 
 @in_place
-def _thaw(live, link, filling, left):
-    wants, _, level, yet, free, _ = filling
+def _thaw(live, group, filling, link, left):
+    """Let the flows on some slots grow again, from 0; return how many, inf if that is not known."""
+    grows = 0.0
     for s in live:
-        yet[s] = wants[s]
-        free[s] = left[link[s]]
-        level[s] = np.inf
+        filling.yet[s] = filling.wants[s]
+        filling.left[s] = left[link[s]]
+        filling.full_at[s] = np.inf
+        grows += filling.yet[s]
+    return 0.5 * grows if group.paired else np.inf
+
+
+def _release(filling, slot, level):
+    """Take the flows of a full slot off the others; see `filling.fills`."""
+    at = filling.links[slot]
+    if at.begin >= 0:
+        end = at.begin + at.stop - at.first
+        release_all(filling.share[at.first:at.stop], filling.yet[at.begin:end],
+                    filling.left[at.begin:end], level)
+    else:
+        release_members(at.first, at.stop, filling.share, filling.others, filling.yet,
+                        filling.left, filling.full_at, level)
+
+
+fills(Filling, _release)
 
 
 @in_place
-def _freeze(order, levels, group, slots, filling, members):
-    """Freeze slots, in about this order or, if they come with levels, from a heap by these."""
-    _, _, level, yet, free, _ = filling
-    share, others = members
-    speed = 0.0
-    lowest = 0.0
-    first = 0
-    stop = len(order)
-    nowhere = len(yet) - 1
-    yet[nowhere] = 0.0
-    # On how many slots flows still grow, two each; those of one link are taken off `nowhere` as
-    # well. Longer paths are not counted.
-    grows = np.inf if others.shape[1] > 1 else 0.0
-    for s in order:
-        grows += yet[s]
-    while first < stop and grows > yet[nowhere]:
-        if len(levels):
-            s, stop = lowest_of(order, levels, stop, yet, free)
-        else:
-            s, first = next_of(order, first, yet, free)
-        if s < 0:
-            break
-        now = max(free[s], 0.0) / yet[s]
-        if now < lowest * (1.0 - ROUNDED) and not len(levels):
-            return -1.0
-        lowest = max(lowest, now)
-        speed += yet[s] * lowest
-        grows -= 2.0 * yet[s]
-        slot = slots[s]
-        if slot.begin >= 0:
-            end = slot.begin + slot.stop - slot.first
-            release_all(share[slot.first:slot.stop], yet[slot.begin:end], free[slot.begin:end],
-                        lowest)
-        elif others.shape[1] == 1:
-            # Those frozen already need no test: of their other slot, which is full, no more is
-            # read. Unsigned: a place that may be negative costs a check each time.
-            for m in range(np.uint64(slot.first), np.uint64(slot.stop)):
-                other = others[m, 0]
-                yet[other] -= share[m]
-                free[other] -= share[m] * lowest
-        else:
-            _release(slot, share, others, yet, free, level, lowest)
-        level[s] = lowest
-    group.top = lowest
-    return speed
-
-
-@inlined
-def _release(slot, share, others, yet, free, level, lowest):
-    """Take the flows that grow on a full slot off the other slots on their paths."""
-    for m in range(slot.first, slot.stop):
-        grows = share[m] > 0.0
-        for h in range(others.shape[1]):
-            if level[others[m, h]] < np.inf:
-                grows = False
-                break
-        if grows:
-            for h in range(others.shape[1]):
-                yet[others[m, h]] -= share[m]
-                free[others[m, h]] -= share[m] * lowest
-
-
-@in_place
-def see_room(group, link, dust, slots, filling, members, left):
+def see_room(group, filling, link, dust, left):
     """Bring up to date what flows want, by the slots that gained or lost their room."""
-    wants, room, level, _, _, _ = filling
-    share, others = members
+    wants, room, share, others = filling.wants, filling.room, filling.share, filling.others
     for s in range(group.slot, group.slot + group.slots):
         has = left[link[s]] > dust[link[s]]
         if has == room[s]:
             continue
         room[s] = has
-        level[s] = 0.0
+        filling.full_at[s] = 0.0
         sign = 1.0 if has else -1.0
-        slot = slots[s]
+        slot = filling.links[s]
         if slot.begin >= 0:
             _want_all(share[slot.first:slot.stop],
                       wants[slot.begin:slot.begin + slot.stop - slot.first], sign)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.kernels import compiled, in_place, inlined
-from netsim.fabric.kernels.serving_stretch import begin, memory
+from netsim.fabric.kernels.serving_fill import Filling
+from netsim.fabric.kernels.serving_stretch import Past, begin, memory
 from netsim.fabric.records import DUST, ROUNDINGS
 
 __all__ = ["BACKFILL", "EAGER", "FRESH", "GONE", "GREEDY", "MADD", "MAXMIN", "MOVING", "NOBODY",
@@ -39,17 +40,17 @@ _CLOSE = 4
 #: More runs per slot than this are worth sorting a coflow's flows for.
 _MOST_RUNS = 2
 
-#: A coflow, in service order. Where its flows, slots and runs begin, and their numbers; its
-#: ``row``, or -1; the bytes that it has left, how fast it sends them, how fast within its queue's
-#: share, how few it may have left before it is to stop, and within which of that it counts as
-#: ``reached`` where it stands still; its ``gamma`` where it is served by MADD, else 0; whether it
-#: is ``thinner`` than when it got its queue's share. In the last step, whether it got that
-#: ``anew``, and whether it ``gains`` of the rest. The highest levels within its queue's share and
-#: of the rest, ``held_top`` and ``top``. How many ``steps`` of it are remembered, how many seconds
-#: these are on its ``clock``, how many ``shares`` of its queue it has had meanwhile, and whether
-#: what it has now is a ``renewed`` one and not among these.
+#: A coflow, in service order. Where its flows, slots and runs begin, and their numbers; whether
+#: each of its flows has two slots, ``paired``; its ``row``, or -1; the bytes that it has left, how
+#: fast it sends them, how fast within its queue's share, how few it may have left before it is to
+#: stop, and within which of that it counts as ``reached`` where it stands still; its ``gamma``
+#: where it is served by MADD, else 0; whether it is ``thinner`` than when it got its queue's share.
+#: In the last step, whether it got that ``anew``, and whether it ``gains`` of the rest. The highest
+#: levels within its queue's share and of the rest, ``held_top`` and ``top``. How many ``steps`` of
+#: it are remembered, how many seconds these are on its ``clock``, how many ``shares`` of its queue
+#: it has had meanwhile, and whether what it has now is a ``renewed`` one and not among these.
 _GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
-                   ("run", "i8"), ("runs", "i8"), ("left", "f8"), ("speed", "f8"),
+                   ("run", "i8"), ("runs", "i8"), ("paired", "i8"), ("left", "f8"), ("speed", "f8"),
                    ("held", "f8"), ("limit", "f8"), ("reached", "f8"), ("gamma", "f8"),
                    ("row", "i8"), ("queue", "i8"), ("thinner", "i4"), ("anew", "i4"),
                    ("gains", "i4"), ("held_top", "f8"), ("top", "f8"), ("clock", "f8"),
@@ -65,6 +66,24 @@ _RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4")
                  ("since", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")], align=True)
 
 
+class Senders(NamedTuple):
+    """Flows, group by group.
+
+    Attributes
+    ----------
+    left, rate, floor : ndarray of float
+        Bytes left, their rate, and the bytes at which they have ended.
+    place, flow : ndarray of int
+        The place of the coflow in the order, and the position in `flows`.
+    """
+
+    left: NDArray[np.float64]
+    rate: NDArray[np.float64]
+    floor: NDArray[np.float64]
+    place: NDArray[np.int32]
+    flow: NDArray[np.int64]
+
+
 class Served(NamedTuple):
     """The unfinished flows of coflows that are served in order.
 
@@ -77,21 +96,12 @@ class Served(NamedTuple):
     traffic : tuple of ndarray of float, shape (slots,)
         Of each slot: the bytes that it has to send, how fast it sends them, and how much of that
         is within its queue's share.
-    senders : tuple of ndarray
-        Per flow: bytes left, rate, bytes at which it has ended, place of its coflow in the
-        order, position in `flows`.
+    senders : Senders
     path, spot : ndarray of int, shape (flows, most links on a path)
         The slots that each flow crosses, and its places among their members.
-    fillings : pair of tuples of ndarray, shape (slots,)
-        For each of two fillings: how many flows on each slot want more of it, all other links
-        of theirs having room; whether it has room itself; its level when it was full, inf if it
-        was not, 0 if it has no room; what is yet to be frozen of what flows want, and left for it,
-        while it fills; each group's slots in the order in which they were full last.
-    members : tuple of ndarray
-        Of the flows on each slot, one slot after the other: how many have not ended at this
-        place; the other slots that they cross.
-    past : tuple
-        See `serving_stretch.memory`.
+    held, rest : Filling
+        Of the shares of queues, and of what is left then.
+    past : Past
     on_links : tuple of ndarray of float, shape (links,)
         To work in: what links have left, of all and of a queue's share; less than what is nothing.
     desk : tuple of ndarray, shape (most slots of a group,)
@@ -118,12 +128,12 @@ class Served(NamedTuple):
     runs: NDArray[Any]
     link: NDArray[np.uint32]
     traffic: tuple[NDArray[np.float64], ...]
-    senders: tuple[NDArray[Any], ...]
+    senders: Senders
     path: NDArray[np.uint32]
     spot: NDArray[np.uint32]
-    fillings: tuple[tuple[NDArray[Any], ...], ...]
-    members: tuple[NDArray[Any], ...]
-    past: tuple[Any, ...]
+    held: Filling
+    rest: Filling
+    past: Past
     on_links: tuple[NDArray[np.float64], ...]
     desk: tuple[NDArray[Any], ...]
     keys: NDArray[np.int64]
@@ -161,6 +171,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
             place[i] = k
             index[i] = f
             groups[k].left += flow.remaining
+            groups[k].paired &= flow.hops == 2
             for h in range(flow.hops):
                 path[i, h] = row.load + hops[flow.hop + h].slot
             i += 1
@@ -172,10 +183,10 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
         left, floor, index, path = (left[sorted_at], floor[sorted_at], index[sorted_at],
                                     path[sorted_at])
     slots = np.zeros(nowhere + 1, _SLOT)
-    fillings = (_filling(nowhere), _filling(nowhere))
-    spot, members = _members(slots, path, fillings)
+    spot, share, others = _members(slots, path)
+    held, rest = _filling(slots, share, others, path), _filling(slots, share, others, path)
     runs = _runs(groups, path, nowhere)
-    senders = (left, np.zeros(count), floor, place, index)
+    senders = Senders(left, np.zeros(count), floor, place, index)
     past = memory(groups, slots)
     traffic = (np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1))
     begin(groups, runs, left, floor)
@@ -187,7 +198,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
     on_links = np.full(links + 1, np.inf), np.full(links + 1, np.inf), np.zeros(links + 1)
     desk = (np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
             np.empty(most))
-    return Served(groups, slots, runs, link, traffic, senders, path, spot, fillings, members, past,
+    return Served(groups, slots, runs, link, traffic, senders, path, spot, held, rest, past,
                   on_links, desk, coflows["key"][order], order.copy(), np.arange(len(order)),
                   queue_shares, _walls(groups, slots, link, links), np.ones(len(groups), np.bool_),
                   np.empty(len(groups), np.int64), form)
@@ -230,6 +241,7 @@ def _groups(coflows, rule):
         _set_limit(group, row.total, limit[order[k]])
         group.flow = flows
         group.flows = row.open
+        group.paired = 1
         flows += row.open
     return groups
 
@@ -306,13 +318,17 @@ def _sort_group(group, last, first, sorted_at):
 
 
 @compiled
-def _filling(slot_count):
-    room = np.zeros(slot_count + 1, np.bool_)
-    level = np.zeros(slot_count + 1)
-    room[slot_count] = True
-    level[slot_count] = np.inf
-    yet, free = np.zeros(slot_count + 1), np.zeros(slot_count + 1)
-    return np.zeros(slot_count + 1), room, level, yet, free, np.arange(slot_count + 1)
+def _filling(slots, share, others, path):
+    """Return a filling of slots that have no room yet, but for the last, which is no link."""
+    count = len(slots)
+    wants, room, full_at = np.zeros(count), np.zeros(count, np.bool_), np.zeros(count)
+    room[count - 1] = True
+    full_at[count - 1] = np.inf
+    for i in range(len(path)):  # no other link of these is without room
+        if path.shape[1] == 1 or path[i, 1] == count - 1:
+            wants[path[i, 0]] += 1.0
+    return Filling(slots, share, others, wants, room, full_at, np.zeros(count), np.zeros(count),
+                   np.arange(count))
 
 
 @inlined
@@ -340,7 +356,7 @@ def _runs(groups, path, nowhere):
 
 
 @inlined
-def _members(slots, path, fillings):
+def _members(slots, path):
     """Return the places of the flows on their slots, how many are at each, and other slots."""
     count, longest = path.shape
     nowhere = len(slots) - 1
@@ -368,9 +384,7 @@ def _members(slots, path, fillings):
                     others[m, g] = path[i, g + (g >= h)]
             spot[i, h] = m
             share[m] += 1.0
-    for wants, _, _, _, _, _ in fillings:
-        _want_alone(wants, path)
-    return spot, (share, others)
+    return spot, share, others
 
 
 @inlined
@@ -401,21 +415,12 @@ def _lay_out(slots, path):
     return places
 
 
-@inlined
-def _want_alone(wants, path):
-    """Note what flows want that cross one link only: no other link of theirs is without room."""
-    count, longest = path.shape
-    for i in range(count):
-        if longest == 1 or path[i, 1] == len(wants) - 1:
-            wants[path[i, 0]] += 1.0
-
-
 @compiled
 def resume(served, coflows, flows, rule, interval):
     """Bring a copy up to date with its rows, of which some may have gone, and with a rule."""
     order, _, _, queue, queue_shares, limit = rule
     groups, slots, runs = served.groups, served.slots, served.runs
-    left, _, floor, _, index = served.senders
+    left, floor, index = served.senders.left, served.senders.floor, served.senders.flow
     keys, rows, form = served.keys, served.rows, served.form
     now_at = np.searchsorted(coflows["key"].copy(), keys)
     group_of = np.empty(len(order), np.int64)
@@ -434,9 +439,8 @@ def resume(served, coflows, flows, rule, interval):
     slots["known"][:] = 0.0
     for each in served.traffic:
         each[:] = 0.0
-    held_level = served.fillings[0][2]
-    for s in range(len(held_level) - 1):
-        held_level[s] = 0.0  # else coflows that are passed over at first would show old levels
+    for s in range(len(slots) - 1):  # else coflows passed over at first would show old levels
+        served.held.full_at[s] = 0.0
     gone = 0
     for r in range(len(runs)):
         run = runs[r]
@@ -455,15 +459,15 @@ def resume(served, coflows, flows, rule, interval):
     form[GONE] = gone
     _begin_form(form, rule, interval)
     return Served(groups, slots, runs, served.link, served.traffic, served.senders, served.path,
-                  served.spot, served.fillings, served.members, served.past, served.on_links,
-                  served.desk, keys, rows,
-                  group_of[order], queue_shares, served.walls, served.still, served.moving, form)
+                  served.spot, served.held, served.rest, served.past, served.on_links,
+                  served.desk, keys, rows, group_of[order], queue_shares, served.walls,
+                  served.still, served.moving, form)
 
 
 @in_place
 def strike(served, i):
     """Take a flow that has ended off its slots."""
-    left, _, floor, place, _ = served.senders
+    left, floor, place = served.senders.left, served.senders.floor, served.senders.place
     path, slots = served.path, served.slots
     longest = path.shape[1]
     for h in range(longest):
@@ -471,13 +475,13 @@ def strike(served, i):
         if s == len(slots) - 1:
             continue
         slots[s].open -= 1
-        served.members[0][served.spot[i, h]] -= 1.0
-        for wants, room, _, _, _, _ in served.fillings:
+        served.rest.share[served.spot[i, h]] -= 1.0
+        for filling in (served.held, served.rest):
             free = True
             for g in range(longest):
-                free &= g == h or room[path[i, g]]
+                free &= g == h or filling.room[path[i, g]]
             if free:
-                wants[s] -= 1.0
+                filling.wants[s] -= 1.0
     left[i] = 0.0
     floor[i] = -1.0  # it cannot end again
     served.groups[place[i]].thinner = 1
@@ -486,7 +490,8 @@ def strike(served, i):
 @in_place
 def write_back(served, coflows, flows, now):
     """Write bytes and rates as of now back to the rows."""
-    left, rate, _, place, index = served.senders
+    left, rate, place, index = (served.senders.left, served.senders.rate, served.senders.place,
+                                served.senders.flow)
     runs, rows = served.runs, served.rows
     for c in rows:
         if c >= 0:

@@ -9,38 +9,53 @@ more room to remember.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place, inlined, summing
 
-__all__ = ["begin", "ends", "let_pass_over", "memory", "note_least", "settle", "soonest_of"]
+__all__ = ["Past", "begin", "ends", "let_pass_over", "memory", "note_least", "settle",
+           "soonest_of"]
 
 #: How many instants are remembered. As so many values are an odd number of cache lines, the same
 #: instant of slots that follow each other does not fall on the same few places of the cache.
 _INSTANTS = 72
 
 
-@inlined
-def memory(groups, slots):
-    """Return room for what is remembered.
+class Past(NamedTuple):
+    """What is remembered.
 
-    Returns
-    -------
+    Attributes
+    ----------
     seconds, keeps : ndarray of float, shape (groups, instants)
         How long until the next instant, and which part of its bytes MADD leaves to each flow.
     since : ndarray of float, shape (groups, instants)
         From when on the group has had each of its shares of a queue.
-    levels : pair of ndarray of float, shape (slots, instants)
+    held, rest : ndarray of float, shape (slots, instants)
         The level of each slot in each of two fillings: for each share of a queue, of which there
         is a new one now and then, and for each instant.
     weights : ndarray of float, shape (instants,)
         To work with.
     """
+
+    seconds: NDArray[np.float64]
+    keeps: NDArray[np.float64]
+    since: NDArray[np.float64]
+    held: NDArray[np.float64]
+    rest: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
+@inlined
+def memory(groups, slots):
+    """Return room for what is remembered."""
     shape = (len(groups), _INSTANTS)
-    levels = np.empty((len(slots), _INSTANTS)), np.empty((len(slots), _INSTANTS))
-    for each in levels:
-        each[-1] = np.inf
-    return np.empty(shape), np.empty(shape), np.empty(shape), levels, np.empty(_INSTANTS)
+    held, rest = np.empty((len(slots), _INSTANTS)), np.empty((len(slots), _INSTANTS))
+    held[-1] = rest[-1] = np.inf
+    return Past(np.empty(shape), np.empty(shape), np.empty(shape), held, rest,
+                np.empty(_INSTANTS))
 
 
 @in_place
@@ -62,7 +77,7 @@ def begin(groups, runs, left, floor):
 
 
 @inlined
-def soonest_of(groups, moving, runs, left, floor, path, fillings, past, holds):
+def soonest_of(groups, moving, runs, senders, path, held, rest, past, holds):
     """Return in how many seconds the next flow ends; inf if none moves.
 
     That run first which may be next, so that few others need a closer look.
@@ -79,51 +94,50 @@ def soonest_of(groups, moving, runs, left, floor, path, fillings, past, holds):
     if next_run < 0:
         return dt
     run = runs[next_run]
-    dt = _look(run, groups[run.group], left, floor, path, fillings, past, holds, np.inf)
+    dt = _look(run, groups[run.group], senders, path, held, rest, past, holds, np.inf)
     for k in moving:
         part = 1.0 / groups[k].gamma if groups[k].gamma > 0.0 else 0.0
         for r in range(groups[k].run, groups[k].run + groups[k].runs):
             run = runs[r]
             if run.busy and run.least < dt * (run.least * part + run.most) and r != next_run:
-                dt = _look(run, groups[k], left, floor, path, fillings, past, holds, dt)
+                dt = _look(run, groups[k], senders, path, held, rest, past, holds, dt)
     return dt
 
 
 @in_place
-def _look(run, group, left, floor, path, fillings, past, holds, dt):
+def _look(run, group, senders, path, held, rest, past, holds, dt):
     """Return in how many seconds the next flow of a run ends, or `dt` if that is sooner."""
-    _catch_up(run, group, left, floor, path, past, holds)
-    held_level, level = fillings[0][2], fillings[1][2]
+    _catch_up(run, group, senders, path, past, holds)
+    left, floor = senders.left, senders.floor
     part = 1.0 / group.gamma if group.gamma > 0.0 else 0.0
     run.least = np.inf
     for i in range(run.first, run.stop):
         if floor[i] >= 0.0:
-            lowest, held = np.inf, np.inf if holds else 0.0
+            gains, keeps = np.inf, np.inf if holds else 0.0
             for h in range(path.shape[1]):
-                lowest = min(lowest, level[path[i, h]])
-                held = min(held, held_level[path[i, h]])
+                gains = min(gains, rest.full_at[path[i, h]])
+                keeps = min(keeps, held.full_at[path[i, h]])
             run.least = min(run.least, left[i])
-            rate = left[i] * part + held + lowest
+            rate = left[i] * part + keeps + gains
             if left[i] < dt * rate:
                 dt = left[i] / rate
     return dt
 
 
 @inlined
-def let_pass_over(groups, moving, runs, left, floor, path, fillings, past, holds, dt):
+def let_pass_over(groups, moving, runs, senders, path, held, rest, past, holds, dt):
     """Let `dt` seconds pass: remember levels, and what flows have left at least."""
-    seconds, keeps, since, levels, _ = past
     for k in moving:
         group = groups[k]
         if group.speed <= 0.0:
             continue
         keep = 1.0 - dt / group.gamma if group.gamma > 0.0 else 1.0
-        seconds[k, group.steps] = dt
-        keeps[k, group.steps] = keep
-        _remember(group, fillings[1][2], levels[1], group.steps)
+        past.seconds[k, group.steps] = dt
+        past.keeps[k, group.steps] = keep
+        _remember(group, rest.full_at, past.rest, group.steps)
         if holds and (group.renewed or not group.shares):
-            since[k, group.shares] = group.clock
-            _remember(group, fillings[0][2], levels[0], group.shares)
+            past.since[k, group.shares] = group.clock
+            _remember(group, held.full_at, past.held, group.shares)
             group.shares += 1
             group.renewed = 0
         for r in range(group.run, group.run + group.runs):
@@ -137,7 +151,7 @@ def let_pass_over(groups, moving, runs, left, floor, path, fillings, past, holds
         group.steps += 1
         group.clock += dt
         if group.steps == _INSTANTS:
-            settle(group, runs, left, floor, path, past, holds)
+            settle(group, runs, senders, path, past, holds)
 
 
 @in_place
@@ -147,20 +161,20 @@ def _remember(group, level, levels, at):
 
 
 @in_place
-def ends(run, group, left, floor, path, past, holds):
+def ends(run, group, senders, path, past, holds):
     """Whether flows of a run may have ended; what they have left is up to date then."""
     # Twice: what is known of them is rounded otherwise than what they have left.
     if run.least > 2.0 * run.floor:
         return False
-    _catch_up(run, group, left, floor, path, past, holds)
+    _catch_up(run, group, senders, path, past, holds)
     return True
 
 
 @in_place
-def settle(group, runs, left, floor, path, past, holds):
+def settle(group, runs, senders, path, past, holds):
     """Bring what the flows of a group have left up to date, and remember nothing more."""
     for r in range(group.run, group.run + group.runs):
-        _catch_up(runs[r], group, left, floor, path, past, holds)
+        _catch_up(runs[r], group, senders, path, past, holds)
         _forget(runs[r])
     group.steps = group.shares = 0
     group.clock = 0.0
@@ -173,21 +187,21 @@ def _forget(run):
 
 
 @in_place
-def _catch_up(run, group, left, floor, path, past, holds):
+def _catch_up(run, group, senders, path, past, holds):
     """Bring what the flows of a run have left up to date."""
     if run.caught == group.steps:
         return
-    _, _, _, levels, weights = past
-    lefts, floors = left[run.first:run.stop], floor[run.first:run.stop]
+    weights = past.weights
+    lefts, floors = senders.left[run.first:run.stop], senders.floor[run.first:run.stop]
     paths = path[run.first:run.stop]
     keep = _weigh(run, group, past)
     if keep < 1.0:
         for i in range(len(lefts)):
             lefts[i] *= keep
-    _send(lefts, floors, paths, levels[1], run.caught, weights[:group.steps - run.caught])
+    _send(lefts, floors, paths, past.rest, run.caught, weights[:group.steps - run.caught])
     if holds:
         _weigh_shares(run, group, past)
-        _send(lefts, floors, paths, levels[0], run.share, weights[:group.shares - run.share])
+        _send(lefts, floors, paths, past.held, run.share, weights[:group.shares - run.share])
         run.share = group.shares - 1
     run.caught = group.steps
     run.since = group.clock
@@ -206,22 +220,20 @@ def note_least(run, lefts, floors):
 @inlined
 def _weigh(run, group, past):
     """Find what the rates of each instant count for, and which part of its bytes MADD leaves."""
-    seconds, keeps, _, _, weights = past
     keep = 1.0
     for t in range(group.steps - 1, run.caught - 1, -1):
-        weights[t - run.caught] = seconds[run.group, t] * keep
-        keep *= keeps[run.group, t]
+        past.weights[t - run.caught] = past.seconds[run.group, t] * keep
+        keep *= past.keeps[run.group, t]
     return keep
 
 
 @inlined
 def _weigh_shares(run, group, past):
     """Find for how long each share of a queue counts."""
-    _, _, since, _, weights = past
     until = group.clock
     for t in range(group.shares - 1, run.share - 1, -1):
-        start = max(since[run.group, t], run.since)
-        weights[t - run.share] = until - start
+        start = max(past.since[run.group, t], run.since)
+        past.weights[t - run.share] = until - start
         until = start
 
 

@@ -11,14 +11,14 @@ __all__ = ["advance", "crossing_in", "let_pass", "mark_started", "soonest"]
 
 
 @inlined
-def soonest(groups, moving, left, rate, runs):
+def soonest(groups, moving, senders, runs):
     """Return in how many seconds the next flow ends; inf if none moves."""
     soonest = np.inf
     for k in moving:
         for r in range(groups[k].run, groups[k].run + groups[k].runs):
             if runs[r].busy:
-                soonest = sooner(left[runs[r].first:runs[r].stop],
-                                 rate[runs[r].first:runs[r].stop], soonest)
+                soonest = sooner(senders.left[runs[r].first:runs[r].stop],
+                                 senders.rate[runs[r].first:runs[r].stop], soonest)
     return soonest
 
 
@@ -54,10 +54,10 @@ def let_pass(groups, moving, link, traffic, dt, carried):
 
 
 @in_place
-def advance(left, rate, floor, run, dt, slack):
+def advance(senders, run, dt, slack):
     """Let `dt` seconds pass for the flows of a run; return how many end within the slack."""
-    lefts, rates = left[run.first:run.stop], rate[run.first:run.stop]
-    floors = floor[run.first:run.stop]
+    lefts, rates = senders.left[run.first:run.stop], senders.rate[run.first:run.stop]
+    floors = senders.floor[run.first:run.stop]
     ended = 0
     for i in range(len(lefts)):
         lefts[i] -= rates[i] * dt

@@ -1,20 +1,19 @@
-"""One max-min fair fill of all links; see `sharing`.
-
-Progressive filling: all flows grow in proportion to their weights; the link that is full first
-freezes its flows; and so on with the rest. What comes of it is the *level* at which each link was
-full: a flow's rate is its weight times the lowest level on its path, since levels only rise.
-
-The order in which links are full hardly changes: that of the last fill is tried first, and only if
-it proves wrong the lowest level is searched for, link after link.
-"""
+"""One max-min fair fill of all links, or the repair of the few that change; see `sharing`."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place, inlined
-from netsim.fabric.kernels.filling import ROUNDED, heap_of, lowest_of, next_of, release_all
-from netsim.fabric.kernels.sharing_parts import ALL
+from netsim.fabric.kernels.filling import (
+    ROUNDED,
+    fills,
+    freeze,
+    heap_of,
+    release_all,
+    release_members,
+)
+from netsim.fabric.kernels.sharing_parts import ALL, Parts
 from netsim.fabric.kernels.sharing_repair import repair
 from netsim.fabric.kernels.sharing_table import take_sums
 
@@ -42,13 +41,12 @@ def fill_up(parts, capacity):
     for _ in range(_ATTEMPTS):
         if row.frozen == 0 or row.wrong > _MOST_WRONG:  # nothing to go by
             break
-        guess = _guess(parts)
-        _follow(guess, parts, _thaw(parts, capacity), capacity)
+        _follow(_guess(parts), parts, capacity)
         if not row.stale:
             return
     parts.full_at[:] = np.inf
     _forget_joined(parts)
-    _search(parts, _thaw(parts, capacity), capacity)
+    _search(parts, capacity)
     row.stale = row.wrong = 0
 
 
@@ -95,48 +93,46 @@ def _insert(guess, levels, count, link, level):
     return count + 1
 
 
-@compiled
+@in_place
 def _thaw(parts, capacity):
-    """Let all flows grow again, from 0; return how many classes do per link.
-
-    Their numbers matter only where weights are not 1, and what they add up to may be off.
-    """
+    """Let all flows grow again, from 0; return what they weigh, inf if that may be off."""
     links, yet, row = parts.links, parts.yet, parts.state[0]
     row.frozen = 0
-    row.grows = row.weight if row.plain else np.inf
     for link in range(len(capacity)):
         parts.left[link] = capacity[link]
     if row.plain:
         for link in range(len(links)):
             yet[link] = links[link].wants
-        return np.zeros(0, np.int64)
-    count = np.zeros(len(links), np.int64)
+        return row.weight
+    # Weights that come and go leave traces: classes are counted, too.
     if len(parts.common):
-        take_sums(parts, yet, count)
-        return count
+        take_sums(parts, yet, parts.classes_left)
+        return np.inf
     for link in range(len(links)):
-        # Weights that come and go leave traces.
-        count[link] = links[link].length
+        parts.classes_left[link] = links[link].stop - links[link].first
         yet[link] = 0.0
-        for m in range(links[link].first, links[link].first + links[link].length):
+        for m in range(links[link].first, links[link].stop):
             yet[link] += parts.units[parts.unit[m]] * parts.share[m]
-    return count
+    return np.inf
 
 
 @inlined
-def _follow(guess, parts, count, capacity):
+def _follow(guess, parts, capacity):
     """Freeze links in about this order; if it was right, the fill holds altogether.
 
     It is if each flow has a full link on which none is faster, and no link carries more than it
     can. A link that proves wrong is put elsewhere in the next guess.
     """
-    row = parts.state[0]
+    row, late = parts.state[0], parts.queue
     row.stale = row.wrong = 0
-    _freeze(guess, np.empty(0), parts, count, capacity)
+    _, _, grows, count = freeze(guess, parts.yet[:0], _thaw(parts, capacity), parts, late)
+    for link in late[:count]:
+        _put_elsewhere(parts, link, capacity[link])
     for link in range(len(capacity)):
         if parts.full_at[link] == np.inf:
-            grows = count[link] > 0 if len(count) else row.grows > 0.0 and parts.yet[link] > 0.0
-            if grows or parts.left[link] < -ROUNDED * capacity[link]:
+            waits = (grows > 0.0 and parts.yet[link] > 0.0 if row.plain
+                     else parts.classes_left[link] > 0)
+            if waits or parts.left[link] < -ROUNDED * capacity[link]:
                 _put_elsewhere(parts, link, capacity[link])
 
 
@@ -148,7 +144,7 @@ def _put_elsewhere(parts, link, capacity):
     while level > before:
         before = level
         free, wants = capacity, 0.0
-        for m in range(at.first, at.first + at.length):
+        for m in range(at.first, at.stop):
             weight = parts.share[m] if row.plain else parts.share[m] * parts.units[parts.unit[m]]
             rate = np.inf
             for h in range(others.shape[1]):
@@ -167,83 +163,31 @@ def _put_elsewhere(parts, link, capacity):
 
 
 @inlined
-def _search(parts, count, capacity):
+def _search(parts, capacity):
     """Freeze the link with the lowest level, and so on, until all flows are frozen."""
-    yet, left = parts.yet, parts.left
-    live = np.empty(len(capacity), np.int64)
-    lives = 0
-    for link in range(len(capacity)):
-        if yet[link] > 0.0 and parts.full_at[link] == np.inf:
-            live[lives] = link
-            lives += 1
-    heap, levels = heap_of(live[:lives], yet, left)
-    _freeze(heap, levels, parts, count, capacity)
+    grows = _thaw(parts, capacity)
+    live = np.flatnonzero(parts.yet[:len(capacity)] > 0.0)
+    heap, levels = heap_of(live, parts.yet, parts.left)
+    freeze(heap, levels, grows, parts, parts.queue)
 
 
-@in_place
-def _freeze(order, levels, parts, count, capacity):
-    """Freeze links until no flow grows.
-
-    Parameters
-    ----------
-    order : ndarray of int
-        The links in about the order in which they are to be frozen; or, if they come with least
-        levels, a heap by these.
-    """
-    row, links, yet, left, full_at = (parts.state[0], parts.links, parts.yet, parts.left,
-                                      parts.full_at)
-    share, others, common = parts.share, parts.others, parts.common
-    simple = row.plain and others.shape[1] == 1
-    highest = 0.0
-    first = 0
-    stop = len(order)
-    while first < stop and row.grows > 0.0:
-        if len(levels):
-            link, stop = lowest_of(order, levels, stop, yet, left)
-        else:
-            link, first = next_of(order, first, yet, left)
-        if link < 0:
-            break
-        at = links[link]
-        level = max(left[link], 0.0) / yet[link]
-        if level < highest * (1.0 - ROUNDED) and not len(levels):
-            if _too_late(at, others, full_at, level):
-                _put_elsewhere(parts, link, capacity[link])
-        else:
-            level = highest = max(highest, level)
-        row.grows -= yet[link]
-        at.grew = yet[link]
-        if len(common) and _CROWDED * at.length > at.stop - at.begin:
-            release_all(common[link, at.begin:at.stop], yet[at.begin:at.stop],
-                         left[at.begin:at.stop], level)
-            if len(count):
-                _count_off(parts.pairs[link, at.begin:at.stop], count[at.begin:at.stop],
-                           yet[at.begin:at.stop])
-        elif simple:
-            # Those frozen already need no test: of their other link, which is full, no more is
-            # read. Unsigned: a place that may be negative costs a check each time.
-            for m in range(np.uint64(at.first), np.uint64(at.first + at.length)):
-                other = others[m, 0]
-                yet[other] -= share[m]
-                left[other] -= share[m] * level
-        else:
-            _release(at, share, parts.unit, parts.units, others, yet, left, full_at, count,
-                     level)
-        full_at[link] = level
-        parts.frozen[row.frozen] = link
-        row.frozen += 1
-
-
-@inlined
-def _too_late(link, others, full_at, level):
-    """Whether flows of a link were frozen at a higher level than its own, and slow it down."""
-    for m in range(link.first, link.first + link.length):
-        rate = np.inf
-        for h in range(others.shape[1]):
-            rate = min(rate, full_at[others[m, h]])
-        if level < rate * (1.0 - ROUNDED) and rate < np.inf:
-            return True
-    return False
+def _release(parts, link, level):
+    """Note that a link is full, and take its flows off the others; see `filling.fills`."""
+    row, at, yet, left = parts.state[0], parts.links[link], parts.yet, parts.left
+    at.grew = yet[link]
+    parts.frozen[row.frozen] = link
+    row.frozen += 1
+    if len(parts.common) and _CROWDED * (at.stop - at.first) > at.high - at.low:
+        release_all(parts.common[link, at.low:at.high], yet[at.low:at.high],
+                    left[at.low:at.high], level)
+        if not row.plain:
+            _count_off(parts.pairs[link, at.low:at.high], parts.classes_left[at.low:at.high],
+                       yet[at.low:at.high])
+    elif row.plain:
+        release_members(at.first, at.stop, parts.share, parts.others, yet, left, parts.full_at,
+                        level)
+    else:
+        _release_weighted(parts, at, level)
 
 
 @inlined
@@ -255,22 +199,25 @@ def _count_off(pairs, counts, yets):
 
 
 @inlined
-def _release(link, share, unit, units, others, yet, left, full_at, count, lowest):
-    """Take the flows that grow on a full link off the other links on their paths."""
-    for m in range(link.first, link.first + link.length):
+def _release_weighted(parts, at, level):
+    """As `release_members`, with weights that come and go, and so leave traces."""
+    yet, left, others, count = parts.yet, parts.left, parts.others, parts.classes_left
+    for m in range(at.first, at.stop):
         grows = True
         for h in range(others.shape[1]):
-            if full_at[others[m, h]] < np.inf:
+            if parts.full_at[others[m, h]] < np.inf:
                 grows = False
                 break
         if not grows:
             continue
-        wants = units[unit[m]] * share[m]
+        wants = parts.units[parts.unit[m]] * parts.share[m]
         for h in range(others.shape[1]):
             other = others[m, h]
-            left[other] -= wants * lowest
+            left[other] -= wants * level
             yet[other] -= wants
-            if len(count):
-                count[other] -= 1
-                if count[other] == 0:
-                    yet[other] = 0.0
+            count[other] -= 1
+            if count[other] == 0:
+                yet[other] = 0.0
+
+
+fills(Parts, _release)

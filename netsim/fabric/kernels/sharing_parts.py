@@ -22,30 +22,30 @@ __all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make"]
 
 #: Of all: the number of ``classes``; the sum of their weights, and whether each is 1, ``plain``;
 #: the key of the last coflow ``known``; how many coflows have not started, ``waits``; the instant
-#: as of which it is, ``now``. Of the last fill: whether it is ``stale``, as flows have come or
-#: gone since; the number of links ``frozen``; of links that flows have ``joined`` since; the
-#: weight that still ``grows``; how many links proved ``wrong`` in their place. How many coflows
-#: are ``split``. How often the table has ``changed`` since it was last summed up; the ``light``
-#: and the ``heavy`` weight, the least and the largest since then. Of a stretch: the classes
-#: ``near``, which are followed, and come first; how many ``steps`` it has had; until when it may
-#: go on, the ``horizon``. How long the next is to be, its ``reach``. How many links are ``due`` to
-#: be looked at, as flows have come or gone, and how many have ``moved`` since rates were set,
-#: `ALL` if levels were not repaired but filled. Whether links are shared again ``by_flow``, at
-#: each end of one, or only when a coflow has come or completed.
+#: as of which it is, ``now``. Of the last fill: whether it is ``stale``, as flows have come or gone
+#: since; the number of links ``frozen``; of links that flows have ``joined`` since; how many links
+#: proved ``wrong`` in their place. How many coflows are ``split``. How often the table has
+#: ``changed`` since it was last summed up; the ``light`` and the ``heavy`` weight, the least and
+#: the largest since then. Of a stretch: the classes ``near``, which are followed, and come first;
+#: how many ``steps`` it has had; until when it may go on, the ``horizon``. How long the next is to
+#: be, its ``reach``. How many links are ``due`` to be looked at, as flows have come or gone, and
+#: how many have ``moved`` since rates were set, `ALL` if levels were not repaired but filled.
+#: Whether links are shared again ``by_flow``, at each end of one, or only when a coflow has come or
+#: completed.
 _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
                    ("frozen", "i8"), ("stale", "i8"), ("joined", "i8"),
-                   ("weight", "f8"), ("now", "f8"), ("grows", "f8"),
+                   ("weight", "f8"), ("now", "f8"),
                    ("split", "i8"), ("changed", "i8"), ("light", "f8"), ("heavy", "f8"),
                    ("wrong", "i8"), ("near", "i8"), ("steps", "i8"), ("horizon", "f8"),
                    ("reach", "f8"), ("due", "i8"), ("moved", "i8"), ("by_flow", "i8")])
 
-#: A link: its list of classes begins at ``first``, has ``length``, and has ``room``; what all its
+#: A link: its list of classes goes from ``first`` to ``stop``, and has ``room``; what all its
 #: flows ``want``, that is the sum of their weights; what of that ``grew`` until it was full in the
 #: last fill; what ``more`` is wanted since, and the ``least`` level at which it may now be full,
-#: inf if no flow has joined. It has flows in common with links ``begin`` to ``stop`` at most.
+#: inf if no flow has joined. It has flows in common with links ``low`` to ``high`` at most.
 #: Whether it is ``due`` to be looked at, and among those that have ``moved``.
-_LINK = np.dtype([("first", "i8"), ("length", "i8"), ("room", "i8"), ("begin", "i8"),
-                  ("stop", "i8"), ("wants", "f8"), ("grew", "f8"), ("more", "f8"),
+_LINK = np.dtype([("first", "i8"), ("stop", "i8"), ("room", "i8"), ("low", "i8"),
+                  ("high", "i8"), ("wants", "f8"), ("grew", "f8"), ("more", "f8"),
                   ("least", "f8"), ("due", "i8"), ("moved", "i8")])
 
 #: A class: the number of its flows; the row of the one that ends next, the ``head``; a ``number``
@@ -87,6 +87,8 @@ class Parts(NamedTuple):
     yet, left, full_at : ndarray of float, shape (links + 1,)
         While links fill: what is yet to be frozen of what flows want; the bytes per second left
         for it; the level at which a link was full, inf if it was not.
+    classes_left : ndarray of int, shape (links + 1,)
+        While links fill: how many classes still grow, where weights are not all 1.
     share, unit, place, others : ndarray
         By place in the lists of links: the number of a class's flows; where its unit is; which it
         is; the other links it crosses.
@@ -126,6 +128,7 @@ class Parts(NamedTuple):
     yet: NDArray[np.float64]
     left: NDArray[np.float64]
     full_at: NDArray[np.float64]
+    classes_left: NDArray[np.int64]
     share: NDArray[np.float64]
     unit: NDArray[np.int64]
     place: NDArray[np.int64]
@@ -183,6 +186,7 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
     in_table = len(flows) if side else 0
     return Parts(
         state, links, np.zeros(count + 1), left, np.full(count + 1, np.inf),
+        np.zeros(count + 1, np.int64),
         np.empty(places), np.empty(places, np.int64), np.empty(places, np.int64),
         np.full((places, max(longest - 1, 1)), count, np.uint32),
         np.empty(size + units), np.zeros((side, side)),
@@ -209,10 +213,10 @@ def give_room(links, coflows, flows, hops):
                     links[hops[h].link].room += 2
     places = 0
     for link in range(len(links)):
-        links[link].first = places
+        links[link].first = links[link].stop = places
         links[link].room += _ROOM
         links[link].least = np.inf
-        links[link].begin = len(links)
+        links[link].low = len(links)
         places += links[link].room
     links[len(links) - 1].room = 0
     return open_flows

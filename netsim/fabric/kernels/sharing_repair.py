@@ -120,7 +120,7 @@ def _see_neighbours(parts, at, before, level, capacity):
     links, full_at, left, row = parts.links, parts.full_at, parts.left, parts.state[0]
     lowest = min(level, before)
     known = parts.others.shape[1] == 1 and max(level, before) < np.inf
-    for m in range(at.first, at.first + at.length):
+    for m in range(at.first, at.stop):
         for h in range(parts.others.shape[1]):
             other = parts.others[m, h]
             if lowest >= full_at[other] or links[other].due or other >= len(capacity):
@@ -171,7 +171,7 @@ def _level_of(parts, link, capacity):
     level, before = full_at[link], -1.0
     for _ in range(_PASSES):
         held, wants = 0.0, 0.0
-        for m in range(at.first, at.first + at.length):
+        for m in range(at.first, at.stop):
             rate = full_at[others[m, 0]]
             for h in range(1, others.shape[1]):
                 rate = min(rate, full_at[others[m, h]])
@@ -198,7 +198,7 @@ def set_moved_rates(parts):
     links, path, full_at, row = parts.links, parts.path, parts.full_at, parts.state[0]
     for k in range(row.moved):
         at = links[parts.moved[k]]
-        for m in range(at.first, at.first + at.length):
+        for m in range(at.first, at.stop):
             c = parts.place[m]
             lowest = full_at[path[c, 0]]
             for h in range(1, path.shape[1]):

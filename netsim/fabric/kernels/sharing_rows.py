@@ -119,14 +119,14 @@ def _class_of(parts, flow, hops, weight, unit):
     fits = parts.state[0].classes < len(classes)
     for h in range(flow.hop, flow.hop + flow.hops):
         link = links[hops[h].link]
-        fits &= link.length < link.room
-        if link.length < rarest.length:
+        fits &= link.stop - link.first < link.room
+        if link.stop - link.first < rarest.stop - rarest.first:
             rarest, at = link, h - flow.hop
     # The next link on its path tells most classes from it, and stands in one line.
     beside = np.uint32(len(links) - 1)
     if flow.hops > 1:
         beside = np.uint32(hops[flow.hop + (at == 0)].link)
-    for m in range(rarest.first + rarest.length - 1, rarest.first - 1, -1):
+    for m in range(rarest.stop - 1, rarest.first - 1, -1):
         if unit >= 0 and parts.unit[m] != unit:
             break  # those of a coflow, which is new, are the last
         if parts.others[m, 0] != beside:
@@ -159,8 +159,8 @@ def _new_class(parts, flow, hops, weight, unit):
         path[c, h] = hops[flow.hop + h].link if h < flow.hops else len(links) - 1
     for h in range(flow.hops):
         link = links[path[c, h]]
-        m = link.first + link.length
-        link.length += 1
+        m = link.stop
+        link.stop += 1
         parts.spot[c, h] = m
         parts.place[m] = c
         parts.share[m] = 0.0
@@ -236,8 +236,8 @@ def _remove(parts, c):
         if at == len(links) - 1:
             break
         link = links[at]
-        link.length -= 1
-        m, end = spot[c, h], link.first + link.length
+        link.stop -= 1
+        m, end = spot[c, h], link.stop
         last = parts.place[end]
         parts.share[m] = parts.share[end]
         parts.unit[m] = parts.unit[end]

@@ -49,8 +49,8 @@ def _ends(parts, c):
 def _add(parts, link, other, weight):
     parts.common[link, other] += weight
     row = parts.links[link]
-    row.begin = min(row.begin, other)
-    row.stop = max(row.stop, other + 1)
+    row.low = min(row.low, other)
+    row.high = max(row.high, other + 1)
 
 
 @inlined
@@ -96,16 +96,16 @@ def take_sums(parts, yet, count):
     links, common = parts.links, parts.common
     two_sided = True
     for link in range(len(common)):
-        count[link] = links[link].length
+        count[link] = links[link].stop - links[link].first
         yet[link] = 0.0
-        two_sided &= links[link].begin > link or links[link].stop <= link
+        two_sided &= links[link].low > link or links[link].high <= link
     for link in range(len(common)):
-        wants = common[link, links[link].begin:links[link].stop]
+        wants = common[link, links[link].low:links[link].high]
         if not two_sided:
             yet[link] = _sum_of(wants)
-        elif links[link].begin > link:  # one row says it of both
+        elif links[link].low > link:  # one row says it of both
             yet[link] = _sum_of(wants)
-            _add_to(yet[links[link].begin:links[link].stop], wants)
+            _add_to(yet[links[link].low:links[link].high], wants)
     yet[len(common) - 1] = 0.0
 
 
