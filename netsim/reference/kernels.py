@@ -13,13 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Problem", "common_factor", "crossing_in", "gamma", "greedy", "link_shares", "lp_rates",
-           "maxmin", "split", "stretch_flows"]
+__all__ = ["DUST", "Floats", "Ints", "Problem", "common_factor", "crossing_in", "gamma", "greedy",
+           "link_shares", "lp_rates", "maxmin", "split", "stretch_flows"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_DUST = 1e-9
+#: Fraction of a link, or of a quantity that is compared, that counts as zero.
+DUST = 1e-9
 
 
 class Problem(NamedTuple):
@@ -85,9 +86,9 @@ def common_factor(problem: Problem, shares: Floats, base: Floats) -> float:
     per_link = problem.link_load(lp_rates(problem))
     wanted = shares @ per_link
     left = np.maximum(problem.capacity - base @ per_link, 0.0)
-    loaded = wanted > _DUST * problem.capacity
+    loaded = wanted > DUST * problem.capacity
     factor = float(np.min(left[loaded] / wanted[loaded], initial=np.inf))
-    return factor if factor >= _DUST else 0.0
+    return factor if factor >= DUST else 0.0
 
 
 def greedy(problem: Problem, order: Sequence[int], limit: Floats, base: Floats) -> Floats:
@@ -102,7 +103,7 @@ def greedy(problem: Problem, order: Sequence[int], limit: Floats, base: Floats) 
     for coflow in order:
         crossed = per_link[coflow] > 0
         x = np.min(left[crossed] / per_link[coflow, crossed], initial=limit[coflow])
-        if x >= _DUST:
+        if x >= DUST:
             shares[coflow] += x
             left -= x * per_link[coflow]
     return shares
@@ -184,7 +185,7 @@ def split(problem: Problem, lots: Sequence[Sequence[int]], left: Floats) -> tupl
         wants = np.isin(problem.coflow, lot)
         for flow in np.flatnonzero(wants).tolist():
             path = problem.path(flow)
-            wants[flow] = np.all(left[path] > _DUST * problem.capacity[path])
+            wants[flow] = np.all(left[path] > DUST * problem.capacity[path])
         wanted = problem.link_load(wants).sum(axis=0)
         part = np.zeros(len(rates))
         for flow in np.flatnonzero(wants).tolist():
