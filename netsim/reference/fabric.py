@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.reference.kernels import Problem
+from netsim.reference.kernels import Floats, Problem, throttle
 
-__all__ = ["ChainJob", "Policy", "finish_times"]
+__all__ = ["Again", "ChainJob", "Policy", "finish_times"]
 
 #: Lateness, as a fraction of the observe interval, with which an event is still observed.
 _LATE = 1e-6
@@ -25,6 +26,9 @@ _DUST = 1e-9
 
 #: A policy: returns the rate of each unfinished flow, given the sending jobs and their flows.
 Policy = Callable[["list[ChainJob]", Problem], Iterable[float]]
+
+#: In how many seconds to ask a policy again, given also the rates that it has returned.
+Again = Callable[["list[ChainJob]", Problem, Floats], float]
 
 Path = Sequence[int] | NDArray[np.int64]
 
@@ -118,11 +122,11 @@ class ChainJob:
         self._wait(now)
 
     def next_end(self, of_flows: bool) -> float:
-        """Return the predicted end of the next flow, or of the coflow."""
+        """Return the predicted end of the next flow, or of the coflow; inf if all have ended."""
         assert self.left is not None
         assert self.ends is not None
         ends = [end for end, left in zip(self.ends, self.left, strict=True) if left > 0]
-        return min(ends) if of_flows else max(ends)
+        return (min if of_flows else max)(ends, default=math.inf)
 
     def predict(self, now: float, rates: Sequence[float]) -> None:
         """Predict the end of each flow at its new rate."""
@@ -132,8 +136,10 @@ class ChainJob:
                      for left, rate, end in zip(self.left, rates, self.ends, strict=True)]
 
 
-def finish_times(jobs: Sequence[ChainJob], capacity: NDArray[np.float64], policy: Policy,
-                 observe_interval: float = 0.0, wakes_on_flows: bool = False) -> list[float]:
+def finish_times(jobs: Sequence[ChainJob], capacity: Floats, policy: Policy,
+                 observe_interval: float = 0.0, wakes_on_flows: bool = False, *,
+                 again: Again | None = None, changes: Sequence[tuple[float, int, float]] = (),
+                 in_step: bool = False) -> list[float]:
     """Simulate jobs; return the finish time of each, in seconds.
 
     Parameters
@@ -143,39 +149,107 @@ def finish_times(jobs: Sequence[ChainJob], capacity: NDArray[np.float64], policy
         Capacity of each link, in bytes per second.
     policy : callable
         ``policy(active, problem)`` returns the rate of each unfinished flow. It is called
-        whenever a coflow becomes valid or completes.
+        whenever a coflow becomes valid or completes, and when a capacity has changed.
     observe_interval : float
         Observe interval in seconds.
     wakes_on_flows : bool
         Whether the policy is also called when a flow ends.
+    again : callable, optional
+        ``again(active, problem, rates)`` returns in how many seconds the policy is to be called
+        though nothing else happens.
+    changes : sequence of (at, link, capacity)
+        Capacities that links have from an instant on, in order of time. Until the policy is
+        called, rates can only fall, by `throttle`.
+    in_step : bool
+        Whether all flows of a coflow slow down alike then.
     """
-    now, active, rates = 0.0, list[ChainJob](), dict[ChainJob, list[float]]()
+    run = _Run(jobs, capacity.copy(), policy, observe_interval, wakes_on_flows, again, in_step)
+    ahead = list(changes)
     while not all(job.done for job in jobs):
-        coming = [job.valid for job in jobs if not job.done and job.left is None]
-        coming += [at for job in jobs for at in job.unseen_empty]
-        coming += [job.next_end(wakes_on_flows) for job in active]
-        start, now = now, max(now, _observed(min(coming), observe_interval))
-        happened = False
-        for job in active:
-            ended = job.send(rates[job], start, now, _LATE * observe_interval)
-            happened |= wakes_on_flows and ended > 0
+        now = run.next_instant()
+        if ahead and ahead[0][0] <= now:
+            run.change(*ahead.pop(0))
+        else:
+            run.observe(now)
+    return [job.finish for job in jobs]
+
+
+@dataclass(eq=False)
+class _Run:
+    """A simulation at the instant `now`; `due` is when the policy must be called, if not before."""
+
+    jobs: Sequence[ChainJob]
+    capacity: Floats
+    policy: Policy
+    interval: float
+    wakes_on_flows: bool
+    again: Again | None
+    in_step: bool
+    now: float = 0.0
+    due: float = math.inf
+    active: list[ChainJob] = field(default_factory=list)
+    rates: dict[ChainJob, list[float]] = field(default_factory=dict)
+
+    def next_instant(self) -> float:
+        """Return when something is observed next."""
+        coming = [job.valid for job in self.jobs if not job.done and job.left is None]
+        coming += [at for job in self.jobs for at in job.unseen_empty]
+        coming += [job.next_end(self.wakes_on_flows) for job in self.active]
+        return max(self.now, min(_observed(min(coming), self.interval), self.due))
+
+    def change(self, at: float, link: int, capacity: float) -> None:
+        """Change a capacity, which is observed as all else is, and slow what is too fast now."""
+        self._send(at)
+        self.capacity[link] = capacity
+        sending = [job for job in self.active if any(job.left or ())]
+        if sending:
+            given = [rate for job in sending
+                     for rate, left in zip(self.rates[job], job.left or (), strict=True) if left]
+            problem = _problem_of(sending, self.capacity)
+            self._put_in_force(sending, throttle(problem, np.array(given), self.in_step))
+        self.due = _observed(at, self.interval)
+
+    def observe(self, now: float) -> None:
+        """Observe what has happened; call the policy if it is to know of that."""
+        happened = now >= self.due
+        happened |= self._send(now) > 0 and self.wakes_on_flows
+        for job in self.active:
             if not any(job.left or ()):
                 job.complete(now)
                 happened = True
-        for job in jobs:
-            happened |= _admit(job, now, observe_interval)
-        active = [job for job in jobs if job.left is not None]
-        if happened and active:
-            given = iter(policy(active, _problem_of(active, capacity)))
-            for job in active:
-                rates[job] = [float(next(given)) if left > 0 else 0.0 for left in job.left or ()]
-                job.predict(now, rates[job])
-    return [job.finish for job in jobs]
+        for job in self.jobs:
+            happened |= _admit(job, now, self.interval)
+        self.active = [job for job in self.jobs if job.left is not None]
+        if happened:
+            self.due = math.inf
+            if self.active:
+                self._decide()
+
+    def _decide(self) -> None:
+        problem = _problem_of(self.active, self.capacity)
+        rates = np.array(list(self.policy(self.active, problem)))
+        self._put_in_force(self.active, rates)
+        if self.again is not None:
+            self.due = _observed(self.now + self.again(self.active, problem, rates), self.interval)
+            if self.due <= self.now:
+                self.due = max(self.now + self.interval, math.nextafter(self.now, math.inf))
+
+    def _send(self, until: float) -> int:
+        """Let all send until an instant; return the number of flows that ended."""
+        start, self.now = self.now, until
+        late = _LATE * self.interval
+        return sum(job.send(self.rates[job], start, until, late) for job in self.active)
+
+    def _put_in_force(self, sending: Sequence[ChainJob], rates: Iterable[float]) -> None:
+        given = iter(rates)
+        for job in sending:
+            self.rates[job] = [float(next(given)) if left > 0 else 0.0 for left in job.left or ()]
+            job.predict(self.now, self.rates[job])
 
 
 def _observed(at: float, interval: float) -> float:
     """Return the instant at which an event is observed."""
-    return math.ceil(at / interval - _LATE) * interval if interval else at
+    return math.ceil(at / interval - _LATE) * interval if interval and at < math.inf else at
 
 
 def _admit(job: ChainJob, now: float, interval: float) -> bool:
@@ -189,7 +263,7 @@ def _admit(job: ChainJob, now: float, interval: float) -> bool:
     return happened
 
 
-def _problem_of(active: list[ChainJob], capacity: NDArray[np.float64]) -> Problem:
+def _problem_of(active: Sequence[ChainJob], capacity: Floats) -> Problem:
     """Return the unfinished flows as a `Problem`, in which coflow c is that of ``active[c]``."""
     flows = [(c, left, path) for c, job in enumerate(active)
              for left, (path, _) in zip(job.left or (), job.flows, strict=True) if left > 0]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["DUST", "Floats", "Ints", "Problem", "common_factor", "crossing_in", "gamma", "greedy",
-           "link_shares", "lp_rates", "maxmin", "split", "stretch_flows"]
+           "link_shares", "lp_rates", "maxmin", "split", "stretch_flows", "throttle"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -123,6 +123,23 @@ def stretch_flows(problem: Problem, rates: Floats) -> Floats:
             path = problem.path(flow)
             stretched[flow] *= np.min(problem.capacity[path] / load[path])
     return stretched
+
+
+def throttle(problem: Problem, rates: Floats, in_step: bool = False) -> Floats:
+    """Slow down the flows on links that are overloaded, as after a capacity has dropped.
+
+    Each rate is multiplied by the smallest capacity/load of the links of its flow, or with
+    `in_step` of all links that its coflow sends over, but by 1 at most.
+    """
+    load = problem.link_load(rates).sum(axis=0)
+    factor = np.array([np.min(problem.capacity[path] / load[path], initial=1.0) if rate > 0 else 1.0
+                       for rate, path in zip(rates, map(problem.path, range(len(rates))),
+                                             strict=True)])
+    if in_step:
+        for coflow in np.unique(problem.coflow):
+            own = problem.coflow == coflow
+            factor[own] = factor[own].min()
+    return rates * factor
 
 
 def crossing_in(problem: Problem, rates: Floats, ahead: Floats, near: Floats) -> Floats:

@@ -25,7 +25,7 @@ def line_of_hosts(capacities):
     row = nx.path_graph(len(capacities) + 1)
     for (one, two), capacity in zip(row.edges, capacities, strict=True):
         row.edges[one, two]["capacity"] = capacity
-    return netsim.from_networkx(row, relay=True)
+    return netsim.from_networkx(row, hosts=list(row))
 
 
 LINE = line_of_hosts([500_000.0, 250_000.0, 750_000.0])
