@@ -149,7 +149,7 @@ def crossing_in(problem: Problem, rates: Floats, ahead: Floats, near: Floats) ->
     bytes missing, these count as sent.
     """
     found = np.full(len(ahead), np.inf)
-    for coflow in range(len(ahead)):
+    for coflow in np.flatnonzero(np.isfinite(ahead)).tolist():
         own = np.flatnonzero((problem.coflow == coflow) & (rates > 0))
         own = own[np.argsort(problem.remaining[own] / rates[own], kind="stable")]
         now, sent = 0.0, 0.0
