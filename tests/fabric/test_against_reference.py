@@ -150,7 +150,7 @@ def changes(draw, network):
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(deadline=None, max_examples=30, derandomize=True)
 @given(data=st.data(), workload=workloads(HOSTS, chains=True),
        network=st.one_of(networks(min_hosts=HOSTS, max_hosts=HOSTS), st.just(LINE)),
        interval=st.sampled_from([0.0, 0.1, 0.3, 2.0]))

@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 import netsim
 from netsim import Allocation
 from netsim.errors import AllocationError
+from netsim.fabric.kernels.binding import bind, bottlenecks
 from netsim.reference import kernels as reference
 from netsim.testing import make_view, views
 
@@ -265,3 +266,51 @@ def test_crossings(view, data):
     limit = view.sent + ahead
     expected = view.now + reference.crossing_in(problem(view), rates, ahead, 1e-9 * limit)
     assert_allclose(view.crossings(limit, rates), expected, rtol=1e-9, atol=1e-9)
+
+
+@SETTINGS
+@given(views())
+def test_rows_of_flows_and_their_bottlenecks(view):
+    """What flows bring to the fabric, and the seconds that each coflow takes alone."""
+    rows, flows, _, loads = bind(view.src, view.dst, view.flow_remaining, *view.paths,
+                                 view.capacity, np.cumsum(view.width))
+    assert_allclose(rows["gamma"], reference.gamma(problem(view)), rtol=1e-12)
+    assert flows["remaining"].tolist() == view.flow_remaining.tolist()
+    fast = problem(view)._replace(capacity=view.capacity + 1.0)
+    assert_allclose(bottlenecks(rows, loads, fast.capacity), reference.gamma(fast), rtol=1e-12)
+
+
+@SETTINGS
+@given(views(), st.data())
+def test_what_links_carry(view, data):
+    """A quarter of a second at rates, or at shares: flows stop as they end."""
+    dt, table = 0.25, view._table
+    for put in (table.apply_rates, table.apply_shares):
+        given = (per_flow(data, view, st.sampled_from([0.0, 1.0, 3e4, 5e5]))
+                 if put == table.apply_rates else per_coflow(data, view))
+        rates = given if put == table.apply_rates else view.lp_rates(given)
+        put(given, view.now, False)
+        sent = problem(view).link_load(np.minimum(rates * dt, view.flow_remaining)).sum(axis=0)
+        assert_allclose(table.carried(view.now, view.now + dt), sent, rtol=1e-9, atol=1e-6)
+
+
+@SETTINGS
+@given(views(), st.booleans(), st.data())
+def test_what_is_too_fast_slows_down(view, in_step, data):
+    """Links keep all, a half or nothing of their capacities."""
+    shares, table = per_coflow(data, view), view._table
+    before = view.lp_rates(shares)
+    if in_step:
+        table.apply_shares(shares, view.now, False)
+    else:
+        table.apply_rates(before, view.now, False)
+    kept = data.draw(st.lists(st.sampled_from([1.0, 0.5, 0.0]), min_size=len(view.capacity),
+                              max_size=len(view.capacity)))
+    less = problem(view)._replace(capacity=view.capacity * kept)
+    for link, capacity in enumerate(less.capacity):
+        table.set_capacity(link, capacity)
+    table.throttle(view.now)
+    rows, (index, owner) = table.flows, table.open_flows()
+    found = (table.coflows["speed"][owner] * rows["remaining"][index] if in_step
+             else rows["rate"][index])
+    close(found, reference.throttle(less, before, in_step), view)

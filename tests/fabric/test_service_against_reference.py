@@ -51,23 +51,10 @@ class Rule:
             options |= {"queue": queue, "queue_shares": parts / parts.sum()}
         return options
 
-    def decide(self, active, problem):
-        return serve(problem, **self.service(*_known(active)))
-
-    def crossing_in(self, active, problem, rates):
-        sent, _, _ = _known(active)
-        limit = self.limits[self.queue(sent)]
-        return reference.crossing_in(problem, rates, limit - sent, 1e-9 * limit).min()
-
-
-def _known(active):
-    """What coflows have sent, their jobs, and how many coflows of each have completed."""
-    sent = [sum(size for _, size in job.flows) - sum(job.left) for job in active]
-    return (np.array(sent), np.array([job.number for job in active]),
-            np.array([job.completed for job in active]))
-
 
 class Served(netsim.Allocator):
+    """Leaves the service to the fabric."""
+
     wakes_on = netsim.Event.COFLOW
 
     def __init__(self, rule):
@@ -78,6 +65,26 @@ class Served(netsim.Allocator):
         if not self.rule.by_size:
             options["limit"] = self.rule.limits[self.rule.queue(view.sent)]
         return netsim.Allocation(service=PriorityService(**options))
+
+
+class ServedSlowly:
+    """The policy of the slow simulator, which asks it at each end of a flow."""
+
+    def __init__(self, rule, jobs):
+        self.rule, self.number = rule, {job: number for number, job in enumerate(jobs)}
+
+    def sent(self, active):
+        return np.array([sum(size for _, size in job.flows) - sum(job.left) for job in active])
+
+    def rates(self, active, problem):
+        return serve(problem, **self.rule.service(
+            self.sent(active), np.array([self.number[job] for job in active]),
+            np.array([job.completed for job in active])))
+
+    def crossing_in(self, active, problem, rates):
+        sent = self.sent(active)
+        limit = self.rule.limits[self.rule.queue(sent)]
+        return reference.crossing_in(problem, rates, limit - sent, 1e-9 * limit).min()
 
 
 SERVICES = [("madd", "none"), ("madd", "maxmin"), ("madd", "greedy"), ("queues", "none"),
@@ -104,8 +111,7 @@ def test_finish_times(service, data, network, workload, limits, turn, interval, 
             network, workload, allocator=Served(rule), observe_interval=interval,
             events=[dict(zip(("at", "link", "capacity"), each, strict=True)) for each in ahead])
     jobs = list(chains(workload, network))
-    for number, job in enumerate(jobs):
-        job.number = number
-    expected = finish_times(jobs, network.capacity, rule.decide, interval, True,
-                            again=rule.crossing_in, changes=ahead)
+    slow = ServedSlowly(rule, jobs)
+    expected = finish_times(jobs, network.capacity, slow.rates, interval, True,
+                            again=slow.crossing_in, changes=ahead)
     np.testing.assert_allclose(found.jobs["finish_s"], expected, rtol=1e-9, atol=1e-12)
