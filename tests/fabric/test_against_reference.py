@@ -167,7 +167,6 @@ def test_capacities_that_change(name, data, network, workload, interval):
     np.testing.assert_allclose(found.jobs["finish_s"], expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.xfail(strict=True, reason="throttle_shares counts what has ended and is not noticed")
 def test_what_has_ended_unnoticed_slows_nobody_down():
     """Two coflows at 2 bytes/s each: one has ended at 1 s when 2 bytes/s are left at 2 s.
 

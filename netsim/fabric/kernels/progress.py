@@ -270,6 +270,8 @@ def throttle_shares(coflows, loads, capacity, used):
     used[:] = 0.0
     for c in range(len(coflows)):
         row = coflows[c]
+        if row.open == 0:
+            continue
         for k in range(row.load, row.load + row.loads):
             used[loads[k].link] += row.speed * loads[k].nbytes
     shares = np.zeros(len(coflows))
