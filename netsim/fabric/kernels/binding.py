@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels.heap import sort
 from netsim.fabric.records import COFLOW, FLOW, HOP, LEAST_BYTES, LOAD
 
 __all__ = ["bind", "bottleneck", "bottlenecks"]
@@ -99,7 +100,7 @@ def _load(begin, stop, nbytes, ptr, links, load_on, slot_of, used, loads):
                     count += 1
                 load_on[links[h]] += nbytes[f]
     in_order = used[:count]
-    _sort(in_order)
+    sort(in_order)
     for slot in range(count):
         link = in_order[slot]
         slot_of[link] = slot
@@ -107,30 +108,6 @@ def _load(begin, stop, nbytes, ptr, links, load_on, slot_of, used, loads):
         loads[slot].nbytes = load_on[link]
         load_on[link] = 0.0
     return count
-
-
-@inlined
-def _sort(links):
-    """Sort in place, as a heap: NumPy's way takes longer to compile than all else here."""
-    for at in range(len(links) // 2 - 1, -1, -1):
-        _sink(links, at, len(links))
-    for stop in range(len(links) - 1, 0, -1):
-        links[0], links[stop] = links[stop], links[0]
-        _sink(links, 0, stop)
-
-
-@in_place
-def _sink(links, at, stop):
-    """Let one link of a heap, the greatest on top, sink to its place."""
-    link = links[at]
-    while 2 * at + 1 < stop:
-        below = 2 * at + 1
-        below += below + 1 < stop and links[below + 1] > links[below]
-        if links[below] <= link:
-            break
-        links[at] = links[below]
-        at = below
-    links[at] = link
 
 
 @in_place

@@ -26,9 +26,9 @@ import numpy as np
 from numba.extending import overload
 
 from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels.heap import heap_up, sink
 
-__all__ = ["ROUNDED", "fills", "freeze", "heap_of", "heap_up", "release_all", "release_members",
-           "sooner"]
+__all__ = ["ROUNDED", "fills", "freeze", "heap_of", "release_all", "release_members", "sooner"]
 
 #: Relative: what rounding may do to a level.
 ROUNDED = 1e-11
@@ -160,11 +160,11 @@ def _lowest_of(heap, levels, stop, yet, left):
             level = max(left[link], 0.0) / yet[link]
             if level > levels[0]:
                 levels[0] = level
-                _sift(levels, heap, 0, stop)
+                sink(levels, heap, 0, stop)
                 continue
         stop -= 1
         levels[0], heap[0] = levels[stop], heap[stop]
-        _sift(levels, heap, 0, stop)
+        sink(levels, heap, 0, stop)
         heap[stop] = link
         if yet[link] > 0.0:
             return link, stop
@@ -175,32 +175,8 @@ def _lowest_of(heap, levels, stop, yet, left):
 def heap_of(links, yet, left):
     """Return links as a heap by their levels, and the levels."""
     levels = left[links] / yet[links]
-    heap_up(links, levels)
+    heap_up(levels, links)
     return links, levels
-
-
-@in_place
-def heap_up(links, levels):
-    """Make a heap of links by their levels."""
-    for at in range(len(links) // 2 - 1, -1, -1):
-        _sift(levels, links, at, len(links))
-
-
-@in_place
-def _sift(levels, live, at, count):
-    """Let one level of a heap, the lowest on top, sink to its place."""
-    level, link = levels[at], live[at]
-    while True:
-        below = 2 * at + 1
-        if below >= count:
-            break
-        if below + 1 < count and levels[below + 1] < levels[below]:
-            below += 1
-        if levels[below] >= level:
-            break
-        levels[at], live[at] = levels[below], live[below]
-        at = below
-    levels[at], live[at] = level, link
 
 
 @inlined

@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 from netsim.fabric.kernels import compiled, inlined
 from netsim.fabric.kernels.greedy_changes import follow, note, promote
 from netsim.fabric.kernels.greedy_rows import MOVED, STALE, copy_rows, find_rows, write_back
-from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, register, run
+from netsim.fabric.kernels.loop import (
+    REDO,
+    WAITS,
+    Engine,
+    end_flow,
+    join_never,
+    never,
+    register,
+    run,
+)
 
 __all__ = ["begin", "resume", "serve_greedily"]
 
@@ -132,16 +141,6 @@ def _find_end(engine, _coflows, state):
     state.dt, state.end = dt, state.now + dt
 
 
-def _never(_engine):
-    """Return in how many seconds a coflow crosses a limit: there is none."""
-    return np.inf
-
-
-def _join(_engine, _coflows, _pools):
-    """Take in no coflows: the policy is asked when some come."""
-    return False
-
-
 def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
     """Let `dt` seconds pass; see `loop.advance`."""
     senders, crossings, tallies = engine.senders, engine.crossings, engine.tallies
@@ -227,4 +226,4 @@ def _serve_all(senders, crossings, links, moving):
     return count
 
 
-register(Greedy, Engine(_find_rates, _find_end, _never, _advance, _join, _leave))
+register(Greedy, Engine(_find_rates, _find_end, never, _advance, join_never, _leave))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels.progress import begin_row, write_flow
 from netsim.fabric.records import DUST
 
 __all__ = ["CHANGE", "MOVED", "NONE", "STALE", "copy_rows", "find_rows", "goes_first", "write_back"]
@@ -236,19 +237,12 @@ def write_back(coflows, flows, groups, senders, now, pace):
             continue
         group.moved = 0
         row = coflows[group.row]
-        row.base = 0.0
-        row.finish = row.last
-        row.fresh = 0
+        begin_row(row)
         for i in range(group.first, group.stop):
             sender = senders[i]
-            row.base += sender.left
-            finish = np.inf if sender.left > 0.0 else row.last
-            if sender.row != 0:
-                sender.row = 0
-                flow = flows[sender.index]
-                flow.remaining = sender.left
-                if sender.left > 0.0:
-                    flow.rate = pace * sender.rate
-                    finish = now + sender.left / flow.rate if flow.rate > 0.0 else np.inf
-                    flow.finish = finish
-            row.finish = max(row.finish, finish)
+            if sender.left > 0.0 and sender.row != 0:
+                write_flow(row, flows[sender.index], sender.left, pace * sender.rate, now)
+            elif sender.left > 0.0:
+                row.base += sender.left
+                row.finish = np.inf
+            sender.row = 0

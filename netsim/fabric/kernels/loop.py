@@ -22,7 +22,8 @@ from netsim.fabric.kernels.progress import drop_finished
 from netsim.fabric.records import NEXT_IN_LINE, WAITED
 
 __all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "FULL", "GRID_SLACK", "NEVER", "NOTICE_SLACK",
-           "PAUSED", "REDO", "REFUSED", "WAITS", "Engine", "end_flow", "register", "run"]
+           "PAUSED", "REDO", "REFUSED", "WAITS", "Engine", "end_flow", "join_never", "never",
+           "register", "run"]
 
 #: Relative to the observation interval: how late an event may be and still be noticed. What
 #: marks completions is a trifle larger, or rounding could ring for one and not find it.
@@ -82,6 +83,16 @@ class Engine(NamedTuple):
     advance: Callable[..., Any]
     join: Callable[..., Any]
     leave: Callable[..., Any]
+
+
+def never(_engine):
+    """Return in how many seconds a coflow crosses a limit: there is none."""
+    return np.inf
+
+
+def join_never(_engine, _coflows, _pools):
+    """Take in no coflows: the policy is asked when some come."""
+    return False
 
 
 _ENGINES: dict[type, Engine] = {}

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place
+from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.records import DUST
 
-__all__ = ["advance_flows", "advance_in_step", "apply_rates", "apply_shares",
-           "carried_between", "drop_finished",
-           "next_finishes", "refresh", "set_weights", "split_weights", "spread",
-           "throttle_rates", "throttle_shares"]
+__all__ = ["advance_flows", "advance_in_step", "apply_rates", "apply_shares", "begin_row",
+           "carried_between", "drop_finished", "next_finishes", "refresh", "set_weights",
+           "split_weights", "spread", "throttle_rates", "throttle_shares", "write_flow"]
 
 
 @in_place
@@ -39,6 +38,24 @@ def refresh(coflows, flows, hops, loads, capacity):
                 gamma = max(gamma, loads[k].nbytes / u if u > 0.0 else np.inf)
         row.gamma = gamma
         row.fresh = 2
+
+
+@inlined
+def begin_row(row):
+    """Have a coflow's row say nothing of its bytes and its end, until its flows are written."""
+    row.base = 0.0
+    row.finish = row.last
+    row.fresh = 0
+
+
+@inlined
+def write_flow(row, flow, left, rate, now):
+    """Write how an open flow stands to its row, and count it in that of its coflow."""
+    flow.remaining = left
+    flow.rate = rate
+    flow.finish = now + left / rate if rate > 0.0 else np.inf
+    row.base += left
+    row.finish = max(row.finish, flow.finish)
 
 
 @in_place

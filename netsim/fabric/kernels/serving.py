@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place, inlined
-from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, register, run
+from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, join_never, register, run
 from netsim.fabric.kernels.serving_fill import fill, see_room
 from netsim.fabric.kernels.serving_rows import (
     BACKFILL,
@@ -102,11 +102,6 @@ def _crossing_in(served):
     if served.form[REACHED]:
         return 0.0
     return crossing_in(served.groups, served.moving[:served.form[MOVING]])
-
-
-def _join(_served, _coflows, _pools):
-    """Take in no coflows: the policy is asked when some come."""
-    return False
 
 
 def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
@@ -403,4 +398,4 @@ def _greedy(served, group):
                         left[link[path[i, h]]] -= most
 
 
-register(Served, Engine(_find_rates, _find_end, _crossing_in, _advance, _join, _leave))
+register(Served, Engine(_find_rates, _find_end, _crossing_in, _advance, join_never, _leave))

@@ -12,10 +12,10 @@ from netsim.fabric.kernels.filling import (
     ROUNDED,
     fills,
     freeze,
-    heap_up,
     release_all,
     release_members,
 )
+from netsim.fabric.kernels.heap import heap_up
 
 __all__ = ["Filling", "fill", "see_room"]
 
@@ -118,7 +118,7 @@ def _freeze_by_level(live, group, filling, link, left, desk):
     for k in range(len(live)):
         heap[k] = live[k]
         levels[k] = filling.left[live[k]] / filling.yet[live[k]]
-    heap_up(heap, levels)
+    heap_up(levels, heap)
     speed, group.top, _, _ = freeze(heap, levels, grows, filling, live)
     for k in range(len(live)):
         live[k] = heap[len(live) - 1 - k]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels.progress import begin_row, write_flow
 from netsim.fabric.kernels.serving_fill import Filling
 from netsim.fabric.kernels.serving_stretch import Past, begin, memory
 from netsim.fabric.records import DUST, ROUNDINGS
@@ -495,23 +496,16 @@ def write_back(served, coflows, flows, now):
     runs, rows = served.runs, served.rows
     for c in rows:
         if c >= 0:
-            row = coflows[c]
-            row.base = 0.0
-            row.finish = row.last
-            row.fresh = 0
+            begin_row(coflows[c])
     for r in range(len(runs)):
         run = runs[r]
         if run.least == np.inf:
             continue
         row = coflows[rows[place[run.first]]]
         for i in range(run.first, run.stop):
-            if left[i] > 0.0:
+            if left[i] > 0.0 and not run.idle:
+                write_flow(row, flows[index[i]], left[i], rate[i] if run.busy else 0.0, now)
+            elif left[i] > 0.0:
                 row.base += left[i]
-                if not run.idle:
-                    flow = flows[index[i]]
-                    flow.remaining = left[i]
-                    flow.rate = rate[i] if run.busy else 0.0
-                    flow.finish = now + left[i] / flow.rate if flow.rate > 0.0 else np.inf
-                    row.finish = max(row.finish, flow.finish)
         if run.idle:
             row.finish = np.inf

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import in_place, inlined, summing
+from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.lazy import send
 
 __all__ = ["Past", "begin", "ends", "let_pass_over", "memory", "note_least", "settle",
            "soonest_of"]
@@ -198,10 +199,10 @@ def _catch_up(run, group, senders, path, past, holds):
     if keep < 1.0:
         for i in range(len(lefts)):
             lefts[i] *= keep
-    _send(lefts, floors, paths, past.rest, run.caught, weights[:group.steps - run.caught])
+    send(lefts, floors, paths, past.rest, run.caught, weights[:group.steps - run.caught])
     if holds:
         _weigh_shares(run, group, past)
-        _send(lefts, floors, paths, past.held, run.share, weights[:group.shares - run.share])
+        send(lefts, floors, paths, past.held, run.share, weights[:group.shares - run.share])
         run.share = group.shares - 1
     run.caught = group.steps
     run.since = group.clock
@@ -235,24 +236,3 @@ def _weigh_shares(run, group, past):
         start = max(past.since[run.group, t], run.since)
         past.weights[t - run.share] = until - start
         until = start
-
-
-@summing
-def _send(lefts, floors, paths, levels, first, weights):
-    """Let flows send at the lowest level on their paths, each so long as it counts for."""
-    stop = first + len(weights)
-    for i in range(len(lefts)):
-        if floors[i] < 0.0:
-            continue
-        sent = 0.0
-        if paths.shape[1] == 2:
-            one, other = levels[paths[i, 0], first:stop], levels[paths[i, 1], first:stop]
-            for t in range(len(weights)):
-                sent += weights[t] * min(one[t], other[t])
-        else:
-            for t in range(len(weights)):
-                lowest = np.inf
-                for h in range(paths.shape[1]):
-                    lowest = min(lowest, levels[paths[i, h], first + t])
-                sent += weights[t] * lowest
-        lefts[i] -= sent

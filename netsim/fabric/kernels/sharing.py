@@ -10,7 +10,8 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import sooner
-from netsim.fabric.kernels.loop import WAITS, Engine, end_flow, register
+from netsim.fabric.kernels.loop import WAITS, Engine, end_flow, never, register
+from netsim.fabric.kernels.progress import begin_row, write_flow
 from netsim.fabric.kernels.sharing_fill import fill_up
 from netsim.fabric.kernels.sharing_parts import LONGEST, Parts
 from netsim.fabric.kernels.sharing_rows import leave, served, take_in
@@ -61,11 +62,6 @@ def _soonest_near(parts):
         stop = min(first + _PIECE, count)
         soonest = sooner(gap[first:stop], rate[first:stop], soonest)
     return soonest
-
-
-def _never(_parts):
-    """Return in how many seconds a coflow crosses a limit: there is none."""
-    return np.inf
 
 
 def _join(parts, coflows, pools):
@@ -175,23 +171,18 @@ def settle(parts, coflows, flows):
         row = coflows[c]
         if row.key > parts.state[0].known:
             break
-        row.base = 0.0
-        row.finish = row.last
-        row.fresh = 0
+        begin_row(row)
         for f in range(row.flow, row.flow + row.flows):
             flow = flows[f]
             if flow.remaining <= 0.0:
                 continue
+            left, rate = flow.remaining, 0.0
             if senders[f].number >= 0:
                 k = parts.place_of[senders[f].number]
                 # A trifle past its mark, it has yet to be seen to have ended.
-                flow.remaining = max(senders[f].mark - served(parts, k), 1e-12 * senders[f].mark)
-                flow.rate = parts.rate[k]
-            else:
-                flow.rate = 0.0
-            flow.finish = now + flow.remaining / flow.rate if flow.rate > 0.0 else np.inf
-            row.base += flow.remaining
-            row.finish = max(row.finish, flow.finish)
+                left = max(senders[f].mark - served(parts, k), 1e-12 * senders[f].mark)
+                rate = parts.rate[k]
+            write_flow(row, flow, left, rate, now)
 
 
-register(Parts, Engine(_find_rates, _find_end, _never, _advance, _join, _leave))
+register(Parts, Engine(_find_rates, _find_end, never, _advance, _join, _leave))

@@ -63,7 +63,7 @@ _MOST_IN_TABLE = 1024
 #: A link has room for so many classes more than twice those that it has.
 _ROOM = 40
 
-#: How many steps a stretch has at most; a multiple of 4.
+#: How many steps a stretch has at most.
 LONGEST = 128
 
 #: Of fewer classes all are followed. So are those on paths of other than two links: to sum up what
@@ -86,7 +86,8 @@ class Parts(NamedTuple):
     links : ndarray of _LINK, shape (links + 1,)
     yet, left, full_at : ndarray of float, shape (links + 1,)
         While links fill: what is yet to be frozen of what flows want; the bytes per second left
-        for it; the level at which a link was full, inf if it was not.
+        for it; the level at which a link was full, inf if it was not. While levels are repaired,
+        ``yet`` are those of the links that are due.
     classes_left : ndarray of int, shape (links + 1,)
         While links fill: how many classes still grow, where weights are not all 1.
     share, unit, place, others : ndarray
@@ -118,7 +119,9 @@ class Parts(NamedTuple):
     full_then, unit_then : ndarray of float
         The levels of links, and the weights of coflows' flows, as a stretch began.
     past : ndarray of float, shape (links + 1, LONGEST or 0)
-        What a flow of weight 1 could have sent through each link, step by step.
+        The levels of links, step by step.
+    seconds, weights : ndarray of float, shape (LONGEST,)
+        How long each step took; to work with.
     past_unit : ndarray of float, shape (coflows that are split, LONGEST or 0)
         The weights of their flows, step by step.
     """
@@ -154,6 +157,8 @@ class Parts(NamedTuple):
     full_then: NDArray[np.float64]
     unit_then: NDArray[np.float64]
     past: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    weights: NDArray[np.float64]
     past_unit: NDArray[np.float64]
 
 
@@ -198,7 +203,8 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
         np.empty(count + 1), np.empty(units),
-        np.zeros((count + 1, lines)), np.zeros((units, lines)))
+        np.zeros((count + 1, lines)), np.empty(LONGEST), np.empty(LONGEST),
+        np.zeros((units, lines)))
 
 
 @in_place

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.heap import heap_up, rise, sink
 
 __all__ = ["note", "repair", "set_moved_rates"]
 
@@ -84,14 +85,16 @@ def _settle(parts, capacity):
     From the lowest on, most are right at the first look.
     """
     links, queue, full_at, row = parts.links, parts.queue, parts.full_at, parts.state[0]
-    for k in range(1, row.due):
-        _rise(queue, full_at, k)
+    levels = parts.yet
+    for k in range(row.due):
+        levels[k] = full_at[queue[k]]
+    heap_up(levels[:row.due], queue[:row.due])
     looks = _MOST_LOOKS * len(capacity)
     while row.due > 0 and looks > 0:
         link = queue[0]
         row.due -= 1
-        queue[0] = queue[row.due]
-        _sink(queue, full_at, row.due)
+        levels[0], queue[0] = levels[row.due], queue[row.due]
+        sink(levels, queue, 0, row.due)
         looks -= 1
         at = links[link]
         at.due = 0
@@ -130,34 +133,9 @@ def _see_neighbours(parts, at, before, level, capacity):
                 if left[other] > _SCARCE * capacity[other]:
                     continue
             links[other].due = 1
-            parts.queue[row.due] = other
-            _rise(parts.queue, full_at, row.due)
+            parts.queue[row.due], parts.yet[row.due] = other, full_at[other]
+            rise(parts.yet, parts.queue, row.due)
             row.due += 1
-
-
-@in_place
-def _rise(queue, full_at, at):
-    """Let a link of a heap by levels, lowest on top, rise to its place."""
-    link = queue[at]
-    while at > 0 and full_at[link] < full_at[queue[(at - 1) // 2]]:
-        queue[at] = queue[(at - 1) // 2]
-        at = (at - 1) // 2
-    queue[at] = link
-
-
-@inlined
-def _sink(queue, full_at, count):
-    """Let the top of a heap by levels sink to its place."""
-    link, at = queue[0], 0
-    while 2 * at + 1 < count:
-        below = 2 * at + 1
-        if below + 1 < count and full_at[queue[below + 1]] < full_at[queue[below]]:
-            below += 1
-        if full_at[queue[below]] >= full_at[link]:
-            break
-        queue[at] = queue[below]
-        at = below
-    queue[at] = link
 
 
 @inlined

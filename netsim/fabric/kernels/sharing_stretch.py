@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.lazy import send
 from netsim.fabric.kernels.sharing_parts import ALL, LONGEST, MANY
 from netsim.fabric.kernels.sharing_repair import set_moved_rates
 from netsim.fabric.kernels.sharing_rows import swap
@@ -113,7 +114,8 @@ def remember(parts, dt):
     if row.near == row.classes or dt == 0.0:
         return
     for link in range(len(parts.full_at)):
-        parts.past[link, row.steps] = parts.full_at[link] * dt
+        parts.past[link, row.steps] = parts.full_at[link]
+    parts.seconds[row.steps] = dt
     for k in range(row.split):
         parts.past_unit[k, row.steps] = parts.units[len(parts.classes) + k]
     row.steps += 1
@@ -126,42 +128,24 @@ def catch_up(parts):
     if row.near == row.classes:
         return
     row.reach *= 0.8 if row.steps == LONGEST else 1.25
-    steps = row.steps + -row.steps % 4
-    for link in range(len(parts.full_at)):
-        for k in range(row.steps, steps):
-            parts.past[link, k] = 0.0
-    first = len(parts.classes)
-    for c in range(row.near, row.classes):
-        unit = parts.unit_of[c]
-        if unit < first:
-            parts.gap[c] -= parts.units[unit] * _sent(parts.past, parts.path[c, 0],
-                                                      parts.path[c, 1], steps)
-        else:
-            parts.gap[c] -= _sent_split(parts.past, parts.past_unit, parts.path[c, 0],
-                                        parts.path[c, 1], unit - first, steps)
+    steps, near, gap, floor, path = row.steps, row.near, parts.gap, parts.floor, parts.path
+    if row.plain:
+        send(gap[near:row.classes], floor[near:row.classes], path[near:row.classes], parts.past, 0,
+             parts.seconds[:steps])
+    else:
+        for c in range(near, row.classes):
+            _weigh(parts, parts.unit_of[c], steps)
+            send(gap[c:c + 1], floor[c:c + 1], path[c:c + 1], parts.past, 0,
+                 parts.weights[:steps])
     row.near = row.classes
     _set_all(parts)
     row.moved = 0
 
 
 @inlined
-def _sent(past, one, two, steps):
-    """Four sums at a time, as the compiler may not add up in another order by itself."""
-    a = b = c = d = 0.0
-    for k in range(0, steps, 4):
-        a += min(past[one, k], past[two, k])
-        b += min(past[one, k + 1], past[two, k + 1])
-        c += min(past[one, k + 2], past[two, k + 2])
-        d += min(past[one, k + 3], past[two, k + 3])
-    return (a + b) + (c + d)
-
-
-@inlined
-def _sent_split(past, past_unit, one, two, unit, steps):
-    a = b = c = d = 0.0
-    for k in range(0, steps, 4):
-        a += past_unit[unit, k] * min(past[one, k], past[two, k])
-        b += past_unit[unit, k + 1] * min(past[one, k + 1], past[two, k + 1])
-        c += past_unit[unit, k + 2] * min(past[one, k + 2], past[two, k + 2])
-        d += past_unit[unit, k + 3] * min(past[one, k + 3], past[two, k + 3])
-    return (a + b) + (c + d)
+def _weigh(parts, unit, steps):
+    """Find the seconds of each step times the weight of a flow, which may have changed with it."""
+    first = len(parts.classes)
+    for k in range(steps):
+        weight = parts.units[unit] if unit < first else parts.past_unit[unit - first, k]
+        parts.weights[k] = parts.seconds[k] * weight

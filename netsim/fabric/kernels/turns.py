@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.blocks import add_greedily, find_factor, sum_attained
-from netsim.fabric.kernels.loop import REFUSED, WAITS, Engine, register
+from netsim.fabric.kernels.loop import REFUSED, WAITS, Engine, never, register
 from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refresh
 from netsim.ties import EQUAL
 
@@ -221,11 +221,6 @@ def _find_end(_engine, coflows, state):
     state.dt = state.end - state.now
 
 
-def _never(_engine):
-    """Return in how many seconds a coflow crosses a limit: there is none."""
-    return np.inf
-
-
 def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
     """Let `dt` seconds pass; see `loop.advance`."""
     advance_in_step(coflows, pools[2], dt, now, slack, carried)
@@ -245,4 +240,4 @@ def _leave(_engine, _coflows, _pools, _state):
     """Leave the rows as they are: they say all."""
 
 
-register(Ruled, Engine(_find_rates, _find_end, _never, _advance, _join, _leave))
+register(Ruled, Engine(_find_rates, _find_end, never, _advance, _join, _leave))

@@ -1,0 +1,54 @@
+"""A binary heap of items and their keys, two arrays side by side, with the least key on top."""
+
+from __future__ import annotations
+
+from netsim.fabric.kernels import in_place
+
+__all__ = ["heap_up", "rise", "sink", "sort"]
+
+
+@in_place
+def heap_up(keys, items):
+    """Make a heap of items by their keys."""
+    for at in range(len(items) // 2 - 1, -1, -1):
+        sink(keys, items, at, len(items))
+
+
+@in_place
+def sink(keys, items, at, count):
+    """Let one item of a heap, of which the first `count` are left, sink to its place."""
+    key, item = keys[at], items[at]
+    while True:
+        below = 2 * at + 1
+        if below >= count:
+            break
+        if below + 1 < count and keys[below + 1] < keys[below]:
+            below += 1
+        if keys[below] >= key:
+            break
+        keys[at], items[at] = keys[below], items[below]
+        at = below
+    keys[at], items[at] = key, item
+
+
+@in_place
+def rise(keys, items, at):
+    """Let one item of a heap rise to its place."""
+    key, item = keys[at], items[at]
+    while at > 0 and key < keys[(at - 1) // 2]:
+        above = (at - 1) // 2
+        keys[at], items[at] = keys[above], items[above]
+        at = above
+    keys[at], items[at] = key, item
+
+
+@in_place
+def sort(items):
+    """Sort numbers in place; NumPy's way takes long to compile."""
+    heap_up(items, items)
+    for stop in range(len(items) - 1, 0, -1):
+        items[0], items[stop] = items[stop], items[0]
+        sink(items, items, 0, stop)
+    for at in range(len(items) // 2):
+        other = len(items) - 1 - at
+        items[at], items[other] = items[other], items[at]
