@@ -28,11 +28,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cases import CASES, Case
 from reference import REFERENCES, cpu_of
 
-#: A short case is run so often that it takes about so many CPU seconds, small and in full.
-_WORTH = {True: 0.5, False: 3.0}
+#: A short case is run so often that it takes about so many CPU seconds, small and in full; and how
+#: often at most. Of the small ones a large regression is seen at once, and any is measured again.
+_WORTH = {True: 0.2, False: 3.0}
+_RUNS = {True: 4, False: 7}
 
-#: How often a case is run at most, and how often between two runs of a reference that is longer.
-_RUNS, _IN_TURN = 7, 3
+#: How often a case is run between two runs of a reference that is longer.
+_IN_TURN = 3
 
 
 @click.command()
@@ -86,7 +88,7 @@ def measure(case: Case, smoke: bool) -> dict[str, Any]:
     # What is compiled is compiled by a run that is not timed, of the small instance at least.
     (run if smoke else case.build(True)[0])()
     cpu, beside = [], [_cpu_when_compiled(reference)[0]]
-    while not cpu or (sum(cpu) < _WORTH[smoke] and len(cpu) < _RUNS):
+    while not cpu or (sum(cpu) < _WORTH[smoke] and len(cpu) < _RUNS[smoke]):
         for _ in range(_IN_TURN if cpu and cpu[0] < beside[0] else 1):
             seconds, result = _cpu_when_compiled(run)
             cpu.append(seconds)
