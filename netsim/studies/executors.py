@@ -136,10 +136,10 @@ def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]
     startable = False
     while waiting or suspects:
         alone = bool(suspects)
-        if alone and not startable:
-            _check_startable()
-            startable = True
         with _processes(1 if alone else workers) as executor:
+            if alone and not startable:
+                _check_startable(executor)
+                startable = True
             window = 1 if alone else _AHEAD * workers
             lost = yield from _drain(suspects if alone else waiting, executor,
                                      partial(int, window), 1 if alone else None)
@@ -149,20 +149,19 @@ def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]
         suspects.extend(lost)
 
 
-def _check_startable() -> None:
-    """Check that a new process can be started.
+def _check_startable(executor: Executor) -> None:
+    """Check that the processes of an executor can be started.
 
     Raises
     ------
     InputError
-        If it cannot.
+        If they cannot.
     """
-    with _processes(1) as executor:
-        try:
-            executor.submit(int).result()
-        except BrokenExecutor as error:
-            raise InputError("processes that do runs cannot be started here; what they print says "
-                             "why. Use workers=1") from error
+    try:
+        executor.submit(int).result()
+    except BrokenExecutor as error:
+        raise InputError("processes that do runs cannot be started here; what they print says "
+                         "why. Use workers=1") from error
 
 
 @contextmanager
