@@ -42,6 +42,7 @@ class Regime(NamedTuple):
 _SHARED = ("at-once-10k", "at-once-100k", "poisson-10k", "poisson-100k", "fat-tree-10k",
            "all-to-all",
            "ring-maxmin", "facebook-maxmin", "facebook-coflow-fair")
+_GREEDY = ("many-2000-sincronia", "observed-1ms-srtf")
 _ORDERED = ("facebook-sebf", "facebook-aalo", "facebook-aalo:weights=strict", "facebook-scf")
 
 REGIMES = {
@@ -50,9 +51,11 @@ REGIMES = {
                          "kernels.sharing_stretch.MANY": _NEVER}, _SHARED),
     "order of the last fill": Regime({"kernels.sharing_fill._ATTEMPTS": 0}, _SHARED),
     "repair of levels": Regime({"kernels.sharing_repair._SPARSE": -1}, _SHARED),
+    "classes": Regime({"kernels.sharing_rows._LOOKED_AT": 0}, (*_SHARED, "two-links-40k")),
+    "greedy changes": Regime({"kernels.greedy._MOST_GONE": 1 << 30}, _GREEDY),
     "slots side by side": Regime({"kernels.serving_rows._CLOSE": 0}, _ORDERED),
     "instants passed over": Regime({"kernels.serving_stretch._INSTANTS": 1}, _ORDERED),
-    "engines kept": Regime({"serving._MANY": _NEVER}, (*_ORDERED, "facebook-sincronia",
+    "engines kept": Regime({"serving._MANY": _NEVER}, (*_ORDERED, *_GREEDY, "facebook-sincronia",
                                                        "facebook-srtf")),
 }
 

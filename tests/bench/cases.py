@@ -197,6 +197,70 @@ def _facebook(allocator: str) -> Callable[[bool], Any]:
     return build
 
 
+def _observed(allocator: str) -> Callable[[bool], Any]:
+    """60 jobs whose events are noticed every millisecond."""
+    def build(smoke: bool) -> Any:
+        workload = netsim.read_workload("parrot-60", **({"iterations": 1} if smoke else {}))
+        return _run(switch(), workload, allocator, observe_interval="1ms")
+    return build
+
+
+def _many(allocator: str, count: int, most: int) -> Callable[[bool], Any]:
+    """Jobs of one coflow of up to `most` flows, all at once."""
+    def build(smoke: bool) -> Any:
+        rng = np.random.default_rng(1)
+        jobs = []
+        for k in range(count // 20 if smoke else count):
+            flows = int(rng.integers(min(2, most), most + 1))
+            src = rng.integers(0, HOSTS, flows)
+            dst = (src + rng.integers(1, HOSTS, flows)) % HOSTS
+            burst = netsim.Flows(src, dst, np.round(10 ** rng.uniform(6, 8, flows)))
+            jobs.append(netsim.JobSpec(k, hosts=range(HOSTS), stages=[netsim.Stage("a", burst)]))
+        return _run(switch(), netsim.Workload(jobs), allocator)
+    return build
+
+
+def _two_stages(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """10,000 jobs at once that compute, send a flow, compute, and send another."""
+    rng = np.random.default_rng(0)
+
+    def stage(name: str, **options: Any) -> netsim.Stage:
+        flow = (int(rng.integers(0, 64)), int(rng.integers(64, 128)), rng.uniform(1e5, 1e6))
+        return netsim.Stage(name, [flow], compute_s=rng.uniform(0.1, 1), **options)
+
+    return _run(switch(), [
+        netsim.JobSpec(k, hosts=range(HOSTS), stages=[stage("a"), stage("b", after=["a"])])
+        for k in range(300 if smoke else 10_000)])
+
+
+def _permutation(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """Each of 50,000 hosts sends to the next: flows that have no link in common."""
+    hosts = 1_000 if smoke else 50_000
+    src = np.arange(hosts)
+    nbytes = np.random.default_rng(1).uniform(1e6, 1e8, hosts)
+    return _run(netsim.big_switch(hosts, "10Gbps"),
+                netsim.Workload.from_arrays(src, (src + 1) % hosts, nbytes, 0.0))
+
+
+def _wide(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """One coflow of 100,000 flows."""
+    return _run(switch(), at_once(2_000 if smoke else 100_000).jobs(), "sebf")
+
+
+def _two_links(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """40,000 Poisson flows from one host to another, at a load of 80 %."""
+    count = 1_000 if smoke else 40_000
+    rng = np.random.default_rng(1)
+    nbytes = rng.exponential(1e6, count)
+    at_s = np.cumsum(rng.exponential(1e6 / 1.25e9 / 0.8, count))
+    network = netsim.big_switch(2, "10Gbps")
+
+    def run() -> Any:
+        src = np.zeros(count, int)
+        return netsim.simulate(network, netsim.Workload.from_arrays(src, src + 1, nbytes, at_s))
+    return run, _bounded
+
+
 def _section_7(servers: int, times: int, smoke: bool) -> tuple[Any, list[Any]]:
     """So many times the 160 jobs of SJF-BCO's Section 7, on so many servers."""
     rng = np.random.default_rng(1)
@@ -328,8 +392,8 @@ CASES = {case.name: case for case in (
     Case("trace-aalo-recorded", _trace("aalo-lbsf", RECORDS), 8.0, "simpy"),
     Case("trace-lccf", _trace("lccf"), 5.0, "simpy"),
     Case("trace-srpt", _trace("srpt"), 5.0, "simpy"),
-    Case("trace-maxmin", _trace("maxmin"), 40.0),
-    Case("trace-maxmin-per-coflow", _trace({"name": "maxmin", "decisions": "coflow"}), 10.0),
+    Case("trace-maxmin", _trace("maxmin"), 15.0),
+    Case("trace-maxmin-per-coflow", _trace({"name": "maxmin", "decisions": "coflow"}), 6.0),
     Case("ring-maxmin", _ring("maxmin"), 6.0),
     Case("ring-parrot", _ring("parrot"), 6.0),
     Case("cluster-search", _search, 1.5),
@@ -346,9 +410,17 @@ CASES = {case.name: case for case in (
     *(Case(f"edge-1000-servers-{scheduler}", _edge_cloud(scheduler, 1_000, 5_000), 60.0)
       for scheduler in ("a-online", "a-online-e", "srtf", "tiresias-l")),
     Case("facebook-maxmin", _facebook("maxmin"), 3.0),
-    Case("facebook-sincronia", _facebook("sincronia"), 2.0),
-    Case("facebook-sebf", _facebook("sebf"), 4.0),
-    Case("facebook-aalo", _facebook("aalo"), 5.0),
-    *(Case(f"facebook-{name}", _facebook(name), 15.0)
-      for name in ("scf", "lcf", "ncf", "fifo", "srtf", "aalo:weights=strict", "coflow-fair")),
+    *(Case(f"facebook-{name}", _facebook(name), target) for name, target in (
+        ("sincronia", 1.5), ("sebf", 3.0), ("aalo", 4.5), ("aalo:weights=strict", 3.5),
+        ("srtf", 5.0), ("coflow-fair", 15.0))),
+    *(Case(f"facebook-{name}", _facebook(name), 15.0) for name in ("scf", "lcf", "ncf", "fifo")),
+    *(Case(f"observed-1ms-{name}", _observed(name), target) for name, target in (
+        ("maxmin", 0.65), ("coflow-fair", 2.2), ("srtf", 0.6), ("sebf", 1.5), ("aalo", 2.5))),
+    Case("many-2000-sincronia", _many("sincronia", 2_000, 8), 3.0),
+    Case("many-4000-sebf", _many("sebf", 4_000, 1), 2.0),
+    Case("many-4000-aalo", _many("aalo", 4_000, 1), 2.0),
+    Case("two-stages-10k", _two_stages, 2.0),
+    Case("permutation-50k", _permutation, 10.0),
+    Case("wide-sebf-100k", _wide, 10.0),
+    Case("two-links-40k", _two_links, 0.1),
 )}

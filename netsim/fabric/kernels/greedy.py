@@ -34,6 +34,10 @@ __all__ = ["begin", "resume", "serve_greedily"]
 _MOVING, _GONE, _ENDED, _BY_SIZE = 0, 1, 2, 3
 
 
+#: A copy is made anew once more than one in so many of its flows has ended.
+_MOST_GONE = 3
+
+
 class Greedy(NamedTuple):
     """The unfinished flows in service order, and who moves.
 
@@ -115,11 +119,11 @@ def resume(engine, coflows, flows, order, by_size):
 
 
 def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
-    """Serve flows again after some have ended; `REDO` once a third have, as a smaller copy pays."""
+    """Serve flows again after some have ended; `REDO` once so many have that a smaller copy pays."""
     if engine.tallies[_ENDED]:
+        if _MOST_GONE * (engine.tallies[_GONE] + engine.tallies[_ENDED]) > len(engine.moving):
+            return REDO
         _serve_on(engine)
-    if 3 * engine.tallies[_GONE] > len(engine.moving):
-        return REDO
     senders = engine.senders
     for i in engine.moving[:engine.tallies[_MOVING]]:
         if senders[i].row != MOVED:
@@ -164,7 +168,7 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
 
 def _leave(engine, coflows, pools, state):
     """Write bytes to the rows, and rates unless others are to be decided now."""
-    if state.reason != WAITS and engine.tallies[_ENDED]:
+    if state.reason not in (WAITS, REDO) and engine.tallies[_ENDED]:
         _serve_on(engine)
     write_back(coflows, pools[0], engine.groups, engine.senders, state.now,
                1.0 if state.reason == WAITS else 0.0)

@@ -12,6 +12,9 @@ from netsim.fabric.records import DUST
 
 __all__ = ["leave", "served", "swap", "take_in"]
 
+#: Among so many of the latest classes on a link that of a new flow is looked for.
+_LOOKED_AT = 1 << 30
+
 
 @in_place
 def take_in(parts, coflows, flows, hops):
@@ -126,7 +129,7 @@ def _class_of(parts, flow, hops, weight, unit):
     beside = np.uint32(len(links) - 1)
     if flow.hops > 1:
         beside = np.uint32(hops[flow.hop + (at == 0)].link)
-    for m in range(rarest.stop - 1, rarest.first - 1, -1):
+    for m in range(rarest.stop - 1, max(rarest.first, rarest.stop - _LOOKED_AT) - 1, -1):
         if unit >= 0 and parts.unit[m] != unit:
             break  # those of a coflow, which is new, are the last
         if parts.others[m, 0] != beside:
