@@ -61,9 +61,9 @@ class Allocation:
     service : PriorityService, optional
         Serve coflows in order, again whenever a flow ends; likewise.
     decisions : {"flow", "coflow"}
-        With weights: whether links are shared again whenever a flow ends, or only when a coflow
-        becomes valid or completes, so that the bandwidth of a flow that has ended is idle until
-        then.
+        With weights: whether links are shared again whenever a flow ends, or only when the policy
+        would be asked, that is when a coflow becomes valid or completes, a capacity changes, or at
+        `revisit_at`; the bandwidth of a flow that has ended is idle until then.
     persistent : bool
         Whether the one weight for all also applies to flows that become active later, so that the
         policy need not be asked again.
@@ -105,7 +105,8 @@ class Allocation:
             raise UnknownNameError("decisions", decisions, ("coflow", "flow"))
         if decisions == "coflow" and weights is None and coflow_weights is None:
             raise AllocationError('decisions="coflow" goes with weights or coflow_weights only; '
-                                  "rates and shares stay until the next decision as they are")
+                                  "rates and shares stay as they are until the next decision, and "
+                                  "a service is for each end of a flow")
         self.rates = None if rates is None else _floats(rates)
         self.shares = None if shares is None else _floats(shares)
         self.weights = None if weights is None else _floats(weights).reshape(np.shape(weights))

@@ -235,13 +235,18 @@ class Fabric:
             self._happened |= _REVISIT
         if self._happened & self._listens:
             self._decide()
-        elif self._runs_ahead and self._happened & _FLOW_DONE:
+        elif self._runs_ahead and self._happened & _FLOW_DONE and not self._rows_stand():
             if self._run_ahead():  # a coflow has reached its limit as the flow ended
                 self._happened = _FLOW_DONE | _REVISIT
                 self._decide()
         elif self._happened:
             self._next = self._next_event(*self.table.next_finishes())
         self._set_alarm()
+
+    def _rows_stand(self) -> bool:
+        """Whether links are shared again at coflow events only, and only the rows have rates."""
+        assert self.answer is not None
+        return self.answer.decisions == "coflow" and self.table.sharing.parts is None
 
     def _set_alarm(self) -> None:
         if (at := min(self._next, self._revisit_at)) < math.inf:
@@ -317,7 +322,8 @@ class Fabric:
             self.table.lines.follow(rows[alone], self._env.now)
             self._completed(rows[alone], self.table.flows)
         # What nobody waits for, a decision that stands has been carried on from already.
-        carried_on = self._persistent and not rows["waited"].any()
+        carried_on = (self._persistent and not self._rows_stand()
+                      and not rows["waited"].any())
         self._happened |= _FLOW_DONE if carried_on else _COFLOW_DONE
 
     # --- decisions -------------------------------------------------------------------

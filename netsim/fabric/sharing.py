@@ -33,11 +33,11 @@ class MaxMinEngine:
 
     def decide(self, by_flow: bool) -> None:
         """Share again now, and from now on at each end of a flow, or of coflows only."""
-        self._by_flow = by_flow
         if self.parts is not None:
             self.parts.state["by_flow"] = by_flow
-            if not by_flow:  # else it is known where flows have ended
+            if not (by_flow and self._by_flow):  # else it is known where flows have ended
                 self.parts.state["stale"] = 1
+        self._by_flow = by_flow
 
     def take_in(self, rows: NDArray[Any], count: int, pools: tuple[NDArray[Any], ...],
                 capacity: NDArray[np.float64], longest: int) -> Parts:

@@ -29,7 +29,8 @@ def leftover_of(fabric: Fabric) -> dict[str, str]:
         return {}
     how = str(allocator.leftover)
     to = "flows" if answer.shares is None else "coflows"
-    shared_again = answer.rates is None and answer.shares is None
+    shared_again = (answer.rates is None and answer.shares is None
+                    and answer.decisions == "flow")
     return {"leftover": how if how in ("", "none") else f"{how} to {to}",
             "decides_per": ("flow" if shared_again or allocator.wakes_on & Event.FLOW_DONE
                             else "coflow")}

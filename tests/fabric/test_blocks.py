@@ -16,6 +16,7 @@ import netsim
 from netsim import Allocation
 from netsim.errors import AllocationError
 from netsim.fabric.kernels.binding import bind, bottlenecks
+from netsim.fabric.kernels.maxmin import fill_paths
 from netsim.reference import kernels as reference
 from netsim.testing import make_view, views
 
@@ -102,6 +103,13 @@ def test_maxmin(view, data):
     weights = per_flow(data, view, st.sampled_from([0.0, 0.5, 1.0, 3.0]))
     close(view.maxmin(weights), reference.maxmin(problem(view), weights), view)
     close(view.maxmin(), reference.maxmin(problem(view), np.ones(view.flows)), view)
+
+
+def test_a_weight_that_is_lost_in_sums_gets_nothing():
+    """Of flows on links 0 and 1, 0 and 2, 2 and 3; without a full link a rate would be inf."""
+    path = np.array([[0, 1], [0, 2], [2, 3]], np.uint32)
+    rates = fill_paths(path, np.array([1e17, 1.0, 1e17]), np.array([10.0, 1.0, 10.0, 1.0]))
+    assert_allclose(rates, [1, 0, 1])
 
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [1.0, math.nan], [1.0, math.inf]])

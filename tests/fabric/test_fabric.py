@@ -410,6 +410,31 @@ class TestFaultsThatWere:
                                      observe_interval=interval)
             assert result.jobs["finish_s"].tolist() == [2.0]
 
+    def test_room_for_another_job_is_no_coflow_event(self):
+        """Flows of 1, 2 and 10 MB leave one host at 1/3 MB/s each, until all have ended at 30 s.
+
+        At 4 s a job arrives whose 300 flows need more room, and that computes first.
+        """
+        wide = JobSpec(1, 4.0, hosts=range(4, 8), iterations=2, stages=[
+            Stage("s", [(0, 1 + k % 3, MB) for k in range(300)], compute_s=100.0)])
+        for policy in ("maxmin:decisions=coflow", {"name": "maxmin", "decisions": "coflow",
+                                                   "weights": "coflow"}):
+            found = netsim.simulate(netsim.big_switch(8, MB), [
+                JobSpec(0, hosts=range(4), stages=[
+                    Stage("s", [(0, 1, MB), (0, 2, 2 * MB), (0, 3, 10 * MB)])]), wide],
+                allocator=policy)
+            assert found.jobs["finish_s"][0] == pytest.approx(30.0)
+
+    def test_decisions_that_change_from_coflow_to_flow(self):
+        """Of two flows at 0.5 MB/s 1 MB ends at 2 s; from 3 s on the other 8.5 MB have 1 MB/s."""
+        class Changes(netsim.Allocator):
+            def allocate(self, view):
+                if view.now < 3:
+                    return Allocation(weights=1.0, decisions="coflow", revisit_at=3.0)
+                return Allocation(weights=1.0)
+
+        assert finish(chain(0, [(0, 1, 1), (0, 2, 10)]), allocator=Changes)[0] == 11.5
+
     @pytest.mark.parametrize("weight", [1.0, 7.0])
     def test_what_stands_is_not_asked_again(self, weight):
         """Two flows share a link from 1 s on: 2 MB end at 3 s, and 1 MB that came at 1 s, too."""

@@ -39,7 +39,7 @@ def test_each_kernel_is_held_to_something():
 
 
 @pytest.mark.parametrize(("names", "held_to", "by"), ROWS, ids=lambda names: names[0])
-def test_a_row_is_true(names, held_to, by):
+def test_a_row_names_a_test_that_mentions_its_twin(names, held_to, by):
     """There is such a reference, and a test that uses it."""
     (twin, *_), (test,) = held_to, by
     module, *path = twin.split(".")

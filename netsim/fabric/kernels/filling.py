@@ -6,15 +6,16 @@ flow's rate is its weight times the lowest level on its path, since levels only 
 at left/yet, where ``yet`` is what its flows weigh that still grow, and ``left`` are the bytes per
 second that there are for these.
 
-The order in which links are full hardly changes: whoever knows that of the last time has it tried
-first. Only if it proves wrong, or there is none, the lowest level is searched for, link after link.
+Links fill in nearly the same order each time, so the last order is tried first. If it is wrong, or
+there is none, a heap finds the lowest level.
 
 What is filled is a NamedTuple of arrays, a *filling*: ``links`` with the places ``first`` to
 ``stop`` of each one's members, what each member weighs, its ``share``, and the ``others``, the
 further links on its path; and, by link, ``yet``, ``left`` and the level, ``full_at``, inf until it
 is full. Members are flows, or classes of these. The last link is none, and fills up paths that are
 shorter than others. Each kind of filling says how to take the members of a full link off the
-others: see `fills`.
+others: see
+`register_release`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from numba.extending import overload
 from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.heap import heap_up, sink
 
-__all__ = ["ROUNDED", "fills", "freeze", "heap_of", "release_all", "release_members", "sooner"]
+__all__ = ["ROUNDED", "freeze", "heap_of", "register_release", "release_all",
+           "release_members", "sooner"]
 
 #: Relative: what rounding may do to a level.
 ROUNDED = 1e-11
@@ -39,11 +41,16 @@ _NEXT = 4
 _RELEASES: dict[type, Callable[..., Any]] = {}
 
 
-def fills(kind: type, release: Callable[..., Any]) -> None:
-    """Have `freeze` call a function of its own, not compiled yet, for fillings of this kind.
+def register_release(kind: type, release: Callable[..., Any]) -> None:
+    """Register how `freeze` takes the members of a full link off their other links.
 
-    ``release(filling, link, level)`` takes what grows on a link, and is frozen at this level now,
-    off the other links.
+    Parameters
+    ----------
+    kind : type
+        The NamedTuple of the filling.
+    release : callable
+        ``release(filling, link, level)``, not compiled yet: what grows on this link is frozen at
+        this level now.
     """
     _RELEASES[kind] = release
 
@@ -66,8 +73,11 @@ def freeze(order, levels, grows, filling, late):
     order : ndarray of int
         The links in about the order in which they are to be frozen; or, if they come with least
         levels, a heap by these.
+    levels : ndarray of float, shape (links,) or (0,)
     grows : float
         What all flows weigh that grow; inf if that is not known.
+    filling : NamedTuple
+        See above; ``yet`` and ``left`` are used up, and ``full_at`` is set.
     late : ndarray of int
         Room for links that come too late in the order.
 
@@ -78,7 +88,7 @@ def freeze(order, levels, grows, filling, late):
     highest : float
         The highest level.
     grows : float
-        As above, of what still grows.
+        What the flows weigh that still grow at the end.
     count : int
         How many links come too late: flows of theirs were frozen at a higher level than theirs.
     """

@@ -16,7 +16,7 @@ __all__ = ["send"]
 
 @summing
 def send(lefts, floors, paths, levels, first, weights):
-    """Let flows send at the lowest level on their paths, each instant for so long as it counts.
+    """Let flows send at the lowest level on their paths, ``weights[t]`` seconds at instant t.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def send(lefts, floors, paths, levels, first, weights):
     first : int
         The first instant.
     weights : ndarray of float, shape (instants from the first on,)
-        Seconds, or seconds times the weight of a flow.
+        Seconds, or seconds times the weight that each flow had.
     """
     stop = first + len(weights)
     for i in range(len(lefts)):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.kernels import compiled, inlined
-from netsim.fabric.kernels.filling import fills, freeze, heap_of, release_members
+from netsim.fabric.kernels.filling import freeze, heap_of, register_release, release_members
 
 __all__ = ["fill_paths", "maxmin"]
 
@@ -33,7 +33,7 @@ def _release(filling, link, level):
                     filling.full_at, level)
 
 
-fills(_Paths, _release)
+register_release(_Paths, _release)
 
 
 @compiled
@@ -81,7 +81,8 @@ def fill_paths(path, weights, capacity):
             lowest = np.inf
             for h in range(path.shape[1]):
                 lowest = min(lowest, filling.full_at[path[i, h]])
-            rates[i] = weights[i] * lowest
+            # A weight that is lost in sums with others may be left without a full link.
+            rates[i] = weights[i] * lowest if lowest < np.inf else 0.0
     return rates
 
 

@@ -108,6 +108,8 @@ def fill(coflows, flows, hops, loads, order, capacity, left, rates):
                 for h in range(flows[f].hops):
                     path[i, h] = hops[flows[f].hop + h].slot
                 i += 1
+        if not wants.any():
+            continue
         more = fill_paths(path, wants, left[loads["link"][row.load:row.load + row.loads]])
         rates[offset[c]:offset[c + 1]] += more
         for i in range(len(path)):

@@ -42,7 +42,7 @@ def refresh(coflows, flows, hops, loads, capacity):
 
 @inlined
 def begin_row(row):
-    """Have a coflow's row say nothing of its bytes and its end, until its flows are written."""
+    """Reset a coflow's bytes, end and freshness; `write_flow` then adds each open flow."""
     row.base = 0.0
     row.finish = row.last
     row.fresh = 0
@@ -50,7 +50,7 @@ def begin_row(row):
 
 @inlined
 def write_flow(row, flow, left, rate, now):
-    """Write how an open flow stands to its row, and count it in that of its coflow."""
+    """Write a flow's bytes left, rate and predicted end; add them to its coflow's row."""
     flow.remaining = left
     flow.rate = rate
     flow.finish = now + left / rate if rate > 0.0 else np.inf

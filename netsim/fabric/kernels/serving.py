@@ -148,7 +148,9 @@ def _leave(served, coflows, pools, state):
     first, eager = served.form[PRIMARY], served.form[EAGER]
     if not eager:
         for k in range(len(groups)):
-            settle(groups[k], runs, served.senders, served.path, served.past, first == QUEUES)
+            if groups[k].steps:
+                settle(groups[k], runs, served.senders, served.path, served.past,
+                       first == QUEUES)
     if state.reason != WAITS:
         for r in range(len(runs)):
             runs[r].busy = 0
@@ -182,6 +184,7 @@ def _serve(served, capacity):
         for k in turn:
             if not (still[k] and _is_full(walls[k], left, dust)):
                 _madd(served, groups[k])
+                still[k] &= groups[k].gamma == 0.0
     elif first == QUEUES:
         n = 0
         while n < len(turn):
@@ -190,7 +193,7 @@ def _serve(served, capacity):
     count = 0
     for k in turn:
         group = groups[k]
-        if still[k] and group.speed == 0.0 and _is_full(walls[k], left, dust):
+        if still[k] and _is_full(walls[k], left, dust):
             form[REACHED] |= fresh and group.left <= group.reached
             continue
         stays = first == QUEUES and not eager and not (group.anew or group.gains)
@@ -235,11 +238,11 @@ def _serve_queue(n, served, capacity):
     groups, link, turn, form = served.groups, served.link, served.turn, served.form
     _, used, held = served.traffic
     left, share, dust = served.on_links
-    queue = groups[turn[n]].queue
+    queues, queue = served.queues, served.queues[n]
     for c in range(len(capacity)):
         share[c] = served.queue_shares[queue] * capacity[c]
     anew = form[FRESH] == 1
-    while n < len(turn) and groups[turn[n]].queue == queue:
+    while n < len(turn) and queues[n] == queue:
         k = turn[n]
         n += 1
         if served.still[k] and _is_full(served.walls[k], share, dust):
@@ -256,6 +259,7 @@ def _serve_queue(n, served, capacity):
             fill(group, served.held, link, used, dust, share, served.desk)
             group.held = group.speed
             group.held_top = group.top
+            served.still[k] &= group.speed == 0.0
             for s in range(group.slot, group.slot + group.slots):
                 held[s] = used[s]
         else:

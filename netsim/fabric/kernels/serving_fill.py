@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import (
     ROUNDED,
-    fills,
     freeze,
+    register_release,
     release_all,
     release_members,
 )
@@ -138,7 +138,7 @@ def _thaw(live, group, filling, link, left):
 
 
 def _release(filling, slot, level):
-    """Take the flows of a full slot off the others; see `filling.fills`."""
+    """Take the flows of a full slot off the others; see `filling`."""
     at = filling.links[slot]
     if at.begin >= 0:
         end = at.begin + at.stop - at.first
@@ -149,7 +149,7 @@ def _release(filling, slot, level):
                         filling.left, filling.full_at, level)
 
 
-fills(Filling, _release)
+register_release(Filling, _release)
 
 
 @in_place

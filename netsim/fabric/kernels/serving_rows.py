@@ -53,7 +53,7 @@ _MOST_RUNS = 2
 _GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
                    ("run", "i8"), ("runs", "i8"), ("paired", "i8"), ("left", "f8"), ("speed", "f8"),
                    ("held", "f8"), ("limit", "f8"), ("reached", "f8"), ("gamma", "f8"),
-                   ("row", "i8"), ("queue", "i8"), ("thinner", "i4"), ("anew", "i4"),
+                   ("row", "i8"), ("thinner", "i4"), ("anew", "i4"),
                    ("gains", "i4"), ("held_top", "f8"), ("top", "f8"), ("clock", "f8"),
                    ("steps", "i4"), ("shares", "i4"), ("renewed", "i4")], align=True)
 
@@ -109,8 +109,8 @@ class Served(NamedTuple):
         To work in: slots that fill, their places in turn, a heap of them, and its levels.
     keys, rows : ndarray of int, shape (coflows,)
         The key of each coflow in the order, and where its row is.
-    turn : ndarray of int
-        The groups in the order of service that is in force.
+    turn, queues : ndarray of int
+        The groups in the order of service that is in force, and the queue of each.
     queue_shares : ndarray of float, shape (queues,)
     walls : ndarray of int, shape (groups, 2)
         Two links at most that all flows of the group cross, filled up with one past the last link.
@@ -140,6 +140,7 @@ class Served(NamedTuple):
     keys: NDArray[np.int64]
     rows: NDArray[np.int64]
     turn: NDArray[np.int64]
+    queues: NDArray[np.int64]
     queue_shares: NDArray[np.float64]
     walls: NDArray[np.int64]
     still: NDArray[np.bool_]
@@ -178,7 +179,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
             i += 1
     link = _number(coflows, loads, order, groups, path)
     nowhere = len(link) - 1
-    _, _, backfill, _, queue_shares, _ = rule
+    _, _, backfill, queue, queue_shares, _ = rule
     if backfill != GREEDY:  # which alone goes by the list
         sorted_at = _by_last_slot(groups, path, nowhere)
         left, floor, index, path = (left[sorted_at], floor[sorted_at], index[sorted_at],
@@ -201,8 +202,8 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
             np.empty(most))
     return Served(groups, slots, runs, link, traffic, senders, path, spot, held, rest, past,
                   on_links, desk, coflows["key"][order], order.copy(), np.arange(len(order)),
-                  queue_shares, _walls(groups, slots, link, links), np.ones(len(groups), np.bool_),
-                  np.empty(len(groups), np.int64), form)
+                  queue[order], queue_shares, _walls(groups, slots, link, links),
+                  np.ones(len(groups), np.bool_), np.empty(len(groups), np.int64), form)
 
 
 @inlined
@@ -231,14 +232,13 @@ def _walls(groups, slots, link, nowhere):
 @inlined
 def _groups(coflows, rule):
     """Return the groups in service order, without flows' bytes, slots and runs."""
-    order, _, _, queue, _, limit = rule
+    order, _, _, _, _, limit = rule
     groups = np.zeros(len(order), _GROUP)
     flows = 0
     for k in range(len(order)):
         row = coflows[order[k]]
         group = groups[k]
         group.row = order[k]
-        group.queue = queue[order[k]]
         _set_limit(group, row.total, limit[order[k]])
         group.flow = flows
         group.flows = row.open
@@ -325,7 +325,7 @@ def _filling(slots, share, others, path):
     wants, room, full_at = np.zeros(count), np.zeros(count, np.bool_), np.zeros(count)
     room[count - 1] = True
     full_at[count - 1] = np.inf
-    for i in range(len(path)):  # no other link of these is without room
+    for i in range(len(path)):  # a flow of one link has no other that could lack room
         if path.shape[1] == 1 or path[i, 1] == count - 1:
             wants[path[i, 0]] += 1.0
     return Filling(slots, share, others, wants, room, full_at, np.zeros(count), np.zeros(count),
@@ -435,7 +435,6 @@ def resume(served, coflows, flows, rule, interval):
         group.row = rows[k]
         if there:
             group_of[group.row] = k
-            group.queue = queue[group.row]
             _set_limit(group, coflows[group.row].total, limit[group.row])
     slots["known"][:] = 0.0
     for each in served.traffic:
@@ -461,8 +460,8 @@ def resume(served, coflows, flows, rule, interval):
     _begin_form(form, rule, interval)
     return Served(groups, slots, runs, served.link, served.traffic, served.senders, served.path,
                   served.spot, served.held, served.rest, served.past, served.on_links,
-                  served.desk, keys, rows, group_of[order], queue_shares, served.walls,
-                  served.still, served.moving, form)
+                  served.desk, keys, rows, group_of[order], queue[order], queue_shares,
+                  served.walls, served.still, served.moving, form)
 
 
 @in_place
@@ -476,7 +475,7 @@ def strike(served, i):
         if s == len(slots) - 1:
             continue
         slots[s].open -= 1
-        served.rest.share[served.spot[i, h]] -= 1.0
+        served.rest.share[served.spot[i, h]] -= 1.0  # which is that of `held`, too
         for filling in (served.held, served.rest):
             free = True
             for g in range(longest):
@@ -490,22 +489,31 @@ def strike(served, i):
 
 @in_place
 def write_back(served, coflows, flows, now):
-    """Write bytes and rates as of now back to the rows."""
-    left, rate, place, index = (served.senders.left, served.senders.rate, served.senders.place,
-                                served.senders.flow)
-    runs, rows = served.runs, served.rows
-    for c in rows:
-        if c >= 0:
-            begin_row(coflows[c])
-    for r in range(len(runs)):
-        run = runs[r]
-        if run.least == np.inf:
+    """Write bytes and rates as of now back to the rows of the coflows that have moved."""
+    runs = served.runs
+    for k in range(len(served.groups)):
+        group = served.groups[k]
+        if served.rows[k] < 0:
             continue
-        row = coflows[rows[place[run.first]]]
-        for i in range(run.first, run.stop):
-            if left[i] > 0.0 and not run.idle:
-                write_flow(row, flows[index[i]], left[i], rate[i] if run.busy else 0.0, now)
-            elif left[i] > 0.0:
-                row.base += left[i]
-        if run.idle:
+        row = coflows[served.rows[k]]
+        moved = False
+        for r in range(group.run, group.run + group.runs):
+            moved |= not runs[r].idle
+        if not moved:
             row.finish = np.inf
+            continue
+        begin_row(row)
+        for r in range(group.run, group.run + group.runs):
+            if runs[r].least < np.inf:
+                _write_run(runs[r], served.senders, row, flows, now)
+
+
+@inlined
+def _write_run(run, senders, row, flows, now):
+    for i in range(run.first, run.stop):
+        if senders.left[i] > 0.0 and run.idle:
+            row.base += senders.left[i]
+            row.finish = np.inf
+        elif senders.left[i] > 0.0:
+            write_flow(row, flows[senders.flow[i]], senders.left[i],
+                       senders.rate[i] if run.busy else 0.0, now)

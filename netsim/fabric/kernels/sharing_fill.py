@@ -7,9 +7,9 @@ import numpy as np
 from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.filling import (
     ROUNDED,
-    fills,
     freeze,
     heap_of,
+    register_release,
     release_all,
     release_members,
 )
@@ -44,10 +44,11 @@ def fill_up(parts, capacity):
         _follow(_guess(parts), parts, capacity)
         if not row.stale:
             return
-    parts.full_at[:] = np.inf
-    _forget_joined(parts)
+    for link in range(len(parts.links)):
+        parts.full_at[link] = parts.links[link].least = np.inf
+        parts.links[link].more = 0.0
     _search(parts, capacity)
-    row.stale = row.wrong = 0
+    row.stale = row.wrong = row.joined = 0
 
 
 @in_place
@@ -172,7 +173,7 @@ def _search(parts, capacity):
 
 
 def _release(parts, link, level):
-    """Note that a link is full, and take its flows off the others; see `filling.fills`."""
+    """Note that a link is full, and take its flows off the others; see `filling`."""
     row, at, yet, left = parts.state[0], parts.links[link], parts.yet, parts.left
     at.grew = yet[link]
     parts.frozen[row.frozen] = link
@@ -220,4 +221,4 @@ def _release_weighted(parts, at, level):
                 yet[other] = 0.0
 
 
-fills(Parts, _release)
+register_release(Parts, _release)

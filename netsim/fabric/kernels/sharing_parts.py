@@ -22,9 +22,9 @@ __all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make"]
 
 #: Of all: the number of ``classes``; the sum of their weights, and whether each is 1, ``plain``;
 #: the key of the last coflow ``known``; how many coflows have not started, ``waits``; the instant
-#: as of which it is, ``now``. Of the last fill: whether it is ``stale``, as flows have come or gone
-#: since; the number of links ``frozen``; of links that flows have ``joined`` since; how many links
-#: proved ``wrong`` in their place. How many coflows are ``split``. How often the table has
+#: as of which it is, ``now``. Whether links must be shared again, as the last fill is ``stale``. Of
+#: that fill: the number of links ``frozen``; of links that flows have ``joined`` since; how many
+#: links proved ``wrong`` in their place. How many coflows are ``split``. How often the table has
 #: ``changed`` since it was last summed up; the ``light`` and the ``heavy`` weight, the least and
 #: the largest since then. Of a stretch: the classes ``near``, which are followed, and come first;
 #: how many ``steps`` it has had; until when it may go on, the ``horizon``. How long the next is to

@@ -12,7 +12,8 @@ from netsim.fabric.records import DUST
 
 __all__ = ["leave", "served", "swap", "take_in"]
 
-#: Among so many of the latest classes on a link that of a new flow is looked for.
+#: Among so many of the latest classes on a link that of a new flow is looked for: all of them. The
+#: benchmark of regimes sets it to 0, so that each flow is a class of its own.
 _LOOKED_AT = 1 << 30
 
 
