@@ -425,6 +425,11 @@ class TestFaultsThatWere:
                 allocator=policy)
             assert found.jobs["finish_s"][0] == pytest.approx(30.0)
 
+    def test_more_links_than_two_bytes_can_number(self):
+        """A flow of 2 MB between the last of 33,000 hosts, at 1 MB/s."""
+        flows = Workload.from_arrays([32_998], [32_999], [2 * MB], 0.0)
+        assert netsim.simulate(netsim.big_switch(33_000, MB), flows).jobs["jct_s"].tolist() == [2]
+
     def test_decisions_that_change_from_coflow_to_flow(self):
         """Of two flows at 0.5 MB/s 1 MB ends at 2 s; from 3 s on the other 8.5 MB have 1 MB/s."""
         class Changes(netsim.Allocator):

@@ -199,7 +199,7 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
         np.empty(size, np.int64), np.empty(size, _CLASS),
         np.empty((size, longest), np.uint32), np.empty((size, longest), np.uint32),
         np.empty(len(flows), _SENDER),
-        np.full((in_table, 2), count, np.uint16), np.empty(size, np.int64), np.arange(size),
+        np.full((in_table, 2), count if side else 0, np.uint16), np.empty(size, np.int64), np.arange(size),
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
         np.empty(count + 1), np.empty(units),
