@@ -104,7 +104,7 @@ def resume(engine, coflows, flows, order, by_size):
         sender = senders[i]
         engine.groups[sender.owner].moved = 1
         sender.row = STALE
-        remaining = flows[sender.index].remaining
+        remaining = flows[sender.flow].remaining
         passed |= sender.left != remaining
         sender.left = max(remaining, 0.0)
         if sender.left == 0.0:
@@ -158,7 +158,7 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
             sender.left = 0.0
             engine.ended[tallies[_ENDED]] = i
             tallies[_ENDED] += 1
-            end_flow(coflows, engine.groups[sender.owner].row, pools[0][sender.index], now, state,
+            end_flow(coflows, engine.groups[sender.owner].row, pools[0][sender.flow], now, state,
                      finished)
         if len(carried):
             for h in range(crossings.shape[1]):

@@ -26,7 +26,7 @@ _GROUP = np.dtype([("key", "i8"), ("row", "i8"), ("first", "i4"), ("stop", "i4")
 #: An unfinished flow: the bytes that it has left, at ``rate``, and those at which it has ended;
 #: its position in the table, its group, and its place among those that move; whether its row is
 #: `STALE`, or `MOVED` on from, if not 0.
-_SENDER = np.dtype([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("index", "i4"),
+_SENDER = np.dtype([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("flow", "i4"),
                     ("owner", "i4"), ("where", "i4"), ("row", "i4")], align=True)
 
 #: A flow on a link: its place among the link's members, and the next flow there that moves.
@@ -127,7 +127,7 @@ def _copy_group(group, k, coflows, flows, hops, senders, crossings, links):
         sender.left = flow.remaining
         sender.floor = DUST * flow.size
         sender.owner = k
-        sender.index = f
+        sender.flow = f
         for h in range(crossings.shape[1]):
             link = hops[flow.hop + h].link if h < flow.hops else len(links) - 1
             crossings[i, h].link = link
@@ -241,7 +241,7 @@ def write_back(coflows, flows, groups, senders, now, pace):
         for i in range(group.first, group.stop):
             sender = senders[i]
             if sender.left > 0.0 and sender.row != 0:
-                write_flow(row, flows[sender.index], sender.left, pace * sender.rate, now)
+                write_flow(row, flows[sender.flow], sender.left, pace * sender.rate, now)
             elif sender.left > 0.0:
                 row.base += sender.left
                 row.finish = np.inf
