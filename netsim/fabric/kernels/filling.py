@@ -13,8 +13,7 @@ What is filled is a NamedTuple of arrays, a *filling*: ``links`` with the places
 ``stop`` of each one's members, what each member weighs, its ``share``, and the ``others``, the
 further links on its path; and, by link, ``yet``, ``left`` and the level, ``full_at``, inf until it
 is full. Members are flows, or classes of these. The last link is none, and fills up paths that are
-shorter than others. Each kind of filling says how to take the members of a full link off the
-others: see
+shorter than others. Each kind says how to take the members of a full link off the others: see
 `register_release`.
 """
 

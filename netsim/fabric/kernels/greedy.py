@@ -119,7 +119,7 @@ def resume(engine, coflows, flows, order, by_size):
 
 
 def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
-    """Serve flows again after some have ended; `REDO` once so many have that a copy pays."""
+    """Serve flows again after some have ended; `REDO` if a new copy would pay."""
     if engine.tallies[_ENDED]:
         if _MOST_GONE * (engine.tallies[_GONE] + engine.tallies[_ENDED]) > len(engine.moving):
             return REDO
