@@ -100,15 +100,14 @@ class OnNetwork(Clocked):
         self.env.timeout(max(at - self.env.now, 0.0)).callbacks.append(happen)
 
     def _is_slow(self, job: JobSpec) -> bool:
-        return bool((self.slowness > 1).any() and (self._slowness(job) > 1).any())
-
-    def _slowness(self, job: JobSpec) -> NDArray[np.float64]:
-        return self.slowness[self._place(job)[:job.ranks]]
+        return bool((self.slowness > 1).any()
+                    and (self.slowness[self._place(job)[:job.ranks]] > 1).any())
 
     def _plan(self, index: int) -> JobPlan:
         job = self.workload.jobs[index]
-        spec, slowed = slowed_job(job, self._slowness(job))
-        return JobPlan(spec, self.network, self._place(job), self.workload.seed,
+        hosts = self._place(job)
+        spec, slowed = slowed_job(job, self.slowness[hosts[:job.ranks]])
+        return JobPlan(spec, self.network, hosts, self.workload.seed,
                        self.faults.most_capacity, slowed)
 
     def _place(self, job: JobSpec) -> NDArray[np.int64]:

@@ -4,11 +4,14 @@ Policies are written here again, from the paper's text and on the reference bloc
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pandas.testing import assert_series_equal
 
 import netsim
 from netsim.jobs.plan import ecmp_key
@@ -211,3 +214,46 @@ def test_few_flows_that_come_and_go(network, load, ties):
     np.testing.assert_allclose(
         found.jobs["finish_s"],
         finish_times(expected, network.capacity, fair, 0.0, True), rtol=1e-9)
+
+
+def groups_of_four_hosts():
+    """Return the jobs of 400 groups of four hosts: 8 flows each, some on one link."""
+    rng = np.random.default_rng(1)
+    return [[netsim.JobSpec(2 * k + j, float(rng.uniform(0, 1)), iterations=2,
+                            hosts=rng.permutation(4).tolist(), stages=[netsim.Stage("s", [
+                                (i, int(rng.choice([1, 2, 3]) + i) % 4, rng.uniform(1.0, 2.0))
+                                for i in range(4)])])
+             for j in range(2)] for k in range(400)]
+
+
+def all_at_once(groups):
+    """Return the jobs of all groups, each on hosts of its own."""
+    return [replace(job, hosts=[4 * k + host for host in job.hosts])
+            for k, jobs in enumerate(groups) for job in jobs]
+
+
+def ends_of(*results):
+    """Return when each job ends, by its number."""
+    return pd.concat([result.jobs for result in results]).set_index("job")["finish_s"].sort_index()
+
+
+def test_flows_that_share_no_link_have_nothing_to_do_with_each_other():
+    """Of 1,600 flows the ends are kept in a heap; of the 8 of a group alone each is looked at."""
+    groups = groups_of_four_hosts()
+    found = netsim.simulate(netsim.big_switch(1600, 1.0), all_at_once(groups))
+    alone = [netsim.simulate(netsim.big_switch(4, 1.0), jobs) for jobs in groups]
+    assert_series_equal(ends_of(found), ends_of(*alone), rtol=1e-12)
+
+
+def test_rates_that_stand_between_coflow_events_in_a_heap_of_ends():
+    """As a policy that is asked at coflow events, and says the max-min fair rates itself."""
+    class Rates(netsim.Allocator):
+        wakes_on = netsim.Event.COFLOW
+
+        def allocate(self, view):
+            return netsim.Allocation(rates=view.maxmin())
+
+    jobs = all_at_once(groups_of_four_hosts())
+    found, expected = (netsim.simulate(netsim.big_switch(1600, 1.0), jobs, allocator=allocator)
+                       for allocator in ("maxmin:decisions=coflow", Rates))
+    assert_series_equal(ends_of(found), ends_of(expected), rtol=1e-9)

@@ -109,3 +109,22 @@ def test_over_many_coflows_roundings_do_not_add_up(policy, interval):
             {"record": ("jobs", "coflows")}, WATCHED[3], WATCHED[4]))
     assert links == plain
     assert timeline == plain
+
+
+@pytest.mark.parametrize("policy", ["maxmin", "maxmin:decisions=coflow"])
+@pytest.mark.parametrize("options", [{}, {"observe_interval": "300ms"}, {"until": 4.0}, {
+    "events": [{"at": "2s", "link": "egress-1", "capacity": "0bps"},
+               {"at": "3s", "link": "egress-1", "capacity": "8Mbps"}]}])
+def test_many_flows_on_many_links(policy, options):
+    """Few on each link, and more than 1,024 at once: their ends are kept in a heap."""
+    rng = np.random.default_rng(1)
+    jobs = []
+    for k in range(400):
+        hosts = rng.choice(500, 3, replace=False).tolist()
+        jobs.append(JobSpec(k, float(rng.uniform(0, 2)), hosts=hosts, iterations=2, stages=[
+            Stage("ring", [(i, (i + 1) % 3, float(rng.uniform(1e5, 8e5))) for i in range(3)])]))
+    network = netsim.big_switch(500, "8Mbps")
+    plain = said(netsim.simulate(network, jobs, allocator=policy, record=("jobs", "coflows"),
+                                 **options))
+    for watched in WATCHED[3:]:
+        assert said(netsim.simulate(network, jobs, allocator=policy, **watched, **options)) == plain

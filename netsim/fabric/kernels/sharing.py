@@ -12,8 +12,9 @@ from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import sooner
 from netsim.fabric.kernels.loop import WAITS, Engine, end_flow, never, register
 from netsim.fabric.kernels.progress import begin_row, write_flow
+from netsim.fabric.kernels.sharing_ends import forget_ends, keep_ends, left_of, next_class
 from netsim.fabric.kernels.sharing_fill import fill_up
-from netsim.fabric.kernels.sharing_parts import LONGEST, Parts
+from netsim.fabric.kernels.sharing_parts import ALL, LONGEST, Parts
 from netsim.fabric.kernels.sharing_rows import leave, served, take_in
 from netsim.fabric.kernels.sharing_stretch import begin, catch_up, holds, remember, set_rates
 from netsim.fabric.kernels.sharing_table import split_anew
@@ -34,6 +35,11 @@ def _find_rates(parts, coflows, _jobs, pools, capacity, state):
         fill_up(parts, capacity)
         if row.waits > 0:
             _mark_started(parts, coflows, pools[0], pools[1], state.now)
+        if row.moved == ALL:
+            forget_ends(parts)
+        else:
+            catch_up(parts)
+            keep_ends(parts)
     if holds(parts):
         set_rates(parts)
     else:
@@ -47,6 +53,11 @@ def _find_rates(parts, coflows, _jobs, pools, capacity, state):
 def _find_end(parts, _coflows, state):
     """Find when the next flow ends, of all if the stretch is over by then; see `loop.find_end`."""
     row = parts.state[0]
+    if row.keeps_ends:
+        _, end = next_class(parts)
+        state.end = max(end, state.now)
+        state.dt = state.end - state.now
+        return
     dt = _soonest_near(parts)
     if row.near < row.classes and (state.now + dt > row.horizon or row.steps == LONGEST):
         catch_up(parts)
@@ -82,6 +93,9 @@ def _advance(parts, coflows, pools, capacity, dt, now, slack, state, finished, c
     if len(carried):
         _carry(parts, dt, carried)
     row.now = now
+    if row.keeps_ends:
+        _end_due(parts, coflows, pools[0], now, slack, state, finished)
+        return
     count = row.near
     # From the last piece on: what takes the place of a class that ends has been looked at.
     for piece in range((count - 1) // _PIECE, -1, -1):
@@ -98,6 +112,16 @@ def _advance(parts, coflows, pools, capacity, dt, now, slack, state, finished, c
             here = row.classes
             while row.classes == here and gap[c] <= floor[c] + rate[c] * slack:
                 _end(parts, coflows, pools[0], c, now, state, finished)
+
+
+@inlined
+def _end_due(parts, coflows, flows, now, slack, state, finished):
+    """End the flows whose ends, which are kept in a heap, have come."""
+    c, end = next_class(parts)
+    while c >= 0 and (end <= now + slack
+                      or left_of(parts, c) <= parts.floor[c] + parts.rate[c] * slack):
+        _end(parts, coflows, flows, c, now, state, finished)
+        c, end = next_class(parts)
 
 
 @inlined

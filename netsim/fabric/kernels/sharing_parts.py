@@ -31,13 +31,14 @@ __all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make"]
 #: be, its ``reach``. How many links are ``due`` to be looked at, as flows have come or gone, and
 #: how many have ``moved`` since rates were set, `ALL` if levels were not repaired but filled.
 #: Whether links are shared again ``by_flow``, at each end of one, or only when a coflow has come or
-#: completed.
+#: completed. Whether it ``keeps_ends`` in a heap, and how many entries are ``listed`` there.
 _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
                    ("frozen", "i8"), ("stale", "i8"), ("joined", "i8"),
                    ("weight", "f8"), ("now", "f8"),
                    ("split", "i8"), ("changed", "i8"), ("light", "f8"), ("heavy", "f8"),
                    ("wrong", "i8"), ("near", "i8"), ("steps", "i8"), ("horizon", "f8"),
-                   ("reach", "f8"), ("due", "i8"), ("moved", "i8"), ("by_flow", "i8")])
+                   ("reach", "f8"), ("due", "i8"), ("moved", "i8"), ("by_flow", "i8"),
+                   ("keeps_ends", "i8"), ("listed", "i8")])
 
 #: A link: its list of classes goes from ``first`` to ``stop``, and has ``room``; what all its
 #: flows ``want``, that is the sum of their weights; what of that ``grew`` until it was full in the
@@ -102,6 +103,8 @@ class Parts(NamedTuple):
     gap, floor, rate : ndarray of float, shape (classes,)
         Bytes until the class's next flow ends, at which it has ended, and that each of its flows
         sends per second.
+    seen : ndarray of float, shape (classes,)
+        As of when the gap is, if ends are kept in a heap; else it is as of ``now``.
     unit_of : ndarray of int, shape (classes,)
         Where each class's unit is.
     classes : ndarray of _CLASS
@@ -112,6 +115,10 @@ class Parts(NamedTuple):
         The two links of each flow, if there is a table; no link twice if it has none or has ended.
     place_of, free : ndarray of int
         The place of each class by its number; the numbers, those in use first.
+    ends, ending : ndarray
+        A heap of instants and numbers of classes; more on it in `sharing_ends`.
+    listed : ndarray of float
+        The instant of the one entry that counts of each class by its number, inf if none does.
     frozen, joined : ndarray of int, shape (links + 1,)
         Links in the order in which the last fill has frozen them; those that flows have joined.
     queue, moved : ndarray of int, shape (links + 1,)
@@ -142,6 +149,7 @@ class Parts(NamedTuple):
     gap: NDArray[np.float64]
     floor: NDArray[np.float64]
     rate: NDArray[np.float64]
+    seen: NDArray[np.float64]
     unit_of: NDArray[np.int64]
     classes: NDArray[Any]
     path: NDArray[np.uint32]
@@ -150,6 +158,9 @@ class Parts(NamedTuple):
     cells: NDArray[np.uint16]
     place_of: NDArray[np.int64]
     free: NDArray[np.int64]
+    ends: NDArray[np.float64]
+    ending: NDArray[np.int64]
+    listed: NDArray[np.float64]
     frozen: NDArray[np.int64]
     joined: NDArray[np.int64]
     queue: NDArray[np.int64]
@@ -196,11 +207,12 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
         np.full((places, max(longest - 1, 1)), count, np.uint32),
         np.empty(size + units), np.zeros((side, side)),
         np.zeros((side, side), np.int32), np.empty(size), np.empty(size), np.empty(size),
-        np.empty(size, np.int64), np.empty(size, _CLASS),
+        np.empty(size), np.empty(size, np.int64), np.empty(size, _CLASS),
         np.empty((size, longest), np.uint32), np.empty((size, longest), np.uint32),
         np.empty(len(flows), _SENDER),
         np.full((in_table, 2), count if side else 0, np.uint16),
         np.empty(size, np.int64), np.arange(size),
+        np.empty(2 * size), np.empty(2 * size, np.int64), np.full(size, np.inf),
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
         np.empty(count + 1), np.empty(units),

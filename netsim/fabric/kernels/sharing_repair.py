@@ -15,6 +15,7 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.heap import heap_up, rise, sink
+from netsim.fabric.kernels.sharing_ends import expect, see
 
 __all__ = ["note", "repair", "set_moved_rates"]
 
@@ -121,15 +122,21 @@ def _see_neighbours(parts, at, before, level, capacity):
     more left than they now want.
     """
     links, full_at, left, row = parts.links, parts.full_at, parts.left, parts.state[0]
-    lowest = min(level, before)
-    known = parts.others.shape[1] == 1 and max(level, before) < np.inf
+    others = parts.others
     for m in range(at.first, at.stop):
-        for h in range(parts.others.shape[1]):
-            other = parts.others[m, h]
-            if lowest >= full_at[other] or links[other].due or other >= len(capacity):
+        lowest = full_at[others[m, 0]]
+        for h in range(1, others.shape[1]):
+            lowest = min(lowest, full_at[others[m, h]])
+        was, rate = min(before, lowest), min(level, lowest)
+        if was == rate:
+            continue
+        known = max(was, rate) < np.inf
+        for h in range(others.shape[1]):
+            other = others[m, h]
+            if links[other].due or other >= len(capacity):
                 continue
             if known and full_at[other] == np.inf:
-                left[other] -= parts.share[m] * (level - before)
+                left[other] -= parts.share[m] * (rate - was)
                 if left[other] > _SCARCE * capacity[other]:
                     continue
             links[other].due = 1
@@ -181,4 +188,9 @@ def set_moved_rates(parts):
             lowest = full_at[path[c, 0]]
             for h in range(1, path.shape[1]):
                 lowest = min(lowest, full_at[path[c, h]])
-            parts.rate[c] = lowest
+            if row.keeps_ends:
+                see(parts, c)
+                parts.rate[c] = lowest
+                expect(parts, c)
+            else:
+                parts.rate[c] = lowest

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.sharing_ends import left_of, see
 from netsim.fabric.kernels.sharing_parts import NONE
 from netsim.fabric.kernels.sharing_repair import note
 from netsim.fabric.kernels.sharing_table import cross, enter, see_weight, sum_up
@@ -86,6 +87,7 @@ def _join(parts, flows, hops, f, weight, unit):
     if kind.head == f:
         parts.gap[c] = flows[f].remaining
         parts.floor[c] = DUST * flows[f].size
+        parts.seen[c] = row.now
     row.weight += weight
     _weigh(parts, c, weight)
     for h in range(flows[f].hop, flows[f].hop + flows[f].hops):
@@ -97,7 +99,7 @@ def _join(parts, flows, hops, f, weight, unit):
 def served(parts, c):
     """Return how many bytes a class has served to each of its flows; 0 if it has none."""
     head = parts.classes[c].head
-    return parts.senders[head].mark - parts.gap[c] if head >= 0 else 0.0
+    return parts.senders[head].mark - left_of(parts, c) if head >= 0 else 0.0
 
 
 @in_place
@@ -159,6 +161,7 @@ def _new_class(parts, flow, hops, weight, unit):
     kind.head = NONE
     parts.place_of[kind.number] = c
     parts.rate[c] = 0.0
+    parts.seen[c] = parts.state[0].now
     for h in range(path.shape[1]):
         path[c, h] = hops[flow.hop + h].link if h < flow.hops else len(links) - 1
     for h in range(flow.hops):
@@ -217,6 +220,7 @@ def leave(parts, flows, c):
     row.weight -= weight
     _weigh(parts, c, -weight)
     if nearest >= 0:
+        see(parts, c)
         parts.gap[c] = max(parts.gap[c] + (senders[nearest].mark - senders[gone].mark), 0.0)
         parts.floor[c] = DUST * flows[nearest].size
     else:
@@ -251,7 +255,9 @@ def _remove(parts, c):
         for g in range(path.shape[1]):
             if path[last, g] == at:
                 spot[last, g] = m
-    parts.free[c] = parts.classes[c].number
+    number = parts.classes[c].number
+    parts.free[c] = number
+    parts.listed[number] = np.inf
 
 
 @in_place
@@ -260,7 +266,7 @@ def swap(parts, one, two):
     if one == two:
         return
     classes, path, spot = parts.classes, parts.path, parts.spot
-    for values in (parts.gap, parts.floor, parts.rate):
+    for values in (parts.gap, parts.floor, parts.rate, parts.seen):
         values[one], values[two] = values[two], values[one]
     parts.unit_of[one], parts.unit_of[two] = parts.unit_of[two], parts.unit_of[one]
     first, second = classes[one], classes[two]

@@ -56,7 +56,8 @@ def _set_all(parts):
 def begin(parts, now):
     """Begin a stretch, all rates being known: bring what is to be followed to the front."""
     row, gap, rate, floor = parts.state[0], parts.gap, parts.rate, parts.floor
-    if row.classes < MANY or row.reach == 0.0 or parts.past.shape[1] == 0:
+    if (row.keeps_ends or row.classes < MANY or row.reach == 0.0
+            or parts.past.shape[1] == 0):
         return
     row.horizon = now + row.reach
     most = _GROWS * _GROWS * row.reach

@@ -1,0 +1,117 @@
+"""When the classes of a sharing end, kept in a heap while levels are repaired; see `sharing`.
+
+Where an event moves few levels, most rates stay what they are, and so do the instants at which
+flows end: classes that an event does not touch are not visited. What a class has left is as of
+when it was last ``seen``. A class that is to end earlier comes into the heap anew, and the entry
+from before does not count any more; one that is to end later is put in its place when it comes to
+the top.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.heap import heap_up, rise, sink
+
+__all__ = ["expect", "forget_ends", "keep_ends", "left_of", "next_class", "see"]
+
+#: Of fewer classes it is faster to look at each.
+_MANY = 1024
+
+
+@in_place
+def left_of(parts, c):
+    """Return how many bytes a class has now until its next flow ends."""
+    row = parts.state[0]
+    if not row.keeps_ends or row.now <= parts.seen[c]:
+        return parts.gap[c]
+    return parts.gap[c] - parts.rate[c] * (row.now - parts.seen[c])
+
+
+@inlined
+def see(parts, c):
+    """Bring what a class has left up to date, before its rate or its flows change."""
+    parts.gap[c] = left_of(parts, c)
+    parts.seen[c] = parts.state[0].now
+
+
+@inlined
+def _end_of(parts, c):
+    """Return when the next flow of a class ends."""
+    rate = parts.rate[c]
+    return parts.seen[c] + max(parts.gap[c], 0.0) / rate if rate > 0.0 else np.inf
+
+
+@inlined
+def expect(parts, c):
+    """See when a class ends, now that its rate or its flows have changed."""
+    row = parts.state[0]
+    end, number = _end_of(parts, c), parts.classes[c].number
+    if end >= parts.listed[number]:
+        return
+    if row.listed == len(parts.ends):
+        _drop_old(parts)
+    parts.listed[number] = end
+    parts.ends[row.listed], parts.ending[row.listed] = end, number
+    rise(parts.ends, parts.ending, row.listed)
+    row.listed += 1
+
+
+@in_place
+def _drop_old(parts):
+    """Drop the entries that do not count any more: at least half of the heap's room."""
+    row, kept = parts.state[0], 0
+    for k in range(row.listed):
+        number = parts.ending[k]
+        if parts.ends[k] == parts.listed[number]:
+            parts.ends[kept], parts.ending[kept] = parts.ends[k], number
+            kept += 1
+    row.listed = kept
+    heap_up(parts.ends[:kept], parts.ending[:kept])
+
+
+@in_place
+def next_class(parts):
+    """Return the class that ends next, and when; -1 and inf if none moves."""
+    row, ends, ending = parts.state[0], parts.ends, parts.ending
+    while row.listed > 0:
+        number = ending[0]
+        if ends[0] == parts.listed[number]:
+            c = parts.place_of[number]
+            end = _end_of(parts, c)
+            if end == ends[0]:
+                return c, end
+            parts.listed[number] = end
+            if end < np.inf:
+                ends[0] = end
+                sink(ends, ending, 0, row.listed)
+                continue
+        row.listed -= 1
+        ends[0], ending[0] = ends[row.listed], ending[row.listed]
+        sink(ends, ending, 0, row.listed)
+    return -1, np.inf
+
+
+@in_place
+def keep_ends(parts):
+    """Keep the ends of all classes in a heap from now on, if there are many."""
+    row = parts.state[0]
+    if row.keeps_ends or row.classes < _MANY:
+        return
+    row.keeps_ends = 1
+    row.listed = 0
+    for c in range(row.classes):
+        parts.seen[c] = row.now
+        parts.listed[parts.classes[c].number] = np.inf
+        expect(parts, c)
+
+
+@in_place
+def forget_ends(parts):
+    """Have all that classes have left be as of now, and look at each from now on."""
+    row = parts.state[0]
+    if row.keeps_ends:
+        for c in range(row.classes):
+            parts.gap[c] = left_of(parts, c)
+        row.keeps_ends = 0
