@@ -29,7 +29,7 @@ class LinkSettings(NamedTuple):
     allocator : str, mapping, Allocator or class
         See `netsim.allocators.make_allocator`.
     observe_interval : float
-        In seconds; see `netsim.fabric.fabric.Fabric`.
+        In seconds; see `netsim.fabric.fabric_process.FabricProcess`.
     events : sequence of (float, int, float)
         Changes of capacities: instant (s), link, and capacity from then on (bytes/s).
     check : bool

@@ -17,7 +17,7 @@ from netsim.cluster.contention import Contention
 from netsim.cluster.placed import placed_model, placed_stages, ring_of, servers_of_model
 from netsim.cluster.ring import RingLayout, ring_stages
 from netsim.fabric.coflow_event import CoflowEvent
-from netsim.fabric.fabric import Fabric
+from netsim.fabric.fabric_process import FabricProcess
 from netsim.jobs.plan import JobPlan, delayed
 from netsim.jobs.process import JobProcess, JobRecorder
 from netsim.jobs.stragglers import slowed_job
@@ -35,7 +35,7 @@ class CoflowExecution:
     Parameters
     ----------
     env : simpy.Environment
-    fabric : Fabric
+    fabric : FabricProcess
         Fabric of the cluster's network.
     cluster : Cluster
     jobs : sequence of JobSpec
@@ -55,7 +55,7 @@ class CoflowExecution:
         Processes of jobs that have started, by index.
     """
 
-    def __init__(self, env: Any, fabric: Fabric, cluster: Cluster, jobs: Sequence[JobSpec],
+    def __init__(self, env: Any, fabric: FabricProcess, cluster: Cluster, jobs: Sequence[JobSpec],
                  model: Contention, recorder: JobRecorder, capacity: NDArray[np.float64],
                  factors: NDArray[np.float64], seed: int = 0) -> None:
         self._env, self._fabric, self._cluster, self._jobs = env, fabric, cluster, jobs

@@ -51,7 +51,7 @@ class Chains:
 
     def begin(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float], total: int,
               due: float, pools: Pools) -> None:
-        """Take in a line; there is room in the pools. See `Fabric.run_chain`."""
+        """Take in a line; there is room in the pools. See `FabricProcess.run_chain`."""
         self._begun += 1
         if 2 * self._begun > len(self.running):
             self._forget_ended()

@@ -128,7 +128,7 @@ class FlowTable:
 
     def run_chain(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float],
                   total: int, due: float) -> None:
-        """Expect the coflows of a job that sends one after the other; see `Fabric.run_chain`."""
+        """Expect the coflows of a chain; see `FabricProcess.run_chain`."""
         self._make_room(0, *demands)
         self.lines.begin(job, demands, pauses, total, due, self.pools)
 

@@ -16,7 +16,7 @@ __all__ = ["Observer", "Source"]
 
 
 class Observer(Protocol):
-    """Is told what happens on the fabric, for records; see `Fabric`. It changes nothing.
+    """Is told what happens on the fabric, for records; see `FabricProcess`. It changes nothing.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Observer(Protocol):
 
 
 class Source(Protocol):
-    """Knows beforehand when coflows become valid, each the only one of its job; see `Fabric`."""
+    """Knows beforehand when coflows become valid, each the only one of its job."""
 
     def more(self) -> RoutedCoflow | None:
         """Return the next coflows, in order of (validity, job); None if there are no more.

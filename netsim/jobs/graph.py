@@ -107,7 +107,7 @@ class StageGraph:
     def is_chain(self) -> bool:
         """Whether stages run one after the other, each with flows, without other constraints.
 
-        `Fabric.run_chain` can run such an iteration by itself.
+        `FabricProcess.run_chain` can run such an iteration by itself.
         """
         dag, order = self.dag, self.dag.sequence
         behind = ((), *((k,) for k in order[:-1]))

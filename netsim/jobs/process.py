@@ -12,7 +12,7 @@ import simpy
 from numpy.typing import NDArray
 
 from netsim.fabric.coflow_event import CoflowEvent
-from netsim.fabric.fabric import Fabric
+from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import StageGraph
 from netsim.jobs.plan import JobPlan
@@ -49,7 +49,7 @@ class JobProcess:
     Parameters
     ----------
     env : simpy.Environment
-    fabric : Fabric
+    fabric : FabricProcess
     index : int
         The job's position in order of (arrival, id).
     arrival_s : float
@@ -88,7 +88,7 @@ class JobProcess:
     plan: JobPlan
     graph: StageGraph
 
-    def __init__(self, env: simpy.Environment, fabric: Fabric, index: int, arrival_s: float,
+    def __init__(self, env: simpy.Environment, fabric: FabricProcess, index: int, arrival_s: float,
                  make_plan: Callable[[int], JobPlan], recorder: JobRecorder,
                  waited_for: bool = False,
                  may_run: Callable[[NDArray[np.int64]], bool] = lambda hosts: True) -> None:

@@ -14,7 +14,7 @@ from netsim.engine.as_coflows import CoflowExecution
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
 from netsim.fabric.coflow_event import CoflowEvent
-from netsim.fabric.fabric import Fabric
+from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.process import JobProcess
 from netsim.jobs.stragglers import factors_of
@@ -99,7 +99,7 @@ class Faults:
         """Whether events stop or reroute jobs, so that the fabric may run none by itself."""
         return self.restarts or isinstance(self.network, LiveNetwork)
 
-    def begin(self, env: Any, keeper: JobHost, fabric: Fabric | None = None,
+    def begin(self, env: Any, keeper: JobHost, fabric: FabricProcess | None = None,
               recorder: Recorder | None = None,
               seen: Callable[[float], float] = lambda at: at) -> None:
         """Schedule all events, each before the jobs that arrive at the same instant.
@@ -108,7 +108,7 @@ class Faults:
         ----------
         env : simpy.Environment
         keeper : JobHost
-        fabric, recorder : Fabric, Recorder, optional
+        fabric, recorder : FabricProcess, Recorder, optional
             Given if jobs use links.
         seen : callable
             Maps the time of an event to the time at which the run notices it.
@@ -117,7 +117,7 @@ class Faults:
             env.timeout(seen(change.at)).callbacks.append(
                 partial(self._happen, change, env, keeper, fabric, recorder))
 
-    def _happen(self, change: Change, env: Any, keeper: JobHost, fabric: Fabric | None,
+    def _happen(self, change: Change, env: Any, keeper: JobHost, fabric: FabricProcess | None,
                 recorder: Recorder | None, _: Any) -> None:
         if fabric is not None and recorder is not None:
             for link, capacity in change.capacity.items():
@@ -132,7 +132,7 @@ class Faults:
         if change.host is not None and change.kind == "repair":
             keeper.repair(change.host)
 
-    def _reroute(self, keeper: JobHost, fabric: Fabric) -> None:
+    def _reroute(self, keeper: JobHost, fabric: FabricProcess) -> None:
         dead = np.flatnonzero(fabric.table.capacity == 0)
         if not isinstance(self.network, LiveNetwork) or not self.network.set_dead(dead):
             return
@@ -249,7 +249,7 @@ class JobsOnServers:
         self._engine.repair(host)
 
 
-def dead_links(fabric: Fabric) -> list[str]:
+def dead_links(fabric: FabricProcess) -> list[str]:
     """Describe the dead links that pending coflows need; empty if there are none."""
     table = fabric.table
     pending = table.coflows[table.coflows["open"] > 0]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from netsim.fabric.allocation import Event
 
 if TYPE_CHECKING:
-    from netsim.fabric.fabric import Fabric
+    from netsim.fabric.fabric_process import FabricProcess
 
 __all__ = ["leftover_of"]
 
 
-def leftover_of(fabric: Fabric) -> dict[str, str]:
+def leftover_of(fabric: FabricProcess) -> dict[str, str]:
     """Describe how an allocator shares leftover bandwidth, and on which events it decides.
 
     Returns

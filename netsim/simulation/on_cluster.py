@@ -24,7 +24,7 @@ from netsim.engine.registry import IterationTime
 from netsim.engine.view import decider_of
 from netsim.errors import StalledError
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.fabric import Fabric
+from netsim.fabric.fabric_process import FabricProcess
 from netsim.placements.registry import PLACEMENTS
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.recorder import Recorder
@@ -77,7 +77,7 @@ class OnCluster(Clocked):
         numbers = CoflowNumbers(workload, emitted=allocator is not None)
         self.recorder = Recorder(record, len(workload), numbers, cluster.network.capacity)
         self.interval = observe_interval
-        self.fabric: Fabric | None = None
+        self.fabric: FabricProcess | None = None
         self._on_fabric: CoflowExecution | None = None
         self.least_s: NDArray[np.float64] | None = None
         if allocator is None:
@@ -99,7 +99,7 @@ class OnCluster(Clocked):
     def _on_network(self, allocator: Allocator, check: bool) -> None:
         """Set up an engine in which jobs run as coflows on the network."""
         recorder = self.recorder
-        self.fabric = Fabric(
+        self.fabric = FabricProcess(
             self.env, self.faults.network, allocator, self.arrival_s.tolist(),
             observe_interval=self.interval, check=check,
             observer=recorder if recorder.watches_fabric else None,

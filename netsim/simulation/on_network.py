@@ -14,7 +14,7 @@ from netsim.allocators import ALLOCATORS
 from netsim.checks import check_whole
 from netsim.errors import StalledError
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.fabric import Fabric
+from netsim.fabric.fabric_process import FabricProcess
 from netsim.jobs.plan import JobPlan, check_all_fit, place_randomly
 from netsim.jobs.process import JobProcess
 from netsim.jobs.single import SingleCoflows
@@ -70,7 +70,7 @@ class OnNetwork(Clocked):
         self.singles = SingleCoflows(len(workload), single, network, self.faults.most_capacity,
                                      finished, self._pass_empty)
         self.recorder.singles_begun(single.members, single.coflow_id, single.stages)
-        self.fabric = Fabric(
+        self.fabric = FabricProcess(
             self.env, self.network, allocator, self.arrival_s,
             observe_interval=self.interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import netsim
-from netsim.fabric.fabric import Fabric
+from netsim.fabric.fabric_process import FabricProcess
 from netsim.plots.style import INK, WIDTH_IN, colour, dress, new_figure
 
 POLICIES = ["maxmin", "fifo", "sebf", "aalo", "sincronia", "srtf", "parrot"]
@@ -38,19 +38,19 @@ def workload(flows: int, hosts: int) -> list[netsim.JobSpec]:
 def cost(network: netsim.Topology, jobs: list[netsim.JobSpec], policy: str) -> float:
     """Return the CPU seconds of the second decision, when all but one flow are active already."""
     spent: list[float] = []
-    decide = Fabric._decide
+    decide = FabricProcess._decide
 
-    def timed(fabric: Fabric) -> None:
+    def timed(fabric: FabricProcess) -> None:
         start = time.process_time()
         decide(fabric)
         spent.append(time.process_time() - start)
 
-    Fabric._decide = timed  # type: ignore[method-assign]
+    FabricProcess._decide = timed  # type: ignore[method-assign]
     try:
         for _ in range(RUNS + 1):
             netsim.simulate(network, jobs, allocator=policy, until=1e-7, record=())
     finally:
-        Fabric._decide = decide  # type: ignore[method-assign]
+        FabricProcess._decide = decide  # type: ignore[method-assign]
     second = spent[1::2]  # two decisions a run: the first adds all the others
     return min(second[1:])
 

@@ -5,7 +5,7 @@ import simpy
 
 import netsim
 from netsim.allocators import make_allocator
-from netsim.fabric.fabric import Fabric
+from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.workload import Flows
 
@@ -25,7 +25,7 @@ def test_who_is_left_has_the_links_alone(allocator):
     One is taken back then; the other has what is left of 8 - 4 MB, less what that one had left.
     """
     env, (first, second) = simpy.Environment(0.0), (demand((0, 1, 4)), demand((0, 2, 4)))
-    fabric = Fabric(env, NET, make_allocator(allocator), [0.0, 0.0])
+    fabric = FabricProcess(env, NET, make_allocator(allocator), [0.0, 0.0])
     a, b = fabric.submit(0, first), fabric.submit(1, second)
     env.run(until=2)
     left = fabric.withdraw(a)
@@ -39,7 +39,7 @@ def test_who_is_left_has_the_links_alone(allocator):
 
 def test_what_has_not_begun_is_whole():
     env = simpy.Environment(0.0)
-    fabric = Fabric(env, NET, make_allocator("maxmin"), [0.0])
+    fabric = FabricProcess(env, NET, make_allocator("maxmin"), [0.0])
     both = fabric.submit(0, demand((0, 1, 4), (2, 3, 1)))
     assert fabric.withdraw(both).tolist() == [4 * MB, MB]
     env.run()
@@ -48,7 +48,7 @@ def test_what_has_not_begun_is_whole():
 
 def test_flows_that_have_ended_have_nothing_left():
     env = simpy.Environment(0.0)
-    fabric = Fabric(env, NET, make_allocator("maxmin"), [0.0])
+    fabric = FabricProcess(env, NET, make_allocator("maxmin"), [0.0])
     both = fabric.submit(0, demand((0, 1, 4), (2, 3, 1)))
     env.run(until=1.5)
     assert fabric.withdraw(both) == pytest.approx([2.5 * MB, 0])

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from netsim.edge.on_fabric.network import PerFlowCapNetwork
 from netsim.edge.setting import EdgeSetting, Floats
 from netsim.fabric.coflow_event import CoflowEvent
-from netsim.fabric.fabric import Fabric
+from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.workload import Flows
 
@@ -56,7 +56,7 @@ class EdgeTraffic:
 
     Attributes
     ----------
-    fabric : Fabric
+    fabric : FabricProcess
         Must be set before anything is sent.
     chunks : int
         Number of chunks of all jobs.
@@ -73,7 +73,7 @@ class EdgeTraffic:
         Seconds computed on mini-batches that were dropped.
     """
 
-    fabric: Fabric
+    fabric: FabricProcess
 
     def __init__(self, setting: EdgeSetting, env: simpy.Environment, network: PerFlowCapNetwork,
                  callbacks: Callbacks) -> None:

@@ -22,7 +22,7 @@ from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.transport import LinkSettings
 from netsim.errors import StalledError
 from netsim.fabric.coflow_event import CoflowEvent
-from netsim.fabric.fabric import Fabric
+from netsim.fabric.fabric_process import FabricProcess
 from netsim.plain import plain_numbers
 from netsim.workload import Flows
 
@@ -89,7 +89,7 @@ class FabricTraining:
     Attributes
     ----------
     queues : Queues
-    fabric : Fabric
+    fabric : FabricProcess
     steps : int
         Number of SimPy events processed so far.
 
@@ -115,10 +115,10 @@ class FabricTraining:
         self._choosing = False
         self.steps = 0
 
-    def _make_fabric(self, sharing: LinkSettings, network: PerFlowCapNetwork) -> Fabric:
+    def _make_fabric(self, sharing: LinkSettings, network: PerFlowCapNetwork) -> FabricProcess:
         inner = make_allocator(sharing.allocator)
         asked = RateCappedAllocator(inner, self._use, network.first, sharing.check)
-        fabric = Fabric(self._env, network, asked, self._setting.arrival,
+        fabric = FabricProcess(self._env, network, asked, self._setting.arrival,
                         observe_interval=sharing.observe_interval, check=sharing.check,
                         observer=sharing.observer)
         self._traffic.fabric = fabric

@@ -29,7 +29,7 @@ from netsim.fabric.view import FabricView
 from netsim.fabric.weights import weigh
 from netsim.network import Topology
 
-__all__ = ["Fabric"]
+__all__ = ["FabricProcess"]
 
 _NOTHING = np.empty(0)
 
@@ -39,7 +39,7 @@ _FLOW_DONE, _CAPACITY, _REVISIT = int(Event.FLOW_DONE), int(Event.CAPACITY), int
 _JOB = int(Event.JOB)
 
 
-class Fabric:
+class FabricProcess:
     """Moves the bytes of all active coflows at the rates that an allocator gives.
 
     Parameters
