@@ -187,7 +187,7 @@ class EventLoop:
         return np.zeros(len(self._table.capacity)) if self._carries else _NOTHING
 
     def _tell(self, carried: NDArray[np.float64]) -> int:
-        """Bring the table up to date, tell who records and watches; return why the loop stopped."""
+        """Update the table, tell who records and watches, and return why the loop stopped."""
         table, state = self._table, self._state
         start = self.now
         (self.now, _, self.end, crossing, _, _, _, due, _, _, count, key, _, idle, gone, ended,

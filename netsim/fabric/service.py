@@ -40,7 +40,7 @@ class PriorityService:
     limit : array_like of float, shape (coflows,), optional
         Ask again as soon as a coflow has sent that many bytes.
     by_size : bool
-        Flows go by the bytes that they have left, whosever they are, and only then in that
+        Flows go by the bytes that they have left, whatever their coflow, and only then in that
         order: with ``backfill="greedy"`` alone.
 
     Raises

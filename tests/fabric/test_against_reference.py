@@ -216,6 +216,13 @@ def test_few_flows_that_come_and_go(network, load, ties):
         finish_times(expected, network.capacity, fair, 0.0, True), rtol=1e-9)
 
 
+class Rates(netsim.Allocator):
+    """Says the max-min fair rates itself, at each event."""
+
+    def allocate(self, view):
+        return netsim.Allocation(rates=view.maxmin())
+
+
 def groups_of_four_hosts():
     """Return the jobs of 400 groups of four hosts: 8 flows each, some on one link."""
     rng = np.random.default_rng(1)
@@ -247,13 +254,48 @@ def test_flows_that_share_no_link_have_nothing_to_do_with_each_other():
 
 def test_rates_that_stand_between_coflow_events_in_a_heap_of_ends():
     """As a policy that is asked at coflow events, and says the max-min fair rates itself."""
-    class Rates(netsim.Allocator):
+    class AtCoflows(Rates):
         wakes_on = netsim.Event.COFLOW
-
-        def allocate(self, view):
-            return netsim.Allocation(rates=view.maxmin())
 
     jobs = all_at_once(groups_of_four_hosts())
     found, expected = (netsim.simulate(netsim.big_switch(1600, 1.0), jobs, allocator=allocator)
-                       for allocator in ("maxmin:decisions=coflow", Rates))
+                       for allocator in ("maxmin:decisions=coflow", AtCoflows))
     assert_series_equal(ends_of(found), ends_of(expected), rtol=1e-9)
+
+
+def test_ends_that_come_back_to_the_same_instant_do_not_fill_the_heap():
+    """1,100 flows whose end moves from E to an earlier instant and back to E, bit for bit.
+
+    Each time an entry is added to the heap, and the one of E counts again. All sizes are powers of
+    two times small numbers, so that there are no roundings.
+    """
+    groups, end, capacity = 1100, 2.0**20, 4.0
+    jobs = []
+
+    def add(at, flows):
+        jobs.append(netsim.JobSpec(len(jobs), at, hosts=range(6 * groups + 40),
+                                   stages=[netsim.Stage("s", flows)]))
+
+    def add_beside(at, nbytes, apart, times=1):
+        add(at, [(g, apart * groups + g, nbytes) for _ in range(times) for g in range(groups)])
+
+    add(0.0, [(g, groups + g, end * capacity / 2) for g in range(groups)])
+    at = end / 4
+    add_beside(0.0, capacity / 2 * at, 2)
+    pace = []
+    for k in range(12):
+        left = end - at
+        alone = left / 16
+        add_beside(at + alone, capacity / 2 * alone, 3, 3)  # at a quarter for twice as long
+        then = end - left / 4
+        pace.append(end - left / 2 - left / 128)
+        if k == 5:
+            add(end - left * 3 / 8, [(4 * groups + g, 5 * groups + g, left / 64)
+                                     for g in range(groups)])
+        add_beside(at + 3 * alone, capacity / 2 * (then - at - 3 * alone), 2)
+        at = then
+    add(0.0, [(6 * groups + i, 6 * groups + 20 + i, capacity * x) for i, x in enumerate(pace)])
+    network = netsim.big_switch(12_000, capacity)
+    found, expected = (netsim.simulate(network, jobs, allocator=allocator)
+                       for allocator in ("maxmin", Rates))
+    assert_series_equal(ends_of(found), ends_of(expected), rtol=1e-12)

@@ -71,7 +71,7 @@ def join(engine, coflows, pools):
 
 
 def leave(engine, coflows, pools, state):
-    """Bring up to date what the rows, or who reads them, must know when the loop stops."""
+    """Write back what others read when the loop stops."""
 
 
 class Engine(NamedTuple):

@@ -82,7 +82,7 @@ def _join(parts, coflows, pools):
 
 
 def _leave(parts, _coflows, _pools, _state):
-    """Follow all classes again."""
+    """Sum up what is far has sent, before the loop returns."""
     catch_up(parts)
 
 

@@ -1,10 +1,10 @@
-"""When the classes of a sharing end, kept in a heap while levels are repaired; see `sharing`.
+"""A heap of the instants at which classes end, while levels are repaired; see `sharing`.
 
 Where an event moves few levels, most rates stay what they are, and so do the instants at which
-flows end: classes that an event does not touch are not visited. What a class has left is as of
-when it was last ``seen``. A class that is to end earlier comes into the heap anew, and the entry
-from before does not count any more; one that is to end later is put in its place when it comes to
-the top.
+flows end: classes that an event does not touch are not visited. A class's gap is as of when it was
+last ``seen``. If its end moves earlier, it is pushed again, and its old entry is ignored when it
+comes to the top: the one that counts has the instant that is ``listed``. A later end is corrected
+when the entry reaches the top.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def left_of(parts, c):
 
 @inlined
 def see(parts, c):
-    """Bring what a class has left up to date, before its rate or its flows change."""
+    """Advance a class's gap to now, before its rate or its flows change."""
     parts.gap[c] = left_of(parts, c)
     parts.seen[c] = parts.state[0].now
 
@@ -45,7 +45,7 @@ def _end_of(parts, c):
 
 @inlined
 def expect(parts, c):
-    """See when a class ends, now that its rate or its flows have changed."""
+    """Push a class's end, after its rate or its flows have changed, if it has moved earlier."""
     row = parts.state[0]
     end, number = _end_of(parts, c), parts.classes[c].number
     if end >= parts.listed[number]:
@@ -60,12 +60,12 @@ def expect(parts, c):
 
 @in_place
 def _drop_old(parts):
-    """Drop the entries that do not count any more: at least half of the heap's room."""
+    """Make the heap anew, with one entry per class: at least half of its room is free then."""
     row, kept = parts.state[0], 0
-    for k in range(row.listed):
-        number = parts.ending[k]
-        if parts.ends[k] == parts.listed[number]:
-            parts.ends[kept], parts.ending[kept] = parts.ends[k], number
+    for c in range(row.classes):
+        number = parts.classes[c].number
+        if parts.listed[number] < np.inf:
+            parts.ends[kept], parts.ending[kept] = parts.listed[number], number
             kept += 1
     row.listed = kept
     heap_up(parts.ends[:kept], parts.ending[:kept])
@@ -109,7 +109,7 @@ def keep_ends(parts):
 
 @in_place
 def forget_ends(parts):
-    """Have all that classes have left be as of now, and look at each from now on."""
+    """Advance all gaps to now, and stop using the heap."""
     row = parts.state[0]
     if row.keeps_ends:
         for c in range(row.classes):

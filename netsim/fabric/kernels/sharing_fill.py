@@ -139,7 +139,7 @@ def _follow(guess, parts, capacity):
 
 @in_place
 def _put_elsewhere(parts, link, capacity):
-    """Note the level at which a link is full if others are as they are now."""
+    """Estimate the level of a link that was in the wrong place, for the next attempt."""
     at, others, full_at, row = parts.links[link], parts.others, parts.full_at, parts.state[0]
     level, before = 0.0, -1.0
     while level > before:

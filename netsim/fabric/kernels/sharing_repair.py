@@ -19,8 +19,10 @@ from netsim.fabric.kernels.sharing_ends import expect, see
 
 __all__ = ["note", "repair", "set_moved_rates"]
 
-#: Up to so many classes per link, and of so large a part of them all touched, levels are repaired.
+#: Up to so many classes per link, and of so large a part of them all touched, levels are repaired;
+#: of more links, where a change stays among few of them, up to so many.
 _SPARSE = 2
+_MANY_LINKS, _SPARSE_IN_MANY = 1024, 8
 _FEW_TOUCHED = 4
 
 #: After so many looks per link it is not worth it any more.
@@ -64,7 +66,8 @@ def repair(parts, capacity):
     froze links is no guide any more.
     """
     row = parts.state[0]
-    if (not row.plain or row.classes > _SPARSE * len(capacity)
+    sparse = _SPARSE if len(capacity) <= _MANY_LINKS else _SPARSE_IN_MANY
+    if (not row.plain or row.classes > sparse * len(capacity)
             or row.due * _FEW_TOUCHED > len(capacity)):
         _clear(parts)
         return False
@@ -116,10 +119,10 @@ def _settle(parts, capacity):
 
 @inlined
 def _see_neighbours(parts, at, before, level, capacity):
-    """Let the neighbours of a link become due that its new level concerns.
+    """Queue the links whose level may change because this link's did.
 
-    One on which its flows are as slow in any case is not. Nor is one that is not full and has
-    more left than they now want.
+    A flow that another link holds back concerns none. Nor is a link concerned that is not full and
+    has more left than flows now want.
     """
     links, full_at, left, row = parts.links, parts.full_at, parts.left, parts.state[0]
     others = parts.others
@@ -179,7 +182,7 @@ def _level_of(parts, link, capacity):
 
 @inlined
 def set_moved_rates(parts):
-    """Give the classes on links that have moved the lowest level on their paths."""
+    """Give the classes on links that have moved the lowest level on their paths; weights are 1."""
     links, path, full_at, row = parts.links, parts.path, parts.full_at, parts.state[0]
     for k in range(row.moved):
         at = links[parts.moved[k]]
@@ -188,9 +191,9 @@ def set_moved_rates(parts):
             lowest = full_at[path[c, 0]]
             for h in range(1, path.shape[1]):
                 lowest = min(lowest, full_at[path[c, h]])
-            if row.keeps_ends:
+            if not row.keeps_ends:
+                parts.rate[c] = lowest
+            elif lowest != parts.rate[c]:
                 see(parts, c)
                 parts.rate[c] = lowest
                 expect(parts, c)
-            else:
-                parts.rate[c] = lowest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
-from netsim.fabric.kernels.sharing_ends import left_of, see
+from netsim.fabric.kernels.sharing_ends import expect, left_of, see
 from netsim.fabric.kernels.sharing_parts import NONE
 from netsim.fabric.kernels.sharing_repair import note
 from netsim.fabric.kernels.sharing_table import cross, enter, see_weight, sum_up
@@ -88,6 +88,8 @@ def _join(parts, flows, hops, f, weight, unit):
         parts.gap[c] = flows[f].remaining
         parts.floor[c] = DUST * flows[f].size
         parts.seen[c] = row.now
+        if row.keeps_ends:
+            expect(parts, c)
     row.weight += weight
     _weigh(parts, c, weight)
     for h in range(flows[f].hop, flows[f].hop + flows[f].hops):

@@ -91,7 +91,7 @@ def _mark_levels(parts):
 
 @in_place
 def holds(parts):
-    """Return whether what is far, if anything is, may still be passed over."""
+    """Return whether classes that are far, if any are, can still be passed over."""
     row, full_at, full_then = parts.state[0], parts.full_at, parts.full_then
     if row.near == row.classes:
         return True
@@ -124,7 +124,7 @@ def remember(parts, dt):
 
 @in_place
 def catch_up(parts):
-    """End a stretch: let what is far have sent what it has, and follow it, too."""
+    """End a stretch: sum up what is far has sent, and follow all classes again."""
     row = parts.state[0]
     if row.near == row.classes:
         return

@@ -55,7 +55,7 @@ def _add(parts, link, other, weight):
 
 @inlined
 def split_anew(parts, coflows):
-    """Split the weights of coflows anew of which flows have ended."""
+    """Split each coflow's weight among its unfinished flows, where some have ended."""
     row = parts.state[0]
     for c in range(len(coflows)):
         coflow = coflows[c]
