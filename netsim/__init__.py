@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from netsim.edge.files import read_edge_cloud, read_edge_jobs
     from netsim.errors import (
         AllocationError,
+        Cancelled,
         DaskError,
         FetchError,
         InputError,
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from netsim.plots.perfetto import timeline, write_timeline
     from netsim.results.load import load_result
     from netsim.results.result import Result
+    from netsim.scripting.fabric import Fabric
     from netsim.simulation.events import FaultEvent
     from netsim.simulation.simulate import simulate
     from netsim.studies.compare import Comparison, compare
@@ -100,7 +102,7 @@ _HOME = {
     "netsim.edge.bound": ("LPBound", "lp_bound"),
     "netsim.edge.drawn": ("draw_edge_cloud", "draw_edge_jobs"),
     "netsim.edge.files": ("read_edge_cloud", "read_edge_jobs"),
-    "netsim.errors": ("AllocationError", "DaskError", "FetchError", "InputError",
+    "netsim.errors": ("AllocationError", "Cancelled", "DaskError", "FetchError", "InputError",
                       "MissingExtraError", "NetsimError", "NetsimWarning", "NotRecordedError",
                       "OutputError", "SpecError", "StalledError", "TraceError", "UnitError",
                       "UnknownNameError"),
@@ -119,6 +121,7 @@ _HOME = {
     "netsim.plots.perfetto": ("timeline", "write_timeline"),
     "netsim.results.load": ("load_result",),
     "netsim.results.result": ("Result",),
+    "netsim.scripting.fabric": ("Fabric",),
     "netsim.simulation.events": ("FaultEvent",),
     "netsim.simulation.simulate": ("simulate",),
     "netsim.studies.compare": ("Comparison", "compare"),

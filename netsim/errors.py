@@ -11,6 +11,7 @@ from netsim.text import shortened, visible
 
 __all__ = [
     "AllocationError",
+    "Cancelled",
     "DaskError",
     "FetchError",
     "InputError",
@@ -158,6 +159,24 @@ class NotRecordedError(InputError, AttributeError):
 
 class AllocationError(NetsimError):
     """An allocator returned an infeasible allocation; the message names the allocator."""
+
+
+class Cancelled(NetsimError):
+    """The failure of a coflow that was cancelled, or one of whose hosts was lost.
+
+    Parameters
+    ----------
+    message : str
+    left : float
+        Bytes that were not sent.
+    """
+
+    def __init__(self, message: str, left: float) -> None:
+        super().__init__(message, left)  # SimPy makes a copy from these for each who waits
+        self.left = left
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class StalledError(NetsimError):

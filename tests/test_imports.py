@@ -21,8 +21,8 @@ ROOMS = (
     "lazy", "watching", "plugins", "compiling", "atomic", "columns",
     "models", "workload", "network", "results", "fabric", "allocators", "traces", "jobs",
     "predictors", "cluster", "placements", "engine", "edge", "schedulers", "recording",
-    "simulation", "analysis", "experiment_file", "studies", "plots", "reproductions", "reference",
-    "testing", "cli", "__main__")
+    "simulation", "scripting", "analysis", "experiment_file", "studies", "plots", "reproductions",
+    "reference", "testing", "cli", "__main__")
 
 #: Policies decide; they know nothing of runs, of results or of other kinds of policies.
 POLICIES = {"allocators", "placements", "predictors", "schedulers"}
@@ -33,7 +33,7 @@ MAY_ASK = {"schedulers": {"placements", "predictors"}}
 LATE = {("netsim.results.drawing", "netsim.plots.pictures")}
 
 #: Who runs on SimPy.
-SIMPY = ("fabric", "jobs/process.py", "engine", "edge/on_fabric", "simulation")
+SIMPY = ("fabric", "jobs/process.py", "engine", "edge/on_fabric", "simulation", "scripting")
 
 FILES = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"):
          path for path in sorted(PACKAGE.rglob("*.py"))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from heapq import heappush
 
 import simpy
 
@@ -49,8 +50,9 @@ class Alarm:
         event = simpy.Event(self._env)
         event._ok, event._value = True, None
         event.callbacks.append(self._on_event)
-        self._env.schedule(event, _LATE,  # type: ignore[arg-type]
-                           max(self._at - self._env.now, 0.0))
+        # SimPy would add a delay to now, and not every instant is a sum of that kind.
+        heappush(self._env._queue, (max(self._at, self._env.now), _LATE,  # type: ignore[misc]
+                                    next(self._env._eid), event))
 
     def _on_event(self, _: simpy.Event) -> None:
         if self._set.pop() < self._at:

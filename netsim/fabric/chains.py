@@ -49,6 +49,12 @@ class Chains:
         self._used = 0
         self._begun = 0
 
+    def make_room(self, jobs: int) -> None:
+        """See that there is a line for each of so many jobs."""
+        more = np.zeros(jobs - len(self.of_jobs), LINE)
+        more["due"] = math.inf
+        self.of_jobs = np.concatenate((self.of_jobs, more))
+
     def begin(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float], total: int,
               due: float, pools: Pools) -> None:
         """Take in a line; there is room in the pools. See `FabricProcess.run_chain`."""
@@ -86,7 +92,7 @@ class Chains:
         return self.stages[:self._used]
 
     def _forget_ended(self) -> None:
-        """Drop the lines that have emitted all; where they are half of all, their stages, too."""
+        """Drop chains that have ended, and their stages if at least half of the rows are unused."""
         self._begun = 0
         lines = self.of_jobs[self.running]
         self.running = self._jobs = self.running[lines["emitted"] < lines["total"]]

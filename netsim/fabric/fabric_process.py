@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -134,8 +135,11 @@ class FabricProcess:
         done : callable, optional
             Called with the event when the coflow completes, where it would fire.
         """
-        transfer = CoflowEvent(self._env, job, order, demand, done)
-        row = self.table.jobs[job]
+        return self.send(CoflowEvent(self._env, job, order, demand, done))
+
+    def send(self, transfer: CoflowEvent) -> CoflowEvent:
+        """As `submit`, for an event that is made already; return it."""
+        demand, row = transfer.demand, self.table.jobs[transfer.job]
         row["ahead"] = max(row["ahead"] - demand.gamma, 0.0)
         row["longest"] = max(row["longest"], demand.gamma)
         if len(demand.flows):
@@ -150,6 +154,11 @@ class FabricProcess:
     def pass_empty(self) -> None:
         """Decide now: a coflow without bytes has come and ended, which is a coflow event."""
         self._happen(_COFLOW_VALID | _COFLOW_DONE)
+
+    def has_sent_all(self, transfer: CoflowEvent) -> bool:
+        """Whether a coflow has sent its last byte, which may not have been noticed yet."""
+        rows = self.table.coflows
+        return bool((rows["open"][rows["key"] == transfer.key] == 0).any())
 
     def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
         """Take back a coflow that has not completed; return what is left of it, flow by flow."""
@@ -198,6 +207,28 @@ class FabricProcess:
     def catch_up(self) -> None:
         """Let bytes flow until now, where a run is to be stopped."""
         self._move()
+
+    @property
+    def ahead(self) -> float:
+        """The instant to which bytes have been moved, if that is later than now; else now."""
+        return max(self._moved_to, self._env.now)
+
+    def look(self) -> FlowTable:
+        """Return a copy of the table with all bytes as of now; the run does not feel it."""
+        table = self.table.copied()
+        start, now = self._moved_to, self._env.now
+        if now > start and len(table.coflows):
+            if table.sharing.parts is not None:
+                EventLoop(table, self._grid.interval, NEVER, False, self._completed,
+                          lambda *_: None).pass_time(start, now)
+            else:
+                table.advance(now - start, now, self._grid.slack(), _NOTHING)
+        return table
+
+    def view(self) -> FabricView:
+        """Return what the allocator would see now."""
+        return FabricView(self.look(), self._env.now, self.allocator.information,
+                          Event(self._happened), self.running if self._told else None)
 
     def pending(self) -> list[tuple[int, float, float]]:
         """Return job, validity and deadline of coflows that are not complete, the oldest first."""
@@ -446,4 +477,5 @@ class FabricProcess:
             return self.answer.note
         view = FabricView(self.table, now, self.allocator.information, Event.COFLOW,
                           self.running if self._told else None)
-        return self.allocator.allocate(view).note
+        # A copy, as the policy may have a state, and what is recorded must not change the run.
+        return copy.deepcopy(self.allocator).allocate(view).note

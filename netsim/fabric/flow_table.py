@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -101,7 +102,20 @@ class FlowTable:
         """What kernels take that let coflows come: rows, jobs, pools, and what is used of these."""
         return self.rows, self.jobs, self.pools.arrays, self.pools.used
 
+    def copied(self) -> FlowTable:
+        """Return a copy that shares nothing with this table."""
+        other = copy.deepcopy(self)
+        other.coflows = other.rows[:len(self.coflows)]
+        return other
+
     # --- rows come and go ------------------------------------------------------------
+
+    def add_job(self, index: int, arrival: float) -> None:
+        """See that there is a row for a job that was not known before; jobs come in order."""
+        if index >= len(self.jobs):
+            self.jobs = np.concatenate((self.jobs, np.zeros(len(self.jobs) + 16, JOB)))
+            self.lines.make_room(len(self.jobs))
+        self.jobs["arrival"][index] = arrival
 
     def add(self, demand: RoutedCoflow, job: int, valid: float, order: int = 0) -> int:
         """Append a coflow; its flows do not move until the next allocation. Return its key."""
@@ -327,7 +341,9 @@ class FlowTable:
 
     def settle(self) -> None:
         """Bring the bytes and rates of the rows up to date."""
-        self.sharing.settle(self.coflows, self.flows)
+        if self.sharing.parts is not None:
+            self.sharing.settle(self.coflows, self.flows)
+            self._fresh = False
 
     def _leave_standing(self) -> None:
         """Have the rows alone say what flows have left, and what their rates are."""
@@ -338,6 +354,14 @@ class FlowTable:
         if self.in_step:
             progress.spread(self.coflows, self.flows, self.loads)
             self.in_step = False
+
+    def flow_rates(self) -> NDArray[np.float64]:
+        """Return the bytes per second of each unfinished flow, in the order of `open_flows`."""
+        self.settle()
+        index, owner = self.open_flows()
+        if self.in_step:
+            return self.flows["remaining"][index] * self.coflows["speed"][owner]
+        return self.flows["rate"][index]
 
     def bytes_left(self) -> NDArray[np.float64]:
         """Return the bytes that each active coflow has yet to send."""

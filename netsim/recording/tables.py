@@ -15,7 +15,7 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.workload import Stage
 
-__all__ = ["DTYPES", "Coflows", "Ended", "link_rows"]
+__all__ = ["DTYPES", "Coflows", "Ended", "describe", "link_rows"]
 
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(columns) for name, columns in {
     "coflows": [("coflow", "i8"), ("job", "i8"), ("iteration", "i8"), ("stage", "i4"),
@@ -60,7 +60,7 @@ class Coflows:
             rows[name] = [getattr(transfer, name) for transfer in transfers]
         rows["finish_s"] = finish
         rows["cct_s"] = rows["finish_s"] - rows["valid_s"]
-        _describe([transfer.demand for transfer in transfers], rows)
+        describe([transfer.demand for transfer in transfers], rows)
         return cls(rows, np.array([transfer.finish_s for transfer in transfers]))
 
     @classmethod
@@ -92,7 +92,7 @@ class Coflows:
         return rows
 
 
-def _describe(demands: Sequence[RoutedCoflow], rows: NDArray[Any]) -> None:
+def describe(demands: Sequence[RoutedCoflow], rows: NDArray[Any]) -> None:
     """Fill in sizes, width, gamma and deadlines. Most jobs send the same coflows repeatedly."""
     known = {id(demand): demand for demand in demands}
     place = dict(zip(known, range(len(known)), strict=True))

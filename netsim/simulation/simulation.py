@@ -23,7 +23,7 @@ from netsim.simulation.progress import show_progress
 from netsim.units import Quantity, parse_seconds
 from netsim.workload import column
 
-__all__ = ["Clocked", "Simulation", "Target", "jobs_table"]
+__all__ = ["Clocked", "Simulation", "Target", "jobs_table", "run_info"]
 
 #: Steps, or coflows, between two reports of progress.
 _REPORT_EVERY = 4096
@@ -167,11 +167,9 @@ class Simulation:
         """Make the result from the tables of the target."""
         target = self.target
         tables = target.tables()
-        run = {
-            **target.identity(), "seed": int(target.seed), "workload_seed": target.workload_seed,
-            "version": __version__, "platform": platform.platform(),
-            "python": platform.python_version(), "stopped_at_s": self.stopped_at_s,
-            "simpy_events": self.steps, "wall_s": self._wall_s, "overdue": 0, **target.cost()}
+        run = run_info(target.identity(), target.cost(), seed=target.seed,
+                       workload_seed=target.workload_seed, stopped_at_s=self.stopped_at_s,
+                       steps=self.steps, wall_s=self._wall_s)
         always = dict.fromkeys(("coflows", "flows", "links", "decisions"))
         return Result(**{**always, **tables}, run=run)
 
@@ -210,6 +208,16 @@ class Clocked:
     def finish_s(self) -> Floats:
         """Return the time at which each job finished, in seconds; NaN if it has not."""
         raise NotImplementedError
+
+
+def run_info(identity: Mapping[str, Any], cost: Mapping[str, Any], *, seed: int,
+             workload_seed: int, stopped_at_s: float | None, steps: int, wall_s: float
+             ) -> dict[str, Any]:
+    """Make `Result.run`; see `Target.identity` and `Target.cost`."""
+    return {**identity, "seed": int(seed), "workload_seed": workload_seed, "version": __version__,
+            "platform": platform.platform(), "python": platform.python_version(),
+            "stopped_at_s": stopped_at_s, "simpy_events": steps, "wall_s": wall_s, "overdue": 0,
+            **cost}
 
 
 def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finish_s: Floats,

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import simpy
 
 import netsim
 from netsim.cluster import Contention
+from netsim.jobs.plan import JobPlan, place_randomly
 from netsim.models.mapping import heavy_edge
 from netsim.models.servers import ServerKind
 from netsim.predictors import Forecast
@@ -120,6 +122,10 @@ def _run(network: Any, workload: Any, allocator: Any = "maxmin", **options: Any
     return (lambda: netsim.simulate(network, workload, allocator=allocator, **options)), _bounded
 
 
+def _all_end(result: netsim.Result) -> None:
+    assert result.jobs["finish_s"].notna().all()
+
+
 def _bounded(result: netsim.Result) -> None:
     """Every job ends, none sooner than its lower bound but for roundings."""
     jobs = result.jobs
@@ -181,12 +187,52 @@ def _trace(allocator: Any, record: tuple[str, ...] = ("jobs", "coflows"), interv
            ) -> Callable[[bool], Any]:
     """Tiresias' 60 jobs, the real ones where there are any, else synthetic ones."""
     def build(smoke: bool) -> Any:
-        options = {"iterations": 2, "arrival_scale": 0.01} if smoke else {}
-        real = TRACES / "tiresias" / "60_job.csv"
-        source = real if real.is_file() and not smoke else "parrot-60-full"
-        workload = netsim.read_workload(source, seed=1, **options)
-        return _run(switch(), workload, allocator, record=record, observe_interval=interval)
+        return _run(switch(), _trace_workload(smoke), allocator, record=record,
+                    observe_interval=interval)
     return build
+
+
+def _trace_workload(smoke: bool) -> netsim.Workload:
+    options = {"iterations": 2, "arrival_scale": 0.01} if smoke else {}
+    real = TRACES / "tiresias" / "60_job.csv"
+    source = real if real.is_file() and not smoke else "parrot-60-full"
+    return netsim.read_workload(source, seed=1, **options)
+
+
+def _flows_between_hosts(job: netsim.JobSpec, network: netsim.Topology, seed: int
+                         ) -> list[tuple[str, float, netsim.Flows]]:
+    """Return the name, the computation and the flows of each stage of a job, in order."""
+    plan = JobPlan(job, network, place_randomly(job, network, 0), seed, network.capacity)
+    graph = plan.graph(0)
+    return [(stage.name, stage.compute_s,
+             netsim.Flows(plan.hosts[stage.flows.src], plan.hosts[stage.flows.dst],
+                          stage.flows.nbytes))
+            for stage in map(graph.stages.__getitem__, graph.dag.sequence)]
+
+
+def _scripted(smoke: bool) -> Any:
+    """The same jobs as SimPy processes that a user would write, under Parrot."""
+    workload, network = _trace_workload(smoke), switch()
+    flows = {job.id: _flows_between_hosts(job, network, workload.seed) for job in workload.jobs}
+
+    def training(env: simpy.Environment, fabric: netsim.Fabric, job: netsim.JobSpec) -> Any:
+        yield env.timeout(job.arrival_s)
+        handle = fabric.job(job.name)
+        for _ in range(job.iterations):
+            for name, compute_s, sent in flows[job.id]:
+                if compute_s:
+                    yield env.timeout(compute_s)
+                yield fabric.coflow(sent, job=handle, name=name)
+        handle.end()
+
+    def run() -> netsim.Result:
+        env = simpy.Environment()
+        fabric = netsim.Fabric(env, network, allocator="parrot")
+        for job in workload.jobs:
+            env.process(training(env, fabric, job))
+        env.run()
+        return fabric.result()
+    return run, _all_end
 
 
 def _facebook(allocator: str) -> Callable[[bool], Any]:
@@ -424,4 +470,5 @@ CASES = {case.name: case for case in (
     Case("permutation-50k", _permutation, 10.0),
     Case("wide-sebf-100k", _wide, 10.0),
     Case("two-links-40k", _two_links, 0.1),
+    Case("scripted-parrot", _scripted, 5.3),
 )}

@@ -5,6 +5,7 @@ import pytest
 
 import netsim
 from netsim import JobSpec, Stage
+from netsim.allocators import make_allocator
 from netsim.allocators.registry import ALLOCATORS
 
 HOSTS = 6
@@ -128,3 +129,21 @@ def test_many_flows_on_many_links(policy, options):
                                  **options))
     for watched in WATCHED[3:]:
         assert said(netsim.simulate(network, jobs, allocator=policy, **watched, **options)) == plain
+
+
+def test_a_policy_with_a_state_is_not_asked_for_what_is_recorded():
+    """Every other time it is asked, another job goes first: one question more would move all."""
+    class Alternating(netsim.Allocator):
+        wakes_on = netsim.Event.COFLOW
+
+        def __init__(self):
+            self.asked = 0
+
+        def allocate(self, view):
+            self.asked += 1
+            return make_allocator("aalo-lbsf" if self.asked % 2 else "lccf").allocate(view)
+
+    jobs = chains(np.random.default_rng(3))
+    plain = said(netsim.simulate(NET, jobs, allocator=Alternating))
+    for watched in WATCHED:
+        assert said(netsim.simulate(NET, jobs, allocator=Alternating, **watched)) == plain

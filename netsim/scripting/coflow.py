@@ -1,0 +1,123 @@
+"""A coflow that a process of the user's own has submitted, as an event to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import simpy
+
+from netsim.errors import Cancelled
+from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.scripting.job import Job
+from netsim.workload import Stage
+
+__all__ = ["Coflow", "CoflowDone"]
+
+
+class CoflowDone(NamedTuple):
+    """The value of the event of a coflow that has completed.
+
+    Attributes
+    ----------
+    coflow : int
+        Its number, as in the tables of the result.
+    valid_s, start_s, finish_s : float
+        When it was submitted, first sent a byte and sent its last, in seconds.
+    cct_s : float
+        Its completion time: `finish_s` minus `valid_s`.
+    bytes : float
+        Its size.
+    """
+
+    coflow: int
+    valid_s: float
+    start_s: float
+    finish_s: float
+    cct_s: float
+    bytes: float
+
+
+class Coflow(CoflowEvent):
+    """A coflow in flight: a SimPy event, which fires when its completion is noticed.
+
+    Its value is a `CoflowDone`. If the coflow is cancelled, or one of its hosts is lost, the event
+    fails with `netsim.Cancelled`; whoever does not wait for it any more need not handle that.
+
+    Parameters
+    ----------
+    completed : callable
+        Called with the coflow when it has completed, before whoever waits is told.
+    cancel : callable
+        Takes the coflow back, given it and why; returns the bytes that it has left.
+
+    Attributes
+    ----------
+    number : int
+        Its number on the fabric, in order of submission.
+    name : str
+        The stage that it is recorded as.
+    owner : Job
+        Its job.
+    valid_s, start_s, finish_s : float
+        When it was submitted, first sent a byte and sent its last, in seconds; NaN until then.
+    cancelled : bool
+    """
+
+    def __init__(self, env: simpy.Environment, number: int, owner: Job, stage: Stage,
+                 demand: RoutedCoflow, completed: Callable[[Coflow], None],
+                 cancel: Callable[[Coflow, str], float]) -> None:
+        super().__init__(env, owner.index, owner.submitted, demand)
+        self._completed, self._cancel = completed, cancel
+        self.number = number
+        self.owner = owner
+        self.stage = stage
+        self.alone = False  # then its job ends with it
+        self.cancelled = False
+
+    @property
+    def name(self) -> str:
+        return self.stage.name
+
+    @property
+    def nbytes(self) -> float:
+        """Its size, in bytes."""
+        return self.demand.nbytes
+
+    def cancel(self) -> float:
+        """Take the coflow back; what it has sent until now stays sent.
+
+        Returns
+        -------
+        float
+            The bytes that were not sent; 0 if it had completed, or was cancelled before.
+        """
+        return self._cancel(self, f"coflow {self.number} {self.name!r} was cancelled")
+
+    def complete_at_once(self) -> None:
+        """See `CoflowEvent.complete_at_once`."""
+        self.start_s = self.finish_s = self.env.now
+        self.complete()
+
+    def complete(self) -> None:
+        """Record the coflow, and tell whoever waits for it."""
+        self._completed(self)
+        self.succeed(CoflowDone(self.number, self.valid_s, self.start_s, self.finish_s,
+                                self.finish_s - self.valid_s, self.demand.nbytes))
+
+    def give_up(self, why: str, left: float) -> None:
+        """Fail with `Cancelled`; it is no error if nobody waits."""
+        self.cancelled = True
+        self.fail(Cancelled(f"{why} at {self.env.now:g} s, with {left:g} of "
+                            f"{self.demand.nbytes:g} bytes left", left))
+        self.defused = True
+
+    def uses(self, host: int) -> bool:
+        """Whether one of its flows leaves or reaches a host."""
+        flows = self.demand.flows
+        return bool(np.any((flows["src"] == host) | (flows["dst"] == host)))
+
+    def __repr__(self) -> str:
+        return f"<Coflow {self.number} {self.name!r} of {self.owner.name!r}>"

@@ -1,0 +1,464 @@
+"""`netsim.Fabric`: the network of a SimPy program of the user's own."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import simpy
+
+from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.checks import check_whole
+from netsim.columns import Flows
+from netsim.errors import InputError
+from netsim.fabric.allocator import Allocator
+from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.fabric_process import FabricProcess
+from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.fabric.view import FabricView
+from netsim.jobs.plan import ecmp_key
+from netsim.network import GraphTopology, Topology
+from netsim.network.files import as_network
+from netsim.network.live import LiveNetwork
+from netsim.plain import plain
+from netsim.recording.link_recorder import RECORDS
+from netsim.results.result import Result
+from netsim.scripting.coflow import Coflow
+from netsim.scripting.instant import active_coflows, active_flows, links_now
+from netsim.scripting.job import Job
+from netsim.scripting.recorder import ScriptRecorder
+from netsim.simulation.leftover import leftover_of
+from netsim.simulation.simulation import jobs_table, run_info
+from netsim.units import Quantity, parse_rate, parse_seconds
+from netsim.workload import Stage
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+__all__ = ["Fabric"]
+
+#: How many coflows that were given as `Flows` are remembered with their routes.
+_MOST_KNOWN = 4096
+
+
+class Fabric:
+    """A network in a SimPy environment of the user's own, on which processes send coflows.
+
+    `netsim.simulate` moves bytes by the same code. Coflows that processes submit at one instant
+    share one decision of the allocator. Several fabrics may be in one environment.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        Any, `simpy.rt.RealtimeEnvironment` included.
+    network : Topology, str or path
+    allocator, observe_interval, record, check, seed
+        As for `netsim.simulate`; nothing here is drawn from the seed.
+
+    Raises
+    ------
+    InputError
+        If an argument is not one that `netsim.simulate` would take.
+
+    Examples
+    --------
+    >>> import simpy, netsim
+    >>> env = simpy.Environment()
+    >>> fabric = netsim.Fabric(env, netsim.big_switch(2, "8Mbps"))
+    >>> def sender():
+    ...     done = yield fabric.transfer(0, 1, "3MB")
+    ...     print(f"{done.bytes:g} bytes in {done.cct_s:g} s, at {env.now:g} s")
+    >>> process = env.process(sender())
+    >>> env.run()
+    3e+06 bytes in 3 s, at 3 s
+    """
+
+    def __init__(self, env: simpy.Environment, network: Topology | str, *,
+                 allocator: str | Mapping[str, Any] | Allocator | type[Allocator] = "maxmin",
+                 observe_interval: Quantity = 0,
+                 record: Sequence[str] = ("jobs", "coflows"), check: bool = True,
+                 seed: int = 0) -> None:
+        if not isinstance(env, simpy.Environment):
+            raise InputError(f"env must be a simpy.Environment, not {env!r}")
+        check_whole(seed, "seed")
+        self.env = env
+        self.network = as_network(network)
+        self._allocator = make_allocator(allocator)
+        self._interval = parse_seconds(observe_interval, "observe_interval")
+        self._seed = seed
+        self._recorder = ScriptRecorder(record, self.network.capacity)
+        self._process = FabricProcess(
+            env, self.network, self._allocator, [], observe_interval=self._interval, check=check,
+            observer=self._recorder if self._recorder.watches_fabric else None)
+        self._routed: Topology = self.network
+        self._jobs: list[Job] = []
+        self._in_flight: dict[Coflow, None] = {}
+        self._cancelled: list[Coflow] = []
+        self._known: dict[tuple[Any, ...], tuple[Flows, Stage, RoutedCoflow]] = {}
+        self._lost: set[int] = set()
+        self._submitted = 0
+        self._began = time.perf_counter()
+
+    # --- jobs and coflows -------------------------------------------------------------
+
+    def job(self, name: str = "", *, hosts: Sequence[int] | None = None,
+            communication_s: Quantity | None = None) -> Job:
+        """Make a job, which arrives now: coflows that policies by job see as one.
+
+        Parameters
+        ----------
+        name : str
+        hosts : sequence of int, optional
+            Where it runs, for allocators that are told which jobs run.
+        communication_s : quantity, optional
+            Sum of the effective bottlenecks of all coflows that it will submit, for allocators
+            that know the future of jobs (``information = "job-clairvoyant"``).
+
+        Raises
+        ------
+        InputError
+            If the allocator needs what is not given, or a value is not allowed.
+        """
+        if not isinstance(name, str):
+            raise InputError(f"name of a job must be a string, not {name!r}")
+        title = self._allocator.title
+        if self._allocator.information == "job-clairvoyant" and communication_s is None:
+            raise InputError(f"allocator {title} knows what jobs are yet to send: give "
+                             "communication_s, the sum of the effective bottlenecks of the coflows")
+        if self._allocator.sees_running and hosts is None:
+            raise InputError(f"allocator {title} is told which jobs run, and where: give hosts")
+        for host in () if hosts is None else hosts:
+            self.network.links_of(host)
+        self._check_clock()
+        job = Job(len(self._jobs), name, self.env.now, self._end)
+        self._jobs.append(job)
+        self._process.table.add_job(job.index, self.env.now)
+        if communication_s is not None:
+            self._process.table.jobs["ahead"][job.index] = parse_seconds(
+                communication_s, "communication_s")
+        if self._allocator.sees_running:
+            self._process.running.begin(job.index, hosts or ())
+        return job
+
+    def coflow(self, flows: Flows | Iterable[tuple[int, int, Quantity]] | NDArray[Any]
+               | pd.DataFrame, *, job: Job | None = None, name: str = "coflow",
+               weight: float = 1.0, deadline_s: Quantity | None = None) -> Coflow:
+        """Submit a coflow now; return the event of its completion.
+
+        Parameters
+        ----------
+        flows : Flows, iterable of (src, dst, nbytes), ndarray or DataFrame
+            Flows between hosts: as an array, of shape (flows, 3); as a table, with the columns
+            src, dst and nbytes. `Flows` that are submitted again and again are routed once.
+        job : Job, optional
+            Without one, the coflow is a job of its own, which ends with it.
+        name : str
+            What it is recorded as; coflows of one name and job take the same paths.
+        weight : float
+        deadline_s : quantity, optional
+            Seconds after now by which it should complete.
+
+        Raises
+        ------
+        InputError
+            If the job has ended or is of another fabric, or a flow is not possible.
+        """
+        self._check_clock()
+        index = len(self._jobs) if job is None else self._check_job(job).index
+        stage, demand = self._route(flows, index, name, weight, deadline_s)
+        owner = self._own_job(name, demand) if job is None else job
+        coflow = Coflow(self.env, self._submitted, owner, stage, demand, self._completed,
+                        self._cancel)
+        coflow.alone = job is None
+        self._submitted += 1
+        owner.submitted += 1
+        lost = [host for host in self._lost if coflow.uses(host)]
+        if lost:
+            self._cancelled.append(coflow)
+            coflow.give_up(f"coflow {coflow.number} {name!r} needs host {lost[0]}, which is lost,",
+                           coflow.nbytes)
+            return coflow
+        self._in_flight[coflow] = None
+        self._process.send(coflow)
+        return coflow
+
+    def transfer(self, src: int, dst: int, nbytes: Quantity, *, job: Job | None = None,
+                 name: str = "transfer", weight: float = 1.0, deadline_s: Quantity | None = None
+                 ) -> Coflow:
+        """Submit a coflow of one flow; see `coflow`."""
+        return self.coflow([(src, dst, nbytes)], job=job, name=name, weight=weight,
+                           deadline_s=deadline_s)
+
+    def _own_job(self, name: str, demand: RoutedCoflow) -> Job:
+        """Make a job for one coflow alone."""
+        ends = demand.flows["src"], demand.flows["dst"]
+        return self.job(name, hosts=np.unique(np.concatenate(ends)).tolist(),
+                        communication_s=demand.gamma)
+
+    def _check_job(self, job: Job) -> Job:
+        if not isinstance(job, Job):
+            raise InputError(f"job must be one that fabric.job() has made, not {job!r}")
+        if job.index >= len(self._jobs) or self._jobs[job.index] is not job:
+            raise InputError(f"job {job.name!r} is of another fabric; make one with job()")
+        if job.ended:
+            raise InputError(f"job {job.name!r} has ended at {job.finish_s:g} s, and submits no "
+                             "more")
+        return job
+
+    def _route(self, flows: Any, job: int, name: str, weight: float,
+               deadline_s: Quantity | None) -> tuple[Stage, RoutedCoflow]:
+        key = (id(flows), job, name, weight, deadline_s)
+        if isinstance(flows, Flows) and key in self._known:
+            return self._known[key][1:]
+        given = _as_flows(flows)
+        stage = Stage(name, given, weight=weight, deadline_s=deadline_s)
+        routed = stage, self._demand(stage, job)
+        if isinstance(flows, Flows):
+            if len(self._known) == _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = given, *routed
+        return routed
+
+    def _demand(self, stage: Stage, job: int) -> RoutedCoflow:
+        assert stage.flows is not None
+        deadline_s = math.inf if stage.deadline_s is None else stage.deadline_s
+        return RoutedCoflow.of(stage.flows, self._routed, key=ecmp_key(job, stage.name),
+                               weight=stage.weight, deadline_s=deadline_s)
+
+    def _check_clock(self) -> None:
+        """Refuse what would happen before an instant to which bytes have been moved already."""
+        if (ahead := self._process.ahead) > self.env.now:
+            raise InputError(
+                f"bytes have been moved until {ahead:g} s, as no event was due before, and the "
+                f"clock says {self.env.now:g} s: between two calls of env.step() nothing can be "
+                "looked at or changed; do it in a process, or step with env.run(until=...)")
+
+    def _completed(self, coflow: Coflow) -> None:
+        """Take note of a coflow that has completed, before whoever waits is told."""
+        del self._in_flight[coflow]
+        self._recorder.completed(coflow)
+        owner = coflow.owner
+        owner.done += 1
+        owner.nbytes += coflow.nbytes
+        owner.start_s = float(np.fmin(owner.start_s, coflow.start_s))
+        if coflow.alone:
+            self._let_end(owner, coflow.finish_s)
+
+    def _cancel(self, coflow: Coflow, why: str) -> float:
+        """Take a coflow back; return the bytes that it has left."""
+        self._check_clock()
+        if coflow not in self._in_flight:
+            return 0.0
+        self._process.catch_up()
+        if self._process.has_sent_all(coflow):  # which is noticed at the next observation
+            return 0.0
+        left = float(self._process.withdraw(coflow).sum())
+        del self._in_flight[coflow]
+        self._cancelled.append(coflow)
+        owner = coflow.owner
+        owner.start_s = float(np.fmin(owner.start_s, coflow.start_s))
+        if coflow.alone:
+            self._let_end(owner, math.nan)
+        coflow.give_up(why, left)
+        return left
+
+    def _end(self, job: Job) -> None:
+        self._check_job(job)
+        flying = [coflow for coflow in self._in_flight if coflow.owner is job]
+        if flying:
+            raise InputError(f"job {job.name!r} cannot end: {flying[0]} is in flight; wait for it, "
+                             "or cancel it")
+        self._let_end(job, self.env.now)
+
+    def _let_end(self, job: Job, at: float) -> None:
+        job.finish_s = at
+        if self._allocator.sees_running:
+            self._process.running.end(job.index)
+
+    # --- links and hosts --------------------------------------------------------------
+
+    def set_capacity(self, link: str | int, capacity: Quantity) -> None:
+        """Change the capacity of a link now; 0 is a failure.
+
+        Parameters
+        ----------
+        link : str or int
+            Its name or number.
+        capacity : quantity
+            ``"1Gbps"``, or bytes per second.
+        """
+        self._set_capacities({self.network.link(link): parse_rate(capacity, "capacity")})
+
+    def fail(self, *, link: str | int | None = None, host: int | None = None) -> None:
+        """Let a link carry nothing from now on, or lose a host.
+
+        Coflows that need the link wait for its repair, or take other paths if there are some. Those
+        that leave or reach the host fail with `netsim.Cancelled`; so do such that are submitted
+        before it is repaired.
+        """
+        self._set_capacities(dict.fromkeys(self._links_of(link, host), 0.0))
+        if host is not None:
+            self._lost.add(int(host))
+            for coflow in [each for each in self._in_flight if each.uses(host)]:
+                self._cancel(coflow, f"host {host} was lost: coflow {coflow.number} "
+                                     f"{coflow.name!r} ended")
+
+    def repair(self, *, link: str | int | None = None, host: int | None = None) -> None:
+        """Give a link, or all links of a host, the capacity that the network says."""
+        self._set_capacities({each: float(self.network.capacity[each])
+                              for each in self._links_of(link, host)})
+        if host is not None:
+            self._lost.discard(int(host))
+
+    def _links_of(self, link: str | int | None, host: int | None) -> list[int]:
+        if (link is None) == (host is None):
+            raise InputError("give a link or a host")
+        if host is None:
+            assert link is not None
+            return [self.network.link(link)]
+        return self.network.links_of(plain(host)).tolist()
+
+    def _set_capacities(self, capacities: Mapping[int, float]) -> None:
+        self._check_clock()
+        for link, capacity in capacities.items():
+            self._process.set_capacity(link, capacity)
+            self._recorder.set_capacity(link, capacity)
+        self._reroute()
+
+    def _reroute(self) -> None:
+        """Let flows avoid dead links where there is another path, and take the usual one again."""
+        dead = np.flatnonzero(self._process.table.capacity == 0)
+        if self._routed is self.network:
+            if not (isinstance(self.network, GraphTopology) and self.network.avoidable[dead].any()):
+                return
+            self._routed = LiveNetwork(self.network)
+        assert isinstance(self._routed, LiveNetwork)
+        if not self._routed.set_dead(dead):
+            return
+        self._known.clear()
+        demands = {coflow: self._demand(coflow.stage, coflow.job) for coflow in self._in_flight}
+        moved: dict[CoflowEvent, RoutedCoflow] = {
+            coflow: demand for coflow, demand in demands.items()
+            if not np.array_equal(demand.hops["link"], coflow.demand.hops["link"])}
+        if moved:
+            self._process.reroute(moved)
+
+    # --- the instant ------------------------------------------------------------------
+
+    def active(self) -> pd.DataFrame:
+        """Return the coflows that are active now, the oldest first.
+
+        Columns: coflow, job, stage (its name), valid_s, start_s, bytes, left_bytes, rate (bytes per
+        second, of all its flows), flows (those that have not ended), gamma_s (effective
+        bottleneck of what is left), deadline_s. Rates are those decided last: what has been
+        submitted at this instant has none yet.
+        """
+        table = self._look()
+        return active_coflows(table, *self._numbered(table))
+
+    def flows(self) -> pd.DataFrame:
+        """Return the flows that have not ended: coflow, job, flow, src, dst, bytes, left_bytes,
+        rate.
+        """
+        table = self._look()
+        return active_flows(table, self._numbered(table)[0])
+
+    def links(self) -> pd.DataFrame:
+        """Return all links: link (its name), capacity, rate (bytes per second), utilisation (NaN
+        for dead links), flows.
+        """
+        return links_now(self._look(), self.network)
+
+    def view(self) -> FabricView:
+        """Return what the allocator would see now."""
+        self._check_clock()
+        return self._process.view()
+
+    def _look(self) -> FlowTable:
+        self._check_clock()
+        return self._process.look()
+
+    def _numbered(self, table: FlowTable) -> tuple[NDArray[np.int64], list[str]]:
+        """Return the numbers and names of the coflows of a table."""
+        of_key = self._process.in_flight.active
+        coflows: list[Any] = [of_key[key] for key in table.coflows["key"].tolist()]
+        return (np.array([coflow.number for coflow in coflows], np.int64),
+                [coflow.name for coflow in coflows])
+
+    # --- the result -------------------------------------------------------------------
+
+    def result(self) -> Result:
+        """Return the tables of what has been recorded until now; see `netsim.Result`.
+
+        It may be asked for at any time. Coflows that are in flight, or were cancelled, and jobs
+        that have not ended have NaN where something has not happened. Of coflows, the iteration is
+        0; of jobs, ranks and lower_bound_s are unknown: 0 and NaN. Bytes of a job are those of
+        completed coflows.
+        """
+        recorder = self._recorder
+        recorder.pack()
+        tables: dict[str, Any] = {}
+        for name in RECORDS:
+            table = recorder.table(name, self.network.link_names)
+            tables[name] = None if table is None else table.frame()
+        if tables["coflows"] is not None:
+            tables["coflows"] = self._with_unfinished(tables["coflows"])
+        unfinished = any(not job.ended for job in self._jobs) or bool(self._in_flight)
+        jobs, none = self._jobs, np.zeros(len(self._jobs), np.int64)
+        tables["jobs"] = jobs_table(
+            jobs, iterations=(none + 1).tolist(), ranks=none.tolist(),
+            coflows=[job.done for job in jobs], nbytes=[job.nbytes for job in jobs],
+            lower_bound_s=np.full(len(jobs), np.nan),
+            **{name: np.array([getattr(job, name) for job in jobs], np.float64)
+               for name in ("arrival_s", "start_s", "finish_s")})
+        return Result(**tables, run=run_info(
+            {"workload": "script", "network": self.network.name,
+             "allocator": ALLOCATORS.to_dict(self._allocator),
+             "sharing": leftover_of(self._process), "observe_interval": self._interval},
+            {"decisions": self._process.decisions, "overdue": self._overdue(),
+             "counts": dict(self._allocator.counts)},
+            seed=self._seed, workload_seed=0, steps=0,
+            stopped_at_s=self.env.now if unfinished else None,
+            wall_s=time.perf_counter() - self._began))
+
+    def _overdue(self) -> int:
+        return sum(deadline_s < self.env.now for _, _, deadline_s in self._process.pending())
+
+    def _with_unfinished(self, done: pd.DataFrame) -> pd.DataFrame:
+        """Add the coflows that are in flight or were cancelled to those that have completed."""
+        import pandas as pd
+
+        others = [*self._in_flight, *self._cancelled]
+        if not others:
+            return done
+        more = self._recorder.frame_of(others)
+        stages = pd.CategoricalDtype(more["stage"].cat.categories)
+        both = pd.concat([done.astype({"stage": stages}), more.astype({"stage": stages})])
+        return both.sort_values("coflow", kind="stable", ignore_index=True)
+
+    def __repr__(self) -> str:
+        return (f"<Fabric of {self.network.name!r} under {self._allocator.title} at "
+                f"{self.env.now:g} s: {len(self._in_flight)} coflows in flight>")
+
+
+def _as_flows(flows: Any) -> Flows:
+    """Convert what users give to `Flows`."""
+    if isinstance(flows, Flows):
+        return flows
+    if hasattr(flows, "columns"):
+        missing = [name for name in ("src", "dst", "nbytes") if name not in flows.columns]
+        if missing:
+            raise InputError(f"flows: the table has no column {missing[0]!r}; it has "
+                             + ", ".join(map(repr, flows.columns)))
+        return Flows(*(flows[name].to_numpy() for name in ("src", "dst", "nbytes")))
+    if isinstance(flows, np.ndarray):
+        if flows.ndim != 2 or flows.shape[1] != 3:
+            raise InputError("flows: an array has the shape (flows, 3), with columns src, dst and "
+                             f"nbytes, not {flows.shape}")
+        return Flows(*flows.T)
+    return Flows.of(flows)

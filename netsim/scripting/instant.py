@@ -1,0 +1,77 @@
+"""Tables of an instant: what is active, and what links carry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.flow_table import FlowTable
+from netsim.network import Topology
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["active_coflows", "active_flows", "links_now"]
+
+
+def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str]) -> pd.DataFrame:
+    """Return a row per active coflow; see `netsim.Fabric.active`.
+
+    Parameters
+    ----------
+    table : FlowTable
+        All bytes are as of now.
+    numbers, names : ndarray of int, list of str
+        Of its coflows, in order.
+    """
+    import pandas as pd
+
+    table.settle()
+    table.refresh()
+    rows, (_, owner) = table.coflows, table.open_flows()
+    return _ended_left_out(table, pd.DataFrame({
+        "coflow": numbers, "job": rows["job"].copy(), "stage": names,
+        "valid_s": rows["valid"].copy(),
+        "start_s": np.where(rows["start"] < 0, np.nan, rows["start"]),
+        "bytes": rows["total"].copy(), "left_bytes": table.bytes_left(),
+        "rate": np.bincount(owner, table.flow_rates(), len(rows)),
+        "flows": rows["open"].copy(), "gamma_s": rows["gamma"] * rows["left"],
+        "deadline_s": np.where(np.isfinite(rows["deadline"]), rows["deadline"], np.nan)}))
+
+
+def _ended_left_out(table: FlowTable, frame: pd.DataFrame) -> pd.DataFrame:
+    """Leave out coflows that have sent all, which is only noticed at the next observation."""
+    return frame[table.coflows["open"] > 0].reset_index(drop=True)
+
+
+def active_flows(table: FlowTable, numbers: NDArray[np.int64]) -> pd.DataFrame:
+    """Return a row per unfinished flow; see `netsim.Fabric.flows` and `active_coflows`."""
+    import pandas as pd
+
+    index, owner = table.open_flows()
+    flows, rows = table.flows[index], table.coflows
+    return pd.DataFrame({
+        "coflow": numbers[owner], "job": rows["job"][owner], "flow": flows["index"].astype("i8"),
+        "src": flows["src"].astype("i8"), "dst": flows["dst"].astype("i8"),
+        "bytes": flows["size"], "left_bytes": flows["remaining"] * rows["left"][owner],
+        "rate": table.flow_rates()})
+
+
+def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:
+    """Return a row per link; see `netsim.Fabric.links`."""
+    import pandas as pd
+
+    index, _ = table.open_flows()
+    hops, rates = table.flows["hops"][index], table.flow_rates()
+    first = table.flows["hop"][index]
+    at = np.repeat(first - np.cumsum(hops) + hops, hops) + np.arange(hops.sum())
+    crossed = table.hops["link"][at]
+    rate = np.bincount(crossed, np.repeat(rates, hops), network.links)
+    capacity = table.capacity
+    with np.errstate(invalid="ignore"):
+        used = np.where(capacity > 0, rate / capacity, np.nan)
+    return pd.DataFrame({
+        "link": np.array(network.link_names), "capacity": capacity.copy(), "rate": rate,
+        "utilisation": used, "flows": np.bincount(crossed, minlength=network.links)})

@@ -1,0 +1,63 @@
+"""A job of a user's own: the coflows that belong together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+__all__ = ["Job"]
+
+
+class Job:
+    """A handle of a job, which policies by job need; `netsim.Fabric.job` makes it.
+
+    Parameters
+    ----------
+    end : callable
+        What `end` calls with the job.
+
+    Attributes
+    ----------
+    index : int
+        Its number on the fabric, in order of creation; ties are broken by it.
+    name : str
+    arrival_s, start_s, finish_s : float
+        When it was made, first sent a byte and ended, in seconds; NaN until then.
+    submitted, done : int
+        How many coflows it has submitted, and how many of these have completed.
+    nbytes : float
+        Bytes of those that have completed.
+    """
+
+    def __init__(self, index: int, name: str, arrival_s: float, end: Callable[[Job], None]
+                 ) -> None:
+        self._end = end
+        self.index = index
+        self.name = name
+        self.arrival_s = arrival_s
+        self.start_s = self.finish_s = math.nan
+        self.submitted = self.done = 0
+        self.nbytes = 0.0
+
+    @property
+    def id(self) -> int:
+        """Its number, as the tables of a result call it."""
+        return self.index
+
+    @property
+    def ended(self) -> bool:
+        """Whether `end` has been called."""
+        return not math.isnan(self.finish_s)
+
+    def end(self) -> None:
+        """Let the job end now: it submits no more.
+
+        Raises
+        ------
+        InputError
+            If it has ended, or a coflow of its own is in flight.
+        """
+        self._end(self)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.index} {self.name!r}>"

@@ -1,0 +1,89 @@
+"""Recording of what a user's own processes send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.coflow_event import CoflowEvent
+from netsim.recording.link_recorder import LinkRecorder, categories
+from netsim.recording.tables import DTYPES, Coflows, describe
+from netsim.results.lazy_table import LazyTable
+from netsim.results.spill import SpillingTable
+from netsim.scripting.coflow import Coflow
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ScriptRecorder"]
+
+
+class ScriptRecorder(LinkRecorder):
+    """Records coflows, flows, links and decisions, if asked to; see `LinkRecorder`.
+
+    Attributes
+    ----------
+    done : int
+        Number of coflows that have completed.
+    """
+
+    def __init__(self, record: Sequence[str], capacity: NDArray[np.float64]) -> None:
+        super().__init__(record, capacity)
+        self.done = 0
+        self._keeps_coflows = not {"coflows", "flows"}.isdisjoint(self._rows)
+        self._ended: list[tuple[Coflow, bytes]] = []
+        self._sent: dict[CoflowEvent, bytes] = {}
+        self._names: dict[str, int] = {}
+
+    def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
+        """Keep the flows of a completed coflow until `completed` is told of it."""
+        if "flows" in self._rows:
+            self._sent[transfer] = flows.tobytes()
+
+    def completed(self, coflow: Coflow) -> None:
+        """Record a coflow that has completed."""
+        self.done += 1
+        if self._keeps_coflows:
+            self._ended.append((coflow, self._sent.pop(coflow, b"")))
+
+    def pack(self) -> None:
+        """Move all buffered records to their tables."""
+        ended, self._ended = self._ended, []
+        if ended:
+            coflows = self._rows_of([coflow for coflow, _ in ended])
+            if "coflows" in self._rows:
+                self._rows["coflows"].extend(coflows.rows)
+            if "flows" in self._rows:
+                self._rows["flows"].extend(coflows.flow_rows([sent for _, sent in ended]))
+        super().pack()
+
+    def frame_of(self, coflows: Sequence[Coflow]) -> pd.DataFrame:
+        """Return the table of coflows that have not completed; what has not happened is NaN."""
+        rows = SpillingTable(DTYPES["coflows"])
+        rows.extend(self._rows_of(coflows).rows)
+        return LazyTable(rows, (), self._conversions("coflows", ())).frame()
+
+    def _rows_of(self, coflows: Sequence[Coflow]) -> Coflows:
+        rows = np.empty(len(coflows), DTYPES["coflows"])
+        rows["coflow"] = [coflow.number for coflow in coflows]
+        rows["job"] = [coflow.job for coflow in coflows]
+        rows["iteration"] = 0
+        rows["stage"] = [self._names.setdefault(coflow.name, len(self._names))
+                         for coflow in coflows]
+        for name in ("valid_s", "start_s", "finish_s"):
+            rows[name] = [getattr(coflow, name) for coflow in coflows]
+        rows["cct_s"] = rows["finish_s"] - rows["valid_s"]
+        if len(coflows):
+            describe([coflow.demand for coflow in coflows], rows)
+        return Coflows(rows, rows["finish_s"])
+
+    def _conversions(self, name: str, link_names: Sequence[str]
+                     ) -> dict[str, Callable[[NDArray[Any]], Any]]:
+        if name != "coflows":
+            return super()._conversions(name, link_names)
+        return {"stage": partial(categories, list(self._names)),
+                "deadline_s": lambda values: np.where(np.isfinite(values), values, np.nan)}

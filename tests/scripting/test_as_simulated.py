@@ -1,0 +1,78 @@
+"""Jobs written as SimPy processes end when `simulate` says.
+
+Under policies that keep flows in step, to the last bit. Where flows are followed one by one, it
+counts for roundings where the event loop has been left, which any event of SimPy's brings about.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+import netsim
+from netsim.allocators.registry import ALLOCATORS
+from tests.golden.test_golden_coflow import options_of
+from tests.golden.test_golden_parrot import policy
+from tests.scripting.jobs import are_chains, scripted, times
+
+NET = netsim.big_switch(6, "8Mbps")
+
+ROUNDINGS = 1e-13
+
+#: Policies that give each coflow a share of its LP rates.
+IN_STEP = {"parrot", "aalo-lbsf", "lccf", "srpt", "equal-shares"}
+
+
+def assert_same(network, workload, rtol=0.0, **options):
+    expected = netsim.simulate(network, workload, **options)
+    _, found = scripted(network, workload, **options)
+    assert len(found.coflows) == len(expected.coflows) > 0
+    np.testing.assert_allclose(times(found), times(expected, workload), rtol=rtol)
+
+
+def chains(rng):
+    """Return jobs of two coflows after each other, over and over, with and without computation."""
+    def flows(count):
+        src, dst = rng.integers(0, 6, count), rng.integers(0, 5, count)
+        return [(int(a), int(b + (b >= a)), float(nbytes)) for a, b, nbytes in zip(
+            src, dst, rng.uniform(1e5, 8e5, count), strict=True)]
+    return netsim.Workload([netsim.JobSpec(
+        k, float(at), hosts=range(6), iterations=5,
+        compute_s=float(rng.choice([0.0, 0.1])),
+        stages=[netsim.Stage("a", flows(3)), netsim.Stage("b", flows(2), after=["a"])])
+        for k, at in enumerate(np.sort(rng.uniform(0, 3, 5)))])
+
+
+@pytest.mark.parametrize("interval", [0, "300ms"])
+@pytest.mark.parametrize("allocator", sorted(
+    {*ALLOCATORS.names, *ALLOCATORS.presets} - {"reserved"}))
+def test_every_policy(allocator, interval):
+    workload = chains(np.random.default_rng(1))
+    assert_same(NET, workload, 0.0 if allocator in IN_STEP else ROUNDINGS, allocator=allocator,
+                observe_interval=interval)
+
+
+def test_on_paths_of_several_links():
+    rng = np.random.default_rng(2)
+    assert_same(netsim.fat_tree(4, "8Mbps"), chains(rng), ROUNDINGS, allocator="maxmin")
+
+
+def test_golden_cases_of_parrot(parrot_case):
+    case = json.loads(parrot_case.read_text())
+    network, workload = netsim.read_network(parrot_case), netsim.read_workload(parrot_case)
+    if not are_chains(network, workload.jobs):
+        pytest.skip("its jobs are no chains")
+    for expected in case["results"]:
+        assert_same(network, workload, ROUNDINGS if expected["allocator"] == "maxmin" else 0.0,
+                    allocator=policy(case, expected),
+                    observe_interval=expected["observe_interval_s"])
+
+
+def test_golden_cases_of_coflow_policies(coflow_case):
+    case = json.loads(coflow_case.read_text())
+    network, workload = netsim.read_network(coflow_case), netsim.read_workload(coflow_case)
+    if not are_chains(network, workload.jobs):
+        pytest.skip("its jobs are no chains")
+    for expected in case["results"]:
+        options = options_of(expected)
+        assert_same(network, workload, ROUNDINGS, allocator=options)
