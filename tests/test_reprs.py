@@ -5,6 +5,7 @@ import math
 import networkx
 import numpy as np
 import pytest
+import simpy
 
 import netsim
 from netsim.cluster.contention import Contention
@@ -68,6 +69,7 @@ LARGE = {
     "LPBound": lambda: netsim.LPBound(1.0, 2.0),
     "LowerBounds": lambda: netsim.lower_bounds(netsim.big_switch(128),
                                                netsim.read_workload("parrot-60")),
+    "Fabric": lambda: netsim.Fabric(simpy.Environment(), netsim.big_switch(MANY)),
     "ModelStage": lambda: model().stages[0],
     "ParallelModel": model,
     "Result": lambda: netsim.simulate("parrot-fig2", "parrot-fig2"),

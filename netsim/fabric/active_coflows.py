@@ -41,13 +41,23 @@ class ActiveCoflows:
     def admit(self, now: float) -> None:
         """Let those submitted be active, in order of (job, order), with others that are valid."""
         table = self._table
-        self._submitted.sort(key=lambda transfer: (transfer.job, transfer.order))
-        for transfer in self._submitted:
+        for transfer in self._in_order():
             table.admit(now, transfer.job)
             transfer.key = table.add(transfer.demand, transfer.job, transfer.valid_s,
                                      transfer.order)
             self.active[transfer.key] = transfer
         self._submitted.clear()
+
+    def _in_order(self) -> list[CoflowEvent]:
+        return sorted(self._submitted, key=lambda transfer: (transfer.job, transfer.order))
+
+    def all_in(self, table: FlowTable) -> list[CoflowEvent]:
+        """Add those submitted to a copy of the table; return all that are active then, in order."""
+        active = [self.active[key] for key in table.coflows["key"].tolist()]
+        for transfer in self._in_order():
+            table.add(transfer.demand, transfer.job, transfer.valid_s, transfer.order)
+            active.append(transfer)
+        return active
 
     def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
         """Forget one that has not completed; return what is left of it, flow by flow.

@@ -40,7 +40,7 @@ class CoflowEvent(simpy.Event):
         self.job = job
         self.order = order
         self.demand = demand
-        self.valid_s = env.now
+        self.valid_s = float(env.now)
         self.start_s = math.nan
         self.finish_s = math.nan
         self.key = 0
@@ -50,7 +50,7 @@ class CoflowEvent(simpy.Event):
 
         Otherwise a long line of such coflows would be as many calls deep.
         """
-        self.start_s = self.finish_s = self.env.now
+        self.start_s = self.finish_s = self.valid_s
         if self._done is not None:
             self.callbacks.append(self._done)
         self.succeed(self)

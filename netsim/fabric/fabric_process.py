@@ -213,8 +213,11 @@ class FabricProcess:
         """The instant to which bytes have been moved, if that is later than now; else now."""
         return max(self._moved_to, self._env.now)
 
-    def look(self) -> FlowTable:
-        """Return a copy of the table with all bytes as of now; the run does not feel it."""
+    def look(self) -> tuple[FlowTable, list[CoflowEvent]]:
+        """Return a copy of the table as of now, and its coflows; the run does not feel it.
+
+        What has been submitted at this instant is in it, and has no rates yet.
+        """
         table = self.table.copied()
         start, now = self._moved_to, self._env.now
         if now > start and len(table.coflows):
@@ -223,11 +226,12 @@ class FabricProcess:
                           lambda *_: None).pass_time(start, now)
             else:
                 table.advance(now - start, now, self._grid.slack(), _NOTHING)
-        return table
+        table.settle()
+        return table, self.in_flight.all_in(table)
 
     def view(self) -> FabricView:
         """Return what the allocator would see now."""
-        return FabricView(self.look(), self._env.now, self.allocator.information,
+        return FabricView(self.look()[0], self._env.now, self.allocator.information,
                           Event(self._happened), self.running if self._told else None)
 
     def pending(self) -> list[tuple[int, float, float]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import simpy
+from simpy.events import Condition
 
-from netsim.errors import Cancelled
+from netsim.errors import Cancelled, InputError
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.scripting.job import Job
@@ -63,18 +64,20 @@ class Coflow(CoflowEvent):
         Its job.
     valid_s, start_s, finish_s : float
         When it was submitted, first sent a byte and sent its last, in seconds; NaN until then.
+    alone : bool
+        Whether its job is of this coflow only, and ends with it.
     cancelled : bool
     """
 
-    def __init__(self, env: simpy.Environment, number: int, owner: Job, stage: Stage,
+    def __init__(self, env: simpy.Environment, number: int, owner: Job, alone: bool, stage: Stage,
                  demand: RoutedCoflow, completed: Callable[[Coflow], None],
                  cancel: Callable[[Coflow, str], float]) -> None:
         super().__init__(env, owner.index, owner.submitted, demand)
         self._completed, self._cancel = completed, cancel
         self.number = number
         self.owner = owner
+        self.alone = alone
         self.stage = stage
-        self.alone = False  # then its job ends with it
         self.cancelled = False
 
     @property
@@ -98,11 +101,21 @@ class Coflow(CoflowEvent):
 
     def complete_at_once(self) -> None:
         """See `CoflowEvent.complete_at_once`."""
-        self.start_s = self.finish_s = self.env.now
+        self.start_s = self.finish_s = self.valid_s
         self.complete()
 
     def complete(self) -> None:
-        """Record the coflow, and tell whoever waits for it."""
+        """Record the coflow, and tell whoever waits for it.
+
+        Raises
+        ------
+        InputError
+            If a process of another environment waits.
+        """
+        for wait in self.callbacks:
+            waits = getattr(wait, "__self__", None)
+            if getattr(waits, "env", self.env) is not self.env:
+                raise InputError(f"{waits} waits for {self}, which is in another environment")
         self._completed(self)
         self.succeed(CoflowDone(self.number, self.valid_s, self.start_s, self.finish_s,
                                 self.finish_s - self.valid_s, self.demand.nbytes))
@@ -112,7 +125,8 @@ class Coflow(CoflowEvent):
         self.cancelled = True
         self.fail(Cancelled(f"{why} at {self.env.now:g} s, with {left:g} of "
                             f"{self.demand.nbytes:g} bytes left", left))
-        self.defused = True
+        for each in (self, *_conditions_on(self)):  # who waited for them may have left
+            each.defused = True
 
     def uses(self, host: int) -> bool:
         """Whether one of its flows leaves or reaches a host."""
@@ -121,3 +135,14 @@ class Coflow(CoflowEvent):
 
     def __repr__(self) -> str:
         return f"<Coflow {self.number} {self.name!r} of {self.owner.name!r}>"
+
+
+def _conditions_on(event: simpy.Event) -> list[Condition]:
+    """Return the conditions that wait for an event, and those that wait for them."""
+    found: list[Any] = [event]
+    for each in found:  # the list grows in the loop
+        for wait in each.callbacks or ():
+            condition = getattr(wait, "__self__", None)
+            if isinstance(condition, Condition) and condition not in found:
+                found.append(condition)
+    return found[1:]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import simpy
 
 from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.checks import check_whole
+from netsim.checks import check_sequence, check_whole
 from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.allocator import Allocator
@@ -21,7 +21,7 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.view import FabricView
 from netsim.jobs.plan import ecmp_key
-from netsim.network import GraphTopology, Topology
+from netsim.network import BigSwitch, GraphTopology, Topology
 from netsim.network.files import as_network
 from netsim.network.live import LiveNetwork
 from netsim.plain import plain
@@ -100,6 +100,7 @@ class Fabric:
         self._in_flight: dict[Coflow, None] = {}
         self._cancelled: list[Coflow] = []
         self._known: dict[tuple[Any, ...], tuple[Flows, Stage, RoutedCoflow]] = {}
+        self._by_job = not isinstance(self.network, BigSwitch)
         self._lost: set[int] = set()
         self._submitted = 0
         self._began = time.perf_counter()
@@ -132,17 +133,18 @@ class Fabric:
                              "communication_s, the sum of the effective bottlenecks of the coflows")
         if self._allocator.sees_running and hosts is None:
             raise InputError(f"allocator {title} is told which jobs run, and where: give hosts")
-        for host in () if hosts is None else hosts:
+        where = check_sequence(hosts or (), int | np.integer, "hosts", "whole numbers")
+        for host in where:
             self.network.links_of(host)
+        ahead = 0.0 if communication_s is None else parse_seconds(communication_s,
+                                                                  "communication_s")
         self._check_clock()
         job = Job(len(self._jobs), name, self.env.now, self._end)
         self._jobs.append(job)
         self._process.table.add_job(job.index, self.env.now)
-        if communication_s is not None:
-            self._process.table.jobs["ahead"][job.index] = parse_seconds(
-                communication_s, "communication_s")
+        self._process.table.jobs["ahead"][job.index] = ahead
         if self._allocator.sees_running:
-            self._process.running.begin(job.index, hosts or ())
+            self._process.running.begin(job.index, where)
         return job
 
     def coflow(self, flows: Flows | Iterable[tuple[int, int, Quantity]] | NDArray[Any]
@@ -172,14 +174,13 @@ class Fabric:
         index = len(self._jobs) if job is None else self._check_job(job).index
         stage, demand = self._route(flows, index, name, weight, deadline_s)
         owner = self._own_job(name, demand) if job is None else job
-        coflow = Coflow(self.env, self._submitted, owner, stage, demand, self._completed,
-                        self._cancel)
-        coflow.alone = job is None
+        coflow = Coflow(self.env, self._submitted, owner, job is None, stage, demand,
+                        self._completed, self._cancel)
         self._submitted += 1
         owner.submitted += 1
         lost = [host for host in self._lost if coflow.uses(host)]
         if lost:
-            self._cancelled.append(coflow)
+            self._drop(coflow)
             coflow.give_up(f"coflow {coflow.number} {name!r} needs host {lost[0]}, which is lost,",
                            coflow.nbytes)
             return coflow
@@ -212,9 +213,14 @@ class Fabric:
 
     def _route(self, flows: Any, job: int, name: str, weight: float,
                deadline_s: Quantity | None) -> tuple[Stage, RoutedCoflow]:
-        key = (id(flows), job, name, weight, deadline_s)
-        if isinstance(flows, Flows) and key in self._known:
-            return self._known[key][1:]
+        # Where there is one path, it is that of all jobs.
+        key = (id(flows), job if self._by_job else -1, name, weight, deadline_s)
+        try:
+            known = self._known.get(key)
+        except TypeError:  # of a kind that no name, weight or deadline has, as `Stage` says
+            known = None
+        if known is not None:
+            return known[1:]
         given = _as_flows(flows)
         stage = Stage(name, given, weight=weight, deadline_s=deadline_s)
         routed = stage, self._demand(stage, job)
@@ -245,7 +251,7 @@ class Fabric:
         owner = coflow.owner
         owner.done += 1
         owner.nbytes += coflow.nbytes
-        owner.start_s = float(np.fmin(owner.start_s, coflow.start_s))
+        self._see_start(coflow)
         if coflow.alone:
             self._let_end(owner, coflow.finish_s)
 
@@ -259,24 +265,33 @@ class Fabric:
             return 0.0
         left = float(self._process.withdraw(coflow).sum())
         del self._in_flight[coflow]
-        self._cancelled.append(coflow)
-        owner = coflow.owner
-        owner.start_s = float(np.fmin(owner.start_s, coflow.start_s))
-        if coflow.alone:
-            self._let_end(owner, math.nan)
+        self._drop(coflow)
         coflow.give_up(why, left)
         return left
 
+    def _drop(self, coflow: Coflow) -> None:
+        """Take note of a coflow that will not complete; nor does the job that is of it only."""
+        self._cancelled.append(coflow)
+        self._see_start(coflow)
+        if coflow.alone:
+            self._let_end(coflow.owner, math.nan)
+
+    def _see_start(self, coflow: Coflow) -> None:
+        coflow.owner.start_s = float(np.fmin(coflow.owner.start_s, coflow.start_s))
+
     def _end(self, job: Job) -> None:
         self._check_job(job)
-        flying = [coflow for coflow in self._in_flight if coflow.owner is job]
+        self._check_clock()
+        self._process.catch_up()
+        flying = [coflow for coflow in self._in_flight
+                  if coflow.owner is job and not self._process.has_sent_all(coflow)]
         if flying:
             raise InputError(f"job {job.name!r} cannot end: {flying[0]} is in flight; wait for it, "
                              "or cancel it")
         self._let_end(job, self.env.now)
 
     def _let_end(self, job: Job, at: float) -> None:
-        job.finish_s = at
+        job.ended, job.finish_s = True, at
         if self._allocator.sees_running:
             self._process.running.end(job.index)
 
@@ -355,40 +370,34 @@ class Fabric:
 
         Columns: coflow, job, stage (its name), valid_s, start_s, bytes, left_bytes, rate (bytes per
         second, of all its flows), flows (those that have not ended), gamma_s (effective
-        bottleneck of what is left), deadline_s. Rates are those decided last: what has been
-        submitted at this instant has none yet.
+        bottleneck of what is left), deadline_s. What has been submitted at this instant has no rate
+        yet.
         """
-        table = self._look()
-        return active_coflows(table, *self._numbered(table))
+        table, coflows = self._look()
+        return active_coflows(table, _numbers(coflows), [coflow.name for coflow in coflows])
 
     def flows(self) -> pd.DataFrame:
         """Return the flows that have not ended: coflow, job, flow, src, dst, bytes, left_bytes,
         rate.
         """
-        table = self._look()
-        return active_flows(table, self._numbered(table)[0])
+        table, coflows = self._look()
+        return active_flows(table, _numbers(coflows))
 
     def links(self) -> pd.DataFrame:
         """Return all links: link (its name), capacity, rate (bytes per second), utilisation (NaN
         for dead links), flows.
         """
-        return links_now(self._look(), self.network)
+        return links_now(self._look()[0], self.network)
 
     def view(self) -> FabricView:
         """Return what the allocator would see now."""
         self._check_clock()
         return self._process.view()
 
-    def _look(self) -> FlowTable:
+    def _look(self) -> tuple[FlowTable, list[Coflow]]:
         self._check_clock()
-        return self._process.look()
-
-    def _numbered(self, table: FlowTable) -> tuple[NDArray[np.int64], list[str]]:
-        """Return the numbers and names of the coflows of a table."""
-        of_key = self._process.in_flight.active
-        coflows: list[Any] = [of_key[key] for key in table.coflows["key"].tolist()]
-        return (np.array([coflow.number for coflow in coflows], np.int64),
-                [coflow.name for coflow in coflows])
+        table, coflows = self._process.look()
+        return table, cast("list[Coflow]", coflows)
 
     # --- the result -------------------------------------------------------------------
 
@@ -402,6 +411,7 @@ class Fabric:
         """
         recorder = self._recorder
         recorder.pack()
+        self._see_starts()
         tables: dict[str, Any] = {}
         for name in RECORDS:
             table = recorder.table(name, self.network.link_names)
@@ -426,6 +436,16 @@ class Fabric:
             stopped_at_s=self.env.now if unfinished else None,
             wall_s=time.perf_counter() - self._began))
 
+    def _see_starts(self) -> None:
+        """Note when coflows in flight have sent their first byte, if they have."""
+        if self._process.ahead > self.env.now:
+            return
+        table, coflows = self._look()
+        for coflow, start in zip(coflows, table.coflows["start"].tolist(), strict=True):
+            if start >= 0:
+                coflow.start_s = start
+                self._see_start(coflow)
+
     def _overdue(self) -> int:
         return sum(deadline_s < self.env.now for _, _, deadline_s in self._process.pending())
 
@@ -444,6 +464,10 @@ class Fabric:
     def __repr__(self) -> str:
         return (f"<Fabric of {self.network.name!r} under {self._allocator.title} at "
                 f"{self.env.now:g} s: {len(self._in_flight)} coflows in flight>")
+
+
+def _numbers(coflows: Iterable[Coflow]) -> NDArray[np.int64]:
+    return np.array([coflow.number for coflow in coflows], np.int64)
 
 
 def _as_flows(flows: Any) -> Flows:

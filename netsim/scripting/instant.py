@@ -28,16 +28,17 @@ def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str
     """
     import pandas as pd
 
-    table.settle()
     table.refresh()
     rows, (_, owner) = table.coflows, table.open_flows()
+    with np.errstate(invalid="ignore"):  # of one that has sent all, on a dead link
+        gamma = rows["gamma"] * rows["left"]
     return _ended_left_out(table, pd.DataFrame({
         "coflow": numbers, "job": rows["job"].copy(), "stage": names,
         "valid_s": rows["valid"].copy(),
         "start_s": np.where(rows["start"] < 0, np.nan, rows["start"]),
         "bytes": rows["total"].copy(), "left_bytes": table.bytes_left(),
         "rate": np.bincount(owner, table.flow_rates(), len(rows)),
-        "flows": rows["open"].copy(), "gamma_s": rows["gamma"] * rows["left"],
+        "flows": rows["open"].copy(), "gamma_s": gamma,
         "deadline_s": np.where(np.isfinite(rows["deadline"]), rows["deadline"], np.nan)}))
 
 

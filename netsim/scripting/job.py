@@ -27,11 +27,14 @@ class Job:
         How many coflows it has submitted, and how many of these have completed.
     nbytes : float
         Bytes of those that have completed.
+    ended : bool
+        Whether it has ended, and submits no more.
     """
 
     def __init__(self, index: int, name: str, arrival_s: float, end: Callable[[Job], None]
                  ) -> None:
         self._end = end
+        self.ended = False
         self.index = index
         self.name = name
         self.arrival_s = arrival_s
@@ -43,11 +46,6 @@ class Job:
     def id(self) -> int:
         """Its number, as the tables of a result call it."""
         return self.index
-
-    @property
-    def ended(self) -> bool:
-        """Whether `end` has been called."""
-        return not math.isnan(self.finish_s)
 
     def end(self) -> None:
         """Let the job end now: it submits no more.

@@ -144,6 +144,11 @@ class TestFlows:
         table = fabric.result().flows
         assert table["src"].tolist() == [0, 2]
 
+    def test_flows_that_come_again_are_routed_once(self, env, fabric):
+        flows = netsim.Flows([0], [1], [MB])
+        one, other = fabric.coflow(flows), fabric.coflow(flows)
+        assert one.demand is other.demand
+
     @pytest.mark.parametrize(("flows", "message"), [
         ([(0, 9, 1)], "host 9 is out of range"), ([(0, 1, -1)], "flow 0 has -1.0 bytes"),
         ([(0, 1)], "must be a list of tuples"), (np.zeros((2, 2)), r"shape \(flows, 3\)"),
@@ -159,8 +164,12 @@ class TestFlows:
             fabric.coflow([(0, 9, 1)])
         with pytest.raises(netsim.InputError, match="deadline"):
             fabric.transfer(0, 1, 1, deadline_s=-1)
-        with pytest.raises(netsim.InputError, match="weight"):
-            fabric.transfer(0, 1, 1, weight=0)
+        for weight in (0, [1]):
+            with pytest.raises(netsim.InputError, match="weight"):
+                fabric.coflow(netsim.Flows([0], [1], [1.0]), weight=weight)
+        for args in ({"communication_s": -1}, {"hosts": 3}, {"hosts": [9]}):
+            with pytest.raises(netsim.InputError, match=r"communication_s|host"):
+                fabric.job("a", **args)
         assert len(fabric.result().jobs) == 0
 
 
@@ -205,6 +214,51 @@ class TestCancel:
         env.run(until=5)
         assert push.cancel() == 0
         assert env.run(push).finish_s == 1
+
+    def test_a_condition_that_nobody_waits_for_any_more(self, env, fabric):
+        """An interrupted process takes back both of what it waited for."""
+        def sender():
+            both = fabric.transfer(0, 1, 2 * MB), fabric.transfer(1, 2, MB)
+            try:
+                yield (both[0] & both[1]) | env.timeout(10)
+            except simpy.Interrupt:
+                assert [coflow.cancel() for coflow in both] == [1.5 * MB, 0.5 * MB]
+
+        process = env.process(sender())
+        env.run(until=0.5)
+        process.interrupt()
+        env.run()
+        assert process.ok
+
+    def test_what_ends_as_it_is_cancelled_is_no_more_in_the_way_of_its_job(self, env, fabric):
+        """1 MB takes the 1 s that the process waits: all is sent, and not noticed yet."""
+        def sender():
+            job = fabric.job("a")
+            push = fabric.transfer(0, 1, MB, job=job)
+            got = yield push | env.timeout(1)
+            assert push in got or push.cancel() == 0
+            job.end()
+
+        env.run(env.process(sender()))
+        env.run()
+        assert fabric.result().coflows["finish_s"].tolist() == [1.0]
+
+    def test_a_coflow_without_a_job_has_ended_when_it_is_cancelled(self, env, fabric):
+        fabric.fail(host=3)
+        fabric.transfer(0, 3, MB)
+        fabric.transfer(0, 1, MB).cancel()
+        env.run()
+        result = fabric.result()
+        assert result.run["stopped_at_s"] is None
+        assert result.jobs["finish_s"].isna().all()
+
+    def test_a_process_of_another_environment_is_named(self, env, fabric):
+        other = simpy.Environment()
+        push = fabric.transfer(0, 1, MB)
+        other.process(iter_once(lambda: push))
+        other.run()
+        with pytest.raises(netsim.InputError, match=r"iter_once.* in another environment"):
+            env.run()
 
     @given(st.integers(0, 2**32 - 1))
     def test_bytes_are_conserved(self, seed):
@@ -396,6 +450,15 @@ class TestLooking:
         links = fabric.links().set_index("link")
         assert links["rate"][["egress-0", "ingress-3", "ingress-2"]].tolist() == [MB, MB, MB / 2]
         assert links["flows"][["egress-0", "ingress-3", "ingress-2"]].tolist() == [2, 2, 1]
+
+    def test_what_is_submitted_now_is_there_without_a_rate(self, env, fabric):
+        fabric.transfer(0, 1, MB)
+        assert fabric.active()["rate"].tolist() == [0.0]
+        assert fabric.flows()["left_bytes"].tolist() == [MB]
+        assert len(fabric.view()) == 1
+        env.run(until=0.5)
+        assert fabric.result().coflows["start_s"].tolist() == [0.0]
+        assert fabric.result().jobs["start_s"].tolist() == [0.0]
 
     def test_a_result_at_any_time(self, env, fabric, tmp_path):
         fabric.transfer(0, 1, MB)
