@@ -252,14 +252,22 @@ def test_flows_that_share_no_link_have_nothing_to_do_with_each_other():
     assert_series_equal(ends_of(found), ends_of(*alone), rtol=1e-12)
 
 
-def test_rates_that_stand_between_coflow_events_in_a_heap_of_ends():
-    """As a policy that is asked at coflow events, and says the max-min fair rates itself."""
-    class AtCoflows(Rates):
-        wakes_on = netsim.Event.COFLOW
+class RatesAtCoflows(Rates):
+    """Likewise, at coflow events only."""
 
-    jobs = all_at_once(groups_of_four_hosts())
-    found, expected = (netsim.simulate(netsim.big_switch(1600, 1.0), jobs, allocator=allocator)
-                       for allocator in ("maxmin:decisions=coflow", AtCoflows))
+    wakes_on = netsim.Event.COFLOW
+
+
+@pytest.mark.parametrize(("name", "policy"), [
+    ("maxmin", Rates), ("maxmin:decisions=coflow", RatesAtCoflows)])
+def test_a_heap_of_ends_is_what_a_policy_says_that_is_asked_at_each_event(name, policy):
+    """Also when a link fails, is slow and comes back while 1,200 flows are active."""
+    jobs = all_at_once(groups_of_four_hosts()[:300])
+    events = [{"at": "1.5s", "link": "egress-0", "kind": "fail"},
+              {"at": "2.5s", "link": "egress-0", "capacity": 0.5},
+              {"at": "4s", "link": "egress-0", "kind": "repair"}]
+    found, expected = (netsim.simulate(netsim.big_switch(1200, 1.0), jobs, allocator=allocator,
+                                       events=events) for allocator in (name, policy))
     assert_series_equal(ends_of(found), ends_of(expected), rtol=1e-9)
 
 
