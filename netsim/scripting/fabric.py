@@ -133,7 +133,8 @@ class Fabric:
                              "communication_s, the sum of the effective bottlenecks of the coflows")
         if self._allocator.sees_running and hosts is None:
             raise InputError(f"allocator {title} is told which jobs run, and where: give hosts")
-        where = check_sequence(hosts or (), int | np.integer, "hosts", "whole numbers")
+        where = check_sequence(() if hosts is None else hosts, int | np.integer, "hosts",
+                               "whole numbers")
         for host in where:
             self.network.links_of(host)
         ahead = 0.0 if communication_s is None else parse_seconds(communication_s,

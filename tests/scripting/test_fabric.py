@@ -337,6 +337,20 @@ class TestJobs:
         assert fabric.view().jobs == 0
         env.run(fabric.transfer(0, 1, 2 * MB, job=job))
 
+    @pytest.mark.parametrize("hosts", [[0, 1], np.array([0, 1]), range(2)])
+    def test_policies_are_told_where_jobs_run(self, env, hosts):
+        fabric = netsim.Fabric(env, netsim.big_switch(2, MB),
+                               allocator="ring-contention:count=running")
+        with pytest.raises(netsim.InputError, match="give hosts"):
+            fabric.job("a")
+        job = fabric.job("a", hosts=hosts)
+        assert fabric.view().running().host.tolist() == [0, 1]
+        assert env.run(fabric.transfer(0, 1, MB, job=job)).bytes == MB
+        job.end()
+        assert len(fabric.view().running().job) == 0
+        env.run(fabric.transfer(0, 1, MB))  # which runs where its flow does, until it ends
+        assert len(fabric.view().running().job) == 0
+
     def test_many_come_one_by_one(self, env, fabric):
         def sender():
             for _ in range(200):
