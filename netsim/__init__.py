@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from netsim.experiment_file.load import load_experiment
     from netsim.fabric.allocation import Allocation, Event
     from netsim.fabric.allocator import Allocator
+    from netsim.fabric.compiled_allocator import compiled
     from netsim.fabric.service import PriorityService
-    from netsim.fabric.turns import Turns
     from netsim.fabric.view import FabricView
     from netsim.jobs.patterns import PATTERNS, Pattern
     from netsim.models import ModelStage, ParallelModel
@@ -110,8 +110,8 @@ _HOME = {
     "netsim.experiment_file.load": ("load_experiment",),
     "netsim.fabric.allocation": ("Allocation", "Event"),
     "netsim.fabric.allocator": ("Allocator",),
+    "netsim.fabric.compiled_allocator": ("compiled",),
     "netsim.fabric.service": ("PriorityService",),
-    "netsim.fabric.turns": ("Turns",),
     "netsim.fabric.view": ("FabricView",),
     "netsim.jobs.patterns": ("PATTERNS", "Pattern"),
     "netsim.models": ("ModelStage", "ParallelModel"),

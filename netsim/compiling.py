@@ -80,7 +80,7 @@ class _Announcer(event.Listener):
         """Write a message, once, and for kernels of netsim only."""
         global _announced
         kernel = event.data["dispatcher"].py_func
-        if _announced or not kernel.__module__.startswith("netsim.") or not watched():
+        if _announced or not (kernel.__module__ or "").startswith("netsim.") or not watched():
             return
         _announced = True
         if _marker is not None:

@@ -76,7 +76,6 @@ LARGE = {
     "Stage": lambda: netsim.Stage("all", FLOWS, after=[str(number) for number in range(MANY)]),
     "Sweep": swept,
     "Topology": lambda: netsim.from_networkx(networkx.path_graph(MANY), capacity=1e6),
-    "Turns": lambda: netsim.Turns("average", "uniform"),
     "Workload": lambda: netsim.Workload(JOBS, name="many"),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,9 @@ from netsim.checks import LARGEST, check_sequence, is_number, is_whole
 from netsim.errors import InputError
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
+from netsim.fabric.compiled_allocator import compiled
 from netsim.fabric.records import DUST
+from netsim.fabric.rule import Rule
 from netsim.fabric.service import PriorityService
 from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers
@@ -32,6 +34,36 @@ _GRID_SLACK = 1e-6
 
 #: Largest ratio of two queues' weights; beyond it, a share would be lost in rounding.
 _WEIGHT_RATIO = 1e12
+
+
+#: More than there are jobs: what a queue counts for in a key, beside the number of a job.
+_QUEUE = 2.0 ** 40
+
+
+@compiled(gives="queues", information="agnostic", leftover="maxmin", queues=1)
+def queues_by_attained(coflows, jobs, now, order):
+    """Put coflows in queues by what they have sent; options are K-1 limits, then K weights.
+
+    With weights of 0 priority is strict: a single queue with all bandwidth serves in order.
+    """
+    queues = (len(order.options) + 1) // 2
+    limits, weights = order.options[:queues - 1], order.options[queues - 1:]
+    for c in range(len(coflows)):
+        queue = 0
+        while queue < queues - 1 and coflows[c].sent >= limits[queue] * (1 - DUST):
+            queue += 1
+        if queue < queues - 1:
+            order.limit[c] = limits[queue]
+        order.key[c] = queue * _QUEUE + coflows[c].job
+        order.tie[c] = coflows[c].order
+        if weights[0] > 0.0:
+            order.queue[c] = queue
+            order.part[queue] = weights[queue]
+    used = 0.0
+    for queue in range(queues):
+        used += order.part[queue]
+    for queue in range(queues):
+        order.part[queue] = order.part[queue] / used if used > 0.0 else 1.0
 
 
 @plain_numbers
@@ -160,6 +192,17 @@ class DCLAS(Allocator):
     def work_conserving(self) -> bool:
         """Whether all bandwidth that queues leave over is used."""
         return self.sharing == "maxmin"
+
+    @property
+    def rule(self) -> Rule | None:
+        """The same, compiled, if coflows move at the instants of crossing and by size alone."""
+        has_state = self._interval != 0 or self.fifo == "entry" or self.one_queue_per_move
+        if has_state or self.sharing == "equal" or self.decisions == "coflow":
+            return None
+        values = [*self._limits.tolist(), *self._shares.tolist()]
+        return replace(queues_by_attained.base_rule, queues=len(self._shares),
+                       leftover="none" if self.weights == "strict" else "maxmin",
+                       options={f"value {k}": value for k, value in enumerate(values)})
 
     @property
     def queue_of(self) -> dict[int, int]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
+from netsim.compiling import inlined
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.service import PriorityService
-from netsim.fabric.turns import Turns
+from netsim.fabric.compiled_allocator import compiled
+from netsim.fabric.rule import Rule
 from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers
 from netsim.ties import merge_equal
@@ -21,9 +22,56 @@ __all__ = ["LCCF", "AaloLBSF", "JobSRPT"]
 
 WORK_CONSERVATION = ("capped", "greedy", "maxmin", "none", "shared_uniform")
 
+#: What flows get of what is left over.
+_TO_FLOWS = {"greedy": "none", "maxmin": "maxmin"}
 
-def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: str, by: str
-                ) -> Allocation:
+#: What a rule may be told of the rest: no other gets more; each up to 1/(n-1); each up to 1.
+_NOTHING, _CAPPED, _ALL = 0.0, 1.0, 2.0
+_REST = {"capped": _CAPPED, "greedy": _ALL, "maxmin": _ALL, "none": _NOTHING,
+         "shared_uniform": _NOTHING}
+
+
+@inlined
+def _serve_first(coflows, order):
+    """Let who can move come first, the first of them with a share of 1, and limit the others."""
+    rest = order.options[0]
+    if rest == _ALL:
+        return
+    for c in range(len(coflows)):
+        if coflows[c].gamma == np.inf:
+            order.key[c] = np.inf
+    order.most[:] = 1.0 / max(len(coflows) - 1, 1) if rest == _CAPPED else 0.0
+    order.share[0], order.most[0] = 1.0, 0.0
+
+
+@compiled(options={"rest": _ALL})
+def least_bytes_sent(coflows, jobs, now, order):
+    """Order jobs by attained service."""
+    for c in range(len(coflows)):
+        order.key[c] = jobs[coflows[c].job].attained
+    _serve_first(coflows, order)
+
+
+@compiled(options={"rest": _ALL})
+def fewest_completed(coflows, jobs, now, order):
+    """Order jobs by the number of completed coflows, then by attained service."""
+    for c in range(len(coflows)):
+        job = jobs[coflows[c].job]
+        order.key[c], order.tie[c] = job.completed, job.attained
+    _serve_first(coflows, order)
+
+
+@compiled(options={"rest": _ALL}, rounding=True, information="job-clairvoyant")
+def shortest_remaining(coflows, jobs, now, order):
+    """Order jobs by the time that they would still send for if they were alone."""
+    for c in range(len(coflows)):
+        job = jobs[coflows[c].job]
+        order.key[c] = job.ahead_s + job.active_gamma
+    _serve_first(coflows, order)
+
+
+
+def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: str) -> Allocation:
     """Give the first coflow that can move its LP rates, and the others the remaining bandwidth.
 
     Parameters
@@ -31,8 +79,6 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
     view : FabricView
     order : ndarray of int, shape (coflows,)
         Coflows in the order in which they are served.
-    by : str
-        Name of that order; see `Turns`.
     work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
         Shares of the other coflows. ``"greedy"``: in order, each the largest share up to 1 that
         still fits; ``"capped"``: likewise, but up to 1/(n-1); ``"shared_uniform"``: the largest
@@ -40,24 +86,20 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
         bandwidth goes in order to the flows of each coflow, max-min fairly, and is allocated
         again whenever a flow ends, as under `netsim.allocators.ordered.SEBF`.
     """
-    if work_conservation == "maxmin":
+    if work_conservation in ("greedy", "maxmin"):
         # MADD is the largest share that still fits.
-        return Allocation(service=PriorityService(order, primary="madd", backfill="maxmin"))
+        return Allocation(order=order, leftover=_TO_FLOWS[work_conservation])
     first, count = order[np.argmax(view.gamma[order] < np.inf)], len(order)
-    # Turns order jobs, so they apply only if each job has a single coflow.
-    turns = Turns(by, work_conservation) if view.jobs == count else None
-    if work_conservation == "greedy":
-        return Allocation(shares=view.greedy(order), turns=turns)
     if work_conservation == "capped":
         limit = np.full(count, 1 / max(count - 1, 1))
         limit[first] = 1.0
-        return Allocation(shares=view.greedy(order, limit), turns=turns)
+        return Allocation(shares=view.greedy(order, limit))
     shares = np.zeros(count)
     shares[first] = 1.0
     if work_conservation == "shared_uniform" and count > 1:
         others = 1.0 - shares
         shares += others * min(view.common_factor(others, base=shares), 1.0)
-    return Allocation(shares=shares, turns=turns)
+    return Allocation(shares=shares)
 
 
 @plain_numbers
@@ -68,9 +110,18 @@ class _JobFirst(Allocator):
     work_conservation: str = "greedy"
 
     wakes_on: ClassVar[Event] = Event.COFLOW
+    by_key: ClassVar[Rule]
 
     def __post_init__(self) -> None:
         check_choice("work_conservation", self.work_conservation, WORK_CONSERVATION)
+
+    @property
+    def rule(self) -> Rule:
+        """The same, compiled; see `Allocator.rule`."""
+        rest = self.work_conservation
+        return replace(self.by_key, leftover="maxmin" if rest == "maxmin" else "none",
+                       stretch="others" if rest == "shared_uniform" else "none",
+                       options={"rest": _REST[rest]})
 
     @property
     def work_conserving(self) -> bool:
@@ -91,10 +142,12 @@ class AaloLBSF(_JobFirst):
         Shares of the other jobs; see `serve_first`.
     """
 
+    by_key: ClassVar[Rule] = least_bytes_sent.base_rule
+
     def allocate(self, view: FabricView) -> Allocation:
         """Return LP rates for the first job; see `Allocator.allocate`."""
         order = np.lexsort((view.job, view.job_attained))
-        return serve_first(view, order, self.work_conservation, "attained")
+        return serve_first(view, order, self.work_conservation)
 
 
 @plain_numbers
@@ -110,10 +163,12 @@ class LCCF(_JobFirst):
         Shares of the other jobs; see `serve_first`.
     """
 
+    by_key: ClassVar[Rule] = fewest_completed.base_rule
+
     def allocate(self, view: FabricView) -> Allocation:
         """Return LP rates for the first job; see `Allocator.allocate`."""
         order = np.lexsort((view.job, view.job_attained, view.job_completed))
-        return serve_first(view, order, self.work_conservation, "completed")
+        return serve_first(view, order, self.work_conservation)
 
 
 @plain_numbers
@@ -132,10 +187,11 @@ class JobSRPT(_JobFirst):
     """
 
     information: ClassVar[Information] = "job-clairvoyant"
+    by_key: ClassVar[Rule] = shortest_remaining.base_rule
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return LP rates for the first job; see `Allocator.allocate`."""
         active = np.zeros(int(view.job.max()) + 1)
         np.add.at(active, view.job, view.gamma)
         order = np.lexsort((view.job, merge_equal(view.job_ahead_s + active[view.job])))
-        return serve_first(view, order, self.work_conservation, "ahead")
+        return serve_first(view, order, self.work_conservation)

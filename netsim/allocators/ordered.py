@@ -7,7 +7,7 @@ first, which is Varys: Chowdhury, Zhong, Stoica, "Efficient Coflow Scheduling wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,12 +17,80 @@ from netsim.allocators.coflowsim import refill
 from netsim.allocators.options import check_choice
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
+from netsim.fabric.compiled_allocator import compiled
 from netsim.fabric.records import DUST
+from netsim.fabric.rule import Rule
 from netsim.fabric.service import PriorityService
 from netsim.fabric.view import FabricView
 from netsim.ties import rank
 
 __all__ = ["FIFO", "LCF", "NCF", "SCF", "SEBF", "Ordered"]
+
+
+# --- the keys, compiled ----------------------------------------------------------------------
+
+#: As `netsim.ties.rank` does.
+_by_key = compiled(ties="arrival", rounding=True)
+
+
+@compiled
+def by_arrival(coflows, jobs, now, order):
+    """Order coflows by arrival; those within 1e-9 of the one before are simultaneous."""
+    for c in range(1, len(coflows)):
+        later = coflows[c].valid_s - coflows[c - 1].valid_s > DUST * coflows[c].valid_s
+        order.key[c] = order.key[c - 1] + later
+
+
+@_by_key
+def by_longest_flow(coflows, jobs, now, order):
+    """Order coflows by the bytes of their longest flow."""
+    for c in range(len(coflows)):
+        order.key[c] = coflows[c].longest
+
+
+@_by_key
+def by_total(coflows, jobs, now, order):
+    """Order coflows by their bytes."""
+    for c in range(len(coflows)):
+        order.key[c] = coflows[c].total
+
+
+@_by_key
+def by_remaining(coflows, jobs, now, order):
+    """Order coflows by the bytes that they have left."""
+    for c in range(len(coflows)):
+        order.key[c] = coflows[c].remaining
+
+
+@_by_key
+def by_flows(coflows, jobs, now, order):
+    """Order coflows by the number of their flows."""
+    for c in range(len(coflows)):
+        order.key[c] = coflows[c].flow_count
+
+
+@_by_key
+def by_unfinished_flows(coflows, jobs, now, order):
+    """Order coflows by the number of their unfinished flows."""
+    for c in range(len(coflows)):
+        order.key[c] = coflows[c].width
+
+
+@_by_key
+def by_gamma(coflows, jobs, now, order):
+    """Order coflows by the effective bottleneck of what is left of them."""
+    for c in range(len(coflows)):
+        order.key[c] = coflows[c].gamma
+
+
+@_by_key
+def by_gamma_of_all(coflows, jobs, now, order):
+    """Order coflows by the effective bottleneck of all their bytes."""
+    for c in range(len(coflows)):
+        order.key[c] = coflows[c].alone
+
+
+# --- the policies ----------------------------------------------------------------------------
 
 
 @dataclass
@@ -61,6 +129,19 @@ class Ordered(Allocator):
             self.wakes_on = Event.ANY  # type: ignore[misc]
 
     @property
+    def by_key(self) -> Rule | None:
+        """What `keys` says, compiled; None if there is no such rule."""
+        return None
+
+    @property
+    def rule(self) -> Rule | None:
+        """The policy compiled, if its keys are, and rates are decided whenever a flow ends."""
+        keys = self.by_key
+        if keys is None or self.work_conservation == "coflowsim" or self.decisions == "coflow":
+            return None
+        return replace(keys, leftover=self.work_conservation)
+
+    @property
     def order_free(self) -> bool:
         """Whether rates are independent of the order in which a coflow lists its flows."""
         return self.work_conservation in ("maxmin", "none")
@@ -76,15 +157,20 @@ class Ordered(Allocator):
         order = self._order
         if self.work_conservation == "coflowsim":
             return Allocation(refill(view, *view.madd(order)))
-        service = PriorityService(order, primary="madd", backfill=self.work_conservation)
         if self.decisions == "coflow":
-            return Allocation(view.serve(service))
-        return Allocation(service=service)
+            return Allocation(view.serve(PriorityService(order, primary="madd",
+                                                         backfill=self.work_conservation)))
+        return Allocation(order=order, leftover=self.work_conservation)
 
 
 @dataclass
 class FIFO(Ordered):
     """First in, first out: coflows by arrival, then id."""
+
+    @property
+    def by_key(self) -> Rule | None:
+        """See `Ordered.by_key`."""
+        return by_arrival.base_rule
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
         """Return the position of each coflow in order of (valid time, job).
@@ -123,6 +209,11 @@ class SCF(_Sized):
         Whether sizes are those at release, or those that remain.
     """
 
+    @property
+    def by_key(self) -> Rule | None:
+        """See `Ordered.by_key`."""
+        return by_longest_flow.base_rule if self.key == "original" else None
+
     def keys(self, view: FabricView) -> NDArray[np.float64]:
         """Return the bytes of each coflow's longest flow."""
         if self.key == "original":
@@ -143,6 +234,11 @@ class LCF(_Sized):
     key : {"original", "remaining"}
         Whether bytes are those at release, or those that remain.
     """
+
+    @property
+    def by_key(self) -> Rule | None:
+        """See `Ordered.by_key`."""
+        return (by_total if self.key == "original" else by_remaining).base_rule
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
         """Return the bytes of each coflow."""
@@ -170,6 +266,13 @@ class NCF(_Sized):
         super().__post_init__()
         check_choice("width", self.width, ("flows", "ports"))
 
+    @property
+    def by_key(self) -> Rule | None:
+        """See `Ordered.by_key`."""
+        if self.width == "ports":
+            return None
+        return (by_unfinished_flows if self.key == "remaining" else by_flows).base_rule
+
     def keys(self, view: FabricView) -> NDArray[np.float64]:
         """Return the width of each coflow."""
         if self.width == "ports":
@@ -191,6 +294,11 @@ class SEBF(_Sized):
     """
 
     key: str = "remaining"
+
+    @property
+    def by_key(self) -> Rule | None:
+        """See `Ordered.by_key`."""
+        return (by_gamma if self.key == "remaining" else by_gamma_of_all).base_rule
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
         """Return the gamma of each coflow at full capacities."""

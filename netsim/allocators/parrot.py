@@ -7,7 +7,7 @@ Clusters". Numbers of sections, equations and steps are those of the paper.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,17 +15,89 @@ from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
 from netsim.checks import is_number
+from netsim.compiling import inlined
 from netsim.errors import InputError
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.turns import Turns
+from netsim.fabric.compiled_allocator import compiled
+from netsim.fabric.rule import Rule
 from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers
-from netsim.ties import merge_equal
+from netsim.ties import EQUAL, merge_equal
 
 __all__ = ["Parrot"]
 
 WORK_CONSERVATION = ("backfill", "none", "per_flow", "uniform")
+
+
+#: What is done with the bandwidth left over, as a rule's `stretch` and whether more goes in order.
+_REST = {"backfill": ("all", 1.0), "none": ("none", 0.0), "uniform": ("all", 0.0)}
+
+
+@inlined
+def _sum_attained(coflows, jobs, order):
+    """Order jobs by bytes sent per completed coflow, then by these; return their sum."""
+    total = 0.0
+    for c in range(len(coflows)):
+        job = jobs[coflows[c].job]
+        order.key[c] = job.attained / job.completed if job.completed > 0 else np.inf
+        order.tie[c] = job.attained
+        total += job.attained
+    return total
+
+
+@inlined
+def _first(coflows, order):
+    """Return the job that comes first in order."""
+    first = 0
+    for c in range(1, len(coflows)):
+        if (order.key[c] < order.key[first]
+                or (order.key[c] == order.key[first]
+                    and (order.tie[c] < order.tie[first]
+                         or (order.tie[c] == order.tie[first]
+                             and coflows[c].job < coflows[first].job)))):
+            first = c
+    return coflows[first].job
+
+
+@inlined
+def _before(coflows, jobs, a, b):
+    """Whether one coflow goes before another by the rule of Section 7."""
+    one, other = coflows[a], coflows[b]
+    its, others = jobs[one.job].longest_gamma, jobs[other.job].longest_gamma
+    if its != others and not abs(its - others) <= EQUAL * min(its, others):
+        return its < others
+    if one.job != other.job:
+        return one.job < other.job
+    if one.valid_s != other.valid_s:
+        return one.valid_s > other.valid_s
+    return one.gamma > other.gamma
+
+
+@compiled(options={"theta_max": 0.9, "backfill": 1.0}, stretch="all",
+          notes={"theta": float, "job": int})
+def shortest_inferred(coflows, jobs, now, order):
+    """Give theta to the job that is inferred to be shortest, see `Parrot`."""
+    count = len(coflows)
+    overlaps = False
+    for c in range(count):
+        overlaps |= jobs[coflows[c].job].active > 1
+    if overlaps:
+        for c in range(count):
+            for other in range(count):
+                order.key[c] += _before(coflows, jobs, other, c)
+        return
+    attained = _sum_attained(coflows, jobs, order)
+    theta = 1.0
+    if count > 1:
+        theta = min(order.options[0],
+                    (1.0 / count) ** (1.0 / (math.log(attained + 1.0) + 1.0)))
+    order.share[:] = (1.0 - theta) / max(count - 1, 1)
+    order.share[0] = theta
+    if order.options[1] == 0.0:
+        order.most[:] = 0.0
+    order.note[0] = theta
+    order.note[1] = _first(coflows, order)
 
 
 @plain_numbers
@@ -72,6 +144,15 @@ class Parrot(Allocator):
         if not (is_number(self.theta_max) and 0.5 <= self.theta_max < 1):
             raise InputError(f"theta_max must be in [0.5, 1), not {self.theta_max!r}")
 
+    @property
+    def rule(self) -> Rule | None:
+        """The same, compiled; None if flows are stretched one by one."""
+        if self.work_conservation == "per_flow":
+            return None
+        stretch, backfill = _REST[self.work_conservation]
+        return replace(shortest_inferred.base_rule, stretch=stretch,
+                       options={"theta_max": self.theta_max, "backfill": backfill})
+
     def allocate(self, view: FabricView) -> Allocation:
         """Return LP rates scaled by each job's share; see `Allocator.allocate`."""
         if view.jobs < len(view):
@@ -83,15 +164,14 @@ class Parrot(Allocator):
         note = {"theta": theta, "job": int(view.job[order[0]])}
         if self.work_conservation == "per_flow":
             return Allocation(view.stretch_flows(view.lp_rates(shares)), note=note)
-        turns = Turns("average", self.work_conservation, self.theta_max)
         if self.work_conservation == "none":
-            return Allocation(shares=shares, turns=turns, note=note)
+            return Allocation(shares=shares, note=note)
         # Coflows that need a failed link cannot move, and so do not limit the factor.
         moving = shares[view.gamma < np.inf]
         shares *= min(view.common_factor(shares), 1 / moving.max()) if len(moving) else 1.0
         if self.work_conservation == "backfill":
             shares = view.greedy(order, base=shares)
-        return Allocation(shares=shares, turns=turns, note=note)
+        return Allocation(shares=shares, note=note)
 
     def theta(self, view: FabricView) -> float:
         """Return the share of the inferred job (Eq. 10); 1 if it is alone."""

@@ -9,10 +9,24 @@ import numpy as np
 
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
+from netsim.fabric.compiled_allocator import compiled
+from netsim.fabric.rule import Rule
 from netsim.fabric.service import PriorityService
 from netsim.fabric.view import FabricView
 
 __all__ = ["SRTF"]
+
+
+@compiled(gives="flows", ties="arrival")
+def shortest_flows(coflows, jobs, now, order):
+    """Serve flows by what they have left; ties go by arrival."""
+
+
+@compiled(gives="weights", information="agnostic")
+def weight_per_coflow(coflows, jobs, now, order):
+    """Give each coflow its weight."""
+    for c in range(len(coflows)):
+        order.weight[c] = coflows[c].weight
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,11 @@ class SRTF(Allocator):
         """True: each flow grows until one of its links is full."""
         return True
 
+    @property
+    def rule(self) -> Rule:
+        """The same, compiled; see `Allocator.rule`."""
+        return shortest_flows.base_rule
+
     def allocate(self, view: FabricView) -> Allocation:
         """Return greedy rates in order of remaining bytes; see `Allocator.allocate`."""
         order = np.arange(len(view))
@@ -65,6 +84,11 @@ class CoflowFair(Allocator):
     def work_conserving(self) -> bool:
         """True: the bottleneck link of each flow is full."""
         return True
+
+    @property
+    def rule(self) -> Rule:
+        """The same, compiled; see `Allocator.rule`."""
+        return weight_per_coflow.base_rule
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return weights by which the fabric shares links; see `Allocator.allocate`."""

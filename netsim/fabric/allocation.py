@@ -12,13 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric.service import PriorityService
-from netsim.fabric.turns import Turns
 
 __all__ = ["Allocation", "Event", "Information"]
 
 #: What a policy may see: ``"agnostic"``, bytes already sent; ``"clairvoyant"``, also the flow sizes
 #: of coflows that are valid; ``"job-clairvoyant"``, also what a job has yet to emit.
 Information = Literal["agnostic", "clairvoyant", "job-clairvoyant"]
+
+
+#: Who may get what an order leaves of the links.
+_LEFTOVER = ("greedy", "maxmin", "none")
 
 
 class Event(enum.IntFlag):
@@ -40,7 +43,7 @@ class Event(enum.IntFlag):
 
 
 class Allocation:
-    """Bandwidth of each flow until the next decision, in one of five forms.
+    """Bandwidth of each flow until the next decision, in one of six forms.
 
     Parameters
     ----------
@@ -58,8 +61,14 @@ class Allocation:
     coflow_weights : array_like of float, shape (coflows,), optional
         Likewise, but each coflow has a weight, more than 0, which its unfinished flows split
         equally, again whenever one ends.
+    order : array_like of int, shape (coflows,), optional
+        Serve coflows in order, the first first, each at the largest share of its LP rates that
+        still fits (MADD).
+    leftover : {"none", "maxmin", "greedy"}
+        With an order: who gets what it leaves of the links, see `PriorityService`. With ``"none"``
+        flows stay in step; else rates are decided again whenever a flow ends.
     service : PriorityService, optional
-        Serve coflows in order, again whenever a flow ends; likewise.
+        Serve coflows in an order that says more, such as queues, again whenever a flow ends.
     decisions : {"flow", "coflow"}
         With weights: whether links are shared again whenever a flow ends, or only when the policy
         would be asked, that is when a coflow becomes valid or completes, a capacity changes, or at
@@ -67,9 +76,6 @@ class Allocation:
     persistent : bool
         Whether the one weight for all also applies to flows that become active later, so that the
         policy need not be asked again.
-    turns : Turns, optional
-        With `shares`: how they came about. While nothing else happens than that coflows end, and
-        the next ones of their jobs come, the fabric decides likewise by itself.
     revisit_at : float
         An instant at which to be asked again even if nothing happens, in seconds.
     note : mapping of str to float, optional
@@ -79,24 +85,25 @@ class Allocation:
     ------
     AllocationError
         If not exactly one form is given; if it is persistent but not one weight for all, more
-        than 0; if there are turns without shares, or decisions by coflow without weights.
+        than 0; if decisions are by coflow without weights, or something is left over by name
+        without an order.
     UnknownNameError
-        If `decisions` is neither of these.
+        If `decisions` or `leftover` is none of these.
     """
 
-    __slots__ = ("coflow_weights", "decisions", "note", "persistent", "rates", "revisit_at",
-                 "service", "shares", "turns", "weights")
+    __slots__ = ("coflow_weights", "decisions", "note", "order", "persistent", "rates",
+                 "revisit_at", "service", "shares", "weights")
 
     def __init__(self, rates: ArrayLike | None = None, *, shares: ArrayLike | None = None,
                  weights: ArrayLike | None = None, coflow_weights: ArrayLike | None = None,
+                 order: ArrayLike | None = None, leftover: str = "none",
                  service: PriorityService | None = None, decisions: str = "flow",
-                 persistent: bool = False,
-                 turns: Turns | None = None, revisit_at: float = math.inf,
+                 persistent: bool = False, revisit_at: float = math.inf,
                  note: Mapping[str, float] | None = None) -> None:
-        forms = (rates, shares, weights, coflow_weights, service)
+        forms = (rates, shares, weights, coflow_weights, order, service)
         if sum(form is not None for form in forms) != 1:
             raise AllocationError("an Allocation takes one of rates, shares, weights, "
-                                  "coflow_weights and service")
+                                  "coflow_weights, order and service")
         if persistent and (weights is None or np.ndim(weights) > 0
                            or not np.asarray(weights, np.float64) > 0):
             raise AllocationError("only an Allocation of one weight for all, more than 0, can be "
@@ -111,14 +118,23 @@ class Allocation:
         self.shares = None if shares is None else _floats(shares)
         self.weights = None if weights is None else _floats(weights).reshape(np.shape(weights))
         self.coflow_weights = None if coflow_weights is None else _floats(coflow_weights)
-        if turns is not None and shares is None:
-            raise AllocationError("turns go with shares only")
+        if leftover not in _LEFTOVER:
+            raise UnknownNameError("leftover", leftover, _LEFTOVER)
+        if leftover != "none":
+            if order is None:
+                raise AllocationError(f"leftover={leftover!r} goes with an order only")
+            service = PriorityService(order, primary="madd", backfill=leftover)
+        self.order = None if order is None else _whole(order)
         self.decisions = decisions
         self.persistent = persistent
-        self.turns = turns
         self.service = service
         self.revisit_at = revisit_at
         self.note = note
+
+    @property
+    def in_step(self) -> bool:
+        """Whether it keeps the flows of each coflow in step."""
+        return self.shares is not None or (self.order is not None and self.service is None)
 
 
 def _floats(values: ArrayLike) -> NDArray[np.float64]:
@@ -126,3 +142,10 @@ def _floats(values: ArrayLike) -> NDArray[np.float64]:
         return np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise AllocationError(f"rates, shares and weights must be numbers: {error}") from error
+
+
+def _whole(order: ArrayLike) -> NDArray[np.int64]:
+    try:
+        return np.ascontiguousarray(order, dtype=np.int64)
+    except (TypeError, ValueError) as error:
+        raise AllocationError(f"an order must be whole numbers: {error}") from error

@@ -13,6 +13,7 @@ from netsim.errors import AllocationError
 from netsim.fabric.allocation import Allocation
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.kernels.rules import NO_ORDER
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
 
@@ -63,15 +64,24 @@ class AllocationChecker:
         if view.uses_sizes(allocation):
             raise self.refuse("returned shares or MADD, which use sizes, but it declares that "
                               'it is agnostic')
+        if allocation.rates is not None:
+            self._shaped("rates", allocation.rates, view.flows)
+        for kind, given in (("an order", allocation.order), ("shares", allocation.shares)):
+            if given is not None:
+                self._shaped(kind, given, len(view))
+        if allocation.service is not None:
+            self._shaped("service", allocation.service.order, len(view))
 
-    def shaped(self, kind: str, given: NDArray[Any], wanted: int) -> NDArray[Any]:
+    def _shaped(self, kind: str, given: NDArray[Any], wanted: int) -> None:
         """Refuse what is not as many values as wanted."""
         if given.shape != (wanted,):
             raise self.refuse(f"returned {kind} of shape {given.shape}, not ({wanted},)")
-        return given
 
-    def infeasible(self, given: NDArray[np.float64], link: int) -> AllocationError:
+    def infeasible(self, given: NDArray[Any], link: int) -> AllocationError:
         """Return an error for what overloads a link, or, if that is -2, is no rate."""
+        if link == NO_ORDER:
+            return self.refuse(f"returned {given.tolist()}; an order must name each of "
+                               f"{len(given)} coflows once")
         if link < 0:
             bad = given[~(np.isfinite(given) & (given >= 0))][0]
             return self.refuse(f"returned {bad!r}; rates, shares and weights must be "
@@ -79,14 +89,6 @@ class AllocationChecker:
         return self.refuse(
             f"overloads link {self._network.link_names[link]!r}: it would carry "
             f"{self._table.used[link]:.6g} of {self._table.capacity[link]:.6g} bytes/s")
-
-    def see_turns(self, given: NDArray[np.float64], rule: NDArray[np.float64]) -> None:
-        """Refuse shares that are not those of the rule that is said to have led to them."""
-        wrong = ~np.isclose(given, rule, rtol=1e-6, atol=1e-9)
-        if wrong.any():
-            c = int(np.argmax(wrong))
-            raise self.refuse(f"gives coflow {c} of its view the share {given[c]:.6g}, but by its "
-                              f"turns it would get {rule[c]:.6g}")
 
     def see_progress(self, asked: bool, next_end: float) -> bool:
         """Refuse a policy that asks to be woken over and over while not a byte moves.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.view import FabricView
+
+if TYPE_CHECKING:
+    from netsim.fabric.rule import Rule
 
 __all__ = ["Allocator"]
 
@@ -40,6 +43,15 @@ class Allocator:
     work_conserving : bool
         Whether it claims that no unfinished flow could be given more.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let a class that says anew what a policy does inherit no rule of that policy's."""
+        super().__init_subclass__(**kwargs)
+        own = vars(cls)
+        says_anew = any(callable(value) and not name.startswith("__")
+                        and hasattr(super(cls, cls), name) for name, value in own.items())
+        if says_anew and own.keys().isdisjoint(("rule", "by_key")):
+            cls.rule = None  # type: ignore[assignment]
 
     information: ClassVar[Information] = "clairvoyant"
     scale_free: ClassVar[bool] = True
@@ -91,6 +103,16 @@ class Allocator:
         Its option `work_conservation`, or nothing if it has none, unless said.
         """
         return str(getattr(self, "work_conservation", ""))
+
+    @property
+    def rule(self) -> Rule | None:
+        """The policy as a compiled rule, by which the fabric then goes; None unless said.
+
+        The policy is then not asked, but `allocate` says the same in Python: see
+        `netsim.testing.check_allocator`, which holds one against the other. A class that overrides
+        a method of such a policy has no rule, unless it says so itself.
+        """
+        return None
 
     @property
     def title(self) -> str:

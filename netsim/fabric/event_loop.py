@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.greedy import serve_greedily
-from netsim.fabric.kernels.loop import AT_ENDS, FULL, PAUSED, REDO, WAITS, run
+from netsim.fabric.kernels.loop import AT_ENDS, FULL, PAUSED, POLICY, REDO, WAITS, run
 from netsim.fabric.kernels.serving import serve
-from netsim.fabric.kernels.turns import Room, Ruled, decide
 from netsim.fabric.records import COFLOW, LOOP
+from netsim.fabric.ruling import Ruling
 from netsim.fabric.service import PriorityService
-from netsim.fabric.turns import Turns
 
 __all__ = ["EventLoop"]
 
@@ -69,9 +68,6 @@ class EventLoop:
         self._state = np.zeros(1, LOOP)
         self._finished = np.empty(0, np.int64)
         self._done = np.empty(_DONE, COFLOW)
-        self._links = np.empty((2, len(table.capacity)))
-        self._room = _room(0)
-        self._keep(0)
         self.now = 0.0
 
     # --- the ways of an allocation into force ----------------------------------------
@@ -130,29 +126,18 @@ class EventLoop:
             serve(service.rule, *args)
         self._tell(carried)
 
-    def shares(self, turns: Turns) -> NDArray[np.float64]:
-        """Return the shares that a rule gives now. Shape (active coflows,)."""
-        table = self._table
-        self._make_room()
-        decide(table.coflows, table.jobs, table.loads, table.capacity, turns.rule, self._room,
-               self._links)
-        return self.last_shares
+    def go_by(self, ruling: Ruling, now: float, until: float, check: bool) -> None:
+        """Decide by a rule now, and again at coflow events.
 
-    @property
-    def last_shares(self) -> NDArray[np.float64]:
-        """The shares of the rule's last decision. Shape (active coflows,)."""
-        return self._room.shares[:len(self._table.coflows)]
-
-    def take_turns(self, turns: Turns, now: float, until: float, check: bool) -> None:
-        """Go on from the shares that are in force now, deciding by a rule at coflow events."""
+        Where a policy in Python stands for the rule, it is asked ahead of the clock.
+        """
         table = self._table
-        self._begin(now, until, notice=np.inf, goes_on=True, drops=True, together=True)
+        self._begin(now, until, notice=now, goes_on=True, drops=True, together=True)
         why = FULL
-        while why == FULL:
-            table.make_room_for_lines(self.now)
-            self._make_room()
-            why = self._run(Ruled(turns.rule, self._room, self._links, table.used, check),
-                            _NO_COFLOWS)
+        while why == FULL or (why == POLICY and ruling.answer(self.now)):
+            if why == FULL:
+                table.make_room_for_lines(self.now)
+            why = self._run(ruling.engine(check), _NO_COFLOWS, ruling)
 
     def pass_time(self, now: float, until: float) -> None:
         """Let time pass until an instant while links are shared, at the rates in force."""
@@ -171,14 +156,20 @@ class EventLoop:
                           only_moves, together, False, 0, -1)
         self.ended = 0
 
-    def _run(self, engine: Any, coming: NDArray[Any]) -> int:
+    def _run(self, engine: Any, coming: NDArray[Any],
+             ruling: Ruling | None = None) -> int:
         """Run until the loop stops for good; return why."""
         table = self._table
         self._make_room()
         while True:
             carried = self._carried()
-            run(engine, self._state, table.kernel_view, table.lines.kernel_view, coming,
-                self._finished, self._done, table.capacity, carried)
+            try:
+                run(engine, self._state, table.kernel_view, table.lines.kernel_view, coming,
+                    self._finished, self._done, table.capacity, carried)
+            except Exception as error:
+                if ruling is None:
+                    raise
+                raise ruling.failure(error) from error
             why = self._tell(carried)
             if why != PAUSED:
                 return why
@@ -197,25 +188,17 @@ class EventLoop:
         if goes_on:
             table.lines.next_due = due
             table.went_on(count, key - 1, idle)
-        if gone:
+        if gone and why not in (POLICY, PAUSED):  # as often as these come, it would take long
             self._completed(self._done[:gone].copy(), table.flows)
-        state["idle"] = state["gone"] = state["ended"] = state["decisions"] = 0
+            state["gone"] = 0
+        state["idle"] = state["ended"] = state["decisions"] = 0
         if self.now > start or decisions:
             self._watch(start, self.now, carried, decisions)
         return why
 
     def _make_room(self) -> None:
         """See that there is a place for each row that there may be."""
-        if len(self._table.rows) > len(self._room.shares):
-            self._keep(len(self._table.rows))
-
-    def _keep(self, size: int) -> None:
-        self._room = _room(size)
-        self._finished = np.empty(size, np.int64)
-        if size > len(self._done):
-            self._done = np.empty(size, COFLOW)
-
-
-def _room(size: int) -> Room:
-    floats, ints = np.empty((4, size)), np.empty((2, size), np.int64)
-    return Room(*floats, *ints)
+        if (size := len(self._table.rows)) > len(self._finished):
+            self._finished = np.empty(size, np.int64)
+            if size > len(self._done):
+                self._done = np.empty(size, COFLOW)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,16 +15,18 @@ from netsim.fabric.alarm import Alarm
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocation_checker import AllocationChecker
 from netsim.fabric.allocator import Allocator
+from netsim.fabric.asking import Asking
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.event_loop import EventLoop
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.grid import Grid
 from netsim.fabric.kernels.loop import AT_ENDS, NEVER
+from netsim.fabric.kernels.rules import SOUND, UNSOUND
 from netsim.fabric.protocols import Observer, Source
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.fabric.ruling import RuleError, Ruling
 from netsim.fabric.running import Running
 from netsim.fabric.service import PriorityService
-from netsim.fabric.turns import Turns
 from netsim.fabric.view import FabricView
 from netsim.fabric.weights import weigh
 from netsim.network import Topology
@@ -99,7 +100,7 @@ class FabricProcess:
         self._env = env
         self._grid = Grid(observe_interval, lambda: env.now)
         self._check = check
-        self._referee = AllocationChecker(lambda: env.now, network, allocator, self.table,
+        self._referee = AllocationChecker(lambda: max(env.now, self.decided_s), network, allocator, self.table,
                                           lambda: self._alarm.alone)
         self._completed = completed or (lambda rows, flows: None)
         self._observer = observer
@@ -107,6 +108,10 @@ class FabricProcess:
         self._carries = observer is not None and observer.carries
         self._loop = EventLoop(self.table, observe_interval, self._pause, self._carries,
                                self._completed, self._watch)
+        self._ruling = None if allocator.rule is None else Ruling(allocator.rule, self.table)
+        self._asking = (Asking(self.table, self._ask_ahead)
+                        if self._ruling is None and not self._told
+                        and allocator.wakes_on & Event.COFLOW == Event.COFLOW else None)
         self._source = source
         self._happened = 0
         self._moved_to = env.now
@@ -253,6 +258,11 @@ class FabricProcess:
 
     def _on_alarm(self) -> None:
         """Let bytes flow until now; tell jobs what has completed; decide anew."""
+        if self._asking is not None and self._asking.pending is not None:
+            allocation, self._asking.pending = self._asking.pending, None
+            self._put_in_force(allocation)
+            self._set_alarm()
+            return
         self._move()
         if self._finished:
             # Jobs answer a completion at this same instant; decide after they all have.
@@ -371,22 +381,33 @@ class FabricProcess:
         self._next = self._revisit_at = self._asks_at = math.inf
         if hopeless or not len(self.table.coflows):
             return
-        self.decisions += 1
         self.decided_s = now
+        if self._ruling is not None and self._ruling.rule.in_step:
+            self._go_by(self._ruling)
+            return
         if self._persistent:
+            self.decisions += 1
             if self._observer is not None:
                 self._observer.decided(now, self.table, lambda: self._note_at(now))
             assert self.answer is not None
             self.table.sharing.decide(self.answer.decisions == "flow")
             self._run_ahead()
             return
-        view = FabricView(self.table, now, self.allocator.information, Event(happened),
+        self._put_in_force(self._ask(now, Event(happened)) if self._ruling is None
+                           else self._allocation_by_rule())
+
+    def _ask(self, now: float, happened: Event) -> Allocation:
+        """Ask the policy, and check the form of its answer."""
+        view = FabricView(self.table, now, self.allocator.information, happened,
                           self.running if self._told else None)
         allocation = self.answer = self.allocator.allocate(view)
         self._referee.check(allocation, view)
-        if self._observer is not None:  # before flows end ahead of the clock
-            self._observer.decided(now, self.table, lambda: allocation.note)
-        self._put_in_force(allocation, view)
+        return allocation
+
+    def _ask_ahead(self, now: float) -> Allocation:
+        """Ask the policy at a coflow event that is ahead of the clock."""
+        self.decided_s = now
+        return self._ask(now, Event.COFLOW_VALID | Event.COFLOW_DONE)
 
     def _admit(self) -> None:
         """Let what has become valid be active, in order of (job, stage)."""
@@ -395,42 +416,65 @@ class FabricProcess:
             self.table.admit(self._env.now)
             self._expect()
 
-    def _put_in_force(self, allocation: Allocation, view: FabricView) -> None:
+    def _put_in_force(self, allocation: Allocation) -> None:
         now = self._env.now
+        self._runs_ahead = not allocation.in_step and allocation.rates is None
+        self._service = allocation.service
+        if allocation.in_step and self._asking is not None:
+            self._asking.take(allocation)
+            self._go_by(self._asking)
+            return
+        self.answer = allocation
+        self.decisions += 1
+        if self._observer is not None:  # before flows end ahead of the clock
+            self._observer.decided(now, self.table, lambda: allocation.note)
         self._asks_at = self._grid.due(allocation.revisit_at)
         self._revisit_at = self._asks_at
-        self._service = allocation.service
-        self._runs_ahead = allocation.rates is None and allocation.shares is None
         self._persistent = allocation.persistent and self._asks_at == math.inf
-        if self._service is not None:
-            self._referee.shaped("service", self._service.order, len(view))
-        elif self._runs_ahead and (wrong := weigh(self.table, allocation, view.flows)):
-            raise self._referee.refuse(wrong)
         if self._runs_ahead:
+            if (self._service is None
+                    and (wrong := weigh(self.table, allocation, self.table.open_count))):
+                raise self._referee.refuse(wrong)
             self._run_ahead()
             return
-        if allocation.shares is not None:
-            given = self._referee.shaped("shares", allocation.shares, len(view))
-            next_flow, next_coflow, link = self.table.apply_shares(given, now, self._check)
+        if allocation.order is not None:
+            given, (next_flow, next_coflow, link) = allocation.order, self.table.apply_order(
+                allocation.order, now)
+        elif allocation.shares is not None:
+            given, (next_flow, next_coflow, link) = allocation.shares, self.table.apply_shares(
+                allocation.shares, now, self._check)
         else:
             assert allocation.rates is not None
-            given = self._referee.shaped("rates", allocation.rates, view.flows)
-            next_flow, next_coflow, link = self.table.apply_rates(given, now, self._check)
-        if link != -1:
+            given, (next_flow, next_coflow, link) = allocation.rates, self.table.apply_rates(
+                allocation.rates, now, self._check)
+        if link != SOUND:
             raise self._referee.infeasible(given, link)
-        if allocation.turns is not None and self._asks_at == math.inf:
-            self._referee.see_turns(given, self._loop.shares(allocation.turns))
-            self._take_turns(allocation.turns)
-        else:
-            self._next = self._next_event(next_flow, next_coflow)
+        self._next = self._next_event(next_flow, next_coflow)
 
-    def _take_turns(self, turns: Turns) -> None:
-        """Decide on by the policy's rule, ahead of the clock while nothing else happens."""
+    def _allocation_by_rule(self) -> Allocation:
+        """Ask the rule once, where flows are to be followed one by one."""
+        assert self._ruling is not None
+        try:
+            self._ruling.ask(self._env.now)
+        except RuleError as error:
+            raise self._referee.refuse(str(error)) from error
+        return self._ruling.allocation()
+
+    def _go_by(self, ruling: Ruling) -> None:
+        """Decide by a rule, now and ahead of the clock while nothing else happens."""
         loop, until = self._loop, min(self._env.peek(), self.table.next_coming)
-        loop.take_turns(turns, self._env.now, until, self._check)
-        if loop.link != -1:
-            raise self._referee.infeasible(loop.last_shares, loop.link)
+        self._runs_ahead, self._service = False, None
+        self.table.begin_in_step()
+        try:
+            loop.go_by(ruling, self._env.now, until, self._check)
+        except RuleError as error:
+            raise self._referee.refuse(str(error)) from error
+        if loop.link == UNSOUND:
+            raise self._referee.refuse(ruling.wrong())
+        if loop.link != SOUND:
+            raise self._referee.infeasible(ruling.given(loop.link), loop.link)
         self._next = loop.end
+        self._revisit_at = self._asks_at = self._grid.due(loop.crossing)
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._listens & _FLOW_DONE else next_coflow
@@ -476,10 +520,7 @@ class FabricProcess:
 
     def _note_at(self, now: float) -> Mapping[str, float] | None:
         """Return the note of a decision that the fabric has made in the policy's place."""
+        if self._ruling is not None:
+            return self._ruling.note
         assert self.answer is not None
-        if self.answer.turns is None:
-            return self.answer.note
-        view = FabricView(self.table, now, self.allocator.information, Event.COFLOW,
-                          self.running if self._told else None)
-        # A copy, as the policy may have a state, and what is recorded must not change the run.
-        return copy.deepcopy(self.allocator).allocate(view).note
+        return self.answer.note

@@ -15,6 +15,7 @@ from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.lines import emit
 from netsim.fabric.kernels.maxmin import maxmin
 from netsim.fabric.kernels.pools import add, admit
+from netsim.fabric.kernels.rules import NO_ORDER
 from netsim.fabric.kernels.sharing_parts import Parts
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB
@@ -281,11 +282,26 @@ class FlowTable:
     def apply_shares(self, shares: NDArray[np.float64], now: float, check: bool
                      ) -> tuple[float, float, int]:
         """Put shares of the LP rates into force; see `progress.apply_shares`."""
+        self.begin_in_step()
+        finish, link = progress.apply_shares(self.coflows, self.loads, shares, self.capacity,
+                                             self.used, now, check)
+        return finish, finish, link
+
+    def begin_in_step(self) -> None:
+        """See that coflows can be kept in step from now on, at shares of their LP rates."""
         self._leave_standing()
         self.refresh()
         self.in_step = True
+
+    def apply_order(self, order: NDArray[np.int64], now: float) -> tuple[float, float, int]:
+        """Give coflows in order the largest shares that fit; the link is `NO_ORDER` if it is none."""
+        self.begin_in_step()
+        shares = np.empty(len(self.coflows))
+        if not blocks.shares_in_order(self.coflows, self.loads, order, shares, self.capacity,
+                                      self.used):
+            return math.inf, math.inf, NO_ORDER
         finish, link = progress.apply_shares(self.coflows, self.loads, shares, self.capacity,
-                                             self.used, now, check)
+                                             self.used, now, False)
         return finish, finish, link
 
     def apply_rates(self, rates: NDArray[np.float64], now: float, check: bool
@@ -389,8 +405,11 @@ class FlowTable:
 
     def active(self) -> tuple[int, int, int]:
         """Return the numbers of jobs, coflows and flows that have something left to send."""
-        rows = self.coflows[self.coflows["open"] > 0]
-        return len(np.unique(rows["job"])), len(rows), int(rows["open"].sum())
+        unfinished = self.coflows["open"]
+        count = np.count_nonzero(unfinished)
+        jobs = (self.active_jobs if count == len(unfinished)
+                else len(np.unique(self.coflows["job"][unfinished > 0])))
+        return jobs, int(count), int(unfinished.sum())
 
     def refresh(self) -> None:
         """Bring the coflows' loads and gammas up to date."""
@@ -407,6 +426,11 @@ class FlowTable:
         rates = progress.throttle_rates(self.coflows, self.flows, self.hops, self.capacity,
                                         self.used)
         return self.apply_rates(rates, now, False)
+
+    @property
+    def open_count(self) -> int:
+        """The number of unfinished flows."""
+        return int(self.coflows["open"].sum())
 
     def open_flows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of the unfinished flows in `flows`, and the coflow of each."""

@@ -300,9 +300,12 @@ class FabricView:
     # --- building blocks -------------------------------------------------------------
 
     def uses_sizes(self, allocation: Allocation) -> bool:
-        """Whether an allocation is one by sizes, and the policy declares not to know them."""
+        """Whether an allocation is one by sizes, and the policy declares not to know them.
+
+        An order is none: the fabric serves it by sizes that it knows.
+        """
         service = allocation.service
-        return self._information == "agnostic" and (
+        return self._information == "agnostic" and allocation.order is None and (
             allocation.shares is not None
             or (service is not None and (service.primary == "madd" or service.by_size)))
 
@@ -389,6 +392,11 @@ class FabricView:
         if allocation.shares is not None:
             self._need_sizes("shares")
             return blocks.lp_rates(self._rows, self._table.flows, allocation.shares)
+        if allocation.order is not None and allocation.service is None:
+            self._table.refresh()
+            return blocks.lp_rates(self._rows, self._table.flows, blocks.greedy(
+                self._rows, self._table.loads, allocation.order, np.ones(len(self)),
+                np.zeros(len(self)), self._table.capacity))
         if allocation.weights is not None:
             return self.maxmin(allocation.weights)
         if allocation.coflow_weights is not None:

@@ -24,13 +24,15 @@ def leftover_of(fabric: FabricProcess) -> dict[str, str]:
         ends, else ``"coflow"``. Both refer to the last allocation; the dict is empty if there was
         none.
     """
-    answer, allocator = fabric.answer, fabric.allocator
-    if answer is None:
+    if not fabric.decisions:
         return {}
+    # A rule that keeps coflows in step decides without an answer.
+    answer, allocator = fabric.answer, fabric.allocator
     how = str(allocator.leftover)
-    to = "flows" if answer.shares is None else "coflows"
-    shared_again = (answer.rates is None and answer.shares is None
+    in_step = answer is None or answer.in_step
+    shared_again = (answer is not None and not answer.in_step and answer.rates is None
                     and answer.decisions == "flow")
+    to = "coflows" if in_step else "flows"
     return {"leftover": how if how in ("", "none") else f"{how} to {to}",
             "decides_per": ("flow" if shared_again or allocator.wakes_on & Event.FLOW_DONE
                             else "coflow")}

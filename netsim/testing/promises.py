@@ -10,10 +10,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from netsim.fabric.compiled_allocator import CompiledAllocator
 from netsim.fabric.records import DUST
+from netsim.fabric.ruling import allocation_by
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch
 from netsim.testing import variations
+from netsim.testing.hunt import noted
 from netsim.testing.trial import Trial, listed
 
 __all__ = ["PROMISES"]
@@ -94,8 +97,28 @@ def _peeks_at_sizes(trial: Trial) -> str | None:
     if trial.allocator.information != "agnostic":
         return None
     factors = trial.rng().integers(1, 9, trial.view.flows).astype(np.float64)
-    return trial.difference(variations.more_unsent(trial.case, factors.tolist()),
-                         f"if flows have {listed(factors)} times as much to send")
+    other = variations.more_unsent(trial.case, factors.tolist())
+    what = f"if flows have {listed(factors)} times as much to send"
+    order = trial.allocation(trial.case).order
+    if order is None:
+        return trial.difference(other, what)
+    # It is served by sizes, which the fabric knows: what must not change is the order.
+    found = trial.allocation(other).order
+    if np.array_equal(order, found):
+        return None
+    return f"it gives the order {found} and not {order} {what}"
+
+
+def _differs_from_its_rule(trial: Trial) -> str | None:
+    allocator = trial.allocator
+    if allocator.rule is None or isinstance(allocator, CompiledAllocator):
+        return None
+    view = trial.case.view(allocator.information, allocator.sees_running)
+    with noted(trial.example):
+        rates = view.rates(allocation_by(allocator.rule, view._table, view.now))
+    if np.allclose(rates, trial.answer, rtol=0, atol=DUST * view.capacity.max()):
+        return None
+    return f"flows get {listed(trial.answer)} bytes/s, but {listed(rates)} by its rule"
 
 
 def _peeks_ahead(trial: Trial) -> str | None:
@@ -163,6 +186,7 @@ PROMISES: dict[str, Callable[[Trial], str | None]] = {
     _depends_on_unit_of_time,
     "depends on the unit of bytes (declare scale_free = False if that is intended)":
     _depends_on_unit_of_bytes,
+    "differs from its compiled rule": _differs_from_its_rule,
     "is not work-conserving, as it claims": _is_not_work_conserving,
     "stalls (declare stall_free = False if that is intended)": _stalls,
 }

@@ -90,7 +90,12 @@ class Trial:
             return make_allocator(self.policy).allocate(view)
 
     def rates(self, case: Case) -> Floats:
-        """Return the rates that the allocator gives in a case.
+        """Return the rates that the allocator gives in a case; see `allocation`."""
+        return case.view(self.allocator.information, self.allocator.sees_running).rates(
+            self.allocation(case))
+
+    def allocation(self, case: Case) -> Allocation:
+        """Return what the allocator gives in a case.
 
         Raises
         ------
@@ -103,7 +108,7 @@ class Trial:
         fault = _misfit(view, allocation)
         if fault:
             raise BrokenPromise(other, "does not return an Allocation that fits the view", fault)
-        return view.rates(allocation)
+        return allocation
 
     def difference(self, other: Case, what: str, *, factor: float = 1.0,
                    places: list[int] | None = None) -> str | None:
@@ -138,7 +143,7 @@ def _misfit(view: FabricView, allocation: Allocation) -> str | None:
         return 'it returned shares or MADD, which use sizes, but declares that it is agnostic'
     if allocation.service is not None and len(allocation.service.order) != len(view):
         return f"it returned a service of {len(allocation.service.order)} coflows, not {len(view)}"
-    for form, entries in (("rates", view.flows), ("shares", len(view)), ("weights", view.flows),
+    for form, entries in (("order", len(view)), ("rates", view.flows), ("shares", len(view)), ("weights", view.flows),
                           ("coflow_weights", len(view))):
         values = getattr(allocation, form)
         if values is not None and values.shape != (entries,) and not (

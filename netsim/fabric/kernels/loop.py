@@ -2,7 +2,7 @@
 
 Each form of an allocation has an engine, a NamedTuple of arrays, that knows the rates and how they
 change: `sharing.Parts` for weights, `serving.Served` and `greedy.Greedy` for a service in order,
-`turns.Ruled` for shares by a compiled rule. The loop knows of none of them: it calls the six
+`rules.Ruled` for shares by a compiled rule, or by a policy in Python. The loop knows of none of them: it calls the six
 functions below, of which each engine has its own.
 """
 
@@ -22,7 +22,7 @@ from netsim.fabric.kernels.progress import drop_finished
 from netsim.fabric.records import NEXT_IN_LINE, WAITED
 
 __all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "FULL", "GRID_SLACK", "NEVER", "NOTICE_SLACK",
-           "PAUSED", "REDO", "REFUSED", "WAITS", "Engine", "end_flow", "join_never", "never",
+           "PAUSED", "POLICY", "REDO", "REFUSED", "WAITS", "Engine", "end_flow", "join_never", "never",
            "register", "run"]
 
 #: Relative to the observation interval: how late an event may be and still be noticed. What
@@ -32,8 +32,9 @@ NOTICE_SLACK = 1.001 * GRID_SLACK
 
 #: Why the loop has stopped. Another event is due before its next one; a coflow has completed, of
 #: which the policy or a process must hear; the observer must be told, which changes nothing; there
-#: is no more room for rows; the engine must be rebuilt; the rule's allocation overloads a link.
-WAITS, ASKS, PAUSED, FULL, REDO, REFUSED = range(6)
+#: is no more room for rows; the engine must be rebuilt; the rule's allocation overloads a link; a
+#: policy in Python must be asked for the rates from now on.
+WAITS, ASKS, PAUSED, FULL, REDO, REFUSED, POLICY = range(7)
 
 #: When the loop pauses for the observer: not at all; at decisions; whenever rates change.
 NEVER, AT_DECISIONS, AT_ENDS = range(3)

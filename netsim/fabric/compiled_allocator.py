@@ -1,0 +1,163 @@
+"""Policies whose authors write them as functions that are compiled."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ClassVar
+
+from netsim.errors import AllocationError, InputError, UnknownNameError
+from netsim.fabric.allocation import Allocation, Event, Information
+from netsim.fabric.allocator import Allocator
+from netsim.fabric.rule import Rule, columns_in
+from netsim.fabric.ruling import RuleError, allocation_by
+from netsim.fabric.view import FabricView
+
+__all__ = ["CompiledAllocator", "compiled"]
+
+#: What a rule takes.
+_TAKES = ("coflows", "jobs", "now", "order")
+
+_WAKES_ON = {"coflow": Event.COFLOW, "flow": Event.ANY}
+
+
+class CompiledAllocator(Allocator):
+    """Base of policies that `compiled` makes of functions."""
+
+    #: The rule, with the defaults of its options.
+    base_rule: ClassVar[Rule]
+
+    @property
+    def rule(self) -> Rule:
+        """The compiled rule, with the options of this policy."""
+        return self.base_rule.with_options(**{
+            each.name: getattr(self, each.name) for each in dataclasses.fields(self)
+            if each.name in self.base_rule.options})  # type: ignore[arg-type]
+
+    @property
+    def leftover(self) -> str:
+        """Who gets what the rule leaves over."""
+        return self.base_rule.leftover
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Ask the rule once; see `Allocator.allocate`."""
+        try:
+            return allocation_by(self.rule, view._table, view.now)
+        except RuleError as error:
+            raise AllocationError(f"allocator {self.title} at t = {view.now:g} s {error}"
+                                  ) from error
+
+
+def compiled(function: Callable[..., None] | None = None, *,
+             gives: str = "order", leftover: str = "none", stretch: str = "none",
+             information: Information = "clairvoyant", wakes_on: str = "coflow",
+             reads: Collection[str] | None = None, ties: str = "job", rounding: bool = False,
+             options: Mapping[str, float] | None = None, notes: Mapping[str, type] | None = None,
+             queues: int = 0) -> Any:
+    """Make a policy of a function, compiled by Numba, which the fabric calls in its own loop.
+
+    The function is called as ``rule(coflows, jobs, now, order)``. It reads columns, such as
+    ``coflows[c].sent`` and ``jobs[coflows[c].job].attained``, and fills in ``order``. It returns
+    nothing, and knows nothing but its arguments: it has no state.
+
+    Parameters
+    ----------
+    function : callable
+        What is decorated.
+    gives : {"order", "shares", "weights", "queues", "flows"}
+        What the function fills in. ``"order"``: ``order.key[c]``; the coflow with the least key
+        is served first, each with the largest share of its LP rates that still fits, which is
+        MADD. ``"shares"``: ``order.share[c]``, as multiples of LP rates. ``"weights"``:
+        ``order.weight[c]``, which the flows of a coflow split, by which links are shared max-min
+        fairly. ``"queues"``: ``order.queue[c]``, and ``order.part[q]``, the part of each link that
+        a queue has; within a queue coflows go by key, and the flows of each share what is there
+        max-min fairly. ``"flows"``: flows in order of the bytes that they have left, then of
+        ``order.key[c]``, each with all that its links have.
+    leftover : {"none", "maxmin", "greedy"}
+        Who gets what an order or queues leave of the links: nobody; in order, the flows of each
+        coflow, max-min fairly; or flow by flow, each as much as its links have. Flows are then
+        followed one by one, which is exact and slower.
+    stretch : {"none", "all", "others"}
+        Whether shares grow before coflows are served in order: all by the largest common factor
+        that fits; or those of coflows without one, to the largest common share that fits.
+    information : {"agnostic", "clairvoyant", "job-clairvoyant"}
+        What the function may read; see `netsim.Information`. The fabric knows sizes, also where it
+        serves an agnostic order.
+    wakes_on : {"coflow", "flow"}
+        When it is asked: when coflows come, end, or capacities change; or also when flows end.
+    reads : collection of str, optional
+        The columns that are kept up to date for it; others are NaN, or -1. If not given, those
+        that the function names, or compiled functions that it calls.
+    ties : {"job", "arrival"}
+        Whether coflows with equal key and ``order.tie[c]`` go in the order of their jobs, or as
+        they became valid.
+    rounding : bool
+        Whether keys that differ by roundings only count as equal; see `netsim.ties`.
+    options : mapping of str to float, optional
+        Options of the policy and their defaults; ``order.options[k]`` is the k-th.
+    notes : mapping of str to type, optional
+        Numbers to keep with each decision that is recorded, and whether they are float or int;
+        ``order.note[k]`` is the k-th.
+    queues : int
+        How many queues there are at most.
+
+    Returns
+    -------
+    type
+        A class of allocators, with the options as its fields.
+
+    Raises
+    ------
+    InputError
+        If the function has another signature, reads what it may not know, or arguments do not go
+        together. What cannot be compiled is said when it is first used.
+
+    Notes
+    -----
+    ``order`` has further fields. In an order, ``order.share[k]`` and ``order.most[k]`` are for the
+    k-th in order: what it gets before the others, and how much more it may get after that.
+    ``order.limit[c]`` and ``order.wake_at[0]`` have the function asked again, when a coflow has
+    sent so many bytes, or at an instant.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> @netsim.compiled(information="agnostic")
+    ... def least_attained(coflows, jobs, now, order):
+    ...     for c in range(len(coflows)):
+    ...         order.key[c] = jobs[coflows[c].job].attained
+    >>> least_attained()
+    least_attained()
+    """
+    def decorate(function: Callable[..., None]) -> type[CompiledAllocator]:
+        if wakes_on not in _WAKES_ON:
+            raise UnknownNameError("wakes_on", wakes_on, _WAKES_ON)
+        _check_signature(function)
+        given = dict(options or {})
+        rule = Rule(function, gives, leftover, stretch, ties, rounding, information,
+                    _WAKES_ON[wakes_on],
+                    frozenset(columns_in(function) if reads is None else reads), given,
+                    dict(notes or {}), queues)
+        made = dataclasses.make_dataclass(
+            function.__name__, [(name, float, default) for name, default in given.items()],
+            bases=(CompiledAllocator,), frozen=True,
+            namespace={"base_rule": rule, "information": information,
+                       "wakes_on": _WAKES_ON[wakes_on], "__doc__": function.__doc__,
+                       "__module__": function.__module__,
+                       "__qualname__": function.__qualname__})
+        return made
+
+    return decorate if function is None else decorate(function)
+
+
+def _check_signature(function: Callable[..., None]) -> None:
+    if not inspect.isfunction(function):
+        raise InputError("compiled decorates a function rule(coflows, jobs, now, order), not "
+                         f"{function!r}")
+    code = function.__code__
+    takes = inspect.signature(function)
+    if code.co_argcount != len(_TAKES) or len(takes.parameters) != len(_TAKES):
+        raise InputError(f"rule {function.__name__} must take {len(_TAKES)} arguments, "
+                         f"({', '.join(_TAKES)}), not {takes} ({code.co_filename}, line "
+                         f"{code.co_firstlineno})")

@@ -1,0 +1,534 @@
+"""A policy's compiled rule, asked inside the event loop: what it sees, what it fills in, and the
+engine that keeps coflows in step by it.
+
+A rule is a Numba function of one signature, whoever has written it. Kernels take its address, so
+that they are compiled once for all rules.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.blocks import add_greedily, find_factor
+from netsim.fabric.kernels.loop import POLICY, REFUSED, WAITS, Engine, register
+from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refresh
+from netsim.ties import EQUAL
+
+__all__ = ["ALL", "COFLOWS", "JOBS", "NO_ORDER", "NO_RULE", "OTHERS", "SIGNATURE", "SOUND", "UNSOUND",
+           "UNSTRETCHED", "Form", "Order", "Reads", "Ruled", "ask", "decide",
+           "share_out"]
+
+#: What a rule sees of each active coflow, and of each job; the names are those of `FabricView`.
+COFLOWS = np.dtype([("job", "i8"), ("id", "i8"), ("order", "i8"), ("width", "i8"),
+                    ("flow_count", "i8"), ("valid_s", "f8"), ("weight", "f8"),
+                    ("deadline_s", "f8"), ("sent", "f8"), ("total", "f8"), ("remaining", "f8"),
+                    ("gamma", "f8"), ("alone", "f8"), ("longest", "f8")], align=True)
+JOBS = np.dtype([("active", "i8"), ("completed", "i8"), ("arrival_s", "f8"), ("attained", "f8"),
+                 ("active_gamma", "f8"), ("longest_gamma", "f8"), ("ahead_s", "f8")], align=True)
+
+#: What is done to the shares that a rule gives: nothing; all grow by the largest common factor
+#: that fits; those without one get the largest common share that fits.
+UNSTRETCHED, ALL, OTHERS = range(3)
+
+#: In place of a link: all is well; the rule has written what cannot be; a policy's order does not
+#: name each coflow once.
+SOUND, UNSOUND, NO_ORDER = -1, -3, -5
+
+
+#: In place of a rule's address.
+NO_RULE = 0
+
+
+class Order(NamedTuple):
+    """What a rule fills in; see `netsim.compiled`.
+
+    Attributes
+    ----------
+    key, tie : ndarray of float, shape (coflows,)
+        The least is served first. 0 to begin with.
+    share, most : ndarray of float, shape (coflows,)
+        What a coflow gets first, in LP rates, and how much more it may get in order: the first
+        value is for the first in order, and so on; if the rule gives shares, for the first that it
+        sees. 0 and, in an order, 1 to begin with.
+    weight : ndarray of float, shape (coflows,)
+        1 to begin with.
+    queue : ndarray of int, shape (coflows,)
+        0 to begin with.
+    limit : ndarray of float, shape (coflows,)
+        The rule is asked again when a coflow has sent so many bytes. inf to begin with.
+    part : ndarray of float, shape (queues,)
+        The part of each link that a queue has. 0 to begin with.
+    wake_at : ndarray of float, shape (1,)
+        The rule is asked again then, at the latest, in seconds. inf to begin with.
+    note : ndarray of float, shape (notes,)
+        What is kept with a decision. NaN to begin with.
+    options : ndarray of float, shape (options,)
+        Values of the policy's options.
+    """
+
+    key: NDArray[np.float64]
+    tie: NDArray[np.float64]
+    share: NDArray[np.float64]
+    most: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    queue: NDArray[np.int64]
+    limit: NDArray[np.float64]
+    part: NDArray[np.float64]
+    wake_at: NDArray[np.float64]
+    note: NDArray[np.float64]
+    options: NDArray[np.float64]
+
+
+class Reads(NamedTuple):
+    """Which columns of `COFLOWS` and `JOBS` a rule reads, besides the job of a coflow."""
+
+    id: bool
+    order: bool
+    width: bool
+    flow_count: bool
+    valid_s: bool
+    weight: bool
+    deadline_s: bool
+    sent: bool
+    total: bool
+    remaining: bool
+    gamma: bool
+    alone: bool
+    longest: bool
+    active: bool
+    completed: bool
+    arrival_s: bool
+    attained: bool
+    active_gamma: bool
+    longest_gamma: bool
+    ahead_s: bool
+
+
+class Form(NamedTuple):
+    """How the order of a rule is to be understood.
+
+    Attributes
+    ----------
+    most : float
+        What ``Order.most`` is to begin with.
+    by_place : bool
+        Whether shares are for the first in order, and so on.
+    stretch : int
+        `UNSTRETCHED`, `ALL` or `OTHERS`.
+    by_job : bool
+        Whether coflows with the same key and tie go in order of their jobs, rather than as they
+        became valid.
+    merges : bool
+        Whether keys that differ by roundings only count as equal.
+    """
+
+    most: float
+    by_place: bool
+    stretch: int
+    by_job: bool
+    merges: bool
+
+
+class Ruled(NamedTuple):
+    """Coflows in step, at shares by a rule.
+
+    Attributes
+    ----------
+    address : int
+        Of the compiled rule; `NO_RULE` if a policy in Python is asked instead.
+    form : Form
+    reads : Reads
+    coflows, jobs : ndarray of COFLOWS, JOBS
+        What it sees; there is room for more coflows.
+    order : Order
+        Likewise.
+    sequence, spare : ndarray of int, shape (coflows,)
+        Coflows in order, and room to sort.
+    room : ndarray of float, shape (coflows,)
+        To work in.
+    links : ndarray of float, shape (2, links)
+        To work in.
+    used : ndarray of float, shape (links,)
+        Bytes per second that each link carries.
+    answered : ndarray of int, shape (1,)
+        Whether that policy has filled in ``order``, for the next decision.
+    wakes_in : ndarray of float, shape (1,)
+        In how many seconds the rule is to be asked again, even if nothing happens.
+    check : bool
+        Whether to check shares.
+    """
+
+    address: int
+    form: Form
+    reads: Reads
+    coflows: NDArray[Any]
+    jobs: NDArray[Any]
+    order: Order
+    sequence: NDArray[np.int64]
+    spare: NDArray[np.int64]
+    room: NDArray[np.float64]
+    links: NDArray[np.float64]
+    used: NDArray[np.float64]
+    answered: NDArray[np.int64]
+    wakes_in: NDArray[np.float64]
+    check: bool
+
+
+# --- calling a rule ------------------------------------------------------------------------
+
+_ORDER = numba.typeof(Order(*(np.empty(0, np.int64 if name == "queue" else np.float64)
+                              for name in Order._fields)))
+
+#: ``rule(coflows, jobs, now, order)``.
+SIGNATURE = types.void(numba.typeof(np.empty(0, COFLOWS)), numba.typeof(np.empty(0, JOBS)),
+                       types.float64, _ORDER)
+
+_RULE = types.FunctionType(SIGNATURE)
+
+
+@intrinsic
+def _rule_at(_typing: Any, address: Any) -> Any:
+    """Return the rule that is compiled at an address: Python need not look at it at each call."""
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        rule = cgutils.create_struct_proxy(_RULE)(context, builder,
+                                                  value=context.get_constant_null(_RULE))
+        rule.jit_addr = builder.inttoptr(args[0], context.get_value_type(types.voidptr))
+        return rule._getvalue()
+    return _RULE(address), generate
+
+
+@in_place
+def ask(ruled, coflows, jobs, now):
+    """Ask a rule: fill in the first of ``ruled.order``, and the coflows in order of that.
+
+    Returns
+    -------
+    int
+        `SOUND` or `UNSOUND`.
+    """
+    count = len(coflows)
+    _show(ruled, coflows, jobs)
+    full = ruled.order
+    order = Order(full.key[:count], full.tie[:count], full.share[:count], full.most[:count],
+                  full.weight[:count], full.queue[:count], full.limit[:count], full.part,
+                  full.wake_at, full.note, full.options)
+    _clear(order, ruled.form)
+    rule = _rule_at(ruled.address)
+    rule(ruled.coflows[:count], ruled.jobs, now, order)
+    if not (_is_sound(order) and order.wake_at[0] > now):
+        return UNSOUND
+    _sort(coflows, order.key, order.tie, ruled)
+    return SOUND
+
+
+@inlined
+def _is_sound(order):
+    """Whether all that a rule has written may be taken for what it stands for."""
+    for c in range(len(order.key)):
+        if np.isnan(order.key[c]) or np.isnan(order.tie[c]) or np.isnan(order.limit[c]):
+            return False
+        if not (0.0 <= order.share[c] < np.inf and 0.0 <= order.most[c] <= 1.0
+                and 0.0 < order.weight[c] < np.inf):
+            return False
+        if not (0 <= order.queue[c] < max(len(order.part), 1)):
+            return False
+    return True
+
+
+@inlined
+def _clear(order, form):
+    """Set what a rule may leave as it is."""
+    order.part[:] = 0.0
+    order.wake_at[0] = np.inf
+    order.note[:] = np.nan
+    for c in range(len(order.key)):
+        order.key[c] = order.tie[c] = order.share[c] = 0.0
+        order.most[c] = form.most
+        order.weight[c] = 1.0
+        order.queue[c] = 0
+        order.limit[c] = np.inf
+
+
+@in_place
+def _show(ruled, coflows, jobs):
+    """Bring the columns up to date that the rule reads."""
+    reads = ruled.reads
+    for c in range(len(coflows)):
+        row, to = coflows[c], ruled.coflows[c]
+        to.job = row.job
+        if reads.id:
+            to.id = row.key
+        if reads.order:
+            to.order = row.order
+        if reads.width:
+            to.width = row.open
+        if reads.flow_count:
+            to.flow_count = row.flows
+        if reads.valid_s:
+            to.valid_s = row.valid
+        if reads.weight:
+            to.weight = row.weight
+        if reads.deadline_s:
+            to.deadline_s = row.deadline
+        if reads.sent:
+            to.sent = row.total - row.base * row.left
+        if reads.total:
+            to.total = row.total
+        if reads.remaining:
+            to.remaining = row.base * row.left
+        if reads.gamma:
+            to.gamma = row.gamma * row.left
+        if reads.alone:
+            to.alone = row.alone
+        if reads.longest:
+            to.longest = row.longest
+        job, its = jobs[row.job], ruled.jobs[row.job]
+        if reads.active:
+            its.active = job.active
+        if reads.completed:
+            its.completed = job.completed
+        if reads.arrival_s:
+            its.arrival_s = job.arrival
+        if reads.longest_gamma:
+            its.longest_gamma = job.longest
+        if reads.ahead_s:
+            its.ahead_s = job.ahead
+    if reads.active_gamma:
+        for c in range(len(coflows)):
+            ruled.jobs[coflows[c].job].active_gamma = 0.0
+        for c in range(len(coflows)):
+            ruled.jobs[coflows[c].job].active_gamma += coflows[c].gamma * coflows[c].left
+    if reads.attained:
+        _show_attained(coflows, jobs, ruled.jobs)
+
+
+@inlined
+def _show_attained(coflows, jobs, seen):
+    """Show the whole bytes that jobs have sent, active coflows included."""
+    for c in range(len(coflows)):
+        seen[coflows[c].job].attained = jobs[coflows[c].job].attained
+    for c in range(len(coflows)):
+        row = coflows[c]
+        seen[row.job].attained += row.total - row.base * row.left
+    for c in range(len(coflows)):
+        its = seen[coflows[c].job]
+        its.attained = np.rint(its.attained)
+
+
+# --- from keys to an order -----------------------------------------------------------------
+
+
+@inlined
+def _sort(coflows, key, tie, ruled):
+    """Put coflows in order of key, tie and, as the form says, job."""
+    form = ruled.form
+    _sort_by(coflows, key, tie, form.by_job, ruled)
+    if form.merges and _merge_equal(ruled.sequence[:len(key)], key):
+        _sort_by(coflows, key, tie, form.by_job, ruled)
+
+
+@in_place
+def _sort_by(coflows, key, tie, by_job, ruled):
+    """Merge runs, of twice the length each time: equal ones stay in order."""
+    count = len(key)
+    now, then = ruled.sequence[:count], ruled.spare[:count]
+    for c in range(count):
+        now[c] = c
+    run = 1
+    while run < count:
+        for start in range(0, count, 2 * run):
+            _merge(now, then, start, min(start + run, count), min(start + 2 * run, count), coflows,
+                   key, tie, by_job)
+        now, then = then, now
+        run *= 2
+    for c in range(count):
+        ruled.sequence[c] = now[c]
+
+
+@inlined
+def _merge(now, then, start, middle, stop, coflows, key, tie, by_job):
+    i, j = start, middle
+    for k in range(start, stop):
+        if j == stop or (i < middle
+                         and not _before(now[j], now[i], coflows, key, tie, by_job)):
+            then[k] = now[i]
+            i += 1
+        else:
+            then[k] = now[j]
+            j += 1
+
+
+@inlined
+def _before(a, b, coflows, key, tie, by_job):
+    if key[a] != key[b]:
+        return key[a] < key[b]
+    if tie[a] != tie[b]:
+        return tie[a] < tie[b]
+    return by_job and coflows[a].job < coflows[b].job
+
+
+@inlined
+def _merge_equal(sequence, key):
+    """Make keys of a run the same, as `netsim.ties.merge_equal` does; say whether any differed."""
+    changed = False
+    last = key[sequence[0]]
+    for k in range(1, len(sequence)):
+        now = key[sequence[k]]
+        if now == last or now - last <= EQUAL * min(abs(now), abs(last)):
+            changed = changed or now != key[sequence[k - 1]]
+            key[sequence[k]] = key[sequence[k - 1]]
+        last = now
+    return changed
+
+
+# --- from an order to shares ---------------------------------------------------------------
+
+
+@in_place
+def decide(ruled, coflows, jobs, loads, capacity, now):
+    """Ask a rule, and find the share of each coflow, in ``ruled.order.share``; as `ask`."""
+    wrong = ask(ruled, coflows, jobs, now)
+    if wrong == SOUND:
+        share_out(ruled, coflows, loads, capacity)
+    return wrong
+
+
+@in_place
+def share_out(ruled, coflows, loads, capacity):
+    """Find the share of each coflow that a rule's answer comes to, in ``ruled.order.share``."""
+    count = len(coflows)
+    share, most = ruled.order.share[:count], ruled.order.most[:count]
+    if ruled.form.by_place:
+        _hand_out(share, ruled)
+        _hand_out(most, ruled)
+    if ruled.form.stretch != UNSTRETCHED:
+        _stretch(coflows, loads, share, ruled, capacity)
+    if _is_any_positive(most):
+        add_greedily(coflows, loads, ruled.sequence[:count], most, share, capacity,
+                     ruled.links[0])
+
+
+@inlined
+def _is_any_positive(values):
+    for k in range(len(values)):
+        if values[k] > 0.0:
+            return True
+    return False
+
+
+@inlined
+def _is_order(ruled, count):
+    """Whether the sequence names each of `count` coflows once."""
+    named = ruled.spare[:count]
+    named[:] = 0
+    for c in ruled.sequence[:count]:
+        if not 0 <= c < count or named[c]:
+            return False
+        named[c] = 1
+    return True
+
+
+@inlined
+def _hand_out(values, ruled):
+    """Give the k-th coflow in order the k-th value."""
+    for k in range(len(values)):
+        ruled.room[k] = values[k]
+    for k in range(len(values)):
+        values[ruled.sequence[k]] = ruled.room[k]
+
+
+@inlined
+def _stretch(coflows, loads, share, ruled, capacity):
+    """Let shares grow, or those of coflows that have none, by the largest factor that fits."""
+    count = len(coflows)
+    others, without, left = ruled.room[:count], ruled.links[0], ruled.links[1]
+    if ruled.form.stretch == OTHERS:
+        for c in range(count):
+            others[c] = 1.0 if share[c] == 0.0 else 0.0
+        factor = min(find_factor(coflows, loads, others, share, capacity, without, left), 1.0)
+        for c in range(count):
+            share[c] += others[c] * factor
+        return
+    others[:] = 0.0
+    factor = find_factor(coflows, loads, share, others, capacity, without, left)
+    greatest = 0.0
+    for c in range(count):
+        if coflows[c].gamma < np.inf:  # what needs a dead link does not move at any factor
+            greatest = max(greatest, share[c])
+    factor = min(factor, 1.0 / greatest) if greatest > 0.0 else 1.0
+    for c in range(count):
+        share[c] *= factor
+
+
+# --- what the loop calls ---------------------------------------------------------------
+
+
+def _find_rates(ruled, coflows, jobs, pools, capacity, state):
+    """Decide by the rule; `REFUSED` if what it says cannot be."""
+    state.decides = len(coflows) > 0
+    if not len(coflows):
+        return WAITS
+    if ruled.address == NO_RULE and not ruled.answered[0]:
+        state.decides = False
+        return POLICY
+    flows, hops, loads = pools
+    refresh(coflows, flows, hops, loads, capacity)
+    if ruled.address == NO_RULE:
+        ruled.answered[0] = 0
+        state.link = SOUND if _is_order(ruled, len(coflows)) else NO_ORDER
+        if state.link == SOUND:
+            share_out(ruled, coflows, loads, capacity)
+    else:
+        state.link = decide(ruled, coflows, jobs, loads, capacity, state.now)
+    if state.link == SOUND:
+        _, state.link = apply_shares(coflows, loads, ruled.order.share, capacity, ruled.used,
+                                     state.now, ruled.check)
+    return WAITS if state.link == -1 else REFUSED
+
+
+def _find_end(ruled, coflows, state):
+    """Find when the next coflow ends, and the rule is to be asked again; see `loop.find_end`."""
+    state.end = np.inf
+    wakes_in = ruled.order.wake_at[0] - state.now
+    for c in range(len(coflows)):
+        row = coflows[c]
+        if row.open > 0:
+            state.end = min(state.end, row.finish)
+            if ruled.order.limit[c] < np.inf and row.speed > 0.0:
+                ahead = ruled.order.limit[c] - (row.total - row.base * row.left)
+                wakes_in = min(wakes_in, max(ahead, 0.0) / (row.base * row.speed))
+    state.dt = state.end - state.now
+    ruled.wakes_in[0] = wakes_in
+
+
+def _crossing_in(ruled):
+    return ruled.wakes_in[0]
+
+
+def _advance(_ruled, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
+    """Let `dt` seconds pass; see `loop.advance`."""
+    advance_in_step(coflows, pools[2], dt, now, slack, carried)
+    state.finished = 0
+    for c in range(len(coflows)):
+        if coflows[c].open == 0:
+            finished[state.finished] = c
+            state.finished += 1
+
+
+def _join(_ruled, _coflows, _pools):
+    """Take in all coflows: there is nothing to do."""
+    return True
+
+
+def _leave(_ruled, _coflows, _pools, _state):
+    """Leave the rows as they are: they say all."""
+
+
+register(Ruled, Engine(_find_rates, _find_end, _crossing_in, _advance, _join, _leave))

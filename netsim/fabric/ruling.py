@@ -1,0 +1,198 @@
+"""A compiled rule at work: the arrays in which it finds what it reads and writes what it decides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.allocation import Allocation
+from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.kernels import rules
+from netsim.fabric.rule import STRETCH, Rule
+from netsim.fabric.service import PriorityService
+
+__all__ = ["RuleError", "Ruling", "allocation_by"]
+
+
+class RuleError(Exception):
+    """What is wrong with a rule, for an error that says whose it is."""
+
+
+class Ruling:
+    """Asks a rule about a table.
+
+    Parameters
+    ----------
+    rule : Rule
+    table : FlowTable
+
+    Attributes
+    ----------
+    address : int
+        See `kernels.rules.Ruled`.
+    """
+
+    def __init__(self, rule: Rule, table: FlowTable) -> None:
+        self.rule = rule
+        self.address = self._find_address()
+        self._table = table
+        self._reads = rules.Reads(*(name in rule.reads for name in rules.Reads._fields))
+        self._form = rules.Form(float(rule.gives == "order"), rule.gives != "shares",
+                                STRETCH[rule.stretch], rule.ties == "job", rule.rounding)
+        self._answered = np.zeros(1, np.int64)
+        self._links = np.empty((2, len(table.capacity)))
+        self._wakes_in = np.empty(1)
+        self._make_room()
+
+    def _find_address(self) -> int:
+        return self.rule.address
+
+    def _make_room(self) -> None:
+        """Make arrays with a place for each row that there may be; what is not read is NaN."""
+        rule, size = self.rule, len(self._table.rows)
+        self._coflows = _unknown(size, rules.COFLOWS)
+        self._jobs = _unknown(len(self._table.jobs), rules.JOBS)
+        floats = np.empty((6, size))
+        self._order = rules.Order(
+            *floats[:5], np.empty(size, np.int64), floats[5], np.empty(max(rule.queues, 1)),
+            np.empty(1), np.empty(len(rule.notes)), np.array([*rule.options.values()], np.float64))
+        self._sequence, self._spare = np.empty((2, size), np.int64)
+        self._room = np.empty(size)
+
+    def engine(self, check: bool) -> rules.Ruled:
+        """Return what the event loop works on, with room for all rows of the table."""
+        if len(self._table.rows) > len(self._coflows) or len(self._table.jobs) > len(self._jobs):
+            self._make_room()
+        return rules.Ruled(self.address, self._form, self._reads, self._coflows, self._jobs,
+                           self._order, self._sequence, self._spare, self._room, self._links,
+                           self._table.used, self._answered, self._wakes_in, check)
+
+    def ask(self, now: float) -> None:
+        """Ask the rule; see `kernels.rules.ask`.
+
+        Raises
+        ------
+        RuleError
+            If it fails, or what it has written cannot be.
+        """
+        table = self._table
+        table.refresh()
+        try:
+            wrong = rules.ask(self.engine(True), table.coflows, table.jobs, now)
+        except Exception as error:
+            raise self.failure(error) from error
+        if wrong != rules.SOUND:
+            raise RuleError(self.wrong())
+
+
+    def answer(self, now: float) -> bool:
+        """Have the next decision of the loop ready; a compiled rule is asked by the loop itself."""
+        raise NotImplementedError
+
+    def failure(self, error: Exception) -> RuleError:
+        """Say of whom an exception is that compiled code raises: only rules do."""
+        if isinstance(error, IndexError):
+            return RuleError("has a rule that reads or writes beyond its arrays, of "
+                             f"{len(self._table.coflows)} coflows ({self.rule.place})")
+        return RuleError(f"has a rule that raised {error!r} ({self.rule.place})")
+
+    # --- what it has said -----------------------------------------------------------
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The shares that its last decision gives. Shape (active coflows,)."""
+        return self._order.share[:len(self._table.coflows)]
+
+    def given(self, link: int) -> NDArray[Any]:
+        """What a fault is of: an order, or shares."""
+        count = len(self._table.coflows)
+        return self._sequence[:count] if link == rules.NO_ORDER else self.shares
+
+    @property
+    def note(self) -> Mapping[str, float] | None:
+        """What it keeps with its last decision; what it has not written is left out."""
+        return {name: kind(value) for (name, kind), value in zip(
+            self.rule.notes.items(), self._order.note.tolist(), strict=True)
+            if not math.isnan(value)} or None
+
+    def allocation(self) -> Allocation:
+        """Return its last decision in the form that a policy in Python would give it."""
+        rule, order, count = self.rule, self._order, len(self._table.coflows)
+        asks_at: dict[str, Any] = {"revisit_at": float(order.wake_at[0]), "note": self.note}
+        if rule.in_step and self._is_plain:
+            return Allocation(order=self._sequence[:count].copy(), **asks_at)
+        if rule.in_step:
+            table = self._table
+            rules.share_out(self.engine(True), table.coflows, table.loads, table.capacity)
+            return Allocation(shares=self.shares.copy(), **asks_at)
+        if rule.gives == "weights":
+            return Allocation(coflow_weights=order.weight[:count].copy(), **asks_at)
+        sequence = self._sequence[:count].copy()
+        if rule.gives == "order" and np.isinf(order.limit[:count]).all():
+            return Allocation(order=sequence, leftover=rule.leftover, **asks_at)
+        return Allocation(service=self._service(sequence, count), **asks_at)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether it gives an order and nothing else."""
+        order, count = self._order, len(self._table.coflows)
+        return (self.rule.gives == "order" and self.rule.stretch == "none"
+                and not order.share[:count].any() and bool((order.most[:count] == 1).all()))
+
+    def _service(self, sequence: NDArray[np.int64], count: int) -> PriorityService:
+        rule, limit = self.rule, self._order.limit[:count].copy()
+        if rule.gives == "flows":
+            return PriorityService(sequence, backfill="greedy", by_size=True)
+        if rule.gives == "order":
+            return PriorityService(sequence, primary="madd", backfill=rule.leftover, limit=limit)
+        queue = self._order.queue[:count].copy()
+        return PriorityService(sequence[np.argsort(queue[sequence], kind="stable")],
+                               primary="queues", backfill=rule.leftover, queue=queue,
+                               queue_shares=self._order.part.copy(), limit=limit)
+
+    def wrong(self) -> str:
+        """Say what is wrong with what it has written last."""
+        order, count = self._order, len(self._table.coflows)
+        for name in ("key", "tie", "limit", "share", "most", "weight", "queue"):
+            values = getattr(order, name)[:count]
+            allowed = {"key": ~np.isnan(values), "tie": ~np.isnan(values),
+                       "limit": ~np.isnan(values), "share": (values >= 0) & (values < np.inf),
+                       "most": (values >= 0) & (values <= 1),
+                       "weight": (values > 0) & (values < np.inf),
+                       "queue": (values >= 0) & (values < max(self.rule.queues, 1))}[name]
+            if not allowed.all():
+                return (f"has a rule ({self.rule.place}) that has written "
+                        f"{values[~allowed][0].item()!r} as {name}; " + _ALLOWED[name])
+        return (f"has a rule ({self.rule.place}) that asks to be woken at "
+                f"{order.wake_at[0].item()!r} s, which is not after now")
+
+
+_ALLOWED = {"key": "it must be a number", "tie": "it must be a number",
+            "limit": "it must be a number of bytes",
+            "share": "it must be finite and not negative", "most": "it must be from 0 to 1",
+            "weight": "it must be finite and more than 0",
+            "queue": "it must be less than the rule's queues, and not negative"}
+
+
+def _unknown(size: int, kind: np.dtype[Any]) -> NDArray[Any]:
+    rows = np.zeros(size, kind)
+    for name in kind.names or ():
+        rows[name] = np.nan if kind[name].kind == "f" else -1
+    return rows
+
+
+def allocation_by(rule: Rule, table: FlowTable, now: float) -> Allocation:
+    """Ask a rule once.
+
+    Raises
+    ------
+    RuleError
+        See `Ruling.ask`.
+    """
+    ruling = Ruling(rule, table)
+    ruling.ask(now)
+    return ruling.allocation()

@@ -1,0 +1,420 @@
+"""Compiled rules decide as their policies do in Python, whoever has written them."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numba
+import numpy as np
+import pytest
+
+import netsim
+from netsim.allocators import make_allocator
+from netsim.errors import AllocationError, InputError, UnknownNameError
+
+POLICIES = [f"{name}:work_conservation={each}" for name, choices in (
+    ("parrot", ("none", "uniform", "backfill")),
+    ("aalo-lbsf", ("greedy", "none", "capped", "shared_uniform")),
+    ("lccf", ("greedy", "none", "capped", "shared_uniform")),
+    ("srpt", ("greedy", "none", "capped", "shared_uniform"))) for each in choices]
+
+
+#: Those that follow flows one by one.
+BY_FLOW = ["fifo", "scf", "lcf", "lcf:key=remaining", "ncf", "ncf:key=remaining", "sebf",
+           "sebf:key=original", "sebf:work_conservation=greedy", "sebf:work_conservation=none",
+           "srtf", "coflow-fair", "aalo:first_threshold=2:queues=4",
+           "aalo:first_threshold=2:queues=4:weights=strict", "srpt:work_conservation=maxmin"]
+
+
+class InPython(netsim.Allocator):
+    """The same policy, asked each time."""
+
+    def __init__(self, policy):
+        self._policy = make_allocator(policy)
+        self.information = self._policy.information
+        self.wakes_on = self._policy.wakes_on
+
+    def allocate(self, view):
+        return self._policy.allocate(view)
+
+
+def lines(seed, count=12, hosts=8):
+    rng = np.random.default_rng(seed)
+    jobs = []
+    for k in range(count):
+        ranks = int(rng.integers(2, hosts))
+        src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
+        flows = netsim.Flows(src, dst, rng.uniform(1, 9, len(src)))
+        stages = [netsim.Stage("a", flows),
+                  netsim.Stage("b", [(0, 1, rng.uniform(1, 9))], compute_s=rng.integers(0, 2) * 0.7,
+                               after=["a"])]
+        jobs.append(netsim.JobSpec(k, rng.uniform(0, 20), hosts=rng.permutation(hosts)[:ranks],
+                                   stages=stages, iterations=int(rng.integers(1, 30))))
+    return jobs
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("interval", [0, 0.5])
+def test_bit_for_bit(policy, interval):
+    """Each decision is the same arithmetic in the same order, so that nothing differs at all."""
+    network, jobs = netsim.big_switch(8, 1.0, loopback_uses_ports=True), lines(5)
+    fast, slow = (netsim.simulate(network, jobs, allocator=each, observe_interval=interval)
+                  for each in (policy, InPython(policy)))
+    assert fast.jobs.equals(slow.jobs)
+    assert fast.coflows.equals(slow.coflows)
+    assert fast.run["decisions"] == slow.run["decisions"]
+
+
+class AtEachEvent(InPython):
+    """Asked when the clock is there: a policy that sees which jobs run is not asked ahead."""
+
+    sees_running = True
+
+
+@pytest.mark.parametrize("policy", ["parrot", "aalo-lbsf", "lccf:work_conservation=capped"])
+@pytest.mark.parametrize("interval", [0, 0.5])
+def test_asked_ahead_of_the_clock_or_not(policy, interval):
+    network, jobs = netsim.big_switch(8, 1.0, loopback_uses_ports=True), lines(5)
+    ahead, not_ahead = (netsim.simulate(network, jobs, allocator=each(policy),
+                                        observe_interval=interval)
+                        for each in (InPython, AtEachEvent))
+    assert ahead.jobs.equals(not_ahead.jobs)
+    assert ahead.coflows.equals(not_ahead.coflows)
+    assert ahead.run["simpy_events"] < not_ahead.run["simpy_events"] / 4
+
+
+def test_who_changes_the_form_of_its_answer_ahead_of_the_clock():
+    """An order and rates by turns: the loop stops where it cannot go on."""
+    class Both(netsim.Allocator):
+        wakes_on = netsim.Event.COFLOW
+        rates = False
+
+        def allocate(self, view):
+            self.rates = not self.rates
+            order = np.argsort(view.job, kind="stable")
+            return netsim.Allocation(view.madd(order)[0]) if self.rates else netsim.Allocation(
+                order=order)
+
+    class InOrder(netsim.Allocator):
+        wakes_on = netsim.Event.COFLOW
+
+        def allocate(self, view):
+            return netsim.Allocation(order=np.argsort(view.job, kind="stable"))
+
+    np.testing.assert_allclose(finishes(allocator=Both), finishes(allocator=InOrder), rtol=1e-12)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_bit_for_bit_with_dead_links(policy):
+    """A port that many jobs use is dead for a while, and so is one from host to host."""
+    network = netsim.big_switch(8, 1.0, loopback_uses_ports=True)
+    events = [{"at": at, "link": link, "capacity": capacity} for at, link, capacity in (
+        (50.3, "egress-0", 0), (170.1, "egress-0", 1), (100.7, "ingress-3", 0),
+        (300.2, "ingress-3", 1))]
+    fast, slow = (netsim.simulate(network, lines(7), allocator=each, events=events)
+                  for each in (policy, InPython(policy)))
+    assert fast.jobs.equals(slow.jobs)
+    assert fast.run["decisions"] == slow.run["decisions"]
+
+
+@pytest.mark.parametrize("policy", ["parrot", "aalo-lbsf", "lccf", "srpt", *BY_FLOW])
+def test_several_coflows_of_a_job(policy):
+    """Where a job has two coflows at once, Parrot has another rule."""
+    stages = [netsim.Stage("a", [(0, 1, 2.0)]), netsim.Stage("b", [(1, 0, 1.0)]),
+              netsim.Stage("c", [(2, 0, 1.0)], release_s=1.5)]
+    jobs = [netsim.JobSpec(99, hosts=[0, 1, 2], stages=stages, iterations=5), *lines(6, 3)]
+    fast, slow = (netsim.simulate(netsim.big_switch(8, 1.0), jobs, allocator=each)
+                  for each in (policy, InPython(policy)))
+    assert fast.jobs.equals(slow.jobs)
+    assert fast.coflows.equals(slow.coflows)
+    assert fast.run["decisions"] == slow.run["decisions"]
+
+
+@pytest.mark.parametrize("policy", BY_FLOW)
+@pytest.mark.parametrize("interval", [0, 0.5])
+def test_flows_one_by_one(policy, interval):
+    network, jobs = netsim.big_switch(8, 1.0, loopback_uses_ports=True), lines(8)
+    fast, slow = (netsim.simulate(network, jobs, allocator=each, observe_interval=interval)
+                  for each in (policy, InPython(policy)))
+    assert fast.jobs.equals(slow.jobs)
+    assert fast.run["decisions"] == slow.run["decisions"]
+
+
+def test_notes_are_those_of_the_policy():
+    fast, slow = (netsim.simulate(netsim.big_switch(8, 1.0), lines(5), allocator=each,
+                                  record=["decisions"]).decisions
+                  for each in ("parrot", InPython("parrot")))
+    assert fast.equals(slow)
+
+
+def test_who_overrides_a_policy_has_no_rule_of_its():
+    class Reversed(make_allocator("sebf").__class__):
+        def keys(self, view):
+            return -view.gamma
+
+    class Narrow(make_allocator("parrot").__class__):
+        def theta(self, view):
+            return 0.5
+
+    assert Reversed().rule is None
+    assert Narrow().rule is None
+    assert dataclasses.replace(make_allocator("sebf"), key="original").rule is not None
+
+
+# --- rules of one's own --------------------------------------------------------------------
+
+
+@netsim.compiled(information="agnostic", wakes_on="coflow")
+def least_attained(coflows, jobs, now, order):
+    for c in range(len(coflows)):
+        order.key[c] = jobs[coflows[c].job].attained
+
+
+class LeastAttained(netsim.Allocator):
+    wakes_on = netsim.Event.COFLOW
+
+    def allocate(self, view):
+        return netsim.Allocation(order=np.lexsort((view.job, view.job_attained)))
+
+
+def finishes(jobs=None, network=None, **options):
+    return netsim.simulate(netsim.big_switch(8, 1.0) if network is None else network,
+                           lines(5) if jobs is None else jobs,
+                           **options).jobs["finish_s"].to_numpy()
+
+
+def test_an_order_in_four_lines_and_compiled():
+    expected = finishes(allocator="aalo-lbsf")
+    np.testing.assert_array_equal(finishes(allocator=least_attained), expected)
+    np.testing.assert_array_equal(finishes(allocator=LeastAttained), expected)
+
+
+@pytest.mark.parametrize("leftover", ["maxmin", "greedy"])
+def test_what_an_order_leaves_over(leftover):
+    """Smallest bottleneck first is SEBF."""
+    class Smallest(netsim.Allocator):
+        wakes_on = netsim.Event.COFLOW
+
+        def allocate(self, view):
+            return netsim.Allocation(order=np.argsort(view.gamma, kind="stable"),
+                                     leftover=leftover)
+
+    @netsim.compiled(leftover=leftover)
+    def smallest(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.key[c] = coflows[c].gamma
+
+    expected = finishes(allocator=f"sebf:work_conservation={leftover}")
+    np.testing.assert_array_equal(finishes(allocator=smallest), expected)
+    np.testing.assert_array_equal(finishes(allocator=Smallest), expected)
+
+
+def test_shares():
+    """Two jobs of 6 bytes over one link of 1 byte/s, at 1/4 and 3/4 of it.
+
+    The second ends at 6 / 0.75 = 8 s. The first has sent 2 bytes by then, gets 1/4 still, and
+    ends at 8 + 4 / 0.25 = 24 s; if shares are stretched, at 12 s.
+    """
+    jobs = [netsim.JobSpec(k, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, 6.0)])])
+            for k in range(2)]
+
+    def rule(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.share[c] = 0.25 + 0.5 * coflows[c].job
+
+    network = netsim.big_switch(2, 1.0)
+    plain = netsim.compiled(gives="shares")(rule)
+    np.testing.assert_allclose(finishes(jobs, network, allocator=plain), [24, 8])
+    stretched = netsim.compiled(gives="shares", stretch="all")(rule)
+    np.testing.assert_allclose(finishes(jobs, network, allocator=stretched), [12, 8])
+
+
+def test_weights():
+    """Weights 1 and 3 on one link: 6 bytes end at 6 / 0.75 = 8 s, the other 6 at 12 s."""
+    @netsim.compiled(gives="weights", information="agnostic")
+    def heavy(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.weight[c] = 1.0 + 2.0 * coflows[c].job
+
+    jobs = [netsim.JobSpec(k, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, 6.0)])])
+            for k in range(2)]
+    np.testing.assert_allclose(finishes(jobs, netsim.big_switch(2, 1.0), allocator=heavy), [12, 8])
+
+
+def test_wake_at_and_limit():
+    """Who is first changes each second: two jobs of 2 bytes end at 3 and 4 s.
+
+    With a limit of 0.5 bytes on all, the rule is asked again when the first has sent so many.
+    """
+    @netsim.compiled(information="agnostic", options={"period": 1.0})
+    def in_turn(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.key[c] = (coflows[c].job + np.rint(now / order.options[0])) % 2
+        order.wake_at[0] = now + order.options[0]
+
+    @netsim.compiled(information="agnostic")
+    def half_first(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.key[c] = coflows[c].sent >= 0.5
+            order.limit[c] = 0.5 if coflows[c].sent < 0.5 else np.inf
+
+    jobs = [netsim.JobSpec(k, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, 2.0)])])
+            for k in range(2)]
+    network = netsim.big_switch(2, 1.0)
+    np.testing.assert_allclose(finishes(jobs, network, allocator=in_turn), [3, 4])
+    np.testing.assert_allclose(finishes(jobs, network, allocator=half_first), [2.5, 4])
+    np.testing.assert_allclose(
+        finishes(jobs, network, allocator=in_turn(period=3.0)), [2, 4])
+
+
+def test_queues():
+    """A queue of a third, one of two thirds of 1 byte/s: 2 bytes end at 3 s, 4 more at 6 s."""
+    @netsim.compiled(gives="queues", information="agnostic", leftover="maxmin", queues=2)
+    def by_job(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.queue[c] = coflows[c].job
+        order.part[0], order.part[1] = 1 / 3, 2 / 3
+
+    jobs = [netsim.JobSpec(k, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, nbytes)])])
+            for k, nbytes in enumerate((2.0, 4.0))]
+    np.testing.assert_allclose(finishes(jobs, netsim.big_switch(2, 1.0), allocator=by_job), [6, 6])
+
+
+def test_options_are_fields_of_the_policy():
+    @netsim.compiled(options={"weight": 2.0})
+    def widest(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.key[c] = -order.options[0] * coflows[c].width
+
+    assert widest() == widest(weight=2.0) != widest(weight=3.0)
+    assert widest(weight=3.0).rule.options == {"weight": 3.0}
+    with pytest.raises(UnknownNameError, match="mass"):
+        widest().rule.with_options(mass=1.0)
+    with pytest.raises(InputError, match="weight of rule widest must be a number"):
+        finishes(allocator=widest(weight="2"))
+
+
+@numba.njit
+def squared(coflow):
+    return coflow.total ** 2
+
+
+def test_columns_are_found_in_what_a_rule_calls():
+    @netsim.compiled
+    def smallest(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.key[c] = squared(coflows[c])
+
+    assert smallest().rule.reads == {"total"}
+    np.testing.assert_array_equal(finishes(allocator=smallest),
+                                  finishes(allocator="lcf:work_conservation=none"))
+
+
+# --- bad rules -----------------------------------------------------------------------------
+
+
+def of(body, **options):
+    """Return a policy of a rule with one line."""
+    names = {"np": np, "netsim": netsim, "options": options}
+    exec(f"def rule(coflows, jobs, now, order):\n    {body}\n", names)
+    with pytest.warns(UserWarning, match="compiled anew in each process")             if not netsim.fabric.rule._said else pytest.MonkeyPatch.context():
+        made = netsim.compiled(**options)(names["rule"])
+        made().rule.address
+    return made
+
+
+@pytest.mark.parametrize(("body", "said"), [
+    ("order.key[0] = np.nan", "written nan as key; it must be a number"),
+    ("order.tie[0] = np.nan", "written nan as tie"),
+    ("order.share[0] = -1.0", "written -1.0 as share; it must be finite and not negative"),
+    ("order.share[0] = 1.5", "overloads link"),
+    ("order.most[0] = 2.0", "written 2.0 as most; it must be from 0 to 1"),
+    ("order.wake_at[0] = now", "asks to be woken at 0.0 s, which is not after now"),
+    ("order.key[len(coflows)] = 1.0", "reads or writes beyond its arrays"),
+])
+def test_rules_that_write_what_cannot_be(body, said):
+    job = netsim.JobSpec(0, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, 6.0)])])
+    with pytest.raises(AllocationError, match=f"allocator rule at t = 0 s.*{said}"):
+        finishes([job], allocator=of(body))
+
+
+@pytest.mark.parametrize(("body", "said"), [
+    ("order.key[0] = coflows[0].gama", r"no column 'gama' \(<string>, line 2\); choose from: act"),
+    ("order.key[0] = 'a'", "rule rule cannot be compiled"),
+    ("return 1", "must return nothing"),
+])
+def test_rules_that_cannot_be_compiled(body, said):
+    with pytest.raises(InputError, match=said):
+        of(body)
+
+
+def test_rules_that_are_none():
+    with pytest.raises(InputError, match=r"must take 4 arguments, \(coflows, jobs, now, order\)"):
+        @netsim.compiled
+        def three(coflows, jobs, order):
+            pass
+    with pytest.raises(InputError, match="decorates a function"):
+        netsim.compiled(3)
+    with pytest.raises(InputError, match=r"reads 'gamma' \(.*test_rules.py, line \d+\)"):
+        @netsim.compiled(information="agnostic")
+        def knows(coflows, jobs, now, order):
+            order.key[0] = coflows[0].gamma
+    with pytest.raises(UnknownNameError, match="unknown gives 'orders'"):
+        netsim.compiled(gives="orders")(lambda coflows, jobs, now, order: None)
+    with pytest.raises(InputError, match="stretch goes with leftover='none'"):
+        netsim.compiled(stretch="all", leftover="maxmin")(lambda coflows, jobs, now, order: None)
+    with pytest.raises(UnknownNameError, match="unknown wakes_on 'sometimes'"):
+        netsim.compiled(wakes_on="sometimes")(lambda coflows, jobs, now, order: None)
+
+
+def test_columns_that_are_not_read_are_not_there():
+    @netsim.compiled(reads=["job"])
+    def blind(coflows, jobs, now, order):
+        order.key[0] = coflows[0].gamma
+
+    with pytest.raises(AllocationError, match="written nan as key"):
+        finishes(allocator=blind)
+
+
+@pytest.mark.parametrize("order", [[0, 0], [0], [1, 2], "ab"])
+def test_orders_that_are_none(order):
+    class Bad(netsim.Allocator):
+        def allocate(self, view):
+            return netsim.Allocation(order=order)
+
+    jobs = [netsim.JobSpec(k, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, 6.0)])])
+            for k in range(2)]
+    with pytest.raises(AllocationError, match="order"):
+        finishes(jobs, allocator=Bad)
+
+
+def test_leftover_goes_with_an_order():
+    with pytest.raises(AllocationError, match="goes with an order only"):
+        netsim.Allocation(rates=[1.0], leftover="maxmin")
+    with pytest.raises(UnknownNameError, match="unknown leftover"):
+        netsim.Allocation(order=[0], leftover="all")
+
+
+SCRIPT = """
+import netsim
+@netsim.compiled(information="agnostic")
+def last(coflows, jobs, now, order):
+    for c in range(len(coflows)):
+        order.key[c] = -c
+jobs = [netsim.JobSpec(k, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, 6.0)])])
+        for k in range(2)]
+print(netsim.simulate(netsim.big_switch(2, 1.0), jobs, allocator=last).jobs["finish_s"].tolist())
+"""
+
+
+@pytest.mark.parametrize("way", ["file", "stdin", "exec"])
+def test_rules_from_anywhere(tmp_path, way):
+    path = tmp_path / "mine.py"
+    path.write_text(SCRIPT if way != "exec" else f"exec({SCRIPT!r})")
+    command = [sys.executable, "-"] if way == "stdin" else [sys.executable, str(path)]
+    for _ in range(2):
+        done = subprocess.run(command, input=SCRIPT if way == "stdin" else None, text=True,
+                              capture_output=True, check=True, cwd=tmp_path)
+        assert done.stdout == "[12.0, 6.0]\n"
+        assert done.stderr.count("compiled anew in each process") == (way != "file")
+    assert any(tmp_path.rglob("*.nbi")) == (way == "file")
