@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.grid import Grid
 from netsim.fabric.kernels.loop import AT_ENDS, NEVER
 from netsim.fabric.protocols import Observer, Source
+from netsim.fabric.records import TOLD
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.running import Running
 from netsim.fabric.service import PriorityService
@@ -33,6 +35,11 @@ from netsim.network import Topology
 __all__ = ["FabricProcess"]
 
 _NOTHING = np.empty(0)
+
+
+def _ignore(*_: Any) -> None:
+    """Be told, and do nothing."""
+
 
 # Plain integers: or-ing enum members costs more than SimPy's step.
 _COFLOW_VALID, _COFLOW_DONE = int(Event.COFLOW_VALID), int(Event.COFLOW_DONE)
@@ -78,7 +85,13 @@ class FabricProcess:
         What the allocator said when it was last asked.
     in_flight : ActiveCoflows
         What has been submitted and has not completed.
+    stepwise : bool
+        Whether to call `told`; may be changed at any time. That changes no result.
     """
+
+    #: Called, where `stepwise`, at each instant at which coflows have come or completed, or a
+    #: decision was made, when all is done at it. It may change the run.
+    told: Callable[[], None] | None = None
 
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
                  job_arrivals: Any, *, observe_interval: float = 0.0, check: bool = True,
@@ -92,31 +105,39 @@ class FabricProcess:
         self.answer: Allocation | None = None
         self._told = allocator.sees_running
         self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT | _JOB
-        self.running = Running((lambda: self._happen(_JOB)) if self._told else None)
+        self.running = Running(partial(self._happen, _JOB) if self._told else None)
         self._runs_ahead = self._persistent = False
         self._service: PriorityService | None = None
         self.in_flight = ActiveCoflows(self.table)
         self._env = env
-        self._grid = Grid(observe_interval, lambda: env.now)
+        self._grid = Grid(observe_interval, env)
         self._check = check
-        self._referee = AllocationChecker(lambda: env.now, network, allocator, self.table,
-                                          lambda: self._alarm.alone)
-        self._completed = completed or (lambda rows, flows: None)
+        self._alarm = Alarm(env, self._on_alarm)
+        self._referee = AllocationChecker(env, network, allocator, self.table, self._alarm)
+        self._completed = completed or _ignore
         self._observer = observer
         self._pause = NEVER if observer is None else observer.pause
         self._carries = observer is not None and observer.carries
         self._loop = EventLoop(self.table, observe_interval, self._pause, self._carries,
                                self._completed, self._watch)
         self._source = source
-        self._happened = 0
+        self._happened, self._called, self._shows = 0, False, False
         self._moved_to = env.now
         self._finished, self._completing = 0, False
-        self._alarm = Alarm(env, self._on_alarm)
-        self._next = self._revisit_at = self._asks_at = math.inf
+        self._next = self._revisit_at = self._asks_at = self._tells_at = math.inf
+        self._due = math.inf
         self._expect()
         if self.table.next_arrival <= env.now:
             self._happen(_COFLOW_VALID)
         self._set_alarm()
+
+    @property
+    def stepwise(self) -> bool:
+        return self._loop.stepwise
+
+    @stepwise.setter
+    def stepwise(self, value: bool) -> None:
+        self._loop.stepwise = value
 
     # --- what jobs call --------------------------------------------------------------
 
@@ -184,10 +205,11 @@ class FabricProcess:
         due : float
             When the first becomes valid.
         """
+        self._leave()
         self.table.run_chain(job, demands, pauses, total, due)
         if due <= self._env.now:
             self._happen(_COFLOW_VALID)
-        self._set_alarm()
+        self._await(due)
 
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity now, in bytes per second; 0 is a failure."""
@@ -218,12 +240,12 @@ class FabricProcess:
 
         What has been submitted at this instant is in it, and has no rates yet.
         """
-        table = self.table.copied()
+        table = self._loop.settled()
         start, now = self._moved_to, self._env.now
         if now > start and len(table.coflows):
             if table.sharing.parts is not None:
-                EventLoop(table, self._grid.interval, NEVER, False, self._completed,
-                          lambda *_: None).pass_time(start, now)
+                EventLoop(table, self._grid.interval, NEVER, False, _ignore, _ignore).pass_time(
+                    start, now)
             else:
                 table.advance(now - start, now, self._grid.slack(), _NOTHING)
         table.settle()
@@ -248,13 +270,46 @@ class FabricProcess:
             self._wake(self._env.now)
 
     def _wake(self, at: float) -> None:
-        """Ask to be woken at `at`, or the observation instant that follows, if not earlier."""
+        """Ask to act at `at`, or the observation instant that follows, if not earlier."""
+        self._called = True
         self._alarm.set(self._grid.observed(at))
 
     def _on_alarm(self) -> None:
+        """Do what is due: tell of what has happened, go on, or act on what happens now."""
+        if self._tells_at <= self._env.now:
+            self._tell()
+        elif self._called:
+            self._act()
+        elif self._env.now < self._due:
+            self._set_alarm()
+        elif self._loop.held:
+            self._go_on()
+        else:
+            self._act()
+
+    def _tell(self) -> None:
+        """Tell who follows step by step; what else is due now is done in an event of its own."""
+        self._tells_at = math.inf
+        self._alarm.set(self._env.now)
+        if self.told is not None:
+            self.told()
+
+    def _go_on(self) -> None:
+        """Go on from where the event loop is held, as nothing has happened to the fabric."""
+        if self._runs_ahead:
+            self._run_ahead()
+        else:
+            assert self.answer is not None and self.answer.turns is not None
+            self._take_turns(self.answer.turns)
+        self._see_crossing()
+        self._set_alarm()
+
+    def _act(self) -> None:
         """Let bytes flow until now; tell jobs what has completed; decide anew."""
+        self._called = False
         self._move()
         if self._finished:
+            self._shows = True
             # Jobs answer a completion at this same instant; decide after they all have.
             self._completing = True
             try:
@@ -276,6 +331,9 @@ class FabricProcess:
                 self._decide()
         elif self._happened:
             self._next = self._next_event(*self.table.next_finishes())
+        if self._shows and self.stepwise:
+            self._tells_at = self._env.now
+        self._shows = False
         self._set_alarm()
 
     def _rows_stand(self) -> bool:
@@ -284,10 +342,19 @@ class FabricProcess:
         return self.answer.decisions == "coflow" and self.table.sharing.parts is None
 
     def _set_alarm(self) -> None:
+        """Ring when something is next due that is known beforehand."""
+        self._due = math.inf
         if (at := min(self._next, self._revisit_at)) < math.inf:
-            self._wake(at)
-        if self._env.now < (arrival := self.table.next_arrival) < math.inf:
-            self._alarm.set(max(self._grid.observed(arrival), arrival))
+            self._due = self._grid.observed(at)
+        self._await(self.table.next_arrival)
+        if (at := min(self._due, self._tells_at)) < math.inf:
+            self._alarm.set(at)
+
+    def _await(self, arrival: float) -> None:
+        """Ring when a coflow becomes valid, unless something is due before."""
+        if self._env.now < arrival < math.inf:
+            self._due = min(self._due, max(self._grid.observed(arrival), arrival))
+            self._alarm.set(self._due)
 
     def _expect(self) -> None:
         """Get to know the next coflows that become valid at times known beforehand."""
@@ -302,6 +369,7 @@ class FabricProcess:
 
     def _move(self) -> None:
         """Let bytes flow until now, and count the coflows that have finished."""
+        self._leave()
         start, now = self._moved_to, self._env.now
         self._moved_to = max(start, now)
         slack = self._grid.slack()
@@ -355,10 +423,11 @@ class FabricProcess:
             transfer.complete()
         if alone:
             self.table.lines.follow(rows[alone], self._env.now)
-            self._completed(rows[alone], self.table.flows)
+            if len(untold := rows[alone][rows["waited"][alone] != TOLD]):
+                self._completed(untold, self.table.flows)
         # What nobody waits for, a decision that stands has been carried on from already.
         carried_on = (self._persistent and not self._rows_stand()
-                      and not rows["waited"].any())
+                      and not rows["waited"][rows["waited"] != TOLD].any())
         self._happened |= _FLOW_DONE if carried_on else _COFLOW_DONE
 
     # --- decisions -------------------------------------------------------------------
@@ -373,6 +442,7 @@ class FabricProcess:
             return
         self.decisions += 1
         self.decided_s = now
+        self._shows = True
         if self._persistent:
             if self._observer is not None:
                 self._observer.decided(now, self.table, lambda: self._note_at(now))
@@ -426,11 +496,12 @@ class FabricProcess:
 
     def _take_turns(self, turns: Turns) -> None:
         """Decide on by the policy's rule, ahead of the clock while nothing else happens."""
-        loop, until = self._loop, min(self._env.peek(), self.table.next_coming)
-        loop.take_turns(turns, self._env.now, until, self._check)
+        loop = self._loop
+        loop.take_turns(turns, self._env.now, self._until(), self.table.next_coming, self._check)
         if loop.link != -1:
             raise self._referee.infeasible(loop.last_shares, loop.link)
         self._next = loop.end
+        self._see_shown()
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._listens & _FLOW_DONE else next_coflow
@@ -444,23 +515,45 @@ class FabricProcess:
         now, loop = self._env.now, self._loop
         if self._persistent:
             again = True
-            while again and self.table.coflows["open"].all():
-                again = loop.share_all(now, self._env.peek())
+            while again and (loop.held or self.table.coflows["open"].all()):
+                again = loop.share_all(now, self._until())
                 now = loop.now
                 self._expect()
             # Coflows that have completed on the way are yet to be told of.
-            self._next = loop.end if self.table.coflows["open"].all() else loop.now
+            stops = not (loop.held or self.table.coflows["open"].all())
+            self._next = loop.now if stops else loop.end
+            self._see_shown()
             return False
-        until = min(self._env.peek(), self._asks_at)
+        bound = self._asks_at
         if self.table.next_arrival > now:
-            until = min(until, self.table.next_arrival)
+            bound = min(bound, self.table.next_arrival)
         if self._service is None:
-            loop.share(now, until)
+            loop.share(now, self._until(), bound)
         else:
-            loop.serve(self._service, now, until)
+            loop.serve(self._service, now, self._until(), bound)
             self._revisit_at = min(self._asks_at, self._grid.due(loop.crossing))
         self._next = loop.end
+        self._see_shown()
         return loop.crossing <= now
+
+    def _until(self) -> float:
+        """Return when others act next; what is noticed now is not theirs any more."""
+        return max(self._env.peek(), math.nextafter(self._env.now, math.inf))
+
+    def _see_crossing(self) -> None:
+        """See that the policy is asked when a coflow crosses its limit."""
+        self._revisit_at = min(self._asks_at, self._loop.crossing)
+
+    def _see_shown(self) -> None:
+        """Tell who follows step by step, when the clock is there, of what the loop has handled."""
+        if self._loop.shows:
+            self._tells_at = self._loop.now
+
+    def _leave(self) -> None:
+        """Leave the event loop where it is held, as something happens to the fabric."""
+        if self._loop.held:
+            self._loop.leave()
+            self._see_crossing()
 
     def _watch(self, start: float, now: float, carried: NDArray[np.float64], decisions: int
                ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -102,11 +101,13 @@ class FlowTable:
         """What kernels take that let coflows come: rows, jobs, pools, and what is used of these."""
         return self.rows, self.jobs, self.pools.arrays, self.pools.used
 
-    def copied(self) -> FlowTable:
-        """Return a copy that shares nothing with this table."""
-        other = copy.deepcopy(self)
-        other.coflows = other.rows[:len(self.coflows)]
-        return other
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "coflows": len(self.coflows)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Let the active coflows be the first rows again, in a copy."""
+        self.__dict__.update(state)
+        self.coflows = self.rows[:state["coflows"]]
 
     # --- rows come and go ------------------------------------------------------------
 
