@@ -111,6 +111,7 @@ class EventLoop:
             table.make_room_to_join(now)
             parts = table.sharing_parts(coming)
             self._begin(now, until, math.inf, notice=now, goes_on=True)
+        table.make_room_for_rows()
         why = self._run(parts, coming)
         table.came(coming, int(self._state["joined"][0]))
         self._state["joined"] = 0
@@ -187,6 +188,11 @@ class EventLoop:
         """Whether the loop can go on from where it is: what engines know is not in the rows."""
         return self._held is not None
 
+    @property
+    def admits(self) -> bool:
+        """Whether the loop takes in the coflows that come by itself."""
+        return bool(self._state["goes_on"][0])
+
     def leave(self) -> None:
         """Have the rows say all, as of the last event; the loop cannot go on from there."""
         if self._goes_on(math.inf, -math.inf):
@@ -205,6 +211,8 @@ class EventLoop:
         if self.held:
             state = self._state
             state["until"], state["bound"], state["stepwise"] = until, bound, self.stepwise
+            if state["goes_on"]:
+                state["due"] = self._table.lines.next_due  # chains may have begun
         return self.held
 
     def _begin(self, now: float, until: float, bound: float, *, notice: float,

@@ -205,7 +205,8 @@ class FabricProcess:
         due : float
             When the first becomes valid.
         """
-        self._leave()
+        if not self.table.have_room(demands):
+            self._leave()  # what engines know goes by the places of flows
         self.table.run_chain(job, demands, pauses, total, due)
         if due <= self._env.now:
             self._happen(_COFLOW_VALID)
@@ -282,7 +283,7 @@ class FabricProcess:
             self._act()
         elif self._env.now < self._due:
             self._set_alarm()
-        elif self._loop.held:
+        elif self._loop.held and (self._loop.admits or self._env.now < self.table.next_arrival):
             self._go_on()
         else:
             self._act()

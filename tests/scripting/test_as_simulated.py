@@ -1,8 +1,4 @@
-"""Jobs written as SimPy processes end when `simulate` says.
-
-Under policies that keep flows in step, to the last bit. Where flows are followed one by one, it
-counts for roundings where the event loop has been left, which any event of SimPy's brings about.
-"""
+"""Jobs written as SimPy processes end when `simulate` says, to the last bit."""
 
 import json
 
@@ -17,17 +13,12 @@ from tests.scripting.jobs import are_chains, scripted, times
 
 NET = netsim.big_switch(6, "8Mbps")
 
-ROUNDINGS = 1e-13
 
-#: Policies that give each coflow a share of its LP rates.
-IN_STEP = {"parrot", "aalo-lbsf", "lccf", "srpt", "equal-shares"}
-
-
-def assert_same(network, workload, rtol=0.0, **options):
+def assert_same(network, workload, **options):
     expected = netsim.simulate(network, workload, **options)
     _, found = scripted(network, workload, **options)
     assert len(found.coflows) == len(expected.coflows) > 0
-    np.testing.assert_allclose(times(found), times(expected, workload), rtol=rtol)
+    np.testing.assert_array_equal(times(found), times(expected, workload))
 
 
 def chains(rng):
@@ -48,13 +39,12 @@ def chains(rng):
     {*ALLOCATORS.names, *ALLOCATORS.presets} - {"reserved"}))
 def test_every_policy(allocator, interval):
     workload = chains(np.random.default_rng(1))
-    assert_same(NET, workload, 0.0 if allocator in IN_STEP else ROUNDINGS, allocator=allocator,
-                observe_interval=interval)
+    assert_same(NET, workload, allocator=allocator, observe_interval=interval)
 
 
 def test_on_paths_of_several_links():
     rng = np.random.default_rng(2)
-    assert_same(netsim.fat_tree(4, "8Mbps"), chains(rng), ROUNDINGS, allocator="maxmin")
+    assert_same(netsim.fat_tree(4, "8Mbps"), chains(rng), allocator="maxmin")
 
 
 def test_golden_cases_of_parrot(parrot_case):
@@ -63,8 +53,7 @@ def test_golden_cases_of_parrot(parrot_case):
     if not are_chains(network, workload.jobs):
         pytest.skip("its jobs are no chains")
     for expected in case["results"]:
-        assert_same(network, workload, ROUNDINGS if expected["allocator"] == "maxmin" else 0.0,
-                    allocator=policy(case, expected),
+        assert_same(network, workload, allocator=policy(case, expected),
                     observe_interval=expected["observe_interval_s"])
 
 
@@ -74,5 +63,4 @@ def test_golden_cases_of_coflow_policies(coflow_case):
     if not are_chains(network, workload.jobs):
         pytest.skip("its jobs are no chains")
     for expected in case["results"]:
-        options = options_of(expected)
-        assert_same(network, workload, ROUNDINGS, allocator=options)
+        assert_same(network, workload, allocator=options_of(expected))
