@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.greedy import serve_greedily
-from netsim.fabric.kernels.loop import AT_ENDS, FULL, HELD, PAUSED, REDO, SHOWS, WAITS, run
+from netsim.fabric.kernels.loop import (
+    ASKS,
+    AT_ENDS,
+    FULL,
+    HELD,
+    PAUSED,
+    REDO,
+    SHOWS,
+    WAITS,
+    run,
+)
 from netsim.fabric.kernels.serving import serve
 from netsim.fabric.kernels.turns import Room, Ruled, decide
 from netsim.fabric.records import COFLOW, LOOP, TOLD
@@ -65,6 +75,8 @@ class EventLoop:
         Whether it is to be held wherever coflows have come or completed, or a decision was made.
     shows : bool
         Whether it is held for that.
+    asks : bool
+        Whether it has stopped as coflows have completed, or as it has passed the time.
     """
 
     def __init__(self, table: FlowTable, interval: float, pause: int, carries: bool,
@@ -81,7 +93,7 @@ class EventLoop:
         self._room = _room(0)
         self._keep(0)
         self._held: Any = None
-        self.stepwise = self.shows = False
+        self.stepwise = self.shows = self.asks = False
         self.now = 0.0
 
     # --- the ways of an allocation into force ----------------------------------------
@@ -246,7 +258,7 @@ class EventLoop:
     def _keep_held(self, engine: Any, why: int) -> None:
         """Keep the engine if the loop is held; see whether it shows something."""
         self._held = engine if why in (HELD, SHOWS) else None
-        self.shows = why == SHOWS
+        self.shows, self.asks = why == SHOWS, why == ASKS
 
     def _carried(self) -> NDArray[np.float64]:
         return np.zeros(len(self._table.capacity)) if self._carries else _NOTHING

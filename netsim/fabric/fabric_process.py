@@ -236,9 +236,10 @@ class FabricProcess:
         """The instant to which bytes have been moved, if that is later than now; else now."""
         return max(self._moved_to, self._env.now)
 
-    def look(self) -> tuple[FlowTable, list[CoflowEvent]]:
+    def look(self) -> tuple[FlowTable, list[CoflowEvent | None]]:
         """Return a copy of the table as of now, and its coflows; the run does not feel it.
 
+        Coflows that nobody has submitted, of lines or from the source, are None.
         What has been submitted at this instant is in it, and has no rates yet.
         """
         table = self._loop.settled()
@@ -378,8 +379,10 @@ class FabricProcess:
         if not len(self.table.coflows) or (now <= start and self._next > now + slack):
             return
         if self.table.sharing.parts is not None:
-            self._loop.pass_time(start, now)
-            flows = self._loop.ended
+            flows = 0
+            if not (self._loop.asks and self._loop.now == now):  # else it has been here
+                self._loop.pass_time(start, now)
+                flows = self._loop.ended
             self._finished = int(np.count_nonzero(self.table.coflows["open"] == 0))
         else:
             self._finished, flows = self._advance(start, now, slack)
