@@ -301,7 +301,8 @@ class FabricProcess:
         if self._runs_ahead:
             self._run_ahead()
         else:
-            assert self.answer is not None and self.answer.turns is not None
+            assert self.answer is not None
+            assert self.answer.turns is not None
             self._take_turns(self.answer.turns)
         self._see_crossing()
         self._set_alarm()

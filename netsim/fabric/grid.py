@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+
 import simpy
 
 from netsim.fabric.kernels.loop import GRID_SLACK, NOTICE_SLACK

@@ -47,10 +47,10 @@ NEXT_IN_LINE, WAITED, TOLD = 1, 2, 3
 #: whoever added it knows it by, ``alone`` gamma of all its bytes at nominal capacities, ``order``
 #: its place in its job, ``deadline`` the instant by which it is to finish (inf: none), ``crosses``
 #: the most links that one of its flows crosses, ``longest`` the bytes of its longest flow,
-#: ``waited`` says who goes on when it has completed: 0 or `TOLD` nobody, `NEXT_IN_LINE` or `WAITED`;
-#: ``split`` the weight that its unfinished flows have together, 0 if each has its own, ``thinner``
-#: 1 if one has ended since that was split, ``unit`` where `sharing` keeps what each of them has of
-#: it.
+#: ``waited`` says who goes on when it has completed: nobody if 0 or `TOLD`, else `NEXT_IN_LINE` or
+#: `WAITED`; ``split`` the weight that its unfinished flows have together, 0 if each has its own,
+#: ``thinner`` 1 if one has ended since that was split, ``unit`` where `sharing` keeps what each of
+#: them has of it.
 COFLOW = np.dtype([("job", "i8"), ("key", "i8"), ("valid", "f8"), ("start", "f8"),
                    ("finish", "f8"), ("last", "f8"), ("total", "f8"), ("base", "f8"),
                    ("left", "f8"), ("speed", "f8"), ("gamma", "f8"), ("weight", "f8"),
@@ -75,7 +75,7 @@ LINE = np.dtype([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total",
 
 #: Where the event loop is. Bytes are as of ``now``; at the rates in force the next flow ends at
 #: ``end``, ``dt`` from then, and a coflow crosses its limit at ``crossing``. The loop stops before
-#: ``bound``, when the policy is to be asked, and is held before ``until``, the next event of others.
+#: ``bound``, when the policy is to be asked, and is held before ``until``, when others act next.
 #: What happens is noticed at multiples of ``interval``, and next at ``notice``, inf if
 #: nothing has; the next coflow of a chain is ``due`` then. ``told`` is when the observer was last
 #: told, by pauses as ``pause`` says. There are ``count`` rows, and the next has that ``key``.

@@ -31,10 +31,10 @@ GRID_SLACK = 1e-6
 NOTICE_SLACK = 1.001 * GRID_SLACK
 
 #: Why the loop has stopped. The policy is to be asked before its next event, or none will come; a
-#: coflow has completed, of which the policy or a process must hear; the observer must be told, which
-#: changes nothing; there is no more room for rows; the engine must be rebuilt; the rule's allocation
-#: overloads a link; others have an event before its next one; whoever follows step by step is to
-#: hear of what has happened.
+#: coflow has completed, of which the policy or a process must hear; the observer must be told,
+#: which changes nothing; there is no more room for rows; the engine must be rebuilt; the rule's
+#: allocation overloads a link; others have an event before its next one; whoever follows step by
+#: step is to hear of what has happened.
 WAITS, ASKS, PAUSED, FULL, REDO, REFUSED, HELD, SHOWS = range(8)
 
 #: When the loop pauses for the observer: not at all; at decisions; whenever rates change.
