@@ -89,7 +89,7 @@ def test_on_links_that_are_shared(options, network, workload):
 
 
 def untied(workload):
-    """Make the bytes of jobs unequal: which of two that sent as much is first is up to roundings."""
+    """Make the bytes of jobs unequal: of two that sent as much, roundings choose."""
     return netsim.Workload([replace(job, stages=[
         stage if stage.flows is None else replace(stage, flows=netsim.Flows(
             stage.flows.src, stage.flows.dst, stage.flows.nbytes * (1 + k / 997)))
