@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import simpy
 from numpy.typing import NDArray
 
 from netsim.errors import AllocationError
+from netsim.fabric.alarm import Alarm
 from netsim.fabric.allocation import Allocation
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.flow_table import FlowTable
@@ -31,36 +32,47 @@ class AllocationChecker:
 
     Parameters
     ----------
-    now : callable
-        Returns the time, in seconds.
+    env : simpy.Environment
+        Has the clock.
     network : Topology
     allocator : Allocator
     table : FlowTable
-    alone : callable
-        Returns whether nothing will happen but that coflows come or end, or the policy is asked.
+    alarm : Alarm
+        Knows whether anything will happen but that coflows come or end, or the policy is asked.
+
+    Attributes
+    ----------
+    asked_s : float
+        When the policy was last asked.
     """
 
-    def __init__(self, now: Callable[[], float], network: Topology, allocator: Allocator,
-                 table: FlowTable, alone: Callable[[], bool]) -> None:
-        self._now, self._network, self._table, self._alone = now, network, table, alone
+    def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
+                 table: FlowTable, alarm: Alarm) -> None:
+        self._env, self._network, self._table, self._alarm = env, network, table, alarm
         self._name = allocator.title
         self._vain = 0
         self._left_then = b""
         self._idle = 0
         self._left_idle = b""
+        self.asked_s = -math.inf
+
+    @property
+    def _now(self) -> float:
+        """When the policy was last asked, which may be ahead of the clock; else now."""
+        return max(self._env.now, self.asked_s)
 
     def refuse(self, what: str) -> AllocationError:
         """Return an error that says who has done what, and when."""
-        return AllocationError(f"allocator {self._name} at t = {self._now():g} s {what}")
+        return AllocationError(f"allocator {self._name} at t = {self._now:g} s {what}")
 
     def check(self, allocation: Allocation, view: FabricView) -> None:
         """Refuse what is no allocation, or is none for this policy now."""
         if not isinstance(allocation, Allocation):
             raise self.refuse(f"returned {type(allocation).__name__}, not an Allocation")
         at = allocation.revisit_at
-        if not (isinstance(at, float | int) and at > self._now()):
+        if not (isinstance(at, float | int) and at > self._now):
             raise self.refuse(f"asks to be woken at {at!r} s, which is not after now, "
-                              f"{self._now()!r} s")
+                              f"{self._now!r} s")
         if view.uses_sizes(allocation):
             raise self.refuse("returned shares or MADD, which use sizes, but it declares that "
                               'it is agnostic')
@@ -99,7 +111,7 @@ class AllocationChecker:
             Whether it asks in vain for good: all coflows need dead links, and nothing will happen.
         """
         self._vain = self._vain + 1 if asked else 0
-        if asked and next_end == math.inf == self._table.next_arrival and self._alone():
+        if asked and next_end == math.inf == self._table.next_arrival and self._alarm.alone:
             self._table.refresh()
             self._see_idleness()
             return bool(np.isinf(self._table.coflows["gamma"]).all())

@@ -49,6 +49,14 @@ class Chains:
         self._used = 0
         self._begun = 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "running": len(self.running)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Let those that run be the first of all again, in a copy."""
+        self.__dict__.update(state)
+        self.running = self._jobs[:state["running"]]
+
     def make_room(self, jobs: int) -> None:
         """See that there is a line for each of so many jobs."""
         more = np.zeros(jobs - len(self.of_jobs), LINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +12,20 @@ from numpy.typing import NDArray
 
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.greedy import serve_greedily
-from netsim.fabric.kernels.loop import AT_ENDS, FULL, PAUSED, POLICY, REDO, WAITS, run
+from netsim.fabric.kernels.loop import (
+    ASKS,
+    AT_ENDS,
+    FULL,
+    HELD,
+    PAUSED,
+    POLICY,
+    REDO,
+    SHOWS,
+    WAITS,
+    run,
+)
 from netsim.fabric.kernels.serving import serve
-from netsim.fabric.records import COFLOW, LOOP
+from netsim.fabric.records import COFLOW, LOOP, TOLD
 from netsim.fabric.ruling import Ruling
 from netsim.fabric.service import PriorityService
 
@@ -28,6 +40,9 @@ _NOTHING = np.empty(0)
 
 class EventLoop:
     """Goes from event to event in compiled code, ahead of the clock.
+
+    Where an event of others is due before its next one, it is *held*: it goes on from exactly
+    there, unless something happens to the fabric, and it is left.
 
     Parameters
     ----------
@@ -56,6 +71,12 @@ class EventLoop:
         How many flows have ended since the loop began.
     link : int
         A link that the rule's allocation overloads, -1 if there is none.
+    stepwise : bool
+        Whether it is to be held wherever coflows have come or completed, or a decision was made.
+    shows : bool
+        Whether it is held for that.
+    asks : bool
+        Whether it has stopped as coflows have completed, or as it has passed the time.
     """
 
     def __init__(self, table: FlowTable, interval: float, pause: int, carries: bool,
@@ -68,14 +89,21 @@ class EventLoop:
         self._state = np.zeros(1, LOOP)
         self._finished = np.empty(0, np.int64)
         self._done = np.empty(_DONE, COFLOW)
+        self._held: Any = None
+        self.stepwise = self.shows = self.asks = False
         self.now = 0.0
 
     # --- the ways of an allocation into force ----------------------------------------
 
-    def share(self, now: float, until: float) -> None:
+    # Each begins at `now`, or, if the loop is held, goes on from where that is. It runs up to
+    # `bound`, when the fabric is to do something, but is held before `until`.
+
+    def share(self, now: float, until: float, bound: float) -> None:
         """Share max-min fairly, by weight, from now on, until a coflow completes."""
-        parts = self._table.sharing_parts(_NO_COFLOWS)
-        self._begin(now, until, notice=now)
+        parts = self._held
+        if not self._goes_on(until, bound):
+            parts = self._table.sharing_parts(_NO_COFLOWS)
+            self._begin(now, until, bound, notice=now)
         self._run(parts, _NO_COFLOWS)
 
     def share_all(self, now: float, until: float) -> bool:
@@ -87,52 +115,58 @@ class EventLoop:
             Whether there is only no room for more, and the loop should begin again.
         """
         table = self._table
-        coming = table.coming
-        table.make_room_to_join(now)
-        parts = table.sharing_parts(coming)
-        self._begin(now, until, notice=now, goes_on=True)
+        coming, parts = table.coming, self._held
+        if not self._goes_on(until, math.inf):
+            table.make_room_to_join(now)
+            parts = table.sharing_parts(coming)
+            self._begin(now, until, math.inf, notice=now, goes_on=True)
+        table.make_room_for_rows()
         why = self._run(parts, coming)
         table.came(coming, int(self._state["joined"][0]))
+        self._state["joined"] = 0
         return why == FULL
 
-    def serve(self, service: PriorityService, now: float, until: float) -> None:
+    def serve(self, service: PriorityService, now: float, until: float, bound: float) -> None:
         """Serve coflows in order from now on, until a coflow completes."""
         table = self._table
-        table.leave_sharing()
         keeps = table.serving.is_worth_keeping(table.coflows)
-        if not keeps:
-            table.serving.end()
-        self._begin(now, until, notice=now)
-        if not keeps and self._pause != AT_ENDS:
-            self._serve_few(service)
-            return
-        why = REDO
+        engine, why = self._held, REDO
+        if not self._goes_on(until, bound):
+            table.leave_sharing()
+            if not keeps:
+                table.serving.end()
+            self._begin(now, until, bound, notice=now)
+            if not keeps and self._pause != AT_ENDS:
+                self._serve_few(service)
+                return
         while why == REDO:
-            engine = table.serving.begin(table.coflows, table.pools.arrays, table.capacity,
-                                         service, self._interval)
-            why = self._run(engine, _NO_COFLOWS)
+            if engine is None:
+                engine = table.serving.begin(table.coflows, table.pools.arrays, table.capacity,
+                                             service, self._interval)
+            why, engine = self._run(engine, _NO_COFLOWS), None
             if why == REDO or not keeps:
                 table.serving.end()
 
     def _serve_few(self, service: PriorityService) -> None:
-        """As `serve`, with an engine that nobody keeps."""
+        """As `serve`, with an engine that nobody keeps unless the loop is held."""
         self._make_room()
         carried = self._carried()
         args = (self._state, self._table.kernel_view, self._table.lines.kernel_view, _NO_COFLOWS,
                 self._finished, self._done, self._table.capacity, carried)
         if service.flow_by_flow:
-            serve_greedily(service.order, service.by_size, *args)
+            engine = serve_greedily(service.order, service.by_size, *args)
         else:
-            serve(service.rule, *args)
-        self._tell(carried)
+            engine = serve(service.rule, *args)
+        self._keep_held(engine, self._tell(carried))
 
-    def go_by(self, ruling: Ruling, now: float, until: float, check: bool) -> None:
+    def go_by(self, ruling: Ruling, now: float, until: float, bound: float, check: bool) -> None:
         """Decide by a rule now, and again at coflow events.
 
         Where a policy in Python stands for the rule, it is asked ahead of the clock.
         """
         table = self._table
-        self._begin(now, until, notice=now, goes_on=True, drops=True, together=True)
+        if not self._goes_on(until, bound):
+            self._begin(now, until, bound, notice=now, goes_on=True, drops=True, together=True)
         why = FULL
         while why == FULL or (why == POLICY and ruling.answer(self.now)):
             if why == FULL:
@@ -141,38 +175,80 @@ class EventLoop:
 
     def pass_time(self, now: float, until: float) -> None:
         """Let time pass until an instant while links are shared, at the rates in force."""
-        self._begin(now, np.inf, notice=until, only_moves=True, together=True)
+        self._begin(now, np.inf, np.inf, notice=until, only_moves=True, together=True)
         self._run(self._table.sharing.parts, _NO_COFLOWS)
 
     # --- the loop --------------------------------------------------------------------
 
-    def _begin(self, now: float, until: float, *, notice: float, goes_on: bool = False,
-               drops: bool = False, only_moves: bool = False, together: bool = False) -> None:
+    @property
+    def held(self) -> bool:
+        """Whether the loop can go on from where it is: what engines know is not in the rows."""
+        return self._held is not None
+
+    @property
+    def admits(self) -> bool:
+        """Whether the loop takes in the coflows that come by itself."""
+        return bool(self._state["goes_on"][0])
+
+    def leave(self) -> None:
+        """Have the rows say all, as of the last event; the loop cannot go on from there."""
+        if self._goes_on(math.inf, -math.inf):
+            self._run(self._held, _NO_COFLOWS)
+
+    def settled(self) -> FlowTable:
+        """Return a copy of the table whose rows say all, as of the last event."""
+        table, state, engine = copy.deepcopy((self._table, self._state, self._held))
+        if engine is not None:
+            state["bound"] = -math.inf
+            self._call(engine, _NO_COFLOWS, table, state, self._carried())
+        return table
+
+    def _goes_on(self, until: float, bound: float) -> bool:
+        """Return whether the loop is held; if so, say how far it may go on."""
+        if self.held:
+            state = self._state
+            state["until"], state["bound"], state["stepwise"] = until, bound, self.stepwise
+            if state["goes_on"]:
+                state["due"] = self._table.lines.next_due  # chains may have begun
+        return self.held
+
+    def _begin(self, now: float, until: float, bound: float, *, notice: float,
+               goes_on: bool = False, drops: bool = False, only_moves: bool = False,
+               together: bool = False) -> None:
         table = self._table
         self.now = now
         self._state[0] = (now, 0.0, now, np.inf, until, self._interval, notice,
                           table.lines.next_due if goes_on else np.inf, now, self._pause,
                           len(table.coflows), table.last_key + 1, 0, 0, 0, 0, 0, 0, goes_on, drops,
-                          only_moves, together, False, 0, -1)
+                          only_moves, together, False, WAITS, -1, bound, not only_moves,
+                          self.stepwise)
         self.ended = 0
 
-    def _run(self, engine: Any, coming: NDArray[Any],
-             ruling: Ruling | None = None) -> int:
-        """Run until the loop stops for good; return why."""
-        table = self._table
+    def _run(self, engine: Any, coming: NDArray[Any], ruling: Ruling | None = None) -> int:
+        """Run until the loop stops for good, or is held; return why."""
         self._make_room()
         while True:
             carried = self._carried()
             try:
-                run(engine, self._state, table.kernel_view, table.lines.kernel_view, coming,
-                    self._finished, self._done, table.capacity, carried)
+                self._call(engine, coming, self._table, self._state, carried)
             except Exception as error:
                 if ruling is None:
                     raise
                 raise ruling.failure(error) from error
             why = self._tell(carried)
             if why != PAUSED:
+                self._keep_held(engine, why)
                 return why
+
+    def _call(self, engine: Any, coming: NDArray[Any], table: FlowTable, state: NDArray[Any],
+              carried: NDArray[np.float64]) -> None:
+        run(engine, state, table.kernel_view, table.lines.kernel_view, coming, self._finished,
+            self._done, table.capacity, carried)
+
+    def _keep_held(self, engine: Any, why: int) -> None:
+        """Keep the engine if the loop is held; see whether it shows something."""
+        self._held = engine if why in (HELD, SHOWS) else None
+        self.shows, self.asks = why == SHOWS, why == ASKS
 
     def _carried(self) -> NDArray[np.float64]:
         return np.zeros(len(self._table.capacity)) if self._carries else _NOTHING
@@ -182,7 +258,7 @@ class EventLoop:
         table, state = self._table, self._state
         start = self.now
         (self.now, _, self.end, crossing, _, _, _, due, _, _, count, key, _, idle, gone, ended,
-         decisions, _, goes_on, _, _, _, _, why, self.link) = state[0].item()
+         decisions, _, goes_on, drops, _, _, _, why, self.link, *_) = state[0].item()
         self.crossing = crossing if why == WAITS else math.inf
         self.ended += ended
         if goes_on:
@@ -192,9 +268,19 @@ class EventLoop:
             self._completed(self._done[:gone].copy(), table.flows)
             state["gone"] = 0
         state["idle"] = state["ended"] = state["decisions"] = 0
+        if goes_on and not drops and why in (HELD, SHOWS):
+            self._tell_of_completed()
         if self.now > start or decisions:
             self._watch(start, self.now, carried, decisions)
         return why
+
+    def _tell_of_completed(self) -> None:
+        """Tell of coflows that have completed, whose rows the loop has not dropped yet."""
+        rows = self._table.coflows
+        completed = np.flatnonzero((rows["open"] == 0) & (rows["waited"] != TOLD))
+        if len(completed):
+            self._completed(rows[completed], self._table.flows)
+            rows["waited"][completed] = TOLD
 
     def _make_room(self) -> None:
         """See that there is a place for each row that there may be."""

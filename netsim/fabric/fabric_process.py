@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from netsim.fabric.grid import Grid
 from netsim.fabric.kernels.loop import AT_ENDS, NEVER
 from netsim.fabric.kernels.rules import SOUND, UNSOUND
 from netsim.fabric.protocols import Observer, Source
+from netsim.fabric.records import TOLD
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.ruling import RuleError, Ruling
 from netsim.fabric.running import Running
@@ -34,6 +36,11 @@ from netsim.network import Topology
 __all__ = ["FabricProcess"]
 
 _NOTHING = np.empty(0)
+
+
+def _ignore(*_: Any) -> None:
+    """Be told, and do nothing."""
+
 
 # Plain integers: or-ing enum members costs more than SimPy's step.
 _COFLOW_VALID, _COFLOW_DONE = int(Event.COFLOW_VALID), int(Event.COFLOW_DONE)
@@ -79,7 +86,13 @@ class FabricProcess:
         What the allocator said when it was last asked.
     in_flight : ActiveCoflows
         What has been submitted and has not completed.
+    stepwise : bool
+        Whether to call `told`; may be changed at any time. That changes no result.
     """
+
+    #: Called, where `stepwise`, at each instant at which coflows have come or completed, or a
+    #: decision was made, when all is done at it. It may change the run.
+    told: Callable[[], None] | None = None
 
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
                  job_arrivals: Any, *, observe_interval: float = 0.0, check: bool = True,
@@ -93,16 +106,16 @@ class FabricProcess:
         self.answer: Allocation | None = None
         self._told = allocator.sees_running
         self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT | _JOB
-        self.running = Running((lambda: self._happen(_JOB)) if self._told else None)
+        self.running = Running(partial(self._happen, _JOB) if self._told else None)
         self._runs_ahead = self._persistent = False
         self._service: PriorityService | None = None
         self.in_flight = ActiveCoflows(self.table)
         self._env = env
-        self._grid = Grid(observe_interval, lambda: env.now)
+        self._grid = Grid(observe_interval, env)
         self._check = check
-        self._referee = AllocationChecker(lambda: max(env.now, self.decided_s), network, allocator, self.table,
-                                          lambda: self._alarm.alone)
-        self._completed = completed or (lambda rows, flows: None)
+        self._alarm = Alarm(env, self._on_alarm)
+        self._referee = AllocationChecker(env, network, allocator, self.table, self._alarm)
+        self._completed = completed or _ignore
         self._observer = observer
         self._pause = NEVER if observer is None else observer.pause
         self._carries = observer is not None and observer.carries
@@ -113,15 +126,23 @@ class FabricProcess:
                         if self._ruling is None and not self._told
                         and allocator.wakes_on & Event.COFLOW == Event.COFLOW else None)
         self._source = source
-        self._happened = 0
+        self._happened, self._called, self._shows = 0, False, False
         self._moved_to = env.now
         self._finished, self._completing = 0, False
-        self._alarm = Alarm(env, self._on_alarm)
-        self._next = self._revisit_at = self._asks_at = math.inf
+        self._next = self._revisit_at = self._asks_at = self._tells_at = math.inf
+        self._due = math.inf
         self._expect()
         if self.table.next_arrival <= env.now:
             self._happen(_COFLOW_VALID)
         self._set_alarm()
+
+    @property
+    def stepwise(self) -> bool:
+        return self._loop.stepwise
+
+    @stepwise.setter
+    def stepwise(self, value: bool) -> None:
+        self._loop.stepwise = value
 
     # --- what jobs call --------------------------------------------------------------
 
@@ -189,10 +210,12 @@ class FabricProcess:
         due : float
             When the first becomes valid.
         """
+        if not self.table.have_room(demands):
+            self._leave()  # what engines know goes by the places of flows
         self.table.run_chain(job, demands, pauses, total, due)
         if due <= self._env.now:
             self._happen(_COFLOW_VALID)
-        self._set_alarm()
+        self._await(due)
 
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity now, in bytes per second; 0 is a failure."""
@@ -218,17 +241,18 @@ class FabricProcess:
         """The instant to which bytes have been moved, if that is later than now; else now."""
         return max(self._moved_to, self._env.now)
 
-    def look(self) -> tuple[FlowTable, list[CoflowEvent]]:
+    def look(self) -> tuple[FlowTable, list[CoflowEvent | None]]:
         """Return a copy of the table as of now, and its coflows; the run does not feel it.
 
+        Coflows that nobody has submitted, of lines or from the source, are None.
         What has been submitted at this instant is in it, and has no rates yet.
         """
-        table = self.table.copied()
+        table = self._loop.settled()
         start, now = self._moved_to, self._env.now
         if now > start and len(table.coflows):
             if table.sharing.parts is not None:
-                EventLoop(table, self._grid.interval, NEVER, False, self._completed,
-                          lambda *_: None).pass_time(start, now)
+                EventLoop(table, self._grid.interval, NEVER, False, _ignore, _ignore).pass_time(
+                    start, now)
             else:
                 table.advance(now - start, now, self._grid.slack(), _NOTHING)
         table.settle()
@@ -253,18 +277,53 @@ class FabricProcess:
             self._wake(self._env.now)
 
     def _wake(self, at: float) -> None:
-        """Ask to be woken at `at`, or the observation instant that follows, if not earlier."""
+        """Ask to act at `at`, or the observation instant that follows, if not earlier."""
+        self._called = True
         self._alarm.set(self._grid.observed(at))
 
     def _on_alarm(self) -> None:
+        """Do what is due: tell of what has happened, go on, or act on what happens now."""
+        if self._tells_at <= self._env.now:
+            self._tell()
+        elif self._called:
+            self._act()
+        elif self._env.now < self._due:
+            self._set_alarm()
+        elif self._loop.held and (self._loop.admits or self._env.now < self.table.next_arrival):
+            self._go_on()
+        else:
+            self._act()
+
+    def _tell(self) -> None:
+        """Tell who follows step by step; what else is due now is done in an event of its own."""
+        self._tells_at = math.inf
+        self._alarm.set(self._env.now)
+        if self.told is not None:
+            self.told()
+
+    def _go_on(self) -> None:
+        """Go on from where the event loop is held, as nothing has happened to the fabric."""
+        if self._runs_ahead:
+            self._run_ahead()
+            self._see_crossing()
+        else:
+            ruling = self._ruling or self._asking
+            assert ruling is not None
+            self._go_by(ruling)
+        self._set_alarm()
+
+    def _act(self) -> None:
         """Let bytes flow until now; tell jobs what has completed; decide anew."""
+        self._called = False
         if self._asking is not None and self._asking.pending is not None:
             allocation, self._asking.pending = self._asking.pending, None
+            self._shows = True
             self._put_in_force(allocation)
-            self._set_alarm()
+            self._end_acting()
             return
         self._move()
         if self._finished:
+            self._shows = True
             # Jobs answer a completion at this same instant; decide after they all have.
             self._completing = True
             try:
@@ -286,6 +345,12 @@ class FabricProcess:
                 self._decide()
         elif self._happened:
             self._next = self._next_event(*self.table.next_finishes())
+        self._end_acting()
+
+    def _end_acting(self) -> None:
+        if self._shows and self.stepwise:
+            self._tells_at = self._env.now
+        self._shows = False
         self._set_alarm()
 
     def _rows_stand(self) -> bool:
@@ -294,10 +359,19 @@ class FabricProcess:
         return self.answer.decisions == "coflow" and self.table.sharing.parts is None
 
     def _set_alarm(self) -> None:
+        """Ring when something is next due that is known beforehand."""
+        self._due = math.inf
         if (at := min(self._next, self._revisit_at)) < math.inf:
-            self._wake(at)
-        if self._env.now < (arrival := self.table.next_arrival) < math.inf:
-            self._alarm.set(max(self._grid.observed(arrival), arrival))
+            self._due = self._grid.observed(at)
+        self._await(self.table.next_arrival)
+        if (at := min(self._due, self._tells_at)) < math.inf:
+            self._alarm.set(at)
+
+    def _await(self, arrival: float) -> None:
+        """Ring when a coflow becomes valid, unless something is due before."""
+        if self._env.now < arrival < math.inf:
+            self._due = min(self._due, max(self._grid.observed(arrival), arrival))
+            self._alarm.set(self._due)
 
     def _expect(self) -> None:
         """Get to know the next coflows that become valid at times known beforehand."""
@@ -312,6 +386,7 @@ class FabricProcess:
 
     def _move(self) -> None:
         """Let bytes flow until now, and count the coflows that have finished."""
+        self._leave()
         start, now = self._moved_to, self._env.now
         self._moved_to = max(start, now)
         slack = self._grid.slack()
@@ -319,8 +394,10 @@ class FabricProcess:
         if not len(self.table.coflows) or (now <= start and self._next > now + slack):
             return
         if self.table.sharing.parts is not None:
-            self._loop.pass_time(start, now)
-            flows = self._loop.ended
+            flows = 0
+            if not (self._loop.asks and self._loop.now == now):  # else it has been here
+                self._loop.pass_time(start, now)
+                flows = self._loop.ended
             self._finished = int(np.count_nonzero(self.table.coflows["open"] == 0))
         else:
             self._finished, flows = self._advance(start, now, slack)
@@ -365,10 +442,11 @@ class FabricProcess:
             transfer.complete()
         if alone:
             self.table.lines.follow(rows[alone], self._env.now)
-            self._completed(rows[alone], self.table.flows)
+            if len(untold := rows[alone][rows["waited"][alone] != TOLD]):
+                self._completed(untold, self.table.flows)
         # What nobody waits for, a decision that stands has been carried on from already.
         carried_on = (self._persistent and not self._rows_stand()
-                      and not rows["waited"].any())
+                      and not rows["waited"][rows["waited"] != TOLD].any())
         self._happened |= _FLOW_DONE if carried_on else _COFLOW_DONE
 
     # --- decisions -------------------------------------------------------------------
@@ -382,6 +460,7 @@ class FabricProcess:
         if hopeless or not len(self.table.coflows):
             return
         self.decided_s = now
+        self._shows = True
         if self._ruling is not None and self._ruling.rule.in_step:
             self._go_by(self._ruling)
             return
@@ -398,6 +477,7 @@ class FabricProcess:
 
     def _ask(self, now: float, happened: Event) -> Allocation:
         """Ask the policy, and check the form of its answer."""
+        self._referee.asked_s = now
         view = FabricView(self.table, now, self.allocator.information, happened,
                           self.running if self._told else None)
         allocation = self.answer = self.allocator.allocate(view)
@@ -461,12 +541,16 @@ class FabricProcess:
         return self._ruling.allocation()
 
     def _go_by(self, ruling: Ruling) -> None:
-        """Decide by a rule, now and ahead of the clock while nothing else happens."""
-        loop, until = self._loop, min(self._env.peek(), self.table.next_coming)
-        self._runs_ahead, self._service = False, None
-        self.table.begin_in_step()
+        """Decide by a rule, now and ahead of the clock while nothing else happens.
+
+        Where the event loop is held, it goes on.
+        """
+        loop = self._loop
+        if not loop.held:
+            self._runs_ahead, self._service = False, None
+            self.table.begin_in_step()
         try:
-            loop.go_by(ruling, self._env.now, until, self._check)
+            loop.go_by(ruling, self._env.now, self._until(), self.table.next_coming, self._check)
         except RuleError as error:
             raise self._referee.refuse(str(error)) from error
         if loop.link == UNSOUND:
@@ -475,6 +559,7 @@ class FabricProcess:
             raise self._referee.infeasible(ruling.given(loop.link), loop.link)
         self._next = loop.end
         self._revisit_at = self._asks_at = self._grid.due(loop.crossing)
+        self._see_shown()
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._listens & _FLOW_DONE else next_coflow
@@ -488,23 +573,45 @@ class FabricProcess:
         now, loop = self._env.now, self._loop
         if self._persistent:
             again = True
-            while again and self.table.coflows["open"].all():
-                again = loop.share_all(now, self._env.peek())
+            while again and (loop.held or self.table.coflows["open"].all()):
+                again = loop.share_all(now, self._until())
                 now = loop.now
                 self._expect()
             # Coflows that have completed on the way are yet to be told of.
-            self._next = loop.end if self.table.coflows["open"].all() else loop.now
+            stops = not (loop.held or self.table.coflows["open"].all())
+            self._next = loop.now if stops else loop.end
+            self._see_shown()
             return False
-        until = min(self._env.peek(), self._asks_at)
+        bound = self._asks_at
         if self.table.next_arrival > now:
-            until = min(until, self.table.next_arrival)
+            bound = min(bound, self.table.next_arrival)
         if self._service is None:
-            loop.share(now, until)
+            loop.share(now, self._until(), bound)
         else:
-            loop.serve(self._service, now, until)
+            loop.serve(self._service, now, self._until(), bound)
             self._revisit_at = min(self._asks_at, self._grid.due(loop.crossing))
         self._next = loop.end
+        self._see_shown()
         return loop.crossing <= now
+
+    def _until(self) -> float:
+        """Return when others act next; what is noticed now is not theirs any more."""
+        return max(self._env.peek(), math.nextafter(self._env.now, math.inf))
+
+    def _see_crossing(self) -> None:
+        """See that the policy is asked when a coflow crosses its limit."""
+        self._revisit_at = min(self._asks_at, self._loop.crossing)
+
+    def _see_shown(self) -> None:
+        """Tell who follows step by step, when the clock is there, of what the loop has handled."""
+        if self._loop.shows:
+            self._tells_at = self._loop.now
+
+    def _leave(self) -> None:
+        """Leave the event loop where it is held, as something happens to the fabric."""
+        if self._loop.held:
+            self._loop.leave()
+            self._see_crossing()
 
     def _watch(self, start: float, now: float, carried: NDArray[np.float64], decisions: int
                ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -103,11 +102,13 @@ class FlowTable:
         """What kernels take that let coflows come: rows, jobs, pools, and what is used of these."""
         return self.rows, self.jobs, self.pools.arrays, self.pools.used
 
-    def copied(self) -> FlowTable:
-        """Return a copy that shares nothing with this table."""
-        other = copy.deepcopy(self)
-        other.coflows = other.rows[:len(self.coflows)]
-        return other
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "coflows": len(self.coflows)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Let the active coflows be the first rows again, in a copy."""
+        self.__dict__.update(state)
+        self.coflows = self.rows[:state["coflows"]]
 
     # --- rows come and go ------------------------------------------------------------
 
@@ -199,6 +200,14 @@ class FlowTable:
         """As `make_room_for_lines`, with room for many coflows that join later."""
         self.make_room_for_lines(until, _AHEAD)
 
+    def make_room_for_rows(self) -> None:
+        """See that there is a row for the next coflow of each line."""
+        self._make_room(len(self.lines.running))
+
+    def have_room(self, demands: Sequence[RoutedCoflow]) -> bool:
+        """Whether the flows, hops and loads of some coflows fit into the pools as they are."""
+        return self.pools.have_room(_wanted(demands))
+
     def went_on(self, count: int, last_key: int, idle: int) -> None:
         """Set the number of active coflows, and add to that of the jobs that have one."""
         self.last_key = last_key
@@ -216,9 +225,8 @@ class FlowTable:
         if (count := len(self.coflows)) + rows > len(self.rows):
             self.rows = np.concatenate((self.coflows, np.zeros(2 * (count + rows) - count, COFLOW)))
             self.coflows = self.rows[:count]
-        for each in demands:
-            wanted = (wanted[0] + len(each.flows), wanted[1] + len(each.hops),
-                      wanted[2] + len(each.loads))
+        if demands:
+            wanted = _wanted(demands)
         if not self.pools.have_room(wanted):
             self._leave_standing()
             self.pools.make_room(wanted, self.coflows, self.coming, self.lines.live)
@@ -435,3 +443,9 @@ class FlowTable:
     def open_flows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of the unfinished flows in `flows`, and the coflow of each."""
         return blocks.open_flows(self.coflows, self.flows)
+
+
+def _wanted(demands: Sequence[RoutedCoflow]) -> tuple[int, int, int]:
+    """Return the flows, hops and loads of some coflows."""
+    return (sum([len(each.flows) for each in demands]), sum([len(each.hops) for each in demands]),
+            sum([len(each.loads) for each in demands]))

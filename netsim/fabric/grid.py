@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+
+import simpy
 
 from netsim.fabric.kernels.loop import GRID_SLACK, NOTICE_SLACK
 
@@ -17,28 +18,28 @@ class Grid:
     ----------
     interval : float
         In seconds; 0 if everything is noticed when it happens.
-    now : callable
-        Returns the time, in seconds.
+    env : simpy.Environment
+        Has the clock.
     """
 
-    def __init__(self, interval: float, now: Callable[[], float]) -> None:
+    def __init__(self, interval: float, env: simpy.Environment) -> None:
         self.interval = interval
-        self._now = now
+        self._env = env
 
     def observed(self, at: float) -> float:
         """Return the observation instant at which something that happens at `at` is noticed."""
         if not self.interval:
             return at
         instant = math.ceil(at / self.interval - GRID_SLACK) * self.interval
-        return max(instant, self._now())
+        return max(instant, self._env.now)
 
     def slack(self) -> float:
         """Return how long after now something may be due and still count as due now."""
-        return max(NOTICE_SLACK * self.interval, 4 * math.ulp(self._now()))
+        return max(NOTICE_SLACK * self.interval, 4 * math.ulp(self._env.now))
 
     def due(self, at: float) -> float:
         """Return when something that is due at `at` is seen: later than now in any case."""
-        now = self._now()
+        now = self._env.now
         if at < math.inf and self.observed(at) <= now:
             return max(now + self.interval, math.nextafter(now, math.inf))
         return at

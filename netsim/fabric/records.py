@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 __all__ = ["COFLOW", "DUST", "FLOW", "HOP", "JOB", "LEAST_BYTES", "LINE", "LOAD", "LOOP",
-           "NEXT_IN_LINE", "ROUNDINGS", "WAITED"]
+           "NEXT_IN_LINE", "ROUNDINGS", "TOLD", "WAITED"]
 
 #: Relative tolerance: of a flow's size, of a link's capacity, of a share. Less is nothing.
 DUST = 1e-9
@@ -33,8 +33,9 @@ HOP = np.dtype([("link", "i8"), ("slot", "i8")], align=True)
 #: The bytes that a coflow has to send over one link, all its flows together.
 LOAD = np.dtype([("link", "i8"), ("nbytes", "f8")], align=True)
 
-#: The next coflow of a line, at once or after a pause; or whoever has submitted it.
-NEXT_IN_LINE, WAITED = 1, 2
+#: The next coflow of a line, at once or after a pause; or whoever has submitted it. Or nobody, and
+#: of its completion has been told.
+NEXT_IN_LINE, WAITED, TOLD = 1, 2, 3
 
 #: An active coflow. What is left to send is ``left`` times what its FLOW and LOAD rows
 #: say: policies that keep a coflow's flows in step change one number here (``left``, at
@@ -46,10 +47,10 @@ NEXT_IN_LINE, WAITED = 1, 2
 #: whoever added it knows it by, ``alone`` gamma of all its bytes at nominal capacities, ``order``
 #: its place in its job, ``deadline`` the instant by which it is to finish (inf: none), ``crosses``
 #: the most links that one of its flows crosses, ``longest`` the bytes of its longest flow,
-#: ``waited`` says who goes on when it has completed: 0 nobody, else `NEXT_IN_LINE` or `WAITED`;
-#: ``split`` the weight that its unfinished flows have together, 0 if each has its own, ``thinner``
-#: 1 if one has ended since that was split, ``unit`` where `sharing` keeps what each of them has of
-#: it.
+#: ``waited`` says who goes on when it has completed: nobody if 0 or `TOLD`, else `NEXT_IN_LINE` or
+#: `WAITED`; ``split`` the weight that its unfinished flows have together, 0 if each has its own,
+#: ``thinner`` 1 if one has ended since that was split, ``unit`` where `sharing` keeps what each of
+#: them has of it.
 COFLOW = np.dtype([("job", "i8"), ("key", "i8"), ("valid", "f8"), ("start", "f8"),
                    ("finish", "f8"), ("last", "f8"), ("total", "f8"), ("base", "f8"),
                    ("left", "f8"), ("speed", "f8"), ("gamma", "f8"), ("weight", "f8"),
@@ -74,7 +75,8 @@ LINE = np.dtype([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total",
 
 #: Where the event loop is. Bytes are as of ``now``; at the rates in force the next flow ends at
 #: ``end``, ``dt`` from then, and a coflow crosses its limit at ``crossing``. The loop stops before
-#: ``until``. What happens is noticed at multiples of ``interval``, and next at ``notice``, inf if
+#: ``bound``, when the policy is to be asked, and is held before ``until``, when others act next.
+#: What happens is noticed at multiples of ``interval``, and next at ``notice``, inf if
 #: nothing has; the next coflow of a chain is ``due`` then. ``told`` is when the observer was last
 #: told, by pauses as ``pause`` says. There are ``count`` rows, and the next has that ``key``.
 #: Since the loop began, ``joined`` coflows have come that were expected; since the last pause, the
@@ -83,10 +85,12 @@ LINE = np.dtype([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total",
 #: and are not noticed yet. The loop ``goes_on`` past coflow events and ``drops`` rows that have
 #: completed, or it ``only_moves`` bytes until ``notice``; ends within a few roundings count as
 #: ``together``. ``decides`` says that the next rates are a decision. ``reason`` is why the loop
-#: has stopped, ``link`` one that is overloaded.
+#: has stopped, ``link`` one that is overloaded. It ``shows`` that coflows have come or ended, or a
+#: decision; where someone follows ``stepwise``, it is held then.
 LOOP = np.dtype([("now", "f8"), ("dt", "f8"), ("end", "f8"), ("crossing", "f8"), ("until", "f8"),
                  ("interval", "f8"), ("notice", "f8"), ("due", "f8"), ("told", "f8"),
                  ("pause", "i8"), ("count", "i8"), ("key", "i8"), ("joined", "i8"), ("idle", "i8"),
                  ("gone", "i8"), ("ended", "i8"), ("decisions", "i8"), ("finished", "i8"),
                  ("goes_on", "i8"), ("drops", "i8"), ("only_moves", "i8"), ("together", "i8"),
-                 ("decides", "i8"), ("reason", "i8"), ("link", "i8")], align=True)
+                 ("decides", "i8"), ("reason", "i8"), ("link", "i8"), ("bound", "f8"),
+                 ("shows", "i8"), ("stepwise", "i8")], align=True)

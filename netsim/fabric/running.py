@@ -37,7 +37,7 @@ class Running:
     """
 
     def __init__(self, changed: Callable[[], None] | None = None) -> None:
-        self._changed = changed or (lambda: None)
+        self._changed = changed
         self._hosts: dict[int, NDArray[np.int64]] = {}
         self._pairs: JobHosts | None = None
 
@@ -81,7 +81,8 @@ class Running:
 
     def _change(self) -> None:
         self._pairs = None
-        self._changed()
+        if self._changed is not None:
+            self._changed()
 
     def pairs(self) -> JobHosts:
         """Return who runs where."""

@@ -1,6 +1,7 @@
 """Service in order: the compiled run from flow end to flow end against one decision at each."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,7 +85,15 @@ def test_on_a_switch(options, network, workload, interval):
 @settings(deadline=None, max_examples=20, derandomize=True)
 @given(workload=workloads(HOSTS, chains=True))
 def test_on_links_that_are_shared(options, network, workload):
-    agree(network, workload, options)
+    agree(network, untied(workload), options)
+
+
+def untied(workload):
+    """Make the bytes of jobs unequal: of two that sent as much, roundings choose."""
+    return netsim.Workload([replace(job, stages=[
+        stage if stage.flows is None else replace(stage, flows=netsim.Flows(
+            stage.flows.src, stage.flows.dst, stage.flows.nbytes * (1 + k / 997)))
+        for stage in job.stages]) for k, job in enumerate(workload)])
 
 
 @pytest.fixture(params=[False, True], ids=["copied", "kept"])

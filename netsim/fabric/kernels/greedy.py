@@ -17,7 +17,9 @@ from netsim.fabric.kernels import compiled, inlined
 from netsim.fabric.kernels.greedy_changes import follow, note, promote
 from netsim.fabric.kernels.greedy_rows import MOVED, STALE, copy_rows, find_rows, write_back
 from netsim.fabric.kernels.loop import (
+    HELD,
     REDO,
+    SHOWS,
     WAITS,
     Engine,
     end_flow,
@@ -72,10 +74,11 @@ def serve_greedily(order, by_size, loop, table, chains, coming, finished, done, 
         Whether flows go by the bytes that they have left, and only then in that order.
     """
     rows, _, pools, _ = table
-    loop[0].reason = REDO
-    while loop[0].reason == REDO:
+    while True:
         engine = begin(rows[:loop[0].count], pools[0], pools[1], capacity, order, by_size)
         run(engine, loop, table, chains, coming, finished, done, capacity, carried)
+        if loop[0].reason != REDO:
+            return engine if loop[0].reason in (HELD, SHOWS) else None
 
 
 @compiled

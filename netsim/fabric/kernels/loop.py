@@ -21,20 +21,21 @@ from netsim.fabric.kernels.pools import admit
 from netsim.fabric.kernels.progress import drop_finished
 from netsim.fabric.records import NEXT_IN_LINE, WAITED
 
-__all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "FULL", "GRID_SLACK", "NEVER", "NOTICE_SLACK",
-           "PAUSED", "POLICY", "REDO", "REFUSED", "WAITS", "Engine", "end_flow", "join_never", "never",
-           "register", "run"]
+__all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "FULL", "GRID_SLACK", "HELD", "NEVER",
+           "NOTICE_SLACK", "PAUSED", "POLICY", "REDO", "REFUSED", "SHOWS", "WAITS", "Engine",
+           "end_flow", "join_never", "never", "register", "run"]
 
 #: Relative to the observation interval: how late an event may be and still be noticed. What
 #: marks completions is a trifle larger, or rounding could ring for one and not find it.
 GRID_SLACK = 1e-6
 NOTICE_SLACK = 1.001 * GRID_SLACK
 
-#: Why the loop has stopped. Another event is due before its next one; a coflow has completed, of
-#: which the policy or a process must hear; the observer must be told, which changes nothing; there
-#: is no more room for rows; the engine must be rebuilt; the rule's allocation overloads a link; a
-#: policy in Python must be asked for the rates from now on.
-WAITS, ASKS, PAUSED, FULL, REDO, REFUSED, POLICY = range(7)
+#: Why the loop has stopped. The policy is to be asked before its next event, or none will come; a
+#: coflow has completed, of which the policy or a process must hear; the observer must be told,
+#: which changes nothing; there is no more room for rows; the engine must be rebuilt; the rule's
+#: allocation overloads a link; others have an event before its next one; whoever follows step by
+#: step is to hear of what has happened; a policy in Python must be asked for the rates from now on.
+WAITS, ASKS, PAUSED, FULL, REDO, REFUSED, HELD, SHOWS, POLICY = range(9)
 
 #: When the loop pauses for the observer: not at all; at decisions; whenever rates change.
 NEVER, AT_DECISIONS, AT_ENDS = range(3)
@@ -124,7 +125,8 @@ for _function in (find_rates, find_end, crossing_in, advance, join, leave):
 def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
     """Go from event to event until the policy, a process or the observer has something to do.
 
-    A pause changes nothing: the loop goes on from there as if there had been none.
+    If it has paused, or is held before an event of others or to show what has happened, the next
+    call goes on from there, as if there had been none.
 
     Parameters
     ----------
@@ -149,22 +151,29 @@ def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
     """
     state = loop[0]
     state.reason = _run(engine, state, table, chains, coming, finished, done, capacity, carried)
-    if state.reason != PAUSED:
+    if state.reason not in (PAUSED, HELD, SHOWS):
         leave(engine, table[0][:state.count], table[2], state)
 
 
 @inlined
 def _run(engine, state, table, chains, coming, finished, done, capacity, carried):
     rows, _, pools, _ = table
+    # To find the end again might look at other flows, which has other roundings.
+    found = state.reason in (HELD, SHOWS)
     while True:
-        if state.now >= state.notice and not state.only_moves:
-            why = _notice(engine, state, table, chains, coming, finished, done, capacity)
-            if why != WAITS:
-                return why
-        if _is_to_pause(state):
-            return PAUSED
+        if not found:
+            if state.now >= state.notice and not state.only_moves:
+                why = _notice(engine, state, table, chains, coming, finished, done, capacity)
+                if why != WAITS:
+                    return why
+            if _is_to_pause(state):
+                return PAUSED
+            find_end(engine, rows[:state.count], state)
+            shows, state.shows = state.shows, 0
+            if shows and state.stepwise:
+                return SHOWS
+        found = False
         coflows = rows[:state.count]
-        find_end(engine, coflows, state)
         together = state.together
         if state.notice == np.inf:
             if state.drops and state.gone + state.count > len(done):
@@ -173,8 +182,10 @@ def _run(engine, state, table, chains, coming, finished, done, capacity, carried
             noticed = min(_observed(state.end, state), max(_observed(arrival, state), arrival))
             state.crossing = state.now + crossing_in(engine)
             crosses = state.crossing < np.inf and state.crossing <= state.end
-            if crosses or noticed >= state.until or noticed == np.inf:
+            if crosses or noticed >= state.bound or noticed == np.inf:
                 return WAITS
+            if noticed >= state.until:
+                return HELD
             state.notice = noticed
             together |= arrival <= state.end
         # The time to an end is not the difference of two instants, which has their roundings.
@@ -204,7 +215,7 @@ def _notice(engine, state, table, chains, coming, finished, done, capacity):
     if state.finished:
         if not state.goes_on:
             return ASKS
-        state.decides = True
+        state.decides = state.shows = True
         waits = _follow(rows, finished[:state.finished], state, chains)
         state.finished = 0
         if waits:
@@ -241,6 +252,7 @@ def _admit(engine, state, table, chains, coming):
     state.count += joined
     state.key += joined
     state.idle += joined  # each the only coflow of its job
+    state.shows = True
     emitted, idle = emit(rows, state.count, jobs, of_jobs, running, stages, pools, free, state.now,
                          len(jobs), state.key)
     state.decides = True

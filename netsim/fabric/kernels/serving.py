@@ -15,7 +15,17 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place, inlined
-from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, join_never, register, run
+from netsim.fabric.kernels.loop import (
+    HELD,
+    REDO,
+    SHOWS,
+    WAITS,
+    Engine,
+    end_flow,
+    join_never,
+    register,
+    run,
+)
 from netsim.fabric.kernels.serving_fill import fill, see_room
 from netsim.fabric.kernels.serving_rows import (
     BACKFILL,
@@ -55,9 +65,10 @@ __all__ = ["serve"]
 
 @compiled
 def serve(rule, loop, table, chains, coming, finished, done, capacity, carried):
-    """Make an engine, and run it without pauses, over and over until the loop stops for good.
+    """Make an engine, and run it without pauses, over and over until the loop stops.
 
-    For few flows: to hand an engine back takes longer than to make it.
+    For few flows: to hand an engine back takes longer than to make it. It is only returned if the
+    loop is held.
 
     Parameters
     ----------
@@ -68,11 +79,12 @@ def serve(rule, loop, table, chains, coming, finished, done, capacity, carried):
         to stop.
     """
     rows, _, pools, _ = table
-    loop[0].reason = REDO
-    while loop[0].reason == REDO:
+    while True:
         served = copy_rows(rows[:loop[0].count], pools[0], pools[1], pools[2], capacity, rule,
                            loop[0].interval)
         run(served, loop, table, chains, coming, finished, done, capacity, carried)
+        if loop[0].reason != REDO:
+            return served if loop[0].reason in (HELD, SHOWS) else None
 
 
 # --- what the loop calls ---------------------------------------------------------------

@@ -147,6 +147,21 @@ class Served(NamedTuple):
     moving: NDArray[np.int64]
     form: NDArray[np.int64]
 
+    def __deepcopy__(self, _: dict[int, Any]) -> Served:
+        """Return a copy in which arrays that are the same here, in both fillings, still are."""
+        return _copied(self, {})
+
+
+def _copied(part: Any, copies: dict[tuple[int, int], NDArray[Any]]) -> Any:
+    """Copy a tuple of arrays and tuples; what Numba hands out twice has one memory."""
+    if isinstance(part, tuple):
+        each = [_copied(one, copies) for one in part]
+        return type(part)(*each) if hasattr(part, "_fields") else tuple(each)
+    where = part.__array_interface__["data"][0], part.nbytes
+    if where not in copies:
+        copies[where] = part.copy()
+    return copies[where]
+
 
 @compiled
 def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
