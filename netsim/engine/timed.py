@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import simpy
 from numpy.typing import NDArray
@@ -22,7 +23,11 @@ class _Timed:
         self._env, self._seconds = env, seconds
 
     def start(self, job: int, gpus: NDArray, ended: Callable[[int], None]) -> None:
-        self._env.timeout(self._seconds[job]).callbacks.append(lambda _: ended(job))
+        self._env.timeout(self._seconds[job]).callbacks.append(partial(_end, ended, job))
+
+
+def _end(ended: Callable[[int], None], job: int, _: simpy.Event) -> None:
+    ended(job)
 
 
 def run_timed(context: RunContext, scheduler: Scheduler, placement: Placement,
