@@ -141,7 +141,8 @@ class Teller:
 
     def _say_valid(self, rows: NDArray[Any], first: int) -> None:
         """Tell of those that have come after a key, and have not been submitted by a process."""
-        for job, coflow in self._which(rows[(rows["key"] > first) & (rows["waited"] != WAITED)]):
+        came = (rows["key"] > first) | (rows["key"] == 0)  # one without bytes has no key
+        for job, coflow in self._which(rows[came & (rows["waited"] != WAITED)]):
             self.say("coflow-valid", job, coflow=coflow)
 
     def _say_done(self, rows: NDArray[Any], last: NDArray[np.bool_]) -> None:
