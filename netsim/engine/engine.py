@@ -51,9 +51,12 @@ class Execution(Protocol):
         One in which jobs may lose their GPUs also has ``stop(job)``, which returns the seconds of
         the current iteration; this iteration is lost, and the job repeats it when it is started
         again. If the job has just made its last iteration, ``stop`` ends it instead.
+        """
 
-        ``add_job(job, jobs)`` is called when a job has been submitted during the run: the jobs of
-        the run have that one among them now, and those after it the next numbers.
+    def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
+        """Make place for a job that has been submitted during the run, and has not arrived.
+
+        The jobs of the run have it among them now, and those after it the next numbers.
         """
 
 

@@ -12,6 +12,7 @@ from netsim.cluster.context import RunContext
 from netsim.engine.engine import Engine
 from netsim.engine.view import Scheduler
 from netsim.placements.placement import Placement
+from netsim.workload import JobSpec
 
 __all__ = ["run_timed"]
 
@@ -21,6 +22,9 @@ class _Timed:
 
     def __init__(self, env: simpy.Environment, seconds: Sequence[float]) -> None:
         self._env, self._seconds = env, seconds
+
+    def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
+        raise NotImplementedError("all jobs are known beforehand")
 
     def start(self, job: int, gpus: NDArray, ended: Callable[[int], None]) -> None:
         self._env.timeout(self._seconds[job]).callbacks.append(partial(_end, ended, job))

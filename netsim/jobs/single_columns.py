@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.forking import same
 from netsim.columns import Columns
+from netsim.forking import same
 from netsim.jobs.plan import ecmp_key, ecmp_keys
 from netsim.workload import Flows, JobColumns, JobSpec, Stage
 

@@ -48,8 +48,7 @@ class CoflowNumbers:
         self._free_below = np.array(taken, np.int64) - np.arange(len(taken))
 
     def last_of(self, jobs: int) -> int:
-        """Return the largest id without a stage that specifies it, of the first jobs; -1 if none.
-        """
+        """Return the largest id that no stage specifies, of the first jobs; -1 if none."""
         count = int(self.coflows[:jobs].sum())
         return int(self._numbered(np.int64(count - 1))) if count else -1
 

@@ -187,8 +187,8 @@ class OnCluster(Clocked):
     def _check_change(self, change: Change) -> None:
         run = ClusterRun(self._context, (change,))
         for name in ("no restarts", "no link events"):
-            needs = ("no link events",) if self.fabric is None else ()
-            needs += needs_of(self.scheduler, "cluster")
+            needs = [*needs_of(self.scheduler, "cluster"),
+                     *(["no link events"] if self.fabric is None else [])]
             if name in needs and (problem := NEEDS["cluster"][name].problem(run)):
                 raise InputError(problem)
         super()._check_change(change)

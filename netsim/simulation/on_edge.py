@@ -125,6 +125,30 @@ class OnEdge:
             ends[:self.done] = [self._moved.ended(job) for job in range(self.done)]
         return so_far(now, arrival, np.where(ends <= now, ends, np.nan))
 
+    @property
+    def allocator(self) -> Any:
+        """See `Target`."""
+        raise self._refused()
+
+    @allocator.setter
+    def allocator(self, _: Any) -> None:
+        raise self._refused()
+
+    @property
+    def observe_interval(self) -> Any:
+        """See `Target`."""
+        raise self._refused()
+
+    @observe_interval.setter
+    def observe_interval(self, _: Any) -> None:
+        raise self._refused()
+
+    def _refused(self, *_: Any, **__: Any) -> Any:
+        raise InputError("jobs on an edge-cloud run to their ends at once")
+
+    stopped = active = flows = links = view = jobs_now = submit = _refused
+    set_capacity = fail = repair = listen = shared = policies = _refused
+
     # --- records ---------------------------------------------------------------------------
 
     def _finished(self) -> _Tables:

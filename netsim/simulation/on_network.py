@@ -53,6 +53,7 @@ class OnNetwork(Clocked):
     """
 
     counts = "coflows"
+    fabric: FabricProcess
 
     def __init__(self, network: Topology, workload: Workload, allocator: Allocator,
                  observe_interval: Quantity = 0, seed: int = 0, record: Sequence[str] = (),
@@ -60,6 +61,7 @@ class OnNetwork(Clocked):
                  beside: Sequence[str] = (),
                  stragglers: Mapping[int, float] | None = None) -> None:
         self.workload, self.seed = workload, seed
+        interval = parse_seconds(observe_interval, "observe_interval")
         check_whole(seed, "seed")
         check_all_fit(workload.jobs, network)
         self.faults = Faults(events, network)
@@ -76,7 +78,7 @@ class OnNetwork(Clocked):
         self.recorder.singles_begun(single.members, single.coflow_id, single.stages)
         self.fabric = FabricProcess(
             self.env, self.network, allocator, self.arrival_s,
-            observe_interval=parse_seconds(observe_interval, "observe_interval"), check=check, source=self.singles,
+            observe_interval=interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished)
         self.on_hosts = JobsOnHosts()
         self.teller = Teller(self.env, self.recorder, self.fabric, starts=True)
@@ -205,8 +207,8 @@ class OnNetwork(Clocked):
         pending, jobs, problems = self.fabric.pending(), self.workload.jobs, []
         if pending:
             problems.append(
-                f"allocator {type(self.fabric.allocator).__name__} gives no bandwidth to {len(pending)} "
-                "pending coflows, and nothing else will happen; coflows of " + listed(
+                f"allocator {type(self.fabric.allocator).__name__} gives no bandwidth to "
+                f"{len(pending)} pending coflows, and nothing else will happen; coflows of " + listed(
                     f"job {jobs[job].id} (valid since {valid_s:g} s)"
                     for job, valid_s, _ in pending))
             problems += dead_links(self.fabric)
