@@ -199,9 +199,23 @@ class FabricProcess:
         """Change a link's capacity now, in bytes per second; 0 is a failure."""
         self._change(lambda: self.table.set_capacity(link, capacity))
 
-    def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow]) -> None:
-        """Let coflows take other links from now on: those of demands with the same flows."""
-        self._change(lambda: self.in_flight.reroute(demands))
+    def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow],
+                alone: Mapping[int, Sequence[RoutedCoflow]] | None = None) -> None:
+        """Let coflows take other links from now on: those of demands with the same flows.
+
+        Parameters
+        ----------
+        demands : mapping of CoflowEvent to RoutedCoflow
+        alone : mapping of int to sequence of RoutedCoflow
+            What jobs send that nobody follows.
+        """
+        self._change(partial(self._reroute, demands, alone or {}))
+
+    def _reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow],
+                 alone: Mapping[int, Sequence[RoutedCoflow]]) -> None:
+        self.in_flight.reroute(demands)
+        for job, sent in alone.items():
+            self.table.reroute_alone(job, sent)
 
     def set_allocator(self, allocator: Allocator) -> None:
         """Let another policy decide, now and from now on."""

@@ -17,7 +17,7 @@ from netsim.fabric.kernels.maxmin import maxmin
 from netsim.fabric.kernels.pools import add, admit
 from netsim.fabric.kernels.sharing_parts import Parts
 from netsim.fabric.pools import Pools
-from netsim.fabric.records import COFLOW, JOB
+from netsim.fabric.records import COFLOW, JOB, WAITED
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.serving import PriorityEngine
 from netsim.fabric.sharing import MaxMinEngine
@@ -274,6 +274,33 @@ class FlowTable:
         self._make_room(0, demand)
         self.pools.reroute(self.coflows[self._place(key):][:1], demand)
         self._fresh = False
+
+    def alone(self) -> NDArray[np.int64]:
+        """Return the jobs that nobody follows and that have something to send, in order."""
+        lines, rows = self.lines.of_jobs[self.lines.running], self.coflows
+        sends = self.lines.running[lines["emitted"] < lines["total"]]
+        return np.union1d(sends, rows["job"][(rows["waited"] != WAITED) & (rows["open"] > 0)])
+
+    def reroute_alone(self, job: int, demands: Sequence[RoutedCoflow]) -> None:
+        """Let a job that nobody follows take other links, from now on.
+
+        Parameters
+        ----------
+        job : int
+        demands : sequence of RoutedCoflow
+            What its coflows send, over and over.
+        """
+        self.leave_standing()
+        self._make_room(0, *demands, *demands)
+        self.lines.reroute(job, demands, self.pools)
+        for place in np.flatnonzero((self.coflows["job"] == job) & (self.coflows["open"] > 0)):
+            row = self.coflows[place:place + 1]
+            demand = demands[int(row["order"][0]) % len(demands)]
+            hops = self.hops["link"][row["hop"][0]:][:row["hops"][0]]
+            if not np.array_equal(hops, demand.hops["link"]):
+                self.pools.reroute(row, demand)
+                row["alone"] = demand.coflows["alone"]
+                self._fresh = False
 
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity, in bytes per second."""

@@ -17,6 +17,7 @@ from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import StageGraph
 from netsim.jobs.plan import JobPlan
+from netsim.network import Topology
 from netsim.workload import Stage
 
 __all__ = ["JobProcess", "JobRecorder"]
@@ -210,6 +211,11 @@ class JobProcess:
             self.plan = plan
             self.lower_bound_s = min(self.lower_bound_s, plan.lower_bound())
         self._begin()
+
+    def route_on(self, network: Topology) -> None:
+        """Let routes be those of another network with the same links, when they are recomputed."""
+        if hasattr(self, "plan"):
+            self.plan.network = network
 
     def rerouted(self) -> dict[CoflowEvent, RoutedCoflow]:
         """Recompute the routes; return the active coflows whose routes change, with new ones."""

@@ -44,6 +44,7 @@ class SingleCoflows:
     Attributes
     ----------
     columns : SingleColumns
+    network : Topology
     """
 
     def __init__(self, jobs: int, columns: SingleColumns, network: Topology,
@@ -51,7 +52,7 @@ class SingleCoflows:
                  tell: Callable[[NDArray[Any], NDArray[Any]], None],
                  at: Callable[[float, Callable[[], None]], None]) -> None:
         self.columns = columns
-        self._network = network
+        self.network = network
         self._most = most_capacity
         self._tell = tell
         self._at = at
@@ -85,6 +86,10 @@ class SingleCoflows:
                 return replace(demand, coflows=demand.coflows[~empty])
         return None
 
+    def routed_anew(self, jobs: NDArray[np.int64]) -> RoutedCoflow:
+        """Return coflows of some of these jobs, in the given order, on their present routes."""
+        return self._build(np.searchsorted(self.columns.members, jobs))
+
     def lower_bounds(self, now: float) -> NDArray[np.float64]:
         """Return the least possible JCTs of these jobs, in seconds; shape (jobs,).
 
@@ -115,7 +120,7 @@ class SingleCoflows:
 
     def _build(self, which: NDArray[np.int64]) -> RoutedCoflow:
         """Build the coflows of some members, and set their lower bounds."""
-        columns, network, valid = self.columns, self._network, self._valid[which]
+        columns, network, valid = self.columns, self.network, self._valid[which]
         members, sent = columns.members[which], columns.sent(which)
         stops = np.cumsum(sent.counts)
         key = np.arange(stops[-1]) + np.repeat(sent.key - (stops - sent.counts), sent.counts)

@@ -46,6 +46,9 @@ class JobHost(Protocol):
     def processes(self) -> Iterable[JobProcess]:
         """Return the processes of jobs that use the network."""
 
+    def routed_anew(self) -> Mapping[int, Sequence[RoutedCoflow]]:
+        """Return what jobs send that the fabric goes through by itself, on their present routes."""
+
     def lose(self, host: int, restart: bool) -> None:
         """Start no more jobs or iterations on a host."""
 
@@ -95,8 +98,7 @@ class Faults:
                  if capacity == 0]
         self.network = network
         if isinstance(network, GraphTopology) and network.avoidable[dying].any():
-            self.network = LiveNetwork(network)
-            self.most_capacity[network.avoidable] = math.inf
+            self._go_live()
 
     @property
     def touch_jobs(self) -> bool:
@@ -127,22 +129,23 @@ class Faults:
     def _seen_at(self, change: Change) -> float:
         return change.at if self._seen is None else self._seen(change.at)
 
-    def check(self, change: Change) -> None:
-        """Check that a change that is not among the events can be made in the middle of the run.
+    def goes_live(self, change: Change) -> bool:
+        """Whether flows could avoid a link that dies now, and their routes are fixed so far.
 
-        Raises
-        ------
-        InputError
-            If flows could avoid a link that dies: the routes of this run are those of a network
-            all of whose links live.
+        From then on they are not, and `network` is another one.
         """
         dead = [link for link, capacity in change.capacity.items() if capacity == 0]
-        if (isinstance(self.given, GraphTopology) and not isinstance(self.network, LiveNetwork)
-                and self.given.avoidable[dead].any()):
-            raise InputError(
-                f"link {self.given.link_names[dead[0]]!r} cannot fail in the middle of this run, "
-                "as flows could avoid it and their routes are fixed; give the run an event at "
-                "which a link like this fails, at any time, and its routes are not")
+        live = (isinstance(self.given, GraphTopology) and not isinstance(self.network, LiveNetwork)
+                and bool(self.given.avoidable[dead].any()))
+        if live:
+            self._go_live()
+        return live
+
+    def _go_live(self) -> None:
+        """Route around dead links; what paths may be like is not known beforehand then."""
+        assert isinstance(self.given, GraphTopology)
+        self.network = LiveNetwork(self.given)
+        self.most_capacity[self.given.avoidable] = math.inf
 
     def apply(self, change: Change) -> None:
         """Let a change happen now, or when the run notices it."""
@@ -182,8 +185,9 @@ class Faults:
         demands: dict[CoflowEvent, RoutedCoflow] = {}
         for job in keeper.processes():
             demands |= job.rerouted()
-        if demands:
-            fabric.reroute(demands)
+        alone = keeper.routed_anew()
+        if demands or alone:
+            fabric.reroute(demands, alone)
 
 
 def problems_on(network: Topology, given: Any) -> list[tuple[str, str]]:
@@ -218,14 +222,20 @@ def hosts_of(stragglers: Mapping[str, float]) -> dict[Any, float]:
 class JobsOnHosts:
     """A `JobHost` for jobs that stay on their hosts, and wait until these are repaired.
 
+    Parameters
+    ----------
+    routed_anew : callable
+        See `JobHost`.
+
     Attributes
     ----------
     jobs : list of JobProcess
         The jobs that have a process, as the fabric runs the others.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, routed_anew: Callable[[], Mapping[int, Sequence[RoutedCoflow]]]) -> None:
         self.jobs: list[JobProcess] = []
+        self.routed_anew = routed_anew
         self._lost: dict[int, None] = {}
 
     def may_run(self, hosts: NDArray[np.int64]) -> bool:
@@ -278,6 +288,10 @@ class JobsOnServers:
     def processes(self) -> Iterable[JobProcess]:
         """Return the jobs on the fabric; see `JobHost`."""
         return () if self._on_fabric is None else self._on_fabric.processes.values()
+
+    def routed_anew(self) -> dict[int, Sequence[RoutedCoflow]]:
+        """Return nothing: all jobs have processes; see `JobHost`."""
+        return {}
 
     def lose(self, host: int, restart: bool) -> None:
         """Give no more GPUs of a server to jobs."""

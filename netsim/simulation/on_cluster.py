@@ -26,6 +26,7 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.jobs.process import JobProcess
+from netsim.network import Topology
 from netsim.placements.registry import PLACEMENTS
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.recorder import Recorder
@@ -191,7 +192,12 @@ class OnCluster(Clocked):
                      *(["no link events"] if self.fabric is None else [])]
             if name in needs and (problem := NEEDS["cluster"][name].problem(run)):
                 raise InputError(problem)
-        super()._check_change(change)
+
+    def _route_on(self, network: Topology) -> None:
+        super()._route_on(network)
+        assert self._on_fabric is not None
+        for job in self._on_fabric.processes.values():
+            job.route_on(network)
 
     def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
         """See `Target.listen`."""

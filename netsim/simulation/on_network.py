@@ -16,6 +16,7 @@ from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock, call_at
 from netsim.fabric.fabric_process import FabricProcess
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.arrivals import Arrivals
 from netsim.jobs.plan import JobPlan, check_all_fit, check_fits, place_randomly
 from netsim.jobs.process import JobProcess
@@ -80,7 +81,8 @@ class OnNetwork(Clocked):
             self.env, self.network, allocator, self.arrival_s,
             observe_interval=interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished)
-        self.on_hosts = JobsOnHosts()
+        self.on_hosts = JobsOnHosts(self._routed_anew)
+        self._can_stop = self.faults.touch_jobs
         self.teller = Teller(self.env, self.recorder, self.fabric, starts=True)
         self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder, self.teller)
         self.jobs = self.on_hosts.jobs
@@ -182,11 +184,32 @@ class OnNetwork(Clocked):
             self._herald.add(index, job.arrival_s)
 
     def _check_change(self, change: Change) -> None:
-        super()._check_change(change)
-        if change.restart and not self.faults.touch_jobs:
+        if change.restart and not self._can_stop:
             raise InputError("restart: jobs of this run cannot be stopped, as the fabric goes "
                              "through their coflows by itself; give the run an event with restart, "
                              "at any time, and they can")
+
+    def _route_on(self, network: Topology) -> None:
+        super()._route_on(network)
+        self.network = self.singles.network = network
+        for job in self.jobs:
+            job.route_on(network)
+
+    def _routed_anew(self) -> dict[int, Sequence[RoutedCoflow]]:
+        """Return what jobs send that the fabric goes through by itself; see `JobHost`.
+
+        What it expects to come gets its present routes, too.
+        """
+        table, members = self.fabric.table, self.singles.columns.members
+        if len(table.coming):
+            table.expect(self.singles.routed_anew(table.coming["job"]))
+        return {job: [self.singles.routed_anew(np.array([job]))] if job in members
+                else self._chain(job) for job in table.alone().tolist()}
+
+    def _chain(self, job: int) -> Sequence[RoutedCoflow]:
+        """Return what a job in a chain sends in each iteration."""
+        graph = self._plan(job).graph(0)
+        return [demand for k in graph.dag.sequence if (demand := graph.demands[k]) is not None]
 
     def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
         """See `Target.listen`."""

@@ -19,6 +19,7 @@ from netsim.fabric.clock import LAST, Clock, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
 from netsim.jobs.process import JobProcess
+from netsim.network import Topology
 from netsim.recording.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent, changes_of
 from netsim.simulation.faults import Faults
@@ -357,11 +358,17 @@ class Clocked:
     def _change(self, event: FaultEvent) -> None:
         change, = changes_of([event], self.faults.given)
         self._check_change(change)
+        if self.fabric is not None and self.faults.goes_live(change):
+            self._route_on(self.faults.network)
         self.faults.apply(change)
 
     def _check_change(self, change: Change) -> None:
         """Refuse a change that cannot be made in the middle of this run."""
-        self.faults.check(change)
+        raise NotImplementedError
+
+    def _route_on(self, network: Topology) -> None:
+        """Let all routes be those of a network with the same links, from now on."""
+        self._links.network = network
 
     @property
     def allocator(self) -> Allocator:

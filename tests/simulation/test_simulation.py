@@ -6,6 +6,7 @@ import math
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -305,6 +306,25 @@ def test_changes_by_hand_are_those_of_events(allocator):
         each.run(until=2.5).repair(host=3)
         each.run(until=4).repair(link="egress-2")
         assert_same(each.run().result(), expected)
+
+
+@pytest.mark.parametrize("allocator", EXACT)
+@settings(max_examples=5)
+@given(seed=st.integers(0, 99), at=st.floats(0.01, 4))
+def test_flows_avoid_links_that_fail_by_hand(allocator, seed, at):
+    """As if it had been known from the beginning; there are two ways around a ring."""
+    ring, link = netsim.network.ring(6, "8Mbps"), "host-0->host-1"
+    workload = jobs_of_all_kinds(seed)
+    expected = netsim.simulate(ring, workload, allocator=allocator, events=[
+        {"at": at, "kind": "fail", "link": link}, {"at": at + 2, "kind": "repair", "link": link}])
+    sim = netsim.Simulation(ring, workload, allocator=allocator).run(until=at)
+    sim.fail(link=link)
+    for each in (sim.fork(), sim):
+        each.run(until=at + 2).repair(link=link)
+        found = each.run().result()
+        pd.testing.assert_frame_equal(found.coflows, expected.coflows, check_exact=True,
+                                      check_categorical=False)
+        assert found.jobs["finish_s"].equals(expected.jobs["finish_s"])
 
 
 def test_servers_fail_by_hand_and_jobs_start_over():
