@@ -63,19 +63,19 @@ class Chains:
         more["due"] = math.inf
         self.of_jobs = np.concatenate((self.of_jobs, more))
 
+    def insert(self, job: int) -> None:
+        """Make place for a job; lines of others from there on, which do not run, are the next."""
+        row = np.zeros(1, LINE)
+        row["due"] = math.inf
+        self.of_jobs = np.concatenate((self.of_jobs[:job], row, self.of_jobs[job:]))
+
     def begin(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float], total: int,
               due: float, pools: Pools) -> None:
         """Take in a line; there is room in the pools. See `FabricProcess.run_chain`."""
         self._begun += 1
         if 2 * self._begun > len(self.running):
             self._forget_ended()
-        rows = np.empty(len(demands), COFLOW)
-        for k, demand in enumerate(demands):
-            rows[k] = demand.coflows[0]
-        rows["weight"] = [demand.weight for demand in demands]
-        rows["deadline"] = [demand.deadline_s for demand in demands]
-        for k, demand in enumerate(demands):
-            pools.copy_in(rows[k:k + 1], (demand.flows, demand.hops, demand.loads))
+        rows = _rows_of(demands, pools)
         self.of_jobs[job] = self._used, len(rows), 0, total, due
         if (stop := self._used + len(rows)) > len(self.stages):
             self._keep(slice(self._used), 2 * stop)
@@ -83,6 +83,12 @@ class Chains:
         self._used = stop
         self._add_running(job)
         self.next_due = min(self.next_due, due)
+
+    def reroute(self, job: int, demands: Sequence[RoutedCoflow], pools: Pools) -> None:
+        """Let the coflows to come of a line take other links; there is room in the pools."""
+        line = self.of_jobs[job]
+        if line["emitted"] < line["total"]:
+            self.stages[line["first"]:line["first"] + line["stages"]] = _rows_of(demands, pools)
 
     def _add_running(self, job: int) -> None:
         """Insert a job among those that run, in order; most come last, for which there is room."""
@@ -140,3 +146,15 @@ class Chains:
         rows = self.stages[lines["first"] + lines["emitted"] % lines["stages"]]
         flows, hops, loads = (int(rows[name].sum()) for name in ("flows", "hops", "loads"))
         return flows, hops, loads
+
+
+def _rows_of(demands: Sequence[RoutedCoflow], pools: Pools) -> NDArray[Any]:
+    """Return a row for each stage of a line, with segments of the pools, in which there is room."""
+    rows = np.empty(len(demands), COFLOW)
+    for k, demand in enumerate(demands):
+        rows[k] = demand.coflows[0]
+    rows["weight"] = [demand.weight for demand in demands]
+    rows["deadline"] = [demand.deadline_s for demand in demands]
+    for k, demand in enumerate(demands):
+        pools.copy_in(rows[k:k + 1], (demand.flows, demand.hops, demand.loads))
+    return rows

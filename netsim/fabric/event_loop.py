@@ -61,6 +61,7 @@ class EventLoop:
 
     Attributes
     ----------
+    interval : float
     now : float
         The instant as of which bytes are.
     end : float
@@ -83,7 +84,7 @@ class EventLoop:
                  completed: Callable[[NDArray[Any], NDArray[Any]], None],
                  watch: Callable[[float, float, NDArray[np.float64], int], None]) -> None:
         self._table = table
-        self._interval, self._pause = interval, pause
+        self.interval, self._pause = interval, pause
         self._carries = carries
         self._completed, self._watch = completed, watch
         self._state = np.zeros(1, LOOP)
@@ -142,7 +143,7 @@ class EventLoop:
         while why == REDO:
             if engine is None:
                 engine = table.serving.begin(table.coflows, table.pools.arrays, table.capacity,
-                                             service, self._interval)
+                                             service, self.interval)
             why, engine = self._run(engine, _NO_COFLOWS), None
             if why == REDO or not keeps:
                 table.serving.end()
@@ -217,7 +218,7 @@ class EventLoop:
                together: bool = False) -> None:
         table = self._table
         self.now = now
-        self._state[0] = (now, 0.0, now, np.inf, until, self._interval, notice,
+        self._state[0] = (now, 0.0, now, np.inf, until, self.interval, notice,
                           table.lines.next_due if goes_on else np.inf, now, self._pause,
                           len(table.coflows), table.last_key + 1, 0, 0, 0, 0, 0, 0, goes_on, drops,
                           only_moves, together, False, WAITS, -1, bound, not only_moves,

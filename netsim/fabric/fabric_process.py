@@ -104,9 +104,8 @@ class FabricProcess:
         self.decisions = 0
         self.decided_s = env.now
         self.answer: Allocation | None = None
-        self._told = allocator.sees_running
-        self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT | _JOB
-        self.running = Running(partial(self._happen, _JOB) if self._told else None)
+        self._hear_of(allocator)
+        self.running = Running(self._see_jobs)
         self._runs_ahead = self._persistent = False
         self._service: PriorityService | None = None
         self.in_flight = ActiveCoflows(self.table)
@@ -121,10 +120,6 @@ class FabricProcess:
         self._carries = observer is not None and observer.carries
         self._loop = EventLoop(self.table, observe_interval, self._pause, self._carries,
                                self._completed, self._watch)
-        self._ruling = None if allocator.rule is None else Ruling(allocator.rule, self.table)
-        self._asking = (Asking(self.table, self._ask_ahead)
-                        if self._ruling is None and not self._told
-                        and allocator.wakes_on & Event.COFLOW == Event.COFLOW else None)
         self._source = source
         self._happened, self._called, self._shows = 0, False, False
         self._moved_to = env.now
@@ -221,9 +216,53 @@ class FabricProcess:
         """Change a link's capacity now, in bytes per second; 0 is a failure."""
         self._change(lambda: self.table.set_capacity(link, capacity))
 
-    def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow]) -> None:
-        """Let coflows take other links from now on: those of demands with the same flows."""
-        self._change(lambda: self.in_flight.reroute(demands))
+    def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow],
+                alone: Mapping[int, Sequence[RoutedCoflow]] | None = None) -> None:
+        """Let coflows take other links from now on: those of demands with the same flows.
+
+        Parameters
+        ----------
+        demands : mapping of CoflowEvent to RoutedCoflow
+        alone : mapping of int to sequence of RoutedCoflow
+            What jobs send that nobody follows.
+        """
+        self._change(partial(self._reroute, demands, alone or {}))
+
+    def _reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow],
+                 alone: Mapping[int, Sequence[RoutedCoflow]]) -> None:
+        self.in_flight.reroute(demands)
+        for job, sent in alone.items():
+            self.table.reroute_alone(job, sent)
+
+    def set_allocator(self, allocator: Allocator) -> None:
+        """Let another policy decide, now and from now on."""
+        self._change(partial(self._take_over, allocator))
+
+    def _take_over(self, allocator: Allocator) -> None:
+        self.table.leave_standing()
+        self.allocator, self.answer, self._service = allocator, None, None
+        self._runs_ahead = self._persistent = False
+        self._revisit_at = self._asks_at = math.inf
+        self._hear_of(allocator)
+        self._referee = AllocationChecker(self._env, self.network, allocator, self.table,
+                                          self._alarm)
+
+    @property
+    def observe_interval(self) -> float:
+        """The observe interval in seconds."""
+        return self._grid.interval
+
+    def set_observe_interval(self, interval: float) -> None:
+        """Notice what happens at multiples of another interval from now on; see there."""
+        self._change(partial(self._look_every, interval))
+
+    def _look_every(self, interval: float) -> None:
+        self.table.leave_standing()
+        self._grid.interval = self._loop.interval = interval
+
+    def add_job(self, job: int, arrival: float) -> None:
+        """Make place for a job that has not arrived: others from its number on get the next one."""
+        self.table.insert_job(job, arrival)
 
     def _change(self, act: Callable[[], None]) -> None:
         self._move()
@@ -270,6 +309,18 @@ class FabricProcess:
                      strict=True), *self.in_flight.waiting()]
 
     # --- the clock -------------------------------------------------------------------
+
+    def _see_jobs(self) -> None:
+        if self._told:
+            self._happen(_JOB)
+
+    def _hear_of(self, allocator: Allocator) -> None:
+        self._told = allocator.sees_running
+        self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT | _JOB
+        self._ruling = None if allocator.rule is None else Ruling(allocator.rule, self.table)
+        asked_ahead = (self._ruling is None and not self._told
+                       and allocator.wakes_on & Event.COFLOW == Event.COFLOW)
+        self._asking = Asking(self.table, self._ask_ahead) if asked_ahead else None
 
     def _happen(self, event: int) -> None:
         self._happened |= event
@@ -563,6 +614,9 @@ class FabricProcess:
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._listens & _FLOW_DONE else next_coflow
+
+    def _until(self) -> float:
+        return math.nextafter(self._env.now, math.inf) if self.stepwise else self._env.peek()
 
     def _run_ahead(self) -> bool:
         """Share or serve at each flow's end, ahead of the clock while nothing else happens.

@@ -17,7 +17,7 @@ from netsim.fabric.kernels.pools import add, admit
 from netsim.fabric.kernels.rules import NO_ORDER
 from netsim.fabric.kernels.sharing_parts import Parts
 from netsim.fabric.pools import Pools
-from netsim.fabric.records import COFLOW, JOB
+from netsim.fabric.records import COFLOW, JOB, WAITED
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.serving import PriorityEngine
 from netsim.fabric.sharing import MaxMinEngine
@@ -118,6 +118,14 @@ class FlowTable:
             self.jobs = np.concatenate((self.jobs, np.zeros(len(self.jobs) + 16, JOB)))
             self.lines.make_room(len(self.jobs))
         self.jobs["arrival"][index] = arrival
+
+    def insert_job(self, index: int, arrival: float) -> None:
+        """Make place for a job of which nothing is active; others from there on get the next."""
+        row = np.zeros(1, JOB)
+        row["arrival"] = arrival
+        self.jobs = np.concatenate((self.jobs[:index], row, self.jobs[index:]))
+        self.lines.insert(index)
+        self.coming["job"] += self.coming["job"] >= index
 
     def add(self, demand: RoutedCoflow, job: int, valid: float, order: int = 0) -> int:
         """Append a coflow; its flows do not move until the next allocation. Return its key."""
@@ -228,7 +236,7 @@ class FlowTable:
         if demands:
             wanted = _wanted(demands)
         if not self.pools.have_room(wanted):
-            self._leave_standing()
+            self.leave_standing()
             self.pools.make_room(wanted, self.coflows, self.coming, self.lines.live)
 
     def drop_finished(self) -> NDArray[Any]:
@@ -254,7 +262,7 @@ class FlowTable:
 
     def withdraw(self, key: int) -> NDArray[np.float64]:
         """Remove a coflow that is active; return what `flows_left` does."""
-        self._leave_standing()
+        self.leave_standing()
         left, place = self.flows_left(key), self._place(key)
         job = self.jobs[self.coflows["job"][place]]
         job["attained"] += self.coflows["total"][place] - left.sum()
@@ -266,14 +274,41 @@ class FlowTable:
 
     def reroute(self, key: int, demand: RoutedCoflow) -> None:
         """Let an active coflow take the links of a demand with the same flows, from now on."""
-        self._leave_standing()
+        self.leave_standing()
         self._make_room(0, demand)
         self.pools.reroute(self.coflows[self._place(key):][:1], demand)
         self._fresh = False
 
+    def alone(self) -> NDArray[np.int64]:
+        """Return the jobs that nobody follows and that have something to send, in order."""
+        lines, rows = self.lines.of_jobs[self.lines.running], self.coflows
+        sends = self.lines.running[lines["emitted"] < lines["total"]]
+        return np.union1d(sends, rows["job"][(rows["waited"] != WAITED) & (rows["open"] > 0)])
+
+    def reroute_alone(self, job: int, demands: Sequence[RoutedCoflow]) -> None:
+        """Let a job that nobody follows take other links, from now on.
+
+        Parameters
+        ----------
+        job : int
+        demands : sequence of RoutedCoflow
+            What its coflows send, over and over.
+        """
+        self.leave_standing()
+        self._make_room(0, *demands, *demands)
+        self.lines.reroute(job, demands, self.pools)
+        for place in np.flatnonzero((self.coflows["job"] == job) & (self.coflows["open"] > 0)):
+            row = self.coflows[place:place + 1]
+            demand = demands[int(row["order"][0]) % len(demands)]
+            hops = self.hops["link"][row["hop"][0]:][:row["hops"][0]]
+            if not np.array_equal(hops, demand.hops["link"]):
+                self.pools.reroute(row, demand)
+                row["alone"] = demand.coflows["alone"]
+                self._fresh = False
+
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity, in bytes per second."""
-        self._leave_standing()
+        self.leave_standing()
         self.capacity[link] = capacity
         self.coflows["fresh"] = np.minimum(self.coflows["fresh"], 1)
         self._fresh = False
@@ -297,7 +332,7 @@ class FlowTable:
 
     def begin_in_step(self) -> None:
         """See that coflows can be kept in step from now on, at shares of their LP rates."""
-        self._leave_standing()
+        self.leave_standing()
         self.refresh()
         self.in_step = True
 
@@ -315,7 +350,7 @@ class FlowTable:
     def apply_rates(self, rates: NDArray[np.float64], now: float, check: bool
                     ) -> tuple[float, float, int]:
         """Put one rate per unfinished flow into force; see `progress.apply_rates`."""
-        self._leave_standing()
+        self.leave_standing()
         self._spread()
         return progress.apply_rates(self.coflows, self.flows, self.hops, rates, self.capacity,
                                     self.used, now, check)
@@ -325,7 +360,7 @@ class FlowTable:
         light, heavy, changed = progress.set_weights(
             self.coflows, self.flows, weights, self.sharing.known)
         if changed:
-            self._leave_standing()
+            self.leave_standing()
         return light, heavy
 
     def split_weights(self, weights: NDArray[np.float64]) -> tuple[float, float]:
@@ -333,7 +368,7 @@ class FlowTable:
         light, heavy, changed = progress.split_weights(self.coflows, self.flows, weights,
                                                        self.sharing.known)
         if changed:
-            self._leave_standing()
+            self.leave_standing()
         return light, heavy
 
     def maxmin(self, weights: NDArray[np.float64], capacity: NDArray[np.float64]
@@ -369,7 +404,7 @@ class FlowTable:
             self.sharing.settle(self.coflows, self.flows)
             self._fresh = False
 
-    def _leave_standing(self) -> None:
+    def leave_standing(self) -> None:
         """Have the rows alone say what flows have left, and what their rates are."""
         self.sharing.end(self.coflows, self.flows)
         self.serving.end()

@@ -47,6 +47,11 @@ class JobPlan:
     placed : callable, optional
         Function that adapts the stages of an iteration to the job's hosts, keeping their number
         of coflows; by default they are unchanged.
+
+    Attributes
+    ----------
+    network : Topology
+        Where flows are routed; `reroute` sees another one.
     """
 
     def __init__(self, spec: JobSpec, network: Topology,
@@ -55,7 +60,7 @@ class JobPlan:
                  placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple) -> None:
         self.spec = spec
         self.hosts = np.asarray(hosts, dtype=np.int64)
-        self._network = network
+        self.network = network
         self._seed = seed
         self._placed = placed
         self._most = None if np.array_equal(capacity, network.capacity) else capacity
@@ -79,7 +84,7 @@ class JobPlan:
             return None
         key = ecmp_key(self.spec.id, stage.name)
         deadline_s = math.inf if stage.deadline_s is None else stage.deadline_s
-        return RoutedCoflow.of(stage.flows, self._network, self.hosts, key=key, weight=stage.weight,
+        return RoutedCoflow.of(stage.flows, self.network, self.hosts, key=key, weight=stage.weight,
                                deadline_s=deadline_s)
 
     def lower_bound(self) -> float:

@@ -19,13 +19,13 @@ from netsim.edge.servers import hold_servers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.storage import peaks
 from netsim.edge.transport import LinkSettings, TransportKind
-from netsim.errors import StalledError
+from netsim.errors import InputError, StalledError
 from netsim.recording.link_recorder import LinkRecorder
 from netsim.schedulers.a_online import dispatch_jobs
 from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 from netsim.simulation.interrupt import so_far
 from netsim.simulation.leftover import leftover_of
-from netsim.simulation.simulation import jobs_table
+from netsim.simulation.target import jobs_table
 
 __all__ = ["OnEdge", "as_edge_workload"]
 
@@ -78,7 +78,20 @@ class OnEdge:
         """See `Target`."""
         return self._workload.seed
 
-    def begin(self, limit: float) -> None:
+    @property
+    def now(self) -> float:
+        """See `Target`."""
+        return float(self._setting.arrival[self.done - 1]) if self.done else 0.0
+
+    def hold_at(self, limit: float) -> None:
+        """See `Target.hold_at`."""
+        raise InputError("until: for runs on a network or a cluster; on an edge-cloud jobs run to "
+                         "their ends")
+
+    def settle(self) -> None:
+        """See `Target.settle`."""
+
+    def begin(self) -> None:
         """See `Target.begin`."""
         if hasattr(self._scheduler, "begin"):
             self._moved = self._kind.begin(self._setting, self._sharing)
@@ -111,6 +124,30 @@ class OnEdge:
         if self._moved is not None:
             ends[:self.done] = [self._moved.ended(job) for job in range(self.done)]
         return so_far(now, arrival, np.where(ends <= now, ends, np.nan))
+
+    @property
+    def allocator(self) -> Any:
+        """See `Target`."""
+        raise self._refused()
+
+    @allocator.setter
+    def allocator(self, _: Any) -> None:
+        raise self._refused()
+
+    @property
+    def observe_interval(self) -> Any:
+        """See `Target`."""
+        raise self._refused()
+
+    @observe_interval.setter
+    def observe_interval(self, _: Any) -> None:
+        raise self._refused()
+
+    def _refused(self, *_: Any, **__: Any) -> Any:
+        raise InputError("jobs on an edge-cloud run to their ends at once")
+
+    stopped = active = flows = links = view = jobs_now = submit = _refused
+    set_capacity = fail = repair = listen = shared = policies = _refused
 
     # --- records ---------------------------------------------------------------------------
 
