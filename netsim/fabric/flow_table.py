@@ -117,6 +117,18 @@ class FlowTable:
             self.lines.make_room(len(self.jobs))
         self.jobs["arrival"][index] = arrival
 
+    def insert_job(self, place: int, arrival: float) -> None:
+        """Make a row for one more job, before jobs that have sent nothing yet."""
+        self.jobs = np.insert(self.jobs, place, np.zeros(1, JOB))
+        self.lines.make_room(len(self.jobs))
+        self.jobs["arrival"][place] = arrival
+
+    def add_links(self, capacity: NDArray[np.float64]) -> None:
+        """Know more links than before, in bytes per second; no flow crosses them yet."""
+        more = capacity[len(self.capacity):]
+        self.capacity = np.concatenate((self.capacity, more))
+        self.used = np.concatenate((self.used, np.zeros(len(more))))
+
     def add(self, demand: RoutedCoflow, job: int, valid: float, order: int = 0) -> int:
         """Append a coflow; its flows do not move until the next allocation. Return its key."""
         count = len(self.coflows)

@@ -28,9 +28,9 @@ from netsim.plain import plain
 from netsim.recording.link_recorder import RECORDS
 from netsim.results.result import Result
 from netsim.scripting.coflow import Coflow
-from netsim.scripting.instant import active_coflows, active_flows, links_now
 from netsim.scripting.job import Job
 from netsim.scripting.recorder import ScriptRecorder
+from netsim.simulation.instant import active_coflows, active_flows, links_now
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.simulation import jobs_table, run_info
 from netsim.units import Quantity, parse_rate, parse_seconds
@@ -375,14 +375,15 @@ class Fabric:
         yet.
         """
         table, coflows = self._look()
-        return active_coflows(table, _numbers(coflows), [coflow.name for coflow in coflows])
+        return active_coflows(table, _numbers(coflows), [coflow.name for coflow in coflows],
+                              np.arange(len(self._jobs)))
 
     def flows(self) -> pd.DataFrame:
         """Return the flows that have not ended: coflow, job, flow, src, dst, bytes, left_bytes,
         rate.
         """
         table, coflows = self._look()
-        return active_flows(table, _numbers(coflows))
+        return active_flows(table, _numbers(coflows), np.arange(len(self._jobs)))
 
     def links(self) -> pd.DataFrame:
         """Return all links: link (its name), capacity, rate (bytes per second), utilisation (NaN

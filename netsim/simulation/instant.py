@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["active_coflows", "active_flows", "links_now"]
 
 
-def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str]) -> pd.DataFrame:
+def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str],
+                   jobs: NDArray[np.int64]) -> pd.DataFrame:
     """Return a row per active coflow; see `netsim.Fabric.active`.
 
     Parameters
@@ -24,7 +25,9 @@ def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str
     table : FlowTable
         All bytes are as of now.
     numbers, names : ndarray of int, list of str
-        Of its coflows, in order.
+        Ids of its coflows and names of their stages, in order.
+    jobs : ndarray of int, shape (jobs,)
+        The ids of all jobs.
     """
     import pandas as pd
 
@@ -33,7 +36,7 @@ def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str
     with np.errstate(invalid="ignore"):  # of one that has sent all, on a dead link
         gamma = rows["gamma"] * rows["left"]
     return _ended_left_out(table, pd.DataFrame({
-        "coflow": numbers, "job": rows["job"].copy(), "stage": names,
+        "coflow": numbers, "job": jobs[rows["job"]], "stage": names,
         "valid_s": rows["valid"].copy(),
         "start_s": np.where(rows["start"] < 0, np.nan, rows["start"]),
         "bytes": rows["total"].copy(), "left_bytes": table.bytes_left(),
@@ -47,14 +50,15 @@ def _ended_left_out(table: FlowTable, frame: pd.DataFrame) -> pd.DataFrame:
     return frame[table.coflows["open"] > 0].reset_index(drop=True)
 
 
-def active_flows(table: FlowTable, numbers: NDArray[np.int64]) -> pd.DataFrame:
+def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.int64]
+                 ) -> pd.DataFrame:
     """Return a row per unfinished flow; see `netsim.Fabric.flows` and `active_coflows`."""
     import pandas as pd
 
     index, owner = table.open_flows()
     flows, rows = table.flows[index], table.coflows
     return pd.DataFrame({
-        "coflow": numbers[owner], "job": rows["job"][owner], "flow": flows["index"].astype("i8"),
+        "coflow": numbers[owner], "job": jobs[rows["job"][owner]], "flow": flows["index"].astype("i8"),
         "src": flows["src"].astype("i8"), "dst": flows["dst"].astype("i8"),
         "bytes": flows["size"], "left_bytes": flows["remaining"] * rows["left"][owner],
         "rate": table.flow_rates()})

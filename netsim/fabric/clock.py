@@ -1,0 +1,70 @@
+"""The clock of a run: SimPy's environment, which can be copied with all that is to happen in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from heapq import heappush
+from itertools import count
+from types import FunctionType
+from typing import Any
+
+import simpy
+
+from netsim.errors import InputError
+
+__all__ = ["LAST", "Clock", "call_at"]
+
+#: SimPy's usual priority of events; and after all else at an instant, decisions included.
+_NORMAL, LAST = 1, 3
+
+
+class Clock(simpy.Environment):
+    """An environment in which netsim's own events can be copied, by `copy.deepcopy`.
+
+    These carry bound methods and plain data, so that a copy shares nothing with its origin.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        for *_, event in self._queue:
+            _refuse_what_a_user_waits_for(event)
+        return self.__dict__ | {"_eid": next(self._eid)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Python has no copies of a `count` from 3.14 on.
+        self.__dict__.update(state, _eid=count(state["_eid"]))
+
+    def stopped(self) -> Clock:
+        """Return a clock that shows the same time, and on which nothing is to happen."""
+        return Clock(self.now)
+
+
+def _refuse_what_a_user_waits_for(event: simpy.Event) -> None:
+    """Refuse to copy what Python cannot copy, or would share in silence."""
+    waiting = [getattr(each, "__self__", None) for each in event.callbacks or ()]
+    for each in (event, *waiting):
+        if isinstance(each, simpy.Process):
+            raise InputError(f"process {each.name!r} is in the environment of the run, and Python "
+                             "cannot copy a generator: a run with processes of a user's own "
+                             "cannot be forked")
+    for callback in event.callbacks or ():
+        called = callback.func if isinstance(callback, partial) else callback
+        if isinstance(called, FunctionType) and called.__closure__:
+            raise InputError(f"an event in the environment of the run calls "
+                             f"{called.__qualname__!r}, which keeps variables that a fork would "
+                             "share with its origin; let it call a method of an object")
+
+
+def call_at(env: simpy.Environment, at: float, act: Callable[[simpy.Event], None] | None = None,
+            priority: int = _NORMAL) -> None:
+    """Call a function with an event at an instant, or now if that is over.
+
+    Without a function, nothing happens then, but nobody runs ahead of it.
+    """
+    event = simpy.Event(env)
+    event._ok, event._value = True, None
+    if act is not None:
+        event.callbacks.append(act)
+    # SimPy would add a delay to now, and not every instant is a sum of that kind.
+    heappush(env._queue, (max(at, env.now), priority,  # type: ignore[misc]
+                          next(env._eid), event))

@@ -1,0 +1,60 @@
+"""What happens in a run, as those hear of it who listen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netsim.errors import UnknownNameError
+
+__all__ = ["EVENT_KINDS", "RunEvent", "check_kind"]
+
+#: What one can listen for.
+EVENT_KINDS = ("job-arrived", "job-started", "job-done", "coflow-valid", "coflow-done", "decision",
+               "capacity")
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """Something that happens in a run, now.
+
+    Attributes
+    ----------
+    kind : str
+        ``"job-arrived"``, ``"job-started"`` (it has sent its first bytes; on a cluster or an
+        edge-cloud, it has begun), ``"job-done"``, ``"coflow-valid"``, ``"coflow-done"``,
+        ``"decision"`` (of the allocator), or ``"capacity"`` (of a link has changed).
+    at_s : float
+        When, in seconds: the time of the simulation. With an observe interval, that is when it is
+        noticed.
+    job, coflow : int or None
+        Their ids, as in the tables of results.
+    link : str or None
+        The name of a link.
+    capacity : float or None
+        Its capacity from now on, in bytes per second.
+    """
+
+    kind: str
+    at_s: float
+    job: int | None = None
+    coflow: int | None = None
+    link: str | None = None
+    capacity: float | None = None
+
+    def __repr__(self) -> str:
+        about = ((name, getattr(self, name)) for name in ("job", "coflow", "link", "capacity"))
+        said = "".join(f", {name}={value!r}" for name, value in about if value is not None)
+        return f"RunEvent({self.kind!r}, at_s={self.at_s!r}{said})"
+
+
+def check_kind(kind: str) -> str:
+    """Return a kind of event.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is none of that name.
+    """
+    if kind not in EVENT_KINDS:
+        raise UnknownNameError("kind of event", kind, EVENT_KINDS)
+    return kind
