@@ -75,7 +75,9 @@ if TYPE_CHECKING:
     from netsim.results.result import Result
     from netsim.scripting.fabric import Fabric
     from netsim.simulation.events import FaultEvent
+    from netsim.simulation.run_events import RunEvent
     from netsim.simulation.simulate import simulate
+    from netsim.simulation.simulation import Simulation
     from netsim.studies.compare import Comparison, compare
     from netsim.studies.folders import load_comparison
     from netsim.studies.run import run
@@ -123,7 +125,9 @@ _HOME = {
     "netsim.results.result": ("Result",),
     "netsim.scripting.fabric": ("Fabric",),
     "netsim.simulation.events": ("FaultEvent",),
+    "netsim.simulation.run_events": ("RunEvent",),
     "netsim.simulation.simulate": ("simulate",),
+    "netsim.simulation.simulation": ("Simulation",),
     "netsim.studies.compare": ("Comparison", "compare"),
     "netsim.studies.folders": ("load_comparison",),
     "netsim.studies.run": ("run",),

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.brief import brief
 from netsim.checks import LARGEST, MOST_ID, check_whole, is_number
 from netsim.errors import InputError
+from netsim.forking import same
 from netsim.plain import plain
 from netsim.units import Quantity, parse_bytes, parse_seconds
 
@@ -72,6 +73,7 @@ class Flows:
     nbytes: NDArray[np.float64]
     ranks: int = field(init=False)
     __repr__ = brief
+    __deepcopy__ = same
 
     def __post_init__(self) -> None:
         if isinstance(self.nbytes, list | tuple) and any(isinstance(n, str) for n in self.nbytes):

@@ -36,6 +36,7 @@ from netsim.columns import (
     grouped,
 )
 from netsim.errors import InputError
+from netsim.forking import same
 from netsim.models import ParallelModel
 from netsim.plain import plain, plain_numbers
 from netsim.plugins import parse_named
@@ -98,6 +99,7 @@ class Stage:
     deadline_s: float | None
     intra_server: bool
     __repr__ = brief
+    __deepcopy__ = same
 
     def __init__(self, name: str, flows: Flows | Iterable[tuple[int, int, Quantity]] | None = None,
                  compute_s: Quantity = 0.0, after: Iterable[str] = (),
@@ -190,6 +192,7 @@ class JobSpec:
     user: int | None = None
     model: ParallelModel | None = None
     __repr__ = brief
+    __deepcopy__ = same
 
     def __post_init__(self) -> None:
         owner = f"job {self.id}"
@@ -371,6 +374,7 @@ class History:
     user: NDArray[np.int64]
     iterations: NDArray[np.float64]
     __repr__ = brief
+    __deepcopy__ = same
 
     def __post_init__(self) -> None:
         for name, dtype in (("group", np.int64), ("user", np.int64), ("iterations", np.float64)):

@@ -18,7 +18,7 @@ PACKAGE = Path(netsim.__file__).parent
 #: The rooms of the package, each a module or a folder. One may import what stands above it.
 ROOMS = (
     "_version", "text", "errors", "plain", "reading", "units", "checks", "streams", "ties", "brief",
-    "lazy", "watching", "plugins", "compiling", "atomic", "columns",
+    "lazy", "forking", "watching", "plugins", "compiling", "atomic", "columns",
     "models", "workload", "network", "results", "fabric", "allocators", "traces", "jobs",
     "predictors", "cluster", "placements", "engine", "edge", "schedulers", "recording",
     "simulation", "scripting", "analysis", "experiment_file", "studies", "plots", "reproductions",

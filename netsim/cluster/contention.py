@@ -202,6 +202,10 @@ class RunningJobs:
         self._slot = 0
         self._s = 0.0
 
+    def set_jobs(self, iterations: Iterations, jobs: Sequence[JobSpec]) -> None:
+        """Set the jobs, among them some that have not started, and their iteration times."""
+        self._iterations, self._jobs = iterations, jobs
+
     def __len__(self) -> int:
         """Return the number of running jobs."""
         return len(self._left)

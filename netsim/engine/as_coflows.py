@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,10 @@ class CoflowExecution:
         self._ended: dict[int, Callable[[int], None]] = {}
         self.processes: dict[int, JobProcess] = {}
 
+    def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
+        """Make place for a job that has not arrived; see `Execution`."""
+        self._jobs = jobs
+
     def start(self, job: int, gpus: NDArray[np.int64], ended: Callable[[int], None]) -> None:
         """Start a job now; see `Execution.start`."""
         self._ended[job] = ended
@@ -71,8 +76,9 @@ class CoflowExecution:
         if job in self.processes:
             self.processes[job].resume(plan)
             return
-        self.processes[job] = JobProcess(self._env, self._fabric, job, self._env.now,
-                                         lambda _: plan, self, waited_for=True)
+        process = JobProcess(self._env, self._fabric, job, self._env.now, self, waited_for=True)
+        self.processes[job] = process
+        self._env.timeout(0).callbacks.append(partial(process.arrive, plan))
 
     def stop(self, job: int) -> float:
         """Stop a job; see `Execution`."""
@@ -95,12 +101,12 @@ class CoflowExecution:
         job, slow = slowed_job(job, factors)
         model, intra, shared = job.model, self._cluster.intra, self._shared
         if model is None:
-            return self._plan_of(job, servers.tolist(), lambda stages: placed_stages(
-                slow(stages), servers, intra, shared))
+            return self._plan_of(job, servers.tolist(), partial(
+                _slowed_and_placed, slow, servers, intra, shared))
         servers = servers_of_model(model, servers)
         # The kinds of the stages are known, by which the analytic model charges them.
         stages = delayed(placed_model(model, servers, intra, shared), job.compute_s)
-        return self._plan_of(job, servers.tolist(), lambda _: stages)
+        return self._plan_of(job, servers.tolist(), partial(_given, stages))
 
     def _plan_of(self, job: JobSpec, hosts: Sequence[int],
                  placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple, **changed: Any
@@ -133,6 +139,14 @@ class CoflowExecution:
         """Pass a completed coflow on to the recorder."""
         self._recorder.coflow_finished(job, stage, transfer, finish)
 
+    def coflow_begun(self, job: JobProcess, stage: int) -> None:
+        """Pass a coflow that is submitted on to the recorder."""
+        self._recorder.coflow_begun(job, stage)
+
+    def coflow_ended(self, job: JobProcess, stage: int, transfer: CoflowEvent | None) -> None:
+        """Pass a coflow that has ended on to the recorder."""
+        self._recorder.coflow_ended(job, stage, transfer)
+
     def job_finished(self, job: JobProcess) -> None:
         """Pass a completed job on to the recorder, and return its GPUs."""
         self._recorder.job_finished(job)
@@ -141,3 +155,14 @@ class CoflowExecution:
     def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
         """Pass a chain on to the recorder; never called, as these jobs have processes."""
         self._recorder.chain_begun(job, stages, places)
+
+
+def _slowed_and_placed(slow: Callable[[tuple[Stage, ...]], tuple[Stage, ...]],
+                       servers: NDArray[np.int64], intra: float, shared: NDArray[np.int64] | None,
+                       stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    return placed_stages(slow(stages), servers, intra, shared)
+
+
+def _given(stages: tuple[Stage, ...], _: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """Return stages that are known already."""
+    return stages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster, server_kind
 from netsim.cluster.ring import model_of
+from netsim.forking import Known
 from netsim.jobs.stragglers import slowed_model
 from netsim.models import ParallelModel
 from netsim.models.iteration_time import alpha_min_bound, per_iteration
@@ -66,20 +68,30 @@ class IterationTimeExecution:
         self._left = [job.iterations for job in jobs]
         self._kind = server_kind(cluster)
         self._models = [model_of(job) for job in jobs]
-        self._found: dict[tuple[ParallelModel, tuple[int, ...]], float] = {}
+        self._found = Known()
+        self._least_of()
+
+    def _least_of(self) -> None:
         least = {model: alpha_min_bound(model, self._kind)
                  for model in dict.fromkeys(self._models)}
         self.least = np.array([least[model] for model in self._models])
+
+    def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
+        """Make place for a job that has not arrived; see `Execution`."""
+        self._jobs = jobs
+        self._left.insert(job, jobs[job].iterations)
+        self._models.insert(job, model_of(jobs[job]))
+        self._least_of()
 
     def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
         """Start a job now; see `Execution.start`."""
         run = self._running[job] = _PlacedRun(self._env.now, self.seconds(job, gpus), ended)
         self._env.timeout(self._left[job] * run.alpha_s).callbacks.append(
-            lambda _: self._end(job, run))
+            partial(self._end, job, run))
 
-    def _end(self, job: int, run: _PlacedRun) -> None:
+    def _end(self, job: int, run: _PlacedRun, _: Any = None) -> None:
         """End a job, unless it has been stopped since."""
-        if self._running.get(job) is run:
+        if self._running.get(job) is run:  # copies of both are one object, too
             del self._running[job]
             run.ended(job)
 

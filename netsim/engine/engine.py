@@ -19,6 +19,8 @@ from netsim.cluster.slices import split_replica_error
 from netsim.engine.estimates import estimates_of
 from netsim.engine.view import ClusterView, Decision, Scheduler, Start
 from netsim.errors import AllocationError, StalledError
+from netsim.forking import Known
+from netsim.jobs.arrivals import Arrivals
 from netsim.placements.placement import FirstFit, Placement
 from netsim.workload import JobSpec
 
@@ -51,6 +53,12 @@ class Execution(Protocol):
         again. If the job has just made its last iteration, ``stop`` ends it instead.
         """
 
+    def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
+        """Make place for a job that has been submitted during the run, and has not arrived.
+
+        The jobs of the run have it among them now, and those after it the next numbers.
+        """
+
 
 class ContentionExecution:
     """Jobs run as the contention model says.
@@ -67,11 +75,16 @@ class ContentionExecution:
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
                  model: Contention, factors: NDArray[np.float64] | None = None) -> None:
-        self._env, self._cluster, self._jobs = env, cluster, jobs
+        self._env, self._cluster, self._jobs, self._model = env, cluster, jobs, model
         self._factors = np.ones(cluster.servers) if factors is None else factors
         self._running = RunningJobs(model.of(cluster, jobs), cluster, jobs)
-        self._ended: Callable[[int], None] = lambda job: None
+        self._ended: Callable[[int], None] | None = None
         self._alarm = 0
+
+    def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
+        """Make place for a job that has not arrived; see `Execution`."""
+        self._jobs = jobs
+        self._running.set_jobs(self._model.of(self._cluster, jobs), jobs)
 
     def next_start(self, now: float) -> float:
         """Return the next instant at which jobs may start: the beginning of a slot, or now."""
@@ -120,8 +133,9 @@ class ContentionExecution:
 
     def _leave(self, done: Sequence[int]) -> None:
         """Report jobs that have ended."""
+        assert self._ended is not None or not done
         for job in done:
-            self._ended(job)
+            self._ended(job)  # type: ignore[misc]
 
 
 class Engine:
@@ -156,6 +170,8 @@ class Engine:
         Seconds that each job spent in iterations that evictions cut short.
     lost : dict of int to None
         Servers that are lost at present.
+    told : callable or None
+        Called with what has happened, such as ``"job-done"``, and the job.
     """
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
@@ -173,7 +189,6 @@ class Engine:
         self._free_on = cluster.gpus.copy()
         self._idle = cluster.total
         self._load, self._estimates = np.zeros(cluster.total), _read_only(estimates_of(jobs))
-        self._shown = tuple(map(_read_only, (self._free, self._free_on, self._load)))
         self._arrived: list[int] = []
         self._left: list[int] = []
         self._asked, self._alarm = False, 0
@@ -183,28 +198,42 @@ class Engine:
         self._stop = getattr(execution, "stop", None)
         self.ended = 0
         self.decided_s = env.now
-        self.gpus: dict[int, Ints] = {}
+        self.gpus: dict[int, Ints] = Known()
         self.start_s, self.since_s, self.end_s = np.full((3, len(jobs)), np.nan)
         self.cut: list[tuple[int, Ints, float, float]] = []
         self.lost_s = np.zeros(len(jobs))
         self.lost: dict[int, None] = {}
-        self._await_arrival(0)
+        self.told: Callable[[str, int], None] | None = None
+        self._arrivals = Arrivals(env, [job.arrival_s for job in jobs], self._arrive)
 
-    def _await_arrival(self, job: int) -> None:
-        """Schedule the arrival of a job."""
-        wait = max(self._jobs[job].arrival_s - self._env.now, 0.0)
-        self._env.timeout(wait).callbacks.append(partial(self._arrive, job))
+    def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
+        """Take in a job that is to arrive; others from its number on get the next one.
 
-    def _arrive(self, job: int, _: simpy.Event) -> None:
-        """Add a job, and all others that arrive at the same instant."""
-        instant = self._jobs[job].arrival_s
-        while job < len(self._jobs) and self._jobs[job].arrival_s == instant:
-            self._pending[job] = None
-            self._arrived.append(job)
-            job += 1
-        if job < len(self._jobs):
-            self._await_arrival(job)
+        Parameters
+        ----------
+        job : int
+        jobs : sequence of JobSpec
+            All jobs, that one among them.
+        """
+        check_size(jobs[job], self._cluster)
+        self._jobs = jobs
+        self._estimates = _read_only(estimates_of(jobs))
+        for name, none in (("start_s", np.nan), ("since_s", np.nan), ("end_s", np.nan),
+                           ("lost_s", 0.0)):
+            setattr(self, name, np.insert(getattr(self, name), job, none))
+        self._execution.add_job(job, jobs)
+        self._arrivals.add(job, jobs[job].arrival_s)
+
+    def _tell(self, what: str, job: int) -> None:
+        if self.told is not None:
+            self.told(what, job)
+
+    def _arrive(self, job: int) -> None:
+        """Let a job wait for GPUs."""
+        self._pending[job] = None
+        self._arrived.append(job)
         self._ask()
+        self._tell("job-arrived", job)
 
     def _end(self, job: int) -> None:
         """Free the GPUs of a job that has ended."""
@@ -214,6 +243,7 @@ class Engine:
         self.ended += 1
         self._left.append(job)
         self._ask()
+        self._tell("job-done", job)
 
     # --- loss of servers ------------------------------------------------------------------
 
@@ -282,7 +312,7 @@ class Engine:
         self._asked = False
         self._alarm += 1
         self.decided_s = self._env.now
-        free, free_on, load = self._shown
+        free, free_on, load = map(_read_only, (self._free, self._free_on, self._load))
         view = ClusterView(
             self._cluster, self._jobs, self._env.now, self._arrived, self._left,
             MappingProxyType(self._pending), MappingProxyType(self._running), free, free_on,
@@ -359,6 +389,7 @@ class Engine:
         if np.isnan(self.start_s[job]):
             self.start_s[job] = self._env.now
         self._execution.start(job, gpus, self._end)
+        self._tell("job-started", job)
 
     def _give(self, gpus: Ints, sign: int) -> None:
         """Mark GPUs as free (sign 1), except those of lost servers, or as taken (sign -1)."""
@@ -391,6 +422,14 @@ class Engine:
                                   f"{lost}: {taken}")
         if fault := split_replica_error(spec.model, self._cluster.server_of[gpus]):
             raise AllocationError(f"scheduler {name}, for job {spec.id}: {fault}")
+
+    def states(self) -> list[str]:
+        """Return the state of each job: to come, waiting, running or done."""
+        states = np.full(len(self._jobs), "to come", object)
+        states[list(self._pending)] = "waiting"
+        states[list(self._running)] = "running"
+        states[~np.isnan(self.end_s)] = "done"
+        return states.tolist()
 
     def stalled(self) -> StalledError:
         """Return the error that lists the jobs that wait although no event is left."""

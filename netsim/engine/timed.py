@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import simpy
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from netsim.cluster.context import RunContext
 from netsim.engine.engine import Engine
 from netsim.engine.view import Scheduler
 from netsim.placements.placement import Placement
+from netsim.workload import JobSpec
 
 __all__ = ["run_timed"]
 
@@ -21,8 +23,15 @@ class _Timed:
     def __init__(self, env: simpy.Environment, seconds: Sequence[float]) -> None:
         self._env, self._seconds = env, seconds
 
+    def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
+        raise NotImplementedError("all jobs are known beforehand")
+
     def start(self, job: int, gpus: NDArray, ended: Callable[[int], None]) -> None:
-        self._env.timeout(self._seconds[job]).callbacks.append(lambda _: ended(job))
+        self._env.timeout(self._seconds[job]).callbacks.append(partial(_end, ended, job))
+
+
+def _end(ended: Callable[[int], None], job: int, _: simpy.Event) -> None:
+    ended(job)
 
 
 def run_timed(context: RunContext, scheduler: Scheduler, placement: Placement,

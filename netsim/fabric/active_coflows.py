@@ -51,9 +51,12 @@ class ActiveCoflows:
     def _in_order(self) -> list[CoflowEvent]:
         return sorted(self._submitted, key=lambda transfer: (transfer.job, transfer.order))
 
-    def all_in(self, table: FlowTable) -> list[CoflowEvent]:
-        """Add those submitted to a copy of the table; return all that are active then, in order."""
-        active = [self.active[key] for key in table.coflows["key"].tolist()]
+    def all_in(self, table: FlowTable) -> list[CoflowEvent | None]:
+        """Add those submitted to a copy of the table; return all that are active then, in order.
+
+        None stands for those that nobody has submitted.
+        """
+        active = [self.active.get(key) for key in table.coflows["key"].tolist()]
         for transfer in self._in_order():
             table.add(transfer.demand, transfer.job, transfer.valid_s, transfer.order)
             active.append(transfer)

@@ -55,6 +55,12 @@ class Chains:
         more["due"] = math.inf
         self.of_jobs = np.concatenate((self.of_jobs, more))
 
+    def insert(self, job: int) -> None:
+        """Make place for a job; lines of others from there on, which do not run, are the next."""
+        row = np.zeros(1, LINE)
+        row["due"] = math.inf
+        self.of_jobs = np.concatenate((self.of_jobs[:job], row, self.of_jobs[job:]))
+
     def begin(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float], total: int,
               due: float, pools: Pools) -> None:
         """Take in a line; there is room in the pools. See `FabricProcess.run_chain`."""

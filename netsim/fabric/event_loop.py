@@ -47,6 +47,7 @@ class EventLoop:
 
     Attributes
     ----------
+    interval : float
     now : float
         The instant as of which bytes are.
     end : float
@@ -63,7 +64,7 @@ class EventLoop:
                  completed: Callable[[NDArray[Any], NDArray[Any]], None],
                  watch: Callable[[float, float, NDArray[np.float64], int], None]) -> None:
         self._table = table
-        self._interval, self._pause = interval, pause
+        self.interval, self._pause = interval, pause
         self._carries = carries
         self._completed, self._watch = completed, watch
         self._state = np.zeros(1, LOOP)
@@ -113,7 +114,7 @@ class EventLoop:
         why = REDO
         while why == REDO:
             engine = table.serving.begin(table.coflows, table.pools.arrays, table.capacity,
-                                         service, self._interval)
+                                         service, self.interval)
             why = self._run(engine, _NO_COFLOWS)
             if why == REDO or not keeps:
                 table.serving.end()
@@ -165,7 +166,7 @@ class EventLoop:
                drops: bool = False, only_moves: bool = False, together: bool = False) -> None:
         table = self._table
         self.now = now
-        self._state[0] = (now, 0.0, now, np.inf, until, self._interval, notice,
+        self._state[0] = (now, 0.0, now, np.inf, until, self.interval, notice,
                           table.lines.next_due if goes_on else np.inf, now, self._pause,
                           len(table.coflows), table.last_key + 1, 0, 0, 0, 0, 0, 0, goes_on, drops,
                           only_moves, together, False, 0, -1)

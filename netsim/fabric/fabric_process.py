@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,10 @@ class FabricProcess:
         What the allocator said when it was last asked.
     in_flight : ActiveCoflows
         What has been submitted and has not completed.
+    stepwise : bool
+        Whether `told` is called at each instant at which something has happened; else the fabric
+        may be ahead of the clock.
+    told : callable or None
     """
 
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
@@ -90,17 +95,18 @@ class FabricProcess:
         self.decisions = 0
         self.decided_s = env.now
         self.answer: Allocation | None = None
-        self._told = allocator.sees_running
-        self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT | _JOB
-        self.running = Running((lambda: self._happen(_JOB)) if self._told else None)
+        self.stepwise = False
+        self.told: Callable[[], None] | None = None
+        self._hear_of(allocator)
+        self.running = Running(self._see_jobs)
         self._runs_ahead = self._persistent = False
         self._service: PriorityService | None = None
         self.in_flight = ActiveCoflows(self.table)
         self._env = env
-        self._grid = Grid(observe_interval, lambda: env.now)
+        self._grid = Grid(observe_interval, self._time)
         self._check = check
-        self._referee = AllocationChecker(lambda: env.now, network, allocator, self.table,
-                                          lambda: self._alarm.alone)
+        self._referee = AllocationChecker(self._time, network, allocator, self.table,
+                                          self._is_alone)
         self._completed = completed or (lambda rows, flows: None)
         self._observer = observer
         self._pause = NEVER if observer is None else observer.pause
@@ -197,6 +203,36 @@ class FabricProcess:
         """Let coflows take other links from now on: those of demands with the same flows."""
         self._change(lambda: self.in_flight.reroute(demands))
 
+    def set_allocator(self, allocator: Allocator) -> None:
+        """Let another policy decide, now and from now on."""
+        self._change(partial(self._take_over, allocator))
+
+    def _take_over(self, allocator: Allocator) -> None:
+        self.table.leave_standing()
+        self.allocator, self.answer, self._service = allocator, None, None
+        self._runs_ahead = self._persistent = False
+        self._revisit_at = self._asks_at = math.inf
+        self._hear_of(allocator)
+        self._referee = AllocationChecker(self._time, self.network, allocator, self.table,
+                                          self._is_alone)
+
+    @property
+    def observe_interval(self) -> float:
+        """The observe interval in seconds."""
+        return self._grid.interval
+
+    def set_observe_interval(self, interval: float) -> None:
+        """Notice what happens at multiples of another interval from now on; see there."""
+        self._change(partial(self._look_every, interval))
+
+    def _look_every(self, interval: float) -> None:
+        self.table.leave_standing()
+        self._grid.interval = self._loop.interval = interval
+
+    def add_job(self, job: int, arrival: float) -> None:
+        """Make place for a job that has not arrived: others from its number on get the next one."""
+        self.table.insert_job(job, arrival)
+
     def _change(self, act: Callable[[], None]) -> None:
         self._move()
         act()
@@ -213,10 +249,11 @@ class FabricProcess:
         """The instant to which bytes have been moved, if that is later than now; else now."""
         return max(self._moved_to, self._env.now)
 
-    def look(self) -> tuple[FlowTable, list[CoflowEvent]]:
+    def look(self) -> tuple[FlowTable, list[CoflowEvent | None]]:
         """Return a copy of the table as of now, and its coflows; the run does not feel it.
 
-        What has been submitted at this instant is in it, and has no rates yet.
+        What has been submitted at this instant is in it, and has no rates yet. None stands for
+        coflows that nobody has submitted.
         """
         table = self.table.copied()
         start, now = self._moved_to, self._env.now
@@ -241,6 +278,20 @@ class FabricProcess:
                      strict=True), *self.in_flight.waiting()]
 
     # --- the clock -------------------------------------------------------------------
+
+    def _time(self) -> float:
+        return self._env.now
+
+    def _is_alone(self) -> bool:
+        return self._alarm.alone
+
+    def _see_jobs(self) -> None:
+        if self._told:
+            self._happen(_JOB)
+
+    def _hear_of(self, allocator: Allocator) -> None:
+        self._told = allocator.sees_running
+        self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT | _JOB
 
     def _happen(self, event: int) -> None:
         self._happened |= event
@@ -277,6 +328,8 @@ class FabricProcess:
         elif self._happened:
             self._next = self._next_event(*self.table.next_finishes())
         self._set_alarm()
+        if self.stepwise and self.told is not None:
+            self.told()
 
     def _rows_stand(self) -> bool:
         """Whether links are shared again at coflow events only, and only the rows have rates."""
@@ -426,7 +479,7 @@ class FabricProcess:
 
     def _take_turns(self, turns: Turns) -> None:
         """Decide on by the policy's rule, ahead of the clock while nothing else happens."""
-        loop, until = self._loop, min(self._env.peek(), self.table.next_coming)
+        loop, until = self._loop, min(self._until(), self.table.next_coming)
         loop.take_turns(turns, self._env.now, until, self._check)
         if loop.link != -1:
             raise self._referee.infeasible(loop.last_shares, loop.link)
@@ -434,6 +487,9 @@ class FabricProcess:
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._listens & _FLOW_DONE else next_coflow
+
+    def _until(self) -> float:
+        return math.nextafter(self._env.now, math.inf) if self.stepwise else self._env.peek()
 
     def _run_ahead(self) -> bool:
         """Share or serve at each flow's end, ahead of the clock while nothing else happens.
@@ -445,13 +501,13 @@ class FabricProcess:
         if self._persistent:
             again = True
             while again and self.table.coflows["open"].all():
-                again = loop.share_all(now, self._env.peek())
+                again = loop.share_all(now, self._until())
                 now = loop.now
                 self._expect()
             # Coflows that have completed on the way are yet to be told of.
             self._next = loop.end if self.table.coflows["open"].all() else loop.now
             return False
-        until = min(self._env.peek(), self._asks_at)
+        until = min(self._until(), self._asks_at)
         if self.table.next_arrival > now:
             until = min(until, self.table.next_arrival)
         if self._service is None:

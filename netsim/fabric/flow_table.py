@@ -104,9 +104,14 @@ class FlowTable:
 
     def copied(self) -> FlowTable:
         """Return a copy that shares nothing with this table."""
-        other = copy.deepcopy(self)
-        other.coflows = other.rows[:len(self.coflows)]
-        return other
+        return copy.deepcopy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"coflows": len(self.coflows)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.coflows = self.rows[:state["coflows"]]  # a view, which NumPy would make a copy of
 
     # --- rows come and go ------------------------------------------------------------
 
@@ -117,11 +122,13 @@ class FlowTable:
             self.lines.make_room(len(self.jobs))
         self.jobs["arrival"][index] = arrival
 
-    def insert_job(self, place: int, arrival: float) -> None:
-        """Make a row for one more job, before jobs that have sent nothing yet."""
-        self.jobs = np.insert(self.jobs, place, np.zeros(1, JOB))
-        self.lines.make_room(len(self.jobs))
-        self.jobs["arrival"][place] = arrival
+    def insert_job(self, index: int, arrival: float) -> None:
+        """Make place for a job of which nothing is active; others from there on get the next."""
+        row = np.zeros(1, JOB)
+        row["arrival"] = arrival
+        self.jobs = np.concatenate((self.jobs[:index], row, self.jobs[index:]))
+        self.lines.insert(index)
+        self.coming["job"] += self.coming["job"] >= index
 
     def add_links(self, capacity: NDArray[np.float64]) -> None:
         """Know more links than before, in bytes per second; no flow crosses them yet."""
@@ -231,7 +238,7 @@ class FlowTable:
             wanted = (wanted[0] + len(each.flows), wanted[1] + len(each.hops),
                       wanted[2] + len(each.loads))
         if not self.pools.have_room(wanted):
-            self._leave_standing()
+            self.leave_standing()
             self.pools.make_room(wanted, self.coflows, self.coming, self.lines.live)
 
     def drop_finished(self) -> NDArray[Any]:
@@ -257,7 +264,7 @@ class FlowTable:
 
     def withdraw(self, key: int) -> NDArray[np.float64]:
         """Remove a coflow that is active; return what `flows_left` does."""
-        self._leave_standing()
+        self.leave_standing()
         left, place = self.flows_left(key), self._place(key)
         job = self.jobs[self.coflows["job"][place]]
         job["attained"] += self.coflows["total"][place] - left.sum()
@@ -269,14 +276,14 @@ class FlowTable:
 
     def reroute(self, key: int, demand: RoutedCoflow) -> None:
         """Let an active coflow take the links of a demand with the same flows, from now on."""
-        self._leave_standing()
+        self.leave_standing()
         self._make_room(0, demand)
         self.pools.reroute(self.coflows[self._place(key):][:1], demand)
         self._fresh = False
 
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity, in bytes per second."""
-        self._leave_standing()
+        self.leave_standing()
         self.capacity[link] = capacity
         self.coflows["fresh"] = np.minimum(self.coflows["fresh"], 1)
         self._fresh = False
@@ -293,7 +300,7 @@ class FlowTable:
     def apply_shares(self, shares: NDArray[np.float64], now: float, check: bool
                      ) -> tuple[float, float, int]:
         """Put shares of the LP rates into force; see `progress.apply_shares`."""
-        self._leave_standing()
+        self.leave_standing()
         self.refresh()
         self.in_step = True
         finish, link = progress.apply_shares(self.coflows, self.loads, shares, self.capacity,
@@ -303,7 +310,7 @@ class FlowTable:
     def apply_rates(self, rates: NDArray[np.float64], now: float, check: bool
                     ) -> tuple[float, float, int]:
         """Put one rate per unfinished flow into force; see `progress.apply_rates`."""
-        self._leave_standing()
+        self.leave_standing()
         self._spread()
         return progress.apply_rates(self.coflows, self.flows, self.hops, rates, self.capacity,
                                     self.used, now, check)
@@ -313,7 +320,7 @@ class FlowTable:
         light, heavy, changed = progress.set_weights(
             self.coflows, self.flows, weights, self.sharing.known)
         if changed:
-            self._leave_standing()
+            self.leave_standing()
         return light, heavy
 
     def split_weights(self, weights: NDArray[np.float64]) -> tuple[float, float]:
@@ -321,7 +328,7 @@ class FlowTable:
         light, heavy, changed = progress.split_weights(self.coflows, self.flows, weights,
                                                        self.sharing.known)
         if changed:
-            self._leave_standing()
+            self.leave_standing()
         return light, heavy
 
     def maxmin(self, weights: NDArray[np.float64], capacity: NDArray[np.float64]
@@ -357,7 +364,7 @@ class FlowTable:
             self.sharing.settle(self.coflows, self.flows)
             self._fresh = False
 
-    def _leave_standing(self) -> None:
+    def leave_standing(self) -> None:
         """Have the rows alone say what flows have left, and what their rates are."""
         self.sharing.end(self.coflows, self.flows)
         self.serving.end()

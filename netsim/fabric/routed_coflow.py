@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.fabric.kernels.binding import bind, bottleneck
+from netsim.forking import same
 from netsim.network import Topology
 from netsim.workload import Flows
 
@@ -52,6 +53,7 @@ class RoutedCoflow:
     gamma: float
     weight: float = 1.0
     deadline_s: float = math.inf
+    __deepcopy__ = same
 
     @classmethod
     def of(cls, flows: Flows, network: Topology, hosts: ArrayLike | None = None, *,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.checks import parents_first
 from netsim.fabric.routed_coflow import RoutedCoflow, bottleneck
+from netsim.forking import same
 from netsim.workload import Stage
 
 __all__ = ["Dag", "StageGraph"]
@@ -44,6 +45,7 @@ class Dag:
     held: Places
     sequence: tuple[int, ...]
     order: tuple[int, ...]
+    __deepcopy__ = same
 
     @classmethod
     def of(cls, stages: Sequence[Stage]) -> Dag:
@@ -103,6 +105,7 @@ class StageGraph:
     stages: tuple[Stage, ...]
     demands: tuple[RoutedCoflow | None, ...]
     dag: Dag
+    __deepcopy__ = same
 
     def is_chain(self) -> bool:
         """Whether stages run one after the other, each with flows, without other constraints.

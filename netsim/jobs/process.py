@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy, deepcopy
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import simpy
@@ -28,6 +29,12 @@ class JobRecorder(Protocol):
                         ) -> None:
         """Record the completion of a stage's coflow, at `finish` seconds."""
 
+    def coflow_begun(self, job: JobProcess, stage: int) -> None:
+        """Hear of a coflow that is submitted."""
+
+    def coflow_ended(self, job: JobProcess, stage: int, transfer: CoflowEvent | None) -> None:
+        """Hear of the completion of a stage at once; `coflow_finished` follows when it is final."""
+
     def job_finished(self, job: JobProcess) -> None:
         """Record the completion of a job."""
 
@@ -44,7 +51,7 @@ class JobProcess:
     A job whose stages form a chain is handed over to the fabric, which runs it by itself; this
     process then only knows its lower bound. This is not done if something depends on the end of the
     job, such as an allocator that sees which jobs run, as the fabric does not report when a job
-    ends.
+    ends. Whoever makes the process calls `arrive` when it is time.
 
     Parameters
     ----------
@@ -54,8 +61,6 @@ class JobProcess:
         The job's position in order of (arrival, id).
     arrival_s : float
         The arrival time of the job.
-    make_plan : callable returning JobPlan
-        Called with `index` when the job arrives, so that only jobs that run occupy memory.
     recorder : JobRecorder
     waited_for : bool
         Whether another process waits for the job's end, or may stop or reroute the job.
@@ -89,9 +94,8 @@ class JobProcess:
     graph: StageGraph
 
     def __init__(self, env: simpy.Environment, fabric: FabricProcess, index: int, arrival_s: float,
-                 make_plan: Callable[[int], JobPlan], recorder: JobRecorder,
-                 waited_for: bool = False,
-                 may_run: Callable[[NDArray[np.int64]], bool] = lambda hosts: True) -> None:
+                 recorder: JobRecorder, waited_for: bool = False,
+                 may_run: Callable[[NDArray[np.int64]], bool] | None = None) -> None:
         self.index = index
         self.arrival_s = arrival_s
         self.start_s = math.nan
@@ -103,19 +107,35 @@ class JobProcess:
         self.restarts, self.lost_s, self.lost_bytes = 0, 0.0, 0.0
         self._env = env
         self._fabric = fabric
-        self._make_plan = make_plan
         self._recorder = recorder
         self._waited_for = waited_for or fabric.allocator.sees_running
         self._may_run = may_run
         self._attempt, self._began_s = 0, math.nan
         self._sending: dict[int, CoflowEvent] = {}
         self._completed: list[tuple[int, CoflowEvent, float]] = []
-        env.timeout(max(arrival_s - env.now, 0.0)).callbacks.append(self._arrive)
 
-    def _arrive(self, _: simpy.Event) -> None:
-        self.plan = self._make_plan(self.index)
+    def __deepcopy__(self, memo: dict[int, Any]) -> JobProcess:
+        """Copy the process, unless nothing more will happen to it."""
+        if self.over:
+            return self
+        other = memo[id(self)] = copy(self)
+        other.__dict__.update(deepcopy(self.__dict__, memo))
+        return other
+
+    @property
+    def over(self) -> bool:
+        """Whether it does nothing any more: the job has ended, or the fabric runs it by itself."""
+        return not hasattr(self, "_env")
+
+    def _leave(self) -> None:
+        """Forget the run, which this process must not keep in memory, nor its copies."""
+        del self.plan, self._env, self._fabric, self._recorder, self._may_run
+
+    def arrive(self, plan: JobPlan, _: simpy.Event | None = None) -> None:
+        """Let the job arrive now: it begins, unless it has to wait for its hosts."""
+        self.plan = plan
         self.lower_bound_s = self.plan.lower_bound()
-        if not self._may_run(self.hosts):
+        if self._may_run is not None and not self._may_run(self.hosts):
             return
         if not (self._waited_for or self.plan.spec.redraw) and (
                 graph := self.plan.graph(0)).is_chain():
@@ -125,8 +145,11 @@ class JobProcess:
             self._begin()
 
     def _announce(self) -> None:
-        """Tell the fabric the remaining communication, for job-clairvoyant allocators."""
-        if self._fabric.allocator.information == "job-clairvoyant":
+        """Tell the fabric the remaining communication, for job-clairvoyant allocators.
+
+        Where that takes no drawing, in any case: the run may get such an allocator later.
+        """
+        if self._fabric.allocator.information == "job-clairvoyant" or not self.plan.spec.redraw:
             self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s(
                 self.iteration)
 
@@ -143,7 +166,11 @@ class JobProcess:
     @property
     def waits(self) -> bool:
         """Whether the job has arrived and waits for `resume`."""
-        return hasattr(self, "plan") and not self.running
+        return not self.over and hasattr(self, "plan") and not self.running
+
+    def stage_of(self, transfer: CoflowEvent) -> int:
+        """Return the stage whose coflow is in flight."""
+        return next(stage for stage, each in self._sending.items() if each is transfer)
 
     @property
     def hosts(self) -> NDArray[np.int64]:
@@ -210,7 +237,7 @@ class JobProcess:
             self.index, demands, [stage.compute_s for stage in stages],
             self.plan.spec.iterations * len(stages),
             self._env.now + (wait + stages[0].compute_s))
-        del self.plan
+        self._leave()
 
     def _begin_iteration(self) -> None:
         """Begin the current iteration: start the stages that have no parents."""
@@ -250,6 +277,7 @@ class JobProcess:
         order = self.iteration * len(self.graph.stages) + self.graph.dag.order[stage]
         self._sending[stage] = self._fabric.submit(self.index, demand, order,
                                                    partial(self._sent, stage))
+        self._recorder.coflow_begun(self, stage)
 
     def _sent(self, stage: int, transfer: CoflowEvent) -> None:
         if self._sending.pop(stage, None) is not transfer:
@@ -276,6 +304,7 @@ class JobProcess:
         finish = max(finish, self._held_until[stage])
         if transfer is not None:
             self._completed.append((stage, transfer, finish))
+        self._recorder.coflow_ended(self, stage, transfer)
         self.finish_s = max(self.finish_s, finish)
         self._left -= 1
         for child in self.graph.dag.children[stage]:
@@ -306,4 +335,5 @@ class JobProcess:
         if self._fabric.allocator.sees_running:
             self._fabric.running.end(self.index)
         self._recorder.job_finished(self)
-        del self.plan, self.graph
+        self._leave()
+        del self.graph

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,28 +60,27 @@ class SingleCoflows:
         wait = np.maximum(arrival + release - arrival, 0.0)
         self._valid = arrival + (wait + columns.compute_s)
         self._before_s = release + columns.compute_s
-        self._batches = self._split(np.lexsort((columns.members, self._valid)))
+        self._order = np.lexsort((columns.members, self._valid))
+        self._built = 0
 
-    def _split(self, order: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Divide the members, in the given order, into batches that are built together."""
-        before = np.concatenate(([0], np.cumsum(self.columns.flows[order])))
-        valid = self._valid[order]
-        first = 0
-        while first < len(order):
-            stop = int(np.searchsorted(before, before[first] + _MOST_FLOWS, "right")) - 1
-            stop = max(first + 1, min(stop, first + _MOST_COFLOWS))
-            # Coflows that become valid at the same instant are in the same batch.
-            stop = int(np.searchsorted(valid, valid[stop - 1], "right"))
-            yield order[first:stop]
-            first = stop
+    def _next_batch(self) -> NDArray[np.int64]:
+        """Return the next members that are built together, in order of validity."""
+        first, order = self._built, self._order
+        flows = np.cumsum(self.columns.flows[order[first:first + _MOST_COFLOWS]])
+        count = max(int(np.searchsorted(flows, _MOST_FLOWS, "right")), 1)
+        # Coflows that become valid at the same instant are in the same batch.
+        last = self._valid[order[first + count - 1]]
+        self._built = int(np.searchsorted(self._valid, last, "right", sorter=order))
+        return order[first:self._built]
 
     def more(self) -> RoutedCoflow | None:
         """Return the next batch of coflows; see `netsim.fabric.protocols.Source`."""
-        for batch in self._batches:
+        while self._built < len(self._order):
+            batch = self._next_batch()
             demand = self._build(batch)
             empty = demand.coflows["open"] == 0
             for k in np.flatnonzero(empty):
-                self._end_empty(demand.coflows[k:k + 1], demand.flows)
+                self._end_empty(int(batch[k]), demand.coflows[k:k + 1], demand.flows)
             if not empty.all():
                 return replace(demand, coflows=demand.coflows[~empty])
         return None
@@ -98,10 +98,20 @@ class SingleCoflows:
         bounds[members[arrived]] = self._lower_bound_s[members[arrived]]
         return bounds
 
-    def _end_empty(self, row: NDArray[Any], flows: NDArray[Any]) -> None:
+    def _end_empty(self, member: int, row: NDArray[Any], flows: NDArray[Any]) -> None:
         """Schedule the end of a coflow without bytes when it becomes valid, without the fabric."""
         row["start"] = row["valid"]
-        self._at(float(row["valid"][0]), lambda: self._tell(row, flows))
+        self._at(float(row["valid"][0]), partial(self._tell_of, member, row, flows))
+
+    def _tell_of(self, member: int, row: NDArray[Any], flows: NDArray[Any]) -> None:
+        row["job"] = self.columns.members[member]  # which may have changed since
+        self._tell(row, flows)
+
+    def add_job(self, job: int) -> None:
+        """Make place for a job that has not arrived: others from its number on get the next."""
+        members = self.columns.members
+        self.columns = replace(self.columns, members=members + (members >= job))
+        self._lower_bound_s = np.insert(self._lower_bound_s, job, np.nan)
 
     def _build(self, which: NDArray[np.int64]) -> RoutedCoflow:
         """Build the coflows of some members, and set their lower bounds."""

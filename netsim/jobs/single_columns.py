@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.columns import Columns
+from netsim.forking import same
 from netsim.jobs.plan import ecmp_key, ecmp_keys
 from netsim.workload import Flows, JobColumns, JobSpec, Stage
 
@@ -67,6 +70,7 @@ class SingleColumns:
     coflow_id: Ints
     stages: Sequence[str]
     sent: Callable[[Ints], Sent]
+    __deepcopy__ = same
 
 
 def is_single(job: JobSpec) -> bool:
@@ -77,16 +81,16 @@ def is_single(job: JobSpec) -> bool:
 def of_columns(jobs: JobColumns) -> SingleColumns:
     """Take jobs that are columns as they are."""
     columns, count = jobs.columns, len(jobs)
-
-    def sent(which: Ints) -> Sent:
-        flows = columns.flows_of(which)
-        return Sent(columns.src[flows], columns.dst[flows], columns.nbytes[flows],
-                    columns.counts[which], ecmp_keys(columns.id[which], jobs.STAGE))
-
     none = np.zeros(count)
     return SingleColumns(np.arange(count), columns.arrival_s, none, none, np.ones(count),
                          np.full(count, math.inf), columns.counts, columns.coflow_id,
-                         [jobs.STAGE] * count, sent)
+                         [jobs.STAGE] * count, partial(_sent_of_columns, columns))
+
+
+def _sent_of_columns(columns: Columns, which: Ints) -> Sent:
+    flows = columns.flows_of(which)
+    return Sent(columns.src[flows], columns.dst[flows], columns.nbytes[flows],
+                columns.counts[which], ecmp_keys(columns.id[which], JobColumns.STAGE))
 
 
 def of_specs(jobs: Sequence[JobSpec], members: Sequence[int],
@@ -104,18 +108,6 @@ def of_specs(jobs: Sequence[JobSpec], members: Sequence[int],
     """
     specs = [jobs[k] for k in members]
     stages = [job.stages[0] for job in specs]
-
-    def sent(which: Ints) -> Sent:
-        chosen = which.tolist()
-        flows = [_flows(stages[k]) for k in chosen]
-        counts = np.array([len(each) for each in flows], np.int64)
-        hosts, first = _hosts([specs[k] for k in chosen], place)
-        shift = np.repeat(first, counts)
-        return Sent(hosts[np.concatenate([each.src for each in flows]) + shift],
-                    hosts[np.concatenate([each.dst for each in flows]) + shift],
-                    np.concatenate([each.nbytes for each in flows]), counts,
-                    np.array([ecmp_key(specs[k].id, stages[k].name) for k in chosen], np.int64))
-
     return SingleColumns(
         np.array(members, np.int64), np.array([job.arrival_s for job in specs]),
         np.array([stage.release_s for stage in stages]),
@@ -127,7 +119,21 @@ def of_specs(jobs: Sequence[JobSpec], members: Sequence[int],
         np.array([len(_flows(stage)) for stage in stages], np.int64),
         np.array([-1 if stage.coflow_id is None else stage.coflow_id for stage in stages],
                  np.int64),
-        [stage.name for stage in stages], sent)
+        [stage.name for stage in stages], partial(_sent_of_specs, specs, place))
+
+
+def _sent_of_specs(specs: Sequence[JobSpec], place: Callable[[JobSpec], Ints], which: Ints) -> Sent:
+    chosen = [specs[k] for k in which.tolist()]
+    stages = [job.stages[0] for job in chosen]
+    flows = [_flows(stage) for stage in stages]
+    counts = np.array([len(each) for each in flows], np.int64)
+    hosts, first = _hosts(chosen, place)
+    shift = np.repeat(first, counts)
+    return Sent(hosts[np.concatenate([each.src for each in flows]) + shift],
+                hosts[np.concatenate([each.dst for each in flows]) + shift],
+                np.concatenate([each.nbytes for each in flows]), counts,
+                np.array([ecmp_key(job.id, stage.name)
+                          for job, stage in zip(chosen, stages, strict=True)], np.int64))
 
 
 def _flows(stage: Stage) -> Flows:

@@ -19,6 +19,7 @@ from itertools import pairwise
 from netsim.brief import brief
 from netsim.checks import LARGEST, check_name, check_sequence, check_whole, is_number
 from netsim.errors import InputError
+from netsim.forking import same
 from netsim.plain import plain_numbers
 from netsim.units import parse_bytes, parse_seconds
 
@@ -80,6 +81,7 @@ class ModelStage:
     expert_bytes: float = 0.0
 
     __repr__ = brief
+    __deepcopy__ = same
 
     def __post_init__(self) -> None:
         check_whole(self.replicas, "replicas of a stage", 1)
@@ -154,6 +156,7 @@ class ParallelModel:
     _hash: int = field(init=False, compare=False, repr=False)
 
     __repr__ = brief
+    __deepcopy__ = same
 
     def __init__(self, stages: Iterable[ModelStage], allreduce: str = "ring", name: str = "model",
                  micro_batches: int = 0, backward_factor: float = 1.0,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -41,6 +43,9 @@ class LiveNetwork(Topology):
                          loopback_uses_ports=network.loopback_uses_ports)
         self._network = self._others = network
         self._dead = np.zeros(self.links, np.bool_)
+
+    def __deepcopy__(self, _: dict[int, Any]) -> LiveNetwork:
+        return copy(self)  # what it has is replaced, and not changed
 
     def set_dead(self, links: Iterable[int]) -> bool:
         """Set the links that are dead from now on; return whether they have changed."""

@@ -14,6 +14,7 @@ from netsim.cluster.cluster import Cluster, server_kind
 from netsim.cluster.ring import model_of
 from netsim.cluster.slices import keep_together
 from netsim.errors import InputError
+from netsim.forking import same
 from netsim.models import ParallelModel
 from netsim.models.mapping import MAPPINGS, Mapped, Mapper, can_hold
 from netsim.workload import JobSpec
@@ -46,6 +47,9 @@ class MappingCache:
     InputError
         If servers are not all alike.
     """
+
+    #: It only remembers what depends on nothing else.
+    __deepcopy__ = same
 
     def __init__(self, cluster: Cluster, mapping: str = "heavy-edge", seed: int = 0) -> None:
         self.cluster, self.kind = cluster, server_kind(cluster)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -56,6 +57,9 @@ class RandomForest:
     n_jobs: int | None = None
     _forest: Any = field(init=False, repr=False, default=None)
     _ids: list[NDArray[np.int64] | None] = field(init=False, repr=False, default_factory=list)
+
+    def __deepcopy__(self, _: dict[int, Any]) -> RandomForest:
+        return copy(self)  # a fit makes new trees
 
     def __post_init__(self) -> None:
         if find_spec("sklearn") is None:

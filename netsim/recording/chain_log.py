@@ -30,6 +30,14 @@ class ChainLog:
         self._name = np.zeros(count, np.int64)
         self._own = np.full(count, -1)
 
+    def add_job(self, job: int, numbers: CoflowNumbers) -> None:
+        """Make place for a job; others from its number on get the next one, as `numbers` knows."""
+        self._numbers = numbers
+        self._first = np.cumsum(numbers.stages) - numbers.stages
+        at = np.full(numbers.stages[job], self._first[job])
+        self._place, self._name = np.insert(self._place, at, 0), np.insert(self._name, at, 0)
+        self._own = np.insert(self._own, at, -1)
+
     def begin(self, job: int, stages: Sequence[Stage], places: Sequence[int],
               names: Sequence[int]) -> None:
         """Record a job.

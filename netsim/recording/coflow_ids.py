@@ -47,6 +47,11 @@ class CoflowNumbers:
         # Number of free ids below each id that is taken.
         self._free_below = np.array(taken, np.int64) - np.arange(len(taken))
 
+    def last_of(self, jobs: int) -> int:
+        """Return the largest id that no stage specifies, of the first jobs; -1 if none."""
+        count = int(self.coflows[:jobs].sum())
+        return int(self._numbered(np.int64(count - 1))) if count else -1
+
     def number(self, job: int, iteration: int, stages: tuple[Stage, ...], stage: int) -> int:
         """Return the id of a coflow.
 
@@ -90,8 +95,11 @@ class CoflowNumbers:
 
     def free(self, job: Ints, iteration: Ints, stage: Ints) -> NDArray[np.int64]:
         """Return the ids of coflows whose stages specify none; see `number`."""
-        free = np.asarray(self._first[job] + iteration * self.stages[job] + stage, np.int64)
-        return free + np.searchsorted(self._free_below, free, "right")
+        return self._numbered(np.asarray(
+            self._first[job] + iteration * self.stages[job] + stage, np.int64))
+
+    def _numbered(self, free: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
+        return np.asarray(free + np.searchsorted(self._free_below, free, "right"))
 
 
 def _own_ids(jobs: Sequence[JobSpec]) -> list[int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy, deepcopy
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +112,13 @@ class LinkRecorder:
         self._pack_decisions()
         self._pack_moves()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return a copy, which shares the rows of the past."""
+        self.pack()
+        other = memo[id(self)] = copy(self)
+        other.__dict__.update(deepcopy(self.__dict__, memo))
+        return other
+
     def _pack_decisions(self) -> None:
         """Move buffered decisions to their table."""
         if self._decisions:
@@ -128,7 +136,7 @@ class LinkRecorder:
         """Return a table, or None if it was not recorded; call `pack` first."""
         if name not in self._rows:
             return None
-        return LazyTable(self._rows[name], _SORT_BY.get(name, ()),
+        return LazyTable(copy(self._rows[name]), _SORT_BY.get(name, ()),
                          self._conversions(name, link_names),
                          self._notes.columns() if name == "decisions" else {})
 

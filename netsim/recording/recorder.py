@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,26 @@ from netsim.recording.link_recorder import MOST_NOTED, LinkRecorder, categories
 from netsim.recording.tables import Coflows, Ended
 from netsim.workload import Stage
 
-__all__ = ["Recorder"]
+__all__ = ["Listener", "Recorder"]
 
 #: Buffered rows that a coflow counts for, in addition to its flows.
 _OF_COFLOW = 32
+
+
+class Listener(Protocol):
+    """Is told of what a `Recorder` records when that happens."""
+
+    def coflow_valid(self, job: JobProcess, stage: int) -> None:
+        """See `Recorder.coflow_begun`."""
+
+    def coflow_done(self, job: JobProcess, stage: int, transfer: CoflowEvent | None) -> None:
+        """See `Recorder.coflow_ended`."""
+
+    def chains_done(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
+        """See `Recorder.chains_finished`; `last` says which are the last ones of their jobs."""
+
+    def job_done(self, job: int) -> None:
+        """See `Recorder.job_finished`."""
 
 
 class Recorder(LinkRecorder):
@@ -52,6 +68,8 @@ class Recorder(LinkRecorder):
     start_s : ndarray, shape (jobs,)
         First byte of each job that is a chain and has completed a coflow; NaN for others. Up to
         date after `pack`.
+    told : Listener or None
+        Is told of completed coflows and jobs at once.
 
     Raises
     ------
@@ -77,6 +95,32 @@ class Recorder(LinkRecorder):
         self._flows_of: dict[CoflowEvent, bytes] = {}
         self._of_chains: list[tuple[NDArray[Any], list[bytes]]] = []
         self._noted = 0
+        self.told: Listener | None = None
+
+    def add_job(self, job: int, numbers: CoflowNumbers) -> None:
+        """Make place for a job that has not arrived; others from its number on get the next one.
+
+        Parameters
+        ----------
+        job : int
+        numbers : CoflowNumbers
+            Those of all jobs, that one among them.
+        """
+        self._pack_coflows()
+        self._numbers = numbers
+        self._chains.add_job(job, numbers)
+        for name, none in (("bytes_of_job", 0.0), ("coflows_of_job", 0), ("start_s", np.nan),
+                           ("finish_s", np.nan)):
+            setattr(self, name, np.insert(getattr(self, name), job, none))
+
+    def coflows_of(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
+        """Return id, job, iteration and stage's number of chains' COFLOW rows; see `ChainLog`."""
+        return self._chains.describe(rows)
+
+    @property
+    def stage_names(self) -> list[str]:
+        """The names of stages, by the numbers that `coflows_of` returns."""
+        return list(self._stages)
 
     # --- buffering of events: as tuples, since a run may have millions of them -------------
 
@@ -89,6 +133,25 @@ class Recorder(LinkRecorder):
                             transfer, finish))
         self._note(_OF_COFLOW + len(transfer.demand.flows))
 
+    def coflow_begun(self, job: JobProcess, stage: int) -> None:
+        """Hear of a coflow that a job submits."""
+        if self.told is not None:
+            self.told.coflow_valid(job, stage)
+
+    def coflow_ended(self, job: JobProcess, stage: int, transfer: CoflowEvent | None) -> None:
+        """Hear of a coflow that a job has seen to its end, though it may have to be repeated."""
+        if self.told is not None:
+            self.told.coflow_done(job, stage, transfer)
+
+    def number(self, job: JobProcess, stage: int) -> int:
+        """Return the id of the coflow of a stage of a job's current iteration."""
+        return self._numbers.number(job.index, job.iteration, job.graph.stages, stage)
+
+    @property
+    def job_ids(self) -> NDArray[np.int64]:
+        """The ids of all jobs."""
+        return self._numbers.job_ids
+
     def _note(self, rows: int) -> None:
         """Count buffered rows, and pack them if there are many."""
         self._noted += rows
@@ -99,6 +162,8 @@ class Recorder(LinkRecorder):
         """Record a completed job."""
         self.jobs_done += 1
         self.finish_s[job.index] = job.finish_s
+        if self.told is not None:
+            self.told.job_done(job.index)
 
     def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
         """Record the start of a chain, which the fabric runs without a job process.
@@ -160,6 +225,8 @@ class Recorder(LinkRecorder):
         last = done["order"] + 1 == self._numbers.coflows[done["job"]]
         self.jobs_done += int(np.count_nonzero(last))
         self._of_chains.append((done, sent))
+        if self.told is not None:
+            self.told.chains_done(done, last)
         self._note(_OF_COFLOW * len(done) + sum(map(len, sent)) // FLOW.itemsize)
 
     def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:

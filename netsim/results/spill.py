@@ -6,7 +6,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,31 @@ __all__ = ["SpilledNotes", "SpillingTable"]
 MOST_BYTES = 32 * 2**20
 
 
+class _File:
+    """A file without a name, which disappears with this object, and holds rows of a table."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        with ExitStack() as stack:
+            self._file = stack.enter_context(tempfile.TemporaryFile(prefix="netsim-"))
+            weakref.finalize(self, stack.pop_all().close)
+
+    def append(self, parts: Sequence[NDArray[Any]]) -> None:
+        for rows in parts:
+            self._file.write(np.ascontiguousarray(rows).view(np.uint8).data)
+        self._file.flush()
+        self.rows += sum(map(len, parts))
+
+    def mapped(self, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+        """Return the first rows, mapped into memory."""
+        return np.memmap(self._file, dtype, "r", shape=(count,))
+
+
 class SpillingTable:
     """A table that grows by arrays of rows; only the most recent rows are kept in memory.
 
-    The others are in a file without a name, which disappears with this object.
+    The others are in files without a name, which disappear with the tables that need them: a copy
+    shares those that were written before it was made.
 
     Parameters
     ----------
@@ -34,8 +55,21 @@ class SpillingTable:
         self.dtype = dtype
         self._recent: list[NDArray[Any]] = []
         self._recent_bytes = 0
-        self._on_disk = 0
-        self._file: IO[bytes] | None = None
+        self._written: list[tuple[_File, int]] = []  # with the number of rows that are this one's
+        self._own: _File | None = None
+
+    def __copy__(self) -> SpillingTable:
+        other = SpillingTable(self.dtype)
+        other._recent, other._recent_bytes = self._recent.copy(), self._recent_bytes
+        other._written = self._written.copy()
+        return other
+
+    def __deepcopy__(self, _: dict[int, Any]) -> SpillingTable:
+        return self.__copy__()
+
+    @property
+    def _on_disk(self) -> int:
+        return sum(count for _, count in self._written)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -57,38 +91,39 @@ class SpillingTable:
     def _write(self) -> None:
         """Move all rows in memory to the file."""
         try:
-            if self._file is None:
-                with ExitStack() as stack:
-                    self._file = stack.enter_context(tempfile.TemporaryFile(prefix="netsim-"))
-                    weakref.finalize(self, stack.pop_all().close)
-            for rows in self._recent:
-                self._file.write(np.ascontiguousarray(rows).view(np.uint8).data)
-            self._file.flush()
+            if self._own is None:
+                self._own = _File()
+                self._written.append((self._own, 0))
+            self._own.append(self._recent)
         except OSError as error:
             raise OutputError(f"{tempfile.gettempdir()}: the tables of this run cannot be kept "
                               f"there: {error.strerror}; set TMPDIR to a folder with more room, "
                               "or record less") from error
-        self._on_disk = len(self)
+        self._written[-1] = self._own, self._own.rows
         self._recent, self._recent_bytes = [], 0
 
     def take(self, which: slice | NDArray[np.int64]) -> NDArray[Any]:
         """Return rows by their indices, or by a slice of step 1.
 
-        Take a limited number at a time, as the file is mapped into memory meanwhile.
+        Take a limited number at a time, as files are mapped into memory meanwhile.
         """
-        if self._file is not None and self._recent:
-            self._write()
-        if self._file is None:
-            if len(self._recent) != 1:
-                self._recent = [self._joined()]
-            return self._recent[0][which]
-        rows = np.memmap(self._file, self.dtype, "r", shape=(self._on_disk,))
-        return np.array(rows[which])
+        if len(self._recent) > 1:
+            self._recent = [self._joined()]
+        parts = [*(file.mapped(self.dtype, count) for file, count in self._written), *self._recent]
+        if len(parts) == 1:
+            return np.array(parts[0][which])
+        places = np.arange(len(self))[which] if isinstance(which, slice) else which
+        rows, first = np.empty(len(places), self.dtype), 0
+        for part in parts:
+            own = (first <= places) & (places < first + len(part))
+            rows[own] = part[places[own] - first]
+            first += len(part)
+        return rows
 
     def _joined(self) -> NDArray[Any]:
-        # np.concatenate would be slow, as it promotes the structured dtypes of all arrays.
         """Return all rows in memory as one array."""
-        joined = np.empty(len(self), self.dtype)
+        # np.concatenate would be slow, as it promotes the structured dtypes of all arrays.
+        joined = np.empty(sum(map(len, self._recent)), self.dtype)
         first = 0
         for rows in self._recent:
             joined[first:first + len(rows)] = rows
@@ -102,6 +137,12 @@ class SpilledNotes:
     def __init__(self) -> None:
         self._columns: dict[str, list[NDArray[Any]]] = {}
         self._count = 0
+
+    def __deepcopy__(self, _: dict[int, Any]) -> SpilledNotes:
+        other = SpilledNotes()
+        other._columns = {key: parts.copy() for key, parts in self._columns.items()}
+        other._count = self._count
+        return other
 
     def extend(self, notes: Sequence[Mapping[str, float]]) -> None:
         """Append notes."""

@@ -149,6 +149,10 @@ class _Run:
         self._queue: deque[int] = deque()
         self._window: _Window | None = None
 
+    def add_job(self, job: int, context: RunContext) -> None:
+        """Get to know a job that has been submitted during the run; see `Scheduler`."""
+        self._predictions.add_job(job, context)
+
     def decide(self, view: ClusterView) -> Decision:
         """Return the jobs that start; see `netsim.engine.view.Scheduler`."""
         self._predictions.see(view)

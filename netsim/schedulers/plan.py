@@ -14,6 +14,7 @@ from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Iterations, RunningJobs
 from netsim.engine.view import ClusterView, Start
 from netsim.errors import InputError
+from netsim.forking import same
 from netsim.placements.placement import Placement
 from netsim.workload import JobSpec
 
@@ -72,6 +73,7 @@ class Plan:
     notes: Mapping[str, float] = field(default_factory=dict)
 
     __repr__ = brief
+    __deepcopy__ = same
 
     @property
     def counts(self) -> dict[str, float]:

@@ -63,6 +63,12 @@ class Predictions:
         self._last_s = -math.inf
         self._iterations = self._forecast.predict_jobs(self._jobs) if self._sure else None
 
+    def add_job(self, job: int, context: RunContext) -> None:
+        """Get to know a job that has been submitted during the run; see `Scheduler`."""
+        self._jobs = context.jobs
+        if self._sure:
+            self._iterations = self._forecast.predict_jobs(self._jobs)
+
     def extremes(self, job: int) -> tuple[float, float]:
         """Return alpha_max and alpha~_min of a job, in seconds."""
         return self._mapper.extremes(model_of(self._jobs[job]))
@@ -273,6 +279,11 @@ class _ByKey:
     def __init__(self, scheduler: _Predicted, predictions: Predictions | None) -> None:
         self._scheduler, self._predictions = scheduler, predictions
         self._queues: dict[int, TiedQueue[int]] = {}
+
+    def add_job(self, job: int, context: RunContext) -> None:
+        """Get to know a job that has been submitted during the run; see `Scheduler`."""
+        if self._predictions is not None:
+            self._predictions.add_job(job, context)
 
     def decide(self, view: ClusterView) -> Decision:
         """Return the jobs that start; see `netsim.engine.view.Scheduler`."""

@@ -32,7 +32,7 @@ from netsim.scripting.job import Job
 from netsim.scripting.recorder import ScriptRecorder
 from netsim.simulation.instant import active_coflows, active_flows, links_now
 from netsim.simulation.leftover import leftover_of
-from netsim.simulation.simulation import jobs_table, run_info
+from netsim.simulation.target import jobs_table, run_info
 from netsim.units import Quantity, parse_rate, parse_seconds
 from netsim.workload import Stage
 

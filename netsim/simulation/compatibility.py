@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["NEEDS", "NOT_FOR", "ClusterRun", "EdgeRun", "Need", "Policies",
-           "check_jobs", "check_policy", "edge_inputs_of", "goes_with", "inputs_of", "needs_of",
-           "policies_of", "problems_of_arguments", "problems_of_cluster", "problems_of_edge",
+           "check_jobs", "check_policy", "check_submitted", "edge_inputs_of", "goes_with",
+           "inputs_of", "needs_of", "policies_of", "problems_of_arguments", "problems_of_cluster", "problems_of_edge",
            "refuse_arguments"]
 
 
@@ -477,6 +477,22 @@ def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, place
     for _, problem in problems:
         raise InputError(problem)
     return rings, policies
+
+
+def check_submitted(cluster: Cluster, workload: Workload, policies: Policies, seed: int
+                    ) -> Workload:
+    """Check a workload that has got another job in the middle of a run; return it as `inputs_of`.
+
+    Raises
+    ------
+    InputError
+        As `inputs_of` does.
+    """
+    check_jobs(workload, cluster)
+    problems, rings = _on_cluster(cluster, workload, policies, False, seed, ())
+    for _, problem in problems:
+        raise InputError(problem)
+    return rings
 
 
 def problems_of_cluster(cluster: Cluster, workload: Workload, given: Mapping[str, Any], seed: int,

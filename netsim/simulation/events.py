@@ -10,19 +10,15 @@ import simpy
 
 from netsim.checks import check_sequence, is_whole
 from netsim.errors import InputError
+from netsim.fabric.clock import LAST, call_at
 from netsim.network import Topology
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate, parse_seconds, question_rates
 
-__all__ = ["KINDS", "Change", "FaultEvent", "after_all_else", "capacities_of", "changes_of",
-           "end_at"]
+__all__ = ["KINDS", "Change", "FaultEvent", "after_all_else", "capacities_of", "changes_of"]
 
 #: What can happen to a link or a host.
 KINDS = ("degrade", "fail", "repair")
-
-#: After all else at its instant, the fabric's decision included.
-_LAST = 3
-
 
 @plain_numbers
 @dataclass(frozen=True)
@@ -154,18 +150,6 @@ def _resolve(event: FaultEvent | Mapping[str, Any], network: Topology) -> Change
     return Change(parse_seconds(event.at), capacity, event.host, event.kind, event.restart)
 
 
-def end_at(env: simpy.Environment, limit: float) -> None:
-    """Schedule the end of a run, so that the fabric does not run ahead of it."""
-    _schedule(env, limit)
-
-
-def after_all_else(env: simpy.Environment, act: Callable[[], None]) -> None:
-    """Call a function at the current instant, after all other events and decisions at it."""
-    _schedule(env, env.now).callbacks.append(lambda _: act())
-
-
-def _schedule(env: simpy.Environment, at: float) -> simpy.Event:
-    event = simpy.Event(env)
-    event._ok, event._value = True, None
-    env.schedule(event, _LAST, at - env.now)  # type: ignore[arg-type]
-    return event
+def after_all_else(env: simpy.Environment, act: Callable[[simpy.Event], None]) -> None:
+    """Call a function with an event at the current instant, after all other events at it."""
+    call_at(env, env.now, act, LAST)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from netsim.engine.as_coflows import CoflowExecution
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
+from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -22,6 +23,7 @@ from netsim.network import GraphTopology, Topology
 from netsim.network.live import LiveNetwork
 from netsim.recording.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent, after_all_else, changes_of
+from netsim.simulation.teller import Teller
 
 __all__ = [
     "Faults",
@@ -64,6 +66,7 @@ class Faults:
 
     Attributes
     ----------
+    given : Topology
     network : Topology
         The network on which flows are routed. If links fail that routes can avoid, it routes
         around dead links.
@@ -81,6 +84,7 @@ class Faults:
 
     def __init__(self, events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology
                  ) -> None:
+        self.given = network
         self._changes = changes_of(events, network)
         self.restarts = any(change.restart for change in self._changes)
         self.most_capacity = network.capacity.copy()
@@ -100,8 +104,8 @@ class Faults:
         return self.restarts or isinstance(self.network, LiveNetwork)
 
     def begin(self, env: Any, keeper: JobHost, fabric: FabricProcess | None = None,
-              recorder: Recorder | None = None,
-              seen: Callable[[float], float] = lambda at: at) -> None:
+              recorder: Recorder | None = None, teller: Teller | None = None,
+              seen: Callable[[float], float] | None = None) -> None:
         """Schedule all events, each before the jobs that arrive at the same instant.
 
         Parameters
@@ -110,15 +114,47 @@ class Faults:
         keeper : JobHost
         fabric, recorder : FabricProcess, Recorder, optional
             Given if jobs use links.
-        seen : callable
+        teller : Teller, optional
+            Tells those who listen.
+        seen : callable, optional
             Maps the time of an event to the time at which the run notices it.
         """
+        self._env, self._keeper, self._fabric, self._recorder = env, keeper, fabric, recorder
+        self._teller, self._seen = teller, seen
         for change in self._changes:
-            env.timeout(seen(change.at)).callbacks.append(
-                partial(self._happen, change, env, keeper, fabric, recorder))
+            call_at(env, self._seen_at(change), partial(self._happen, change))
 
-    def _happen(self, change: Change, env: Any, keeper: JobHost, fabric: FabricProcess | None,
-                recorder: Recorder | None, _: Any) -> None:
+    def _seen_at(self, change: Change) -> float:
+        return change.at if self._seen is None else self._seen(change.at)
+
+    def check(self, change: Change) -> None:
+        """Check that a change that is not among the events can be made in the middle of the run.
+
+        Raises
+        ------
+        InputError
+            If flows could avoid a link that dies: the routes of this run are those of a network
+            all of whose links live.
+        """
+        dead = [link for link, capacity in change.capacity.items() if capacity == 0]
+        if (isinstance(self.given, GraphTopology) and not isinstance(self.network, LiveNetwork)
+                and self.given.avoidable[dead].any()):
+            raise InputError(
+                f"link {self.given.link_names[dead[0]]!r} cannot fail in the middle of this run, "
+                "as flows could avoid it and their routes are fixed; give the run an event at "
+                "which a link like this fails, at any time, and its routes are not")
+
+    def apply(self, change: Change) -> None:
+        """Let a change happen now, or when the run notices it."""
+        self.most_capacity[list(change.capacity)] = np.maximum(
+            self.most_capacity[list(change.capacity)], list(change.capacity.values()))
+        if (at := self._seen_at(change)) > self._env.now:
+            call_at(self._env, at, partial(self._happen, change))
+        else:
+            self._happen(change)
+
+    def _happen(self, change: Change, _: Any = None) -> None:
+        fabric, recorder, keeper = self._fabric, self._recorder, self._keeper
         if fabric is not None and recorder is not None:
             for link, capacity in change.capacity.items():
                 fabric.set_capacity(link, capacity)
@@ -128,9 +164,16 @@ class Faults:
             keeper.lose(change.host, change.restart)
             if change.restart:
                 # What ends at this instant has ended, and is not lost.
-                after_all_else(env, partial(keeper.stop, change.host))
+                after_all_else(self._env, partial(self._stop, change.host))
         if change.host is not None and change.kind == "repair":
             keeper.repair(change.host)
+        if fabric is not None and self._teller is not None:
+            names = self.given.link_names
+            self._teller.capacities({names[link]: capacity
+                                     for link, capacity in change.capacity.items()})
+
+    def _stop(self, host: int, _: Any) -> None:
+        self._keeper.stop(host)
 
     def _reroute(self, keeper: JobHost, fabric: FabricProcess) -> None:
         dead = np.flatnonzero(fabric.table.capacity == 0)

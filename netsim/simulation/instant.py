@@ -58,7 +58,8 @@ def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.
     index, owner = table.open_flows()
     flows, rows = table.flows[index], table.coflows
     return pd.DataFrame({
-        "coflow": numbers[owner], "job": jobs[rows["job"][owner]], "flow": flows["index"].astype("i8"),
+        "coflow": numbers[owner], "job": jobs[rows["job"][owner]],
+        "flow": flows["index"].astype("i8"),
         "src": flows["src"].astype("i8"), "dst": flows["dst"].astype("i8"),
         "bytes": flows["size"], "left_bytes": flows["remaining"] * rows["left"][owner],
         "rate": table.flow_rates()})

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import simpy
 from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS
@@ -22,18 +21,29 @@ from netsim.engine.by_iteration_time import IterationTimeExecution
 from netsim.engine.engine import ContentionExecution, Engine, Execution
 from netsim.engine.registry import IterationTime
 from netsim.engine.view import decider_of
-from netsim.errors import StalledError
+from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
+from netsim.fabric.clock import Clock
 from netsim.fabric.fabric_process import FabricProcess
+from netsim.jobs.process import JobProcess
 from netsim.placements.registry import PLACEMENTS
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.recorder import Recorder
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus
-from netsim.simulation.compatibility import Policies
+from netsim.simulation.compatibility import (
+    NEEDS,
+    ClusterRun,
+    Policies,
+    check_submitted,
+    needs_of,
+)
+from netsim.simulation.events import Change
 from netsim.simulation.faults import Faults, JobsOnServers, dead_links, listed
 from netsim.simulation.leftover import leftover_of
-from netsim.simulation.simulation import Clocked, jobs_table
-from netsim.workload import Workload
+from netsim.simulation.run_events import RunEvent
+from netsim.simulation.target import Clocked, jobs_table
+from netsim.simulation.teller import Teller
+from netsim.workload import JobSpec, Workload
 
 __all__ = ["OnCluster"]
 
@@ -73,35 +83,33 @@ class OnCluster(Clocked):
         self.scheduler, self.placement, self.execution, self.model = policies
         self.faults, self.factors = faults, factors
         self.arrival_s = np.array([job.arrival_s for job in workload])
-        self.env = simpy.Environment(0.0)
+        self.env = Clock(0.0)
         numbers = CoflowNumbers(workload, emitted=allocator is not None)
         self.recorder = Recorder(record, len(workload), numbers, cluster.network.capacity)
-        self.interval = observe_interval
+        self._timed: IterationTimeExecution | None = None
         self.fabric: FabricProcess | None = None
         self._on_fabric: CoflowExecution | None = None
-        self.least_s: NDArray[np.float64] | None = None
         if allocator is None:
             self._by_model()
         else:
-            self._on_network(allocator, check)
+            self._on_network(allocator, observe_interval, check)
 
     def _by_model(self) -> None:
         """Set up an engine in which a model gives the running times of jobs."""
         jobs = self.workload.jobs
         if isinstance(self.model, IterationTime):
-            timed = IterationTimeExecution(self.env, self.cluster, jobs, self.factors)
-            self.least_s = timed.least
-            self._begin(timed)
+            self._timed = IterationTimeExecution(self.env, self.cluster, jobs, self.factors)
+            self._begin(self._timed)
         else:
             analytic = ContentionExecution(self.env, self.cluster, jobs, self.model, self.factors)
             self._begin(analytic, analytic.next_start)
 
-    def _on_network(self, allocator: Allocator, check: bool) -> None:
+    def _on_network(self, allocator: Allocator, interval: float, check: bool) -> None:
         """Set up an engine in which jobs run as coflows on the network."""
         recorder = self.recorder
         self.fabric = FabricProcess(
             self.env, self.faults.network, allocator, self.arrival_s.tolist(),
-            observe_interval=self.interval, check=check,
+            observe_interval=interval, check=check,
             observer=recorder if recorder.watches_fabric else None,
             completed=recorder.chains_finished)
         self._on_fabric = CoflowExecution(self.env, self.fabric, self.cluster, self.workload.jobs,
@@ -110,14 +118,19 @@ class OnCluster(Clocked):
         self._begin(self._on_fabric)
 
     def _begin(self, execution: Execution,
-               seen: Callable[[float], float] = lambda at: at) -> None:
+               seen: Callable[[float], float] | None = None) -> None:
         jobs = self.workload.jobs
-        context = RunContext(self.cluster, jobs, self.model, self.workload.history, self.seed)
-        self.decider = decider_of(self.scheduler, context)
+        self.decider = decider_of(self.scheduler, self._context)
         self.engine = Engine(self.env, self.cluster, jobs, self.decider, execution, self.placement,
                              SCHEDULERS.to_dict(self.scheduler)["name"])
+        self.teller = Teller(self.env, self.recorder, self.fabric, starts=False)
         self.faults.begin(self.env, JobsOnServers(self.engine, self._on_fabric), self.fabric,
-                          self.recorder, seen)
+                          self.recorder, self.teller, seen)
+
+    @property
+    def _context(self) -> RunContext:
+        return RunContext(self.cluster, self.workload.jobs, self.model, self.workload.history,
+                          self.seed)
 
     @property
     def total(self) -> int:
@@ -139,10 +152,51 @@ class OnCluster(Clocked):
         """See `Target`."""
         return self.workload.seed
 
-    def stop(self) -> None:
-        """See `Target.stop`."""
+    def shared(self) -> list[Any]:
+        """See `Target.shared`."""
+        return [*super().shared(), self.cluster, self.cluster.network]
+
+    def policies(self) -> dict[str, Any]:
+        """See `Target.policies`."""
+        return {**super().policies(), "scheduler": self.decider, "placement": self.placement}
+
+    def _process_of(self, job: int) -> JobProcess:
+        assert self._on_fabric is not None
+        return self._on_fabric.processes[job]
+
+    def _states(self, jobs: pd.DataFrame) -> list[str]:
+        return self.engine.states()
+
+    def submit(self, job: JobSpec) -> None:
+        """See `Target.submit`."""
+        workload, index = self._with(job)
+        policies = Policies(self.scheduler, self.placement, self.execution, self.model)
+        workload = check_submitted(self.cluster, workload, policies, self.seed)
+        if hasattr(self.scheduler, "begin") and not hasattr(self.decider, "add_job"):
+            raise InputError(f"job {job.id}: scheduler {type(self.scheduler).__name__} learns of "
+                             "all jobs when the run begins, and has no add_job")
+        self.workload = workload
+        self.arrival_s = np.insert(self.arrival_s, index, job.arrival_s)
+        self.recorder.add_job(index, CoflowNumbers(workload, emitted=self.fabric is not None))
         if self.fabric is not None:
-            self.fabric.catch_up()
+            self.fabric.add_job(index, job.arrival_s)
+        if hasattr(self.decider, "add_job"):
+            self.decider.add_job(index, self._context)
+        self.engine.add_job(index, workload.jobs)
+
+    def _check_change(self, change: Change) -> None:
+        run = ClusterRun(self._context, (change,))
+        for name in ("no restarts", "no link events"):
+            needs = [*needs_of(self.scheduler, "cluster"),
+                     *(["no link events"] if self.fabric is None else [])]
+            if name in needs and (problem := NEEDS["cluster"][name].problem(run)):
+                raise InputError(problem)
+        super()._check_change(change)
+
+    def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
+        """See `Target.listen`."""
+        self.engine.told = None if tell is None else self.teller.say_of_job
+        super().listen(tell)
 
     def finish_s(self) -> NDArray[np.float64]:
         """See `Clocked.finish_s`."""
@@ -174,7 +228,8 @@ class OnCluster(Clocked):
             PLACEMENTS.to_dict(self.placement),
             "execution": {"name": self.execution} | (
                 {} if isinstance(self.model, IterationTime) else asdict(self.model)),
-            "gpus": self.cluster.total, "observe_interval": self.interval}
+            "gpus": self.cluster.total,
+            "observe_interval": 0.0 if fabric is None else fabric.observe_interval}
 
     def cost(self) -> dict[str, Any]:
         """See `Target.cost`."""
@@ -240,14 +295,14 @@ class OnCluster(Clocked):
         is for the servers that each job got; NaN for jobs that got none.
         """
         jobs, fabric = self.workload.jobs, self._on_fabric
-        rings = [] if self.least_s is not None else [ring_of(job) for job in jobs]
+        rings = [] if self._timed is not None else [ring_of(job) for job in jobs]
         most, usual = self.faults.most_capacity, self.cluster.network.capacity
         widened = (np.isfinite(most) & (most > usual)).any()
         if fabric is not None and (None in rings or widened):
             return np.array([fabric.processes[k].lower_bound_s if k in fabric.processes
                              else math.nan for k in range(len(jobs))])
         least = (self.model.of(self.cluster, list(filter(None, rings))).least
-                 if self.least_s is None else self.least_s)
+                 if self._timed is None else self._timed.least)
         bounds: NDArray[np.float64] = np.array([job.iterations for job in jobs]) * least
         return bounds
 

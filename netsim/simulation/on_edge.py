@@ -36,7 +36,7 @@ from netsim.simulation.instant import active_coflows, active_flows, links_now
 from netsim.simulation.interrupt import so_far
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.run_events import RunEvent
-from netsim.simulation.simulation import jobs_table
+from netsim.simulation.target import jobs_table
 from netsim.units import Quantity, parse_seconds
 
 if TYPE_CHECKING:
@@ -112,9 +112,9 @@ class OnEdge:
 
     # --- the clock -------------------------------------------------------------------------
 
-    def begin(self, limit: float = math.inf) -> None:
+    def begin(self) -> None:
         """See `Target.begin`."""
-        self.hold_at(limit)
+        assert self._run is not None
 
     def hold_at(self, limit: float) -> None:
         """See `Target.hold_at`."""
@@ -159,9 +159,6 @@ class OnEdge:
     def stalled(self) -> StalledError:
         """See `Target.stalled`."""
         return self._run.stalled()
-
-    def stop(self) -> None:
-        """See `Target.stop`: tables are brought up to date where they are asked for."""
 
     def stopped(self) -> OnEdge:
         """See `Target.stopped`: to be asked for tables changes nothing."""

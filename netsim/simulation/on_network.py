@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import simpy
 from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS
 from netsim.checks import check_whole
-from netsim.errors import StalledError
+from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
+from netsim.fabric.clock import Clock, call_at
 from netsim.fabric.fabric_process import FabricProcess
-from netsim.jobs.plan import JobPlan, check_all_fit, place_randomly
+from netsim.jobs.arrivals import Arrivals
+from netsim.jobs.plan import JobPlan, check_all_fit, check_fits, place_randomly
 from netsim.jobs.process import JobProcess
 from netsim.jobs.single import SingleCoflows
 from netsim.jobs.single_columns import SingleColumns, is_single, of_columns, of_specs
 from netsim.jobs.stragglers import factors_of, slowed_job
 from netsim.network import Topology
+from netsim.network.live import LiveNetwork
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.recorder import Recorder
-from netsim.simulation.events import FaultEvent
+from netsim.simulation.events import Change, FaultEvent
 from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
 from netsim.simulation.leftover import leftover_of
-from netsim.simulation.simulation import Clocked, jobs_table
+from netsim.simulation.run_events import RunEvent
+from netsim.simulation.target import Clocked, jobs_table
+from netsim.simulation.teller import Teller
 from netsim.units import Quantity, parse_seconds
 from netsim.workload import JobColumns, JobSpec, Workload, column
 
@@ -48,14 +53,15 @@ class OnNetwork(Clocked):
     """
 
     counts = "coflows"
+    fabric: FabricProcess
 
     def __init__(self, network: Topology, workload: Workload, allocator: Allocator,
                  observe_interval: Quantity = 0, seed: int = 0, record: Sequence[str] = (),
                  events: Sequence[FaultEvent | Mapping[str, Any]] = (), check: bool = True,
                  beside: Sequence[str] = (),
                  stragglers: Mapping[int, float] | None = None) -> None:
-        self.workload, self.allocator, self.seed = workload, allocator, seed
-        self.interval = parse_seconds(observe_interval, "observe_interval")
+        self.workload, self.seed = workload, seed
+        interval = parse_seconds(observe_interval, "observe_interval")
         check_whole(seed, "seed")
         check_all_fit(workload.jobs, network)
         self.faults = Faults(events, network)
@@ -64,40 +70,49 @@ class OnNetwork(Clocked):
         self.numbers = CoflowNumbers(workload)
         self.recorder = Recorder(record, len(workload), self.numbers, network.capacity, beside)
         self.arrival_s = np.array(column(workload.jobs, "arrival_s"))
-        self.env = simpy.Environment(0.0)
+        self.env = Clock(0.0)
         finished = self.recorder.chains_finished
-        single = self._singles()
+        single = self._singles(allocator)
         self.singles = SingleCoflows(len(workload), single, network, self.faults.most_capacity,
                                      finished, self._pass_empty)
         self.recorder.singles_begun(single.members, single.coflow_id, single.stages)
         self.fabric = FabricProcess(
             self.env, self.network, allocator, self.arrival_s,
-            observe_interval=self.interval, check=check, source=self.singles,
+            observe_interval=interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished)
         self.on_hosts = JobsOnHosts()
-        self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder)
-        others = np.delete(np.arange(len(workload)), single.members).tolist()
+        self.teller = Teller(self.env, self.recorder, self.fabric, starts=True)
+        self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder, self.teller)
         self.jobs = self.on_hosts.jobs
-        self.jobs += [JobProcess(self.env, self.fabric, index, workload.jobs[index].arrival_s,
-                                 self._plan, self.recorder, self.faults.touch_jobs,
-                                 self.on_hosts.may_run) for index in others]
+        self._arrivals = Arrivals(self.env, self.arrival_s, self._arrive,
+                                  np.delete(np.arange(len(workload)), single.members))
+        self._herald: Arrivals | None = None
 
-    def _singles(self) -> SingleColumns:
+    def _arrive(self, index: int) -> None:
+        """Let a job begin that has a process."""
+        job = JobProcess(self.env, self.fabric, index, float(self.arrival_s[index]), self.recorder,
+                         self.faults.touch_jobs, self.on_hosts.may_run)
+        self.jobs.append(job)
+        job.arrive(self._plan(index))
+
+    def _singles(self, allocator: Allocator) -> SingleColumns:
         """Return the jobs that need no process."""
         jobs = self.workload.jobs
         # Who is told which jobs run needs processes that say when they begin and end.
-        plain = not (self.allocator.sees_running or self.faults.touch_jobs)
+        plain = not (allocator.sees_running or self.faults.touch_jobs)
         if plain and isinstance(jobs, JobColumns) and not (self.slowness > 1).any():
             return of_columns(jobs)
         return of_specs(jobs, [k for k, job in enumerate(jobs)
-                               if plain and is_single(job) and not self._is_slow(job)], self._place)
+                               if plain and is_single(job) and not self._is_slow(job)],
+                        partial(place_randomly, network=self.network, seed=self.seed))
 
     def _pass_empty(self, at: float, tell: Callable[[], None]) -> None:
         """Record a coflow without bytes at the instant at which it begins and ends."""
-        def happen(_: simpy.Event) -> None:
-            tell()
-            self.fabric.pass_empty()
-        self.env.timeout(max(at - self.env.now, 0.0)).callbacks.append(happen)
+        call_at(self.env, at, partial(self._pass_empty_now, tell))
+
+    def _pass_empty_now(self, tell: Callable[[], None], _: Any) -> None:
+        tell()
+        self.fabric.pass_empty()
 
     def _is_slow(self, job: JobSpec) -> bool:
         return bool((self.slowness > 1).any()
@@ -133,9 +148,54 @@ class OnNetwork(Clocked):
         """See `Target`."""
         return self.workload.seed
 
-    def stop(self) -> None:
-        """See `Target.stop`."""
-        self.fabric.catch_up()
+    def shared(self) -> list[Any]:
+        """See `Target.shared`."""
+        network = [] if isinstance(self.network, LiveNetwork) else [self.network]
+        return [*super().shared(), self.faults.given, *network]
+
+    def _process_of(self, job: int) -> JobProcess:
+        return next(each for each in self.jobs if each.index == job)
+
+    def _states(self, jobs: pd.DataFrame) -> list[str]:
+        waiting = {job.index for job, _ in self.on_hosts.waiting()}
+        done, arrived = jobs["finish_s"].notna(), self.arrival_s <= self.now
+        return ["done" if done[k] else "to come" if not arrived[k] else
+                "waiting" if k in waiting else "running" for k in range(len(jobs))]
+
+    def submit(self, job: JobSpec) -> None:
+        """See `Target.submit`."""
+        workload, index = self._with(job)
+        check_fits(job, self.network)
+        numbers = CoflowNumbers(workload)
+        arrived = int(np.searchsorted(self.arrival_s, self.now, "right"))
+        if numbers.last_of(arrived) != self.numbers.last_of(arrived):
+            raise InputError(f"job {job.id}: a coflow_id of its stages is not larger than ids that "
+                             f"have been given, the last of which is "
+                             f"{self.numbers.last_of(arrived)}")
+        self.workload, self.numbers = workload, numbers
+        self.arrival_s = np.insert(self.arrival_s, index, job.arrival_s)
+        self.recorder.add_job(index, numbers)
+        self.singles.add_job(index)
+        self.fabric.add_job(index, job.arrival_s)
+        self._arrivals.add(index, job.arrival_s)
+        if self._herald is not None:
+            self._herald.add(index, job.arrival_s)
+
+    def _check_change(self, change: Change) -> None:
+        super()._check_change(change)
+        if change.restart and not self.faults.touch_jobs:
+            raise InputError("restart: jobs of this run cannot be stopped, as the fabric goes "
+                             "through their coflows by itself; give the run an event with restart, "
+                             "at any time, and they can")
+
+    def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
+        """See `Target.listen`."""
+        if tell is not None and self._herald is None:
+            first = int(np.searchsorted(self.arrival_s, self.now, "right")) if self.begun else 0
+            self._herald = Arrivals(self.env, self.arrival_s,
+                                    partial(self.teller.say_of_job, "job-arrived"),
+                                    np.arange(first, len(self.arrival_s)))
+        super().listen(tell)
 
     def finish_s(self) -> NDArray[np.float64]:
         """See `Clocked.finish_s`."""
@@ -147,8 +207,8 @@ class OnNetwork(Clocked):
         pending, jobs, problems = self.fabric.pending(), self.workload.jobs, []
         if pending:
             problems.append(
-                f"allocator {type(self.allocator).__name__} gives no bandwidth to {len(pending)} "
-                "pending coflows, and nothing else will happen; coflows of " + listed(
+                f"allocator {type(self.fabric.allocator).__name__} gives no bandwidth to "
+                f"{len(pending)} pending coflows, and nothing else will happen; coflows of " + listed(
                     f"job {jobs[job].id} (valid since {valid_s:g} s)"
                     for job, valid_s, _ in pending))
             problems += dead_links(self.fabric)
@@ -162,13 +222,14 @@ class OnNetwork(Clocked):
     def identity(self) -> dict[str, Any]:
         """See `Target.identity`."""
         return {"workload": self.workload.name, "network": self.network.name,
-                "allocator": ALLOCATORS.to_dict(self.allocator),
-                "sharing": leftover_of(self.fabric), "observe_interval": self.interval}
+                "allocator": ALLOCATORS.to_dict(self.fabric.allocator),
+                "sharing": leftover_of(self.fabric),
+                "observe_interval": self.fabric.observe_interval}
 
     def cost(self) -> dict[str, Any]:
         """See `Target.cost`."""
         return {"decisions": self.fabric.decisions, "overdue": self._overdue(),
-                "counts": dict(self.allocator.counts)}
+                "counts": dict(self.fabric.allocator.counts)}
 
     def tables(self) -> dict[str, Any]:
         """See `Target.tables`."""
@@ -191,10 +252,14 @@ class OnNetwork(Clocked):
             lower_bound_s[job.index] = job.lower_bound_s
             start_s[job.index] = np.fmin(start_s[job.index], job.start_s)
         # Where jobs restart, all are processes.
-        more = ("restarts", "lost_s", "lost_bytes") if self.faults.restarts else ()
+        more = {name: np.zeros(len(specs), kind) for name, kind in
+                (("restarts", np.int64), ("lost_s", np.float64), ("lost_bytes", np.float64))
+                if self.faults.restarts}
+        for name, values in more.items():
+            for job in self.jobs:
+                values[job.index] = getattr(job, name)
         return jobs_table(
             specs, arrival_s=self.arrival_s, start_s=start_s, finish_s=recorder.finish_s,
             iterations=column(specs, "iterations"), ranks=column(specs, "ranks"),
             coflows=recorder.coflows_of_job, nbytes=recorder.bytes_of_job,
-            lower_bound_s=lower_bound_s,
-            **{name: [getattr(job, name) for job in self.jobs] for name in more})
+            lower_bound_s=lower_bound_s, **more)

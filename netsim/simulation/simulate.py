@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from netsim.allocators import make_allocator
-from netsim.checks import check_sequence, check_whole
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
-from netsim.edge.registry import TRANSPORTS, make_transport
-from netsim.edge.transport import LinkSettings
-from netsim.errors import UnknownNameError
 from netsim.fabric.allocator import Allocator
-from netsim.jobs.stragglers import factors_of
 from netsim.network import Topology
-from netsim.network.files import as_network
 from netsim.plain import plain_numbers
-from netsim.recording.link_recorder import OF_LINKS, RECORDS, LinkRecorder
 from netsim.results.result import Result
-from netsim.simulation.compatibility import edge_inputs_of, inputs_of, refuse_arguments
-from netsim.simulation.events import FaultEvent, capacities_of
-from netsim.simulation.faults import Faults
-from netsim.simulation.on_cluster import OnCluster
-from netsim.simulation.on_edge import OnEdge, as_edge_workload
-from netsim.simulation.on_network import OnNetwork
-from netsim.simulation.simulation import Simulation, Target
-from netsim.traces.formats import as_workload
-from netsim.units import Quantity, parse_seconds
+from netsim.simulation.events import FaultEvent
+from netsim.simulation.simulation import Simulation
+from netsim.units import Quantity
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["Arguments", "check_call", "simulate", "target_of"]
-
-#: What a timeline shows beside the jobs.
-TIMELINE = ("coflows", "links", "decisions")
+__all__ = ["simulate"]
 
 
 @plain_numbers
@@ -133,120 +115,9 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     >>> netsim.simulate(net, netsim.Workload([job])).jobs["jct_s"][0]
     np.float64(3.0)
     """
-    target = target_of(network, workload, Arguments(
-        allocator, observe_interval, seed, until, record, timeline, events, stragglers, check,
-        scheduler, placement, execution, epsilon, transport))
-    simulation = Simulation(target)
-    simulation.run(until, progress)
-    return simulation.result()
-
-
-class Arguments(NamedTuple):
-    """The arguments of `simulate`, except the network and the workload."""
-
-    allocator: Any = "maxmin"
-    observe_interval: Quantity = 0
-    seed: int = 0
-    until: Quantity | None = None
-    record: Sequence[str] = ("jobs", "coflows")
-    timeline: bool = False
-    events: Sequence[FaultEvent | Mapping[str, Any]] = ()
-    stragglers: Mapping[int, float] | None = None
-    check: bool = True
-    scheduler: Any = None
-    placement: Any = None
-    execution: Any = None
-    epsilon: float = 0.0
-    transport: Any = "constant"
-
-    @property
-    def interval(self) -> float:
-        """The observe interval in seconds."""
-        return parse_seconds(self.observe_interval, "observe_interval")
-
-    @property
-    def given(self) -> list[str]:
-        """The arguments that differ from their defaults, in the order in which errors name them."""
-        differs = {
-            "until": self.until is not None, "timeline": self.timeline,
-            "stragglers": self.stragglers is not None, "placement": self.placement is not None,
-            "execution": self.execution is not None, "allocator": self.allocator != "maxmin",
-            "observe_interval": self.interval != 0,
-            "events": not (isinstance(self.events, Sequence) and not self.events),
-            "scheduler": self.scheduler is not None, "epsilon": self.epsilon != 0,
-            "transport": self.transport != "constant",
-            **{f"record.{name}": isinstance(self.record, Sequence) and name in self.record
-               for name in OF_LINKS}}
-        return [name for name, is_given in differs.items() if is_given]
-
-
-def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, args: Arguments
-              ) -> Target:
-    """Make the target of a simulation, after checking that its arguments can be combined.
-
-    Raises
-    ------
-    InputError
-        As `simulate` does.
-    """
-    if isinstance(what, EdgeCloud):
-        refuse_arguments("edge-cloud", args.given)
-        return _on_edge(what, as_edge_workload(workload), args)
-    refuse_arguments("cluster" if isinstance(what, Cluster) else "network", args.given)
-    jobs = as_workload(workload, args.seed)
-    if isinstance(what, Cluster):
-        return _on_cluster(what, jobs, args)()
-    return OnNetwork(as_network(what), jobs, make_allocator(args.allocator), args.interval,
-                     args.seed, args.record, args.events, args.check,
-                     TIMELINE if args.timeline else (), args.stragglers)
-
-
-def check_call(what: Topology | Cluster | EdgeCloud, workload: Workload | EdgeWorkload,
-               args: Arguments) -> None:
-    """Check that arguments can be combined, as `simulate` does, without planning schedules.
-
-    Raises
-    ------
-    InputError
-        As `simulate` does.
-    """
-    if isinstance(what, Cluster) and isinstance(workload, Workload):
-        refuse_arguments("cluster", args.given)
-        _on_cluster(what, workload, args)
-    else:
-        target_of(what, workload, args)
-    if args.until is not None:
-        parse_seconds(args.until, "until", strict=True)
-
-
-def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callable[[], OnCluster]:
-    """Check the arguments of a run on a cluster; return a function that makes its target."""
-    check_whole(args.seed, "seed")
-    for name in check_sequence(args.record, str, "record", "names"):
-        if name not in RECORDS:
-            raise UnknownNameError("record", name, RECORDS)
-    rings, policies = inputs_of(cluster, workload, args.scheduler, args.placement, args.execution,
-                                args.seed, args.events)
-    faults = Faults(args.events, cluster.network)
-    factors = factors_of(args.stragglers, cluster.servers)
-    interval = args.interval
-    on_fabric = policies.model.uses_links
-    if not on_fabric:
-        refuse_arguments("cluster by a model", args.given)
-    allocator = make_allocator(args.allocator) if on_fabric else None
-    return partial(OnCluster, cluster, rings, policies, faults, args.seed, args.record, factors,
-                   allocator, interval, args.check)
-
-
-def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEdge:
-    recorder = LinkRecorder(args.record, system.network.capacity)
-    transport = make_transport(args.transport)
-    if not transport.shares_links:
-        refuse_arguments("edge-cloud without links", args.given,
-                         transport=TRANSPORTS.to_dict(transport)["name"])
-    setting, decider, kind = edge_inputs_of(system, workload, args.scheduler, transport,
-                                            args.seed, args.epsilon, args.allocator, args.events)
-    sharing = LinkSettings(args.allocator, args.interval,
-                           capacities_of(args.events, system.network) if args.events else (),
-                           args.check, recorder if recorder.watches_fabric else None)
-    return OnEdge(setting, workload, decider, kind, sharing, recorder)
+    sim = Simulation(
+        network, workload, allocator=allocator, observe_interval=observe_interval, seed=seed,
+        record=record, timeline=timeline, events=events, stragglers=stragglers, check=check,
+        scheduler=scheduler, placement=placement, execution=execution, epsilon=epsilon,
+        transport=transport)
+    return sim.run(until, progress).result()

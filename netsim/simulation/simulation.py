@@ -1,243 +1,379 @@
-"""The loop over the clock of a run, shared by networks, clusters and edge-clouds."""
+"""`netsim.Simulation`: a run that can be held, looked at, changed and forked."""
 
 from __future__ import annotations
 
 import math
-import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy, deepcopy
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
 import simpy
-from numpy.typing import ArrayLike, NDArray
 
-from netsim._version import __version__
-from netsim.checks import check_whole
-from netsim.errors import StalledError
+from netsim.cluster import Cluster
+from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
+from netsim.errors import InputError
+from netsim.fabric.allocator import Allocator
+from netsim.network import Topology
+from netsim.plain import plain, plain_numbers
 from netsim.results.result import Result
-from netsim.simulation.events import end_at
-from netsim.simulation.interrupt import interrupt_with_status, so_far
+from netsim.simulation.arguments import Arguments, target_of
+from netsim.simulation.events import FaultEvent
+from netsim.simulation.interrupt import interrupt_with_status
 from netsim.simulation.progress import show_progress
+from netsim.simulation.run_events import EVENT_KINDS, RunEvent, check_kind
+from netsim.simulation.target import Target, run_info
 from netsim.units import Quantity, parse_seconds
-from netsim.workload import column
+from netsim.workload import JobSpec, Workload
 
-__all__ = ["Clocked", "Simulation", "Target", "jobs_table", "run_info"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from netsim.fabric.view import FabricView
+
+__all__ = ["Simulation"]
 
 #: Steps, or coflows, between two reports of progress.
 _REPORT_EVERY = 4096
 
-Floats = NDArray[np.float64]
-
-
-class Target(Protocol):
-    """Protocol of what a `Simulation` runs: jobs on a network, a cluster or an edge-cloud.
-
-    Attributes
-    ----------
-    counts : {"coflows", "jobs"}
-        Unit of progress.
-    total, done : int
-        Number of these in total, and so far.
-    ended : bool
-        Whether all jobs have finished.
-    seed, workload_seed : int
-    """
-
-    counts: str
-    seed: int
-
-    @property
-    def total(self) -> int: ...
-
-    @property
-    def done(self) -> int: ...
-
-    @property
-    def ended(self) -> bool: ...
-
-    @property
-    def workload_seed(self) -> int: ...
-
-    def begin(self, limit: float) -> None:
-        """Prepare a run until time `limit` in seconds, which is inf if there is no limit."""
-
-    def next_at(self) -> float:
-        """Return the time of the next event, in seconds."""
-
-    def step(self) -> None:
-        """Process the next event.
-
-        Raises
-        ------
-        EmptySchedule
-            If no event is left.
-        """
-
-    def stalled(self) -> StalledError:
-        """Make the error for jobs that are pending although no event is left."""
-
-    def stop(self) -> None:
-        """Update all state to the current time, as the run stops before its jobs have finished."""
-
-    def so_far(self) -> str:
-        """Describe the progress of the run for a message."""
-
-    def identity(self) -> Mapping[str, Any]:
-        """Return names of the workload, the network and the policies, for `Result.run`."""
-
-    def cost(self) -> Mapping[str, Any]:
-        """Return counts of decisions, overdue coflows and so on, for `Result.run`."""
-
-    def tables(self) -> Mapping[str, Any]:
-        """Return the tables of the result by name; None for those that were not recorded."""
+Listener = Callable[[RunEvent], Any]
 
 
 class Simulation:
-    """A run of jobs, from its beginning to a result.
+    """A run of jobs that can be held, looked at, changed, listened to and forked.
+
+    `netsim.simulate` is ``Simulation(...).run(until, progress).result()``. To hold a run changes
+    nothing: it goes on as one that was never held, to the last bit.
 
     Parameters
     ----------
-    target : Target
-
-    Attributes
-    ----------
-    stopped_at_s : float or None
-        Time at which `until` stopped the run; None if all jobs finished.
+    network, workload, allocator, observe_interval, seed, record, timeline, events, stragglers, \
+check, scheduler, placement, execution, epsilon, transport
+        As for `netsim.simulate`.
 
     Raises
     ------
     InputError
-        If the seed is no whole number of at least 0.
+        If the network, the workload or an argument cannot be simulated.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> net = netsim.big_switch(3, "8Mbps")
+    >>> jobs = [netsim.JobSpec(k, hosts=range(3), stages=[
+    ...     netsim.Stage("push", [(k, 2, 3e6)])]) for k in range(2)]
+    >>> sim = netsim.Simulation(net, jobs).run(until=3)
+    >>> sim.active()[["job", "left_bytes", "rate"]]
+       job  left_bytes      rate
+    0    0   1500000.0  500000.0
+    1    1   1500000.0  500000.0
+    >>> other = sim.fork()
+    >>> other.set_capacity("ingress-2", "16Mbps")
+    >>> [each.run().result().jobs["finish_s"][1] for each in (sim, other)]
+    [np.float64(6.0), np.float64(4.5)]
     """
 
-    def __init__(self, target: Target) -> None:
-        check_whole(target.seed, "seed")
-        self.target = target
-        self.steps = 0
-        self.stopped_at_s: float | None = None
-        self._wall_s = 0.0
+    @plain_numbers
+    def __init__(self, network: Topology | Cluster | EdgeCloud | str | Path,
+                 workload: Workload | Sequence[JobSpec] | EdgeWorkload | Sequence[EdgeJob] | str
+                 | Path, *,
+                 allocator: str | Mapping[str, Any] | Allocator | type[Allocator] = "maxmin",
+                 observe_interval: Quantity = 0, seed: int = 0,
+                 record: Sequence[str] = ("jobs", "coflows"), timeline: bool = False,
+                 events: Sequence[FaultEvent | Mapping[str, Any]] = (),
+                 stragglers: Mapping[int, float] | None = None, check: bool = True,
+                 scheduler: Any = None, placement: Any = None, execution: Any = None,
+                 epsilon: float = 0.0, transport: Any = "constant") -> None:
+        self._target: Target = target_of(network, workload, Arguments(
+            allocator, observe_interval, seed, None, record, timeline, events, stragglers, check,
+            scheduler, placement, execution, epsilon, transport))
+        self._begun = self._stepping = False
+        self._steps, self._wall_s = 0, 0.0
+        self._listeners: dict[str, list[Listener]] = {}
+
+    # --- time passes ------------------------------------------------------------------
 
     def run(self, until: Quantity | None = None,
-            progress: bool | Callable[[int, int], None] = False) -> None:
-        """Run until all jobs have finished, or until a given time.
+            progress: bool | Callable[[int, int], None] = False) -> Simulation:
+        """Run until all jobs have finished, or until a given time; return the simulation.
 
         Parameters
         ----------
         until : quantity, optional
-            Time at which to stop.
+            Time at which to hold the run, when all that happens then has happened.
         progress : bool or callable
             As for `netsim.simulate`.
 
         Raises
         ------
         InputError
-            If `until` is not a positive time.
-        StalledError
-            If jobs are pending, but no event is left.
-        Interrupted
-            On Ctrl-C; the message says how far the run was.
+            If `until` is over, or not after 0.
+        AllocationError, StalledError, Interrupted
+            As `netsim.simulate` does.
         """
         limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
-        target, started = self.target, time.perf_counter()
-        target.begin(limit)
+        target, started = self._target, time.perf_counter()
+        self._refuse_while_stepping("run")
+        if limit < target.now:
+            raise InputError(f"until: {limit:g} s is over; it is {target.now:g} s")
+        if limit < math.inf and not target.ended:
+            target.hold_at(limit)
         with (interrupt_with_status(target.so_far),
               show_progress(progress, target.total, target.counts) as report):
             self._go(limit, report)
         self._wall_s += time.perf_counter() - started
+        return self
 
     def _go(self, limit: float, report: Callable[[int, int], None]) -> None:
-        target, told = self.target, 0
-        while not target.ended and target.next_at() <= limit:
-            try:
-                target.step()
-            except simpy.core.EmptySchedule:
-                raise target.stalled() from None
-            self.steps += 1
-            if self.steps % _REPORT_EVERY == 0 or target.done > told + _REPORT_EVERY:
-                told = target.done
-                report(told, target.total)
-        if not target.ended:
-            target.stop()
-            self.stopped_at_s = limit
+        target, told = self._target, self._target.done
+        self._begin()
+        self._stepping = True
+        try:
+            while not target.ended and target.next_at() <= limit:
+                self._step()
+                if self._steps % _REPORT_EVERY == 0 or target.done > told + _REPORT_EVERY:
+                    told = target.done
+                    report(told, target.total)
+            if target.ended:
+                target.settle()
+        finally:
+            self._stepping = False
         report(target.done, target.total)
 
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._target.begin()
+
+    def _step(self) -> None:
+        try:
+            self._target.step()
+        except simpy.core.EmptySchedule:
+            raise self._target.stalled() from None
+        self._steps += 1
+
+    def _refuse_while_stepping(self, what: str) -> None:
+        if self._stepping:
+            raise InputError(f"{what}: not in a listener, in the middle of an instant; do it "
+                             "between two runs, or in a loop over events()")
+
+    @property
+    def now(self) -> float:
+        """The time in seconds; when all jobs have finished, that of the last end."""
+        return self._target.now
+
+    @property
+    def env(self) -> Any:
+        """The SimPy environment of the run, for processes of your own beside it.
+
+        Raises
+        ------
+        InputError
+            If the run has none.
+        """
+        env = getattr(self._target, "env", None)
+        if env is None:
+            raise InputError("this run has no SimPy environment")
+        return env
+
+    # --- to look ----------------------------------------------------------------------
+
+    def active(self) -> pd.DataFrame:
+        """Return the coflows that are active now, the oldest first.
+
+        Columns: as of `netsim.Fabric.active`.
+        """
+        return self._target.active()
+
+    def flows(self) -> pd.DataFrame:
+        """Return the flows that have not ended; columns as of `netsim.Fabric.flows`."""
+        return self._target.flows()
+
+    def links(self) -> pd.DataFrame:
+        """Return all links; columns as of `netsim.Fabric.links`."""
+        return self._target.links()
+
+    def jobs(self) -> pd.DataFrame:
+        """Return all jobs as they are now: the table `jobs` of a result, and a column `state`.
+
+        The state is ``"to come"``, ``"waiting"`` (for GPUs, or for a lost host), ``"running"`` or
+        ``"done"``. On a cluster, `gpus`, `servers` and `placement` say what a job has, or had.
+        """
+        return self._target.jobs_now()
+
+    def view(self) -> FabricView:
+        """Return what the allocator would see now."""
+        return self._target.view()
+
     def result(self) -> Result:
-        """Make the result from the tables of the target."""
-        target = self.target
-        tables = target.tables()
-        run = run_info(target.identity(), target.cost(), seed=target.seed,
-                       workload_seed=target.workload_seed, stopped_at_s=self.stopped_at_s,
-                       steps=self.steps, wall_s=self._wall_s)
+        """Return the tables of what has been recorded until now; see `netsim.Result`.
+
+        It may be asked for at any time, which the run does not feel. What has not finished has NaN.
+        """
+        target = self._target
+        shown = target if target.ended else target.stopped()
+        tables = shown.tables()
+        run = run_info(shown.identity(), shown.cost(), seed=target.seed,
+                       workload_seed=target.workload_seed,
+                       stopped_at_s=None if target.ended else target.now, steps=self._steps,
+                       wall_s=self._wall_s)
         always = dict.fromkeys(("coflows", "flows", "links", "decisions"))
         return Result(**{**always, **tables}, run=run)
 
+    # --- to change --------------------------------------------------------------------
 
-class Clocked:
-    """Base class of targets that use a SimPy environment.
+    def submit(self, job: JobSpec | EdgeJob) -> None:
+        """Add a job that arrives now or later.
 
-    Attributes
-    ----------
-    env : simpy.Environment
-    arrival_s : ndarray of float, shape (jobs,)
-    """
+        A job that is submitted before it arrives makes the run the same as if the workload had had
+        it from the beginning.
 
-    env: simpy.Environment
-    arrival_s: Floats
+        Raises
+        ------
+        InputError
+            If it has arrived already, its id is that of another one, or it cannot run here.
+        """
+        self._target.submit(job)
 
-    def begin(self, limit: float) -> None:
-        """See `Target.begin`."""
-        if limit < math.inf:
-            end_at(self.env, limit)
-        # The loop asks for these at each step: they are the environment's own.
-        self.next_at, self.step = self.env.peek, self.env.step  # type: ignore[method-assign]
+    def set_capacity(self, link: str | int, capacity: Quantity) -> None:
+        """Change the capacity of a link now; 0 is a failure.
 
-    def next_at(self) -> float:
-        """See `Target.next_at`."""
-        return self.env.peek()
+        Parameters
+        ----------
+        link : str or int
+            Its name or number.
+        capacity : quantity
+            ``"1Gbps"``, or bytes per second.
+        """
+        self._target.set_capacity(plain(link), plain(capacity))
 
-    def step(self) -> None:
-        """See `Target.step`."""
-        self.env.step()
+    def fail(self, *, link: str | int | None = None, host: int | None = None,
+             restart: bool = False) -> None:
+        """Let a link, or a host and all of its links, fail now; see `netsim.FaultEvent`."""
+        self._target.fail(plain(link), plain(host), restart)
 
-    def so_far(self) -> str:
-        """See `Target.so_far`."""
-        return so_far(self.env.now, self.arrival_s, self.finish_s())
+    def repair(self, *, link: str | int | None = None, host: int | None = None) -> None:
+        """Give a link, or all links of a host, the capacity that the network says."""
+        self._target.repair(plain(link), plain(host))
 
-    def finish_s(self) -> Floats:
-        """Return the time at which each job finished, in seconds; NaN if it has not."""
-        raise NotImplementedError
+    @property
+    def allocator(self) -> Allocator:
+        """The policy that decides the bandwidth of flows; another one decides from now on."""
+        allocator: Allocator = self._target.allocator
+        return allocator
 
+    @allocator.setter
+    def allocator(self, given: str | Mapping[str, Any] | Allocator | type[Allocator]) -> None:
+        self._target.allocator = given
 
-def run_info(identity: Mapping[str, Any], cost: Mapping[str, Any], *, seed: int,
-             workload_seed: int, stopped_at_s: float | None, steps: int, wall_s: float
-             ) -> dict[str, Any]:
-    """Make `Result.run`; see `Target.identity` and `Target.cost`."""
-    return {**identity, "seed": int(seed), "workload_seed": workload_seed, "version": __version__,
-            "platform": platform.platform(), "python": platform.python_version(),
-            "stopped_at_s": stopped_at_s, "simpy_events": steps, "wall_s": wall_s, "overdue": 0,
-            **cost}
+    @property
+    def observe_interval(self) -> float:
+        """The observe interval in seconds; another one counts from now on."""
+        interval: float = self._target.observe_interval
+        return interval
 
+    @observe_interval.setter
+    def observe_interval(self, given: Quantity) -> None:
+        self._target.observe_interval = plain(given)
 
-def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finish_s: Floats,
-               iterations: Sequence[int], ranks: Sequence[int], coflows: ArrayLike,
-               nbytes: ArrayLike, lower_bound_s: Floats, **more: Any) -> pd.DataFrame:
-    """Make the table of jobs; see `netsim.Result`.
+    # --- to listen --------------------------------------------------------------------
 
-    Parameters
-    ----------
-    jobs : sequence of JobSpec or EdgeJob
-    arrival_s, start_s, finish_s, lower_bound_s : ndarray of float, shape (jobs,)
-        In seconds; NaN if it has not happened.
-    iterations, ranks, coflows : array_like of int, shape (jobs,)
-    nbytes : array_like of float, shape (jobs,)
-    **more
-        Further columns, by name.
-    """
-    return pd.DataFrame({
-        "job": np.array(column(jobs, "id"), np.int64), "name": column(jobs, "name"),
-        "arrival_s": arrival_s, "start_s": start_s, "finish_s": finish_s,
-        "jct_s": finish_s - arrival_s, "iterations": np.array(iterations, np.int64),
-        "ranks": np.array(ranks, np.int64), "coflows": coflows, "bytes": nbytes,
-        "lower_bound_s": lower_bound_s, **more})
+    def on(self, kind: str, function: Listener) -> None:
+        """Call a function with each event of a kind from now on, at its instant.
+
+        The function may look at the run and change it.
+
+        Parameters
+        ----------
+        kind : {"job-arrived", "job-started", "job-done", "coflow-valid", "coflow-done", \
+"decision", "capacity"}
+        function : callable
+            Takes a `netsim.RunEvent`.
+
+        Raises
+        ------
+        InputError
+            If there are no such events, or the function cannot be called.
+        """
+        if not callable(function):
+            raise InputError(f"the listener for {kind!r} must be a function, not {function!r}")
+        self._listeners.setdefault(check_kind(kind), []).append(function)
+        self._target.listen(self._hear)
+
+    def _hear(self, event: RunEvent) -> None:
+        for function in tuple(self._listeners.get(event.kind, ())):
+            function(event)
+
+    def events(self) -> Iterator[RunEvent]:
+        """Let the run go on, and yield its events one by one, until all jobs have finished.
+
+        Between two of them the run is held at the instant of the first, and may be looked at,
+        changed and forked; after a ``break`` it can go on in any way.
+        """
+        found: deque[RunEvent] = deque()
+        hear, settled = partial(self._note, found), False
+        for kind in EVENT_KINDS:
+            self.on(kind, hear)
+        try:
+            self._begin()
+            while True:
+                while found:
+                    yield found.popleft()
+                if settled and self._target.ended:
+                    break
+                self._refuse_while_stepping("events")
+                self._stepping = True
+                try:
+                    settled = self._target.ended
+                    if settled:
+                        self._target.settle()
+                    else:
+                        self._step()
+                finally:
+                    self._stepping = False
+        finally:
+            for kind in EVENT_KINDS:
+                self._listeners[kind].remove(hear)
+            if not any(self._listeners.values()):
+                self._target.listen(None)
+
+    def _note(self, found: deque[RunEvent], event: RunEvent) -> None:
+        """Keep an event, and hold the run before anything happens later."""
+        found.append(event)
+        self._target.hold_at(self._target.now)
+
+    # --- copies -----------------------------------------------------------------------
+
+    def fork(self) -> Simulation:
+        """Return a copy with the same future, to the last bit; neither feels the other.
+
+        It takes time and memory for what is active, not for what has been. Listeners are not
+        copied; policies are.
+
+        Raises
+        ------
+        InputError
+            In a listener, or if something cannot be copied: a policy, or a SimPy process of your
+            own.
+        """
+        self._refuse_while_stepping("fork")
+        other, target = copy(self), self._target
+        memo = {id(each): each for each in target.shared()}
+        for kind, policy in target.policies().items():
+            try:
+                deepcopy(policy, memo)
+            except Exception as error:
+                raise InputError(f"the run cannot be forked, as {kind} {type(policy).__name__} "
+                                 f"cannot be copied: {error}") from error
+        other._target = deepcopy(target, memo)
+        other._listeners = {}
+        other._target.listen(None)
+        return other
+
+    def __repr__(self) -> str:
+        target = self._target
+        return (f"<Simulation at {target.now:g} s: {target.done:,} of {target.total:,} "
+                f"{target.counts} done>")

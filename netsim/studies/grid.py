@@ -24,13 +24,14 @@ from netsim.network.files import as_network
 from netsim.plain import plain_numbers
 from netsim.plugins import parse_named
 from netsim.reading import read_text
+from netsim.simulation.arguments import Arguments, check_call
 from netsim.simulation.compatibility import (
     policies_of,
     problems_of_arguments,
     refuse_arguments,
 )
 from netsim.simulation.on_edge import as_edge_workload
-from netsim.simulation.simulate import Arguments, check_call, simulate
+from netsim.simulation.simulate import simulate
 from netsim.studies.code_version import code_version, own_modules
 from netsim.studies.labels import as_cell, policy_label
 from netsim.studies.sending import digest_of, main_classes

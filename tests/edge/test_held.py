@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim import EdgeCloud, EdgeJob, EdgeWorkload, InputError, StalledError
 from netsim.edge.schedule import Schedule, Training
-from netsim.fabric.fabric_process import FabricProcess
-from netsim.simulation.simulate import Arguments, target_of
+from netsim.simulation.arguments import Arguments, target_of
 from tests.edge.test_invariants import jobs_on
 
 #: Held runs are exact under each of these, as an edge-cloud's fabric is never ahead of the clock.
@@ -263,11 +262,6 @@ def test_the_states_of_jobs():
 
 # --- forks ---------------------------------------------------------------------------------
 
-#: The parts of the fabric that a fork would share with its origin, until they carry plain data.
-forks = pytest.mark.skipif(not hasattr(FabricProcess, "stepwise"),
-                           reason="the fabric cannot be copied yet")
-
-
 @settings(max_examples=80, deadline=None)
 @given(instances(), ways.filter(lambda way: way[1] == "constant"),
        st.randoms(use_true_random=False))
@@ -275,7 +269,6 @@ def test_forks_have_the_same_future(instance, way, rng):
     check_forks(instance, way, rng)
 
 
-@forks
 @settings(max_examples=60, deadline=None)
 @given(instances(), ways.filter(lambda way: way[1] != "constant"),
        st.randoms(use_true_random=False))
@@ -391,11 +384,6 @@ def test_what_is_done_is_as_an_event_that_was_planned():
     assert found.equals(wanted)
 
 
-changes = pytest.mark.skipif(not hasattr(FabricProcess, "set_allocator"),
-                             reason="the fabric keeps its allocator yet")
-
-
-@changes
 def test_another_allocator_from_now_on():
     """Fairly, each of two uploads of 4 bytes is halfway at 2; in order, job 0 ends then, at 3."""
     jobs = [EdgeJob(id=k, worker_type="a", compute_s=1, upload_s=1, chunk_bytes=4)
@@ -409,7 +397,6 @@ def test_another_allocator_from_now_on():
     assert run.identity()["allocator"]["name"] == "fifo"
 
 
-@changes
 def test_another_observe_interval_from_now_on():
     run = go(start(NARROW, [UPLOAD], ("a-online", "fabric", "maxmin")), 1)
     assert run.observe_interval == 0
@@ -485,3 +472,27 @@ def test_what_is_heard_of_links():
     count = len(heard)
     go(other)
     assert len(heard) == count
+
+
+# --- through the front door ----------------------------------------------------------------
+
+@pytest.mark.parametrize(("scheduler", "transport"), [
+    ("a-online", "constant"), ("a-online", "fabric"), ("srtf", "constant"),
+    ("batch:first=1:slot=1s", "constant")])
+def test_a_simulation_on_an_edge_cloud(scheduler, transport):
+    options = {"scheduler": scheduler, "transport": transport}
+    whole = netsim.simulate(ONE, TWO, **options)
+    sim, heard = netsim.Simulation(ONE, TWO, **options), []
+    sim.on("job-done", lambda event: heard.append((event.job, event.at_s)))
+    assert sim.run(until=2.5).now == 2.5
+    assert sim.jobs()["state"].tolist()[0] == "running"
+    stopped, other = sim.result(), sim.fork()
+    assert stopped.run["stopped_at_s"] == 2.5
+    assert stopped.jobs["finish_s"].isna().all()
+    next(kinds := (event.kind for event in sim.events()))
+    kinds.close()
+    for each in (sim, other):
+        assert each.run().result().jobs.equals(whole.jobs)
+    assert dict(heard) == whole.jobs.set_index("job")["finish_s"].to_dict()
+    other.submit(EdgeJob(id=2, compute_s=1, arrival_s=50))
+    assert len(other.run().result().jobs) == 3

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.forking import same
 from netsim.models import ParallelModel
 from netsim.models.iteration_time import alpha_max, alpha_min_bound, stage_terms
 from netsim.models.kernels import heavy_edge_of, per_iteration_of
@@ -61,6 +62,9 @@ class Mapper:
     >>> mapper(make_model("gpt-6.7b", 6), [2, 4]).placement.tolist()
     [[0, 2], [3, 1]]
     """
+
+    #: It only remembers what depends on nothing else.
+    __deepcopy__ = same
 
     def __init__(self, server: ServerKind, seed: int | None = None) -> None:
         self.server, self._seed = server, seed

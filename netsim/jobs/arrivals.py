@@ -1,0 +1,64 @@
+"""The arrivals of jobs, one instant after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.fabric.clock import call_at
+
+__all__ = ["Arrivals"]
+
+
+class Arrivals:
+    """Lets jobs arrive when it is time; one event waits in the environment for all of them.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    arrival_s : array_like of float, shape (jobs,)
+        When all jobs arrive, in order.
+    arrive : callable
+        Called with the number of each job that arrives.
+    which : sequence of int, optional
+        The jobs that are to arrive, in order; all by default.
+    """
+
+    def __init__(self, env: Any, arrival_s: ArrayLike, arrive: Callable[[int], None],
+                 which: Sequence[int] | NDArray[np.int64] | None = None) -> None:
+        self._env, self._arrive = env, arrive
+        self._at = np.array(arrival_s, np.float64)
+        self._jobs = np.arange(len(self._at)) if which is None else np.array(which, np.int64)
+        self._next = 0
+        self._await()
+
+    def _await(self) -> None:
+        if self._next < len(self._jobs):
+            at = float(self._at[self._jobs[self._next]])
+            call_at(self._env, at, partial(self._ring, at))
+
+    def _ring(self, at: float, _: Any) -> None:
+        """Let all jobs of an instant arrive, unless they have."""
+        before = self._next
+        while self._next < len(self._jobs) and self._at[self._jobs[self._next]] <= at:
+            self._next += 1
+            self._arrive(int(self._jobs[self._next - 1]))
+        if self._next > before:
+            self._await()
+
+    def add(self, job: int, arrival_s: float, *, arrives: bool = True) -> None:
+        """Make place for a job that is to arrive: others from its number on get the next one.
+
+        If not `arrives`, it is counted only.
+        """
+        self._at = np.insert(self._at, job, arrival_s)
+        self._jobs += self._jobs >= job
+        if arrives:
+            place = int(np.searchsorted(self._jobs, job))
+            self._jobs = np.insert(self._jobs, place, job)
+            if place == self._next:
+                self._await()

@@ -1,0 +1,429 @@
+"""What a simulation runs: the protocol of its targets, and what those on SimPy have in common."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from netsim._version import __version__
+from netsim.allocators import make_allocator
+from netsim.errors import InputError, StalledError
+from netsim.fabric.allocator import Allocator
+from netsim.fabric.clock import LAST, Clock, call_at
+from netsim.fabric.fabric_process import FabricProcess
+from netsim.fabric.flow_table import FlowTable
+from netsim.jobs.process import JobProcess
+from netsim.recording.recorder import Recorder
+from netsim.simulation.events import Change, FaultEvent, changes_of
+from netsim.simulation.faults import Faults
+from netsim.simulation.instant import active_coflows, active_flows, links_now
+from netsim.simulation.interrupt import so_far
+from netsim.simulation.run_events import RunEvent
+from netsim.simulation.teller import Teller
+from netsim.units import Quantity, parse_seconds
+from netsim.workload import JobSpec, Workload, column
+
+if TYPE_CHECKING:
+    from netsim.fabric.view import FabricView
+
+__all__ = ["Clocked", "Target", "jobs_table", "run_info"]
+
+Floats = NDArray[np.float64]
+
+
+class Target(Protocol):
+    """Protocol of what a `Simulation` runs: jobs on a network, a cluster or an edge-cloud.
+
+    What has no links raises an `InputError` where these are asked for.
+
+    Attributes
+    ----------
+    counts : {"coflows", "jobs"}
+        Unit of progress.
+    total, done : int
+        Number of these in total, and so far.
+    ended : bool
+        Whether all jobs have finished.
+    now : float
+        The time in seconds.
+    seed, workload_seed : int
+    allocator : Allocator
+        The policy from now on; can be set to whatever `netsim.simulate` takes.
+    observe_interval : float
+        In seconds; can be set to a quantity.
+    """
+
+    counts: str
+    seed: int
+    allocator: Any
+    observe_interval: Any
+
+    @property
+    def total(self) -> int: ...
+
+    @property
+    def done(self) -> int: ...
+
+    @property
+    def ended(self) -> bool: ...
+
+    @property
+    def now(self) -> float: ...
+
+    @property
+    def workload_seed(self) -> int: ...
+
+    def begin(self) -> None:
+        """Prepare the first step."""
+
+    def hold_at(self, limit: float) -> None:
+        """See that the run can stand at a time, in seconds, that is not over."""
+
+    def next_at(self) -> float:
+        """Return the time of the next event, in seconds."""
+
+    def step(self) -> None:
+        """Process the next event.
+
+        Raises
+        ------
+        EmptySchedule
+            If no event is left.
+        """
+
+    def settle(self) -> None:
+        """Bring the clock to the instant at which the last job has ended."""
+
+    def stalled(self) -> StalledError:
+        """Make the error for jobs that are pending although no event is left."""
+
+    def stopped(self) -> Target:
+        """Return what says how things stand now; the run goes on without feeling it.
+
+        Of it, `identity`, `cost` and `tables` are asked.
+        """
+
+    def so_far(self) -> str:
+        """Describe the progress of the run for a message."""
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return names of the workload, the network and the policies, for `Result.run`."""
+
+    def cost(self) -> Mapping[str, Any]:
+        """Return counts of decisions, overdue coflows and so on, for `Result.run`."""
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the tables of the result by name; None for those that were not recorded."""
+
+    def active(self) -> pd.DataFrame:
+        """Return the coflows that are active now; see `Simulation.active`."""
+
+    def flows(self) -> pd.DataFrame:
+        """Return their flows; see `Simulation.flows`."""
+
+    def links(self) -> pd.DataFrame:
+        """Return the links; see `Simulation.links`."""
+
+    def view(self) -> FabricView:
+        """Return what the allocator would see now."""
+
+    def jobs_now(self) -> pd.DataFrame:
+        """Return all jobs with their states; see `Simulation.jobs`."""
+
+    def submit(self, job: Any) -> None:
+        """Take in a job that arrives now or later; see `Simulation.submit`."""
+
+    def set_capacity(self, link: str | int, capacity: Quantity) -> None:
+        """Change a link; see `Simulation.set_capacity`."""
+
+    def fail(self, link: str | int | None, host: int | None, restart: bool) -> None:
+        """Let a link or a host fail; see `Simulation.fail`."""
+
+    def repair(self, link: str | int | None, host: int | None) -> None:
+        """Repair a link or a host; see `Simulation.repair`."""
+
+    def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
+        """Tell of each event from now on; None: of none."""
+
+    def shared(self) -> list[Any]:
+        """Return the objects that copies share with it, as nothing changes them."""
+
+    def policies(self) -> Mapping[str, Any]:
+        """Return the policies by their kind, such as ``"allocator"``, for messages."""
+
+
+class Clocked:
+    """Base class of targets that use a SimPy environment.
+
+    Attributes
+    ----------
+    env : Clock
+    workload : Workload
+    arrival_s : ndarray of float, shape (jobs,)
+    fabric : FabricProcess or None
+        What moves bytes; None if jobs run by formulas.
+    faults : Faults
+    recorder : Recorder
+    teller : Teller
+        Tells those who listen.
+    begun : bool
+        Whether the first step has been prepared.
+    """
+
+    env: Clock
+    workload: Workload
+    arrival_s: Floats
+    fabric: FabricProcess | None
+    faults: Faults
+    recorder: Recorder
+    teller: Teller
+    begun = False
+
+    def begin(self) -> None:
+        """See `Target.begin`."""
+        self.begun = True
+        # The loop asks for these at each step: they are the environment's own.
+        self.next_at, self.step = self.env.peek, self.env.step  # type: ignore[method-assign]
+
+    def next_at(self) -> float:
+        """See `Target.next_at`."""
+        return self.env.peek()
+
+    def step(self) -> None:
+        """See `Target.step`."""
+        self.env.step()
+
+    @property
+    def now(self) -> float:
+        """See `Target`."""
+        return float(self.env.now)
+
+    def hold_at(self, limit: float) -> None:
+        """See `Target.hold_at`: nothing happens then, but the fabric does not run ahead of it."""
+        call_at(self.env, limit, priority=LAST)
+
+    def settle(self) -> None:
+        """See `Target.settle`."""
+        if self.fabric is not None and (end := self.fabric.ahead) > self.env.now:
+            self.hold_at(end)
+            while self.env.peek() <= end:
+                self.env.step()
+
+    def so_far(self) -> str:
+        """See `Target.so_far`."""
+        return so_far(self.env.now, self.arrival_s, self.finish_s())
+
+    def finish_s(self) -> Floats:
+        """Return the time at which each job finished, in seconds; NaN if it has not."""
+        raise NotImplementedError
+
+    # --- copies -----------------------------------------------------------------------
+
+    def policies(self) -> dict[str, Any]:
+        """See `Target.policies`."""
+        return {} if self.fabric is None else {"allocator": self.fabric.allocator}
+
+    def shared(self) -> list[Any]:
+        """See `Target.shared`."""
+        return [self.workload, self.workload.jobs, self.workload.history]
+
+    def stopped(self) -> Self:
+        """See `Target.stopped`: a copy of which nobody asks for a decision any more."""
+        memo = {id(each): each for each in (*self.shared(), *self.policies().values())}
+        memo[id(self.env)] = self.env.stopped()
+        other = deepcopy(self, memo)
+        if other.fabric is not None:
+            other.fabric.catch_up()
+        return other
+
+    # --- the instant ------------------------------------------------------------------
+
+    @property
+    def _links(self) -> FabricProcess:
+        """The fabric, for what only makes sense with one."""
+        if self.fabric is None:
+            raise InputError("jobs run by formulas here, without links and an allocator; with "
+                             "execution = \"fabric\" there are some")
+        return self.fabric
+
+    def _process_of(self, job: int) -> JobProcess:
+        """Return the process of a job that runs."""
+        raise NotImplementedError
+
+    def active(self) -> pd.DataFrame:
+        """See `Target.active`."""
+        table, numbers, names = self._look()
+        return active_coflows(table, numbers, names, self.recorder.job_ids)
+
+    def flows(self) -> pd.DataFrame:
+        """See `Target.flows`."""
+        table, numbers, _ = self._look()
+        return active_flows(table, numbers, self.recorder.job_ids)
+
+    def links(self) -> pd.DataFrame:
+        """See `Target.links`."""
+        return links_now(self._links.look()[0], self._links.network)
+
+    def view(self) -> FabricView:
+        """See `Target.view`."""
+        return self._links.view()
+
+    def _look(self) -> tuple[FlowTable, NDArray[np.int64], list[str]]:
+        """Return the table of active coflows, their ids, and the names of their stages."""
+        table, events = self._links.look()
+        recorder, rows = self.recorder, table.coflows
+        numbers, names = np.empty(len(rows), np.int64), [""] * len(rows)
+        alone = [k for k, event in enumerate(events) if event is None]
+        which = recorder.coflows_of(rows[alone])
+        numbers[alone] = which["coflow"]
+        for k, stage in zip(alone, which["stage"].tolist(), strict=True):
+            names[k] = recorder.stage_names[stage]
+        for k, event in enumerate(events):
+            if event is not None:
+                process = self._process_of(event.job)
+                stage = process.stage_of(event)
+                numbers[k] = recorder.number(process, stage)
+                names[k] = process.graph.stages[stage].name
+        return table, numbers, names
+
+    def jobs_now(self) -> pd.DataFrame:
+        """See `Target.jobs_now`."""
+        shown = self.stopped()
+        jobs: pd.DataFrame = shown.tables()["jobs"]
+        if shown.fabric is not None:  # of what is in flight, too
+            rows = shown.fabric.table.coflows
+            sent = rows[rows["start"] >= 0]
+            start = jobs["start_s"].to_numpy(copy=True)
+            np.fmin.at(start, sent["job"], sent["start"])
+            jobs["start_s"] = start
+        jobs.insert(2, "state", self._states(jobs))
+        return jobs
+
+    def _states(self, jobs: pd.DataFrame) -> list[str]:
+        """Return the state of each job: to come, waiting, running, done."""
+        raise NotImplementedError
+
+    def tables(self) -> dict[str, Any]:
+        """See `Target.tables`."""
+        raise NotImplementedError
+
+    # --- changes ----------------------------------------------------------------------
+
+    def _with(self, job: JobSpec) -> tuple[Workload, int]:
+        """Return the workload with another job, and the job's number.
+
+        Raises
+        ------
+        InputError
+            If it is no job, has arrived already, or its id is that of another one.
+        """
+        jobs, now = self.workload.jobs, self.now
+        if not isinstance(job, JobSpec):
+            raise InputError(f"job must be a JobSpec, not {job!r}")
+        if job.arrival_s < now:
+            raise InputError(f"job {job.id} arrives at {job.arrival_s:g} s, and it is {now:g} s "
+                             "already")
+        ids, arrived = column(jobs, "id"), int(np.searchsorted(self.arrival_s, now, "right"))
+        if job.id in ids:
+            raise InputError(f"job {job.id}: the run has a job with this id")
+        before = self.arrival_s < job.arrival_s
+        tied = self.arrival_s == job.arrival_s
+        index = int(np.count_nonzero(before | (tied & (np.asarray(ids) < job.id))))
+        if self.begun and index < arrived:
+            raise InputError(f"job {job.id} arrives now, as jobs with larger ids have, behind "
+                             "which it cannot be numbered; give it a larger id")
+        given = Workload((*jobs[:index], job, *jobs[index:]), self.workload.name,
+                         seed=self.workload.seed, history=self.workload.history)
+        return given, index
+
+    def set_capacity(self, link: str | int, capacity: Quantity) -> None:
+        """See `Target.set_capacity`."""
+        self._change(FaultEvent(self.now, link=link, capacity=capacity))
+
+    def fail(self, link: str | int | None, host: int | None, restart: bool) -> None:
+        """See `Target.fail`."""
+        self._change(FaultEvent(self.now, link=link, host=host, kind="fail", restart=restart))
+
+    def repair(self, link: str | int | None, host: int | None) -> None:
+        """See `Target.repair`."""
+        self._change(FaultEvent(self.now, link=link, host=host, kind="repair"))
+
+    def _change(self, event: FaultEvent) -> None:
+        change, = changes_of([event], self.faults.given)
+        self._check_change(change)
+        self.faults.apply(change)
+
+    def _check_change(self, change: Change) -> None:
+        """Refuse a change that cannot be made in the middle of this run."""
+        self.faults.check(change)
+
+    @property
+    def allocator(self) -> Allocator:
+        """See `Target`."""
+        return self._links.allocator
+
+    @allocator.setter
+    def allocator(self, given: Any) -> None:
+        self._take_over(make_allocator(given))
+
+    def _take_over(self, allocator: Allocator) -> None:
+        fabric = self._links
+        for name, what in (("sees_running", "is told which jobs run, and where"),
+                           ("reserves_gpus", "goes by the GPUs of jobs")):
+            if getattr(allocator, name) and not getattr(fabric.allocator, name):
+                raise InputError(
+                    f"allocator {allocator.title} {what}, which {fabric.allocator.title} is not: "
+                    "the run must begin under one that is")
+        fabric.set_allocator(allocator)
+
+    @property
+    def observe_interval(self) -> float:
+        """See `Target`."""
+        return self._links.observe_interval
+
+    @observe_interval.setter
+    def observe_interval(self, given: Quantity) -> None:
+        self._links.set_observe_interval(parse_seconds(given, "observe_interval"))
+
+    def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
+        """See `Target.listen`."""
+        self.teller.listen(tell)
+
+
+def run_info(identity: Mapping[str, Any], cost: Mapping[str, Any], *, seed: int,
+             workload_seed: int, stopped_at_s: float | None, steps: int, wall_s: float
+             ) -> dict[str, Any]:
+    """Make `Result.run`; see `Target.identity` and `Target.cost`."""
+    return {**identity, "seed": int(seed), "workload_seed": workload_seed, "version": __version__,
+            "platform": platform.platform(), "python": platform.python_version(),
+            "stopped_at_s": stopped_at_s, "simpy_events": steps, "wall_s": wall_s, "overdue": 0,
+            **cost}
+
+
+def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finish_s: Floats,
+               iterations: Sequence[int], ranks: Sequence[int], coflows: ArrayLike,
+               nbytes: ArrayLike, lower_bound_s: Floats, **more: Any) -> pd.DataFrame:
+    """Make the table of jobs; see `netsim.Result`.
+
+    Parameters
+    ----------
+    jobs : sequence of JobSpec or EdgeJob
+    arrival_s, start_s, finish_s, lower_bound_s : ndarray of float, shape (jobs,)
+        In seconds; NaN if it has not happened.
+    iterations, ranks, coflows : array_like of int, shape (jobs,)
+    nbytes : array_like of float, shape (jobs,)
+    **more
+        Further columns, by name.
+    """
+    return pd.DataFrame({
+        "job": np.array(column(jobs, "id"), np.int64), "name": column(jobs, "name"),
+        "arrival_s": arrival_s, "start_s": start_s, "finish_s": finish_s,
+        "jct_s": finish_s - arrival_s, "iterations": np.array(iterations, np.int64),
+        "ranks": np.array(ranks, np.int64), "coflows": coflows, "bytes": nbytes,
+        "lower_bound_s": lower_bound_s, **more})

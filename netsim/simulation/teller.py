@@ -1,0 +1,157 @@
+"""Tells those who listen what happens in a run, when the clock is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.fabric_process import FabricProcess
+from netsim.fabric.records import WAITED
+from netsim.jobs.process import JobProcess
+from netsim.recording.recorder import Recorder
+from netsim.simulation.run_events import RunEvent
+
+if TYPE_CHECKING:
+    from netsim.fabric.clock import Clock
+
+__all__ = ["Teller"]
+
+
+class Teller:
+    """Makes events of what the parts of a run say; a `netsim.recording.recorder.Listener`.
+
+    What the fabric has done by itself it tells when the fabric says that the clock is there. A copy
+    tells nobody.
+
+    Parameters
+    ----------
+    env : Clock
+    recorder : Recorder
+    fabric : FabricProcess or None
+    starts : bool
+        Whether the first byte of a job is its start, as nobody else tells of it.
+    """
+
+    def __init__(self, env: Clock, recorder: Recorder, fabric: FabricProcess | None,
+                 starts: bool) -> None:
+        self._env, self._recorder, self._fabric = env, recorder, fabric
+        self._starts = starts
+        self._tell: Callable[[RunEvent], None] | None = None
+        self._done: list[tuple[NDArray[Any], NDArray[np.bool_]]] = []
+        self._last_key = self._decisions = 0
+        self._started: set[int] = set()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Teller:
+        return Teller(*deepcopy((self._env, self._recorder, self._fabric), memo), self._starts)
+
+    def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
+        """Tell of each event from now on; None: of none."""
+        if (tell is None) != (self._tell is None):
+            self._recorder.told = None if tell is None else self
+            if self._fabric is not None:
+                self._listen_to(self._fabric, tell is not None)
+        self._tell = tell
+
+    def _listen_to(self, fabric: FabricProcess, listens: bool) -> None:
+        fabric.stepwise, fabric.told = listens, self.flush if listens else None
+        self._done.clear()
+        if listens:
+            table, _ = fabric.look()
+            rows = table.coflows
+            self._last_key, self._decisions = table.last_key, fabric.decisions
+            self._recorder.pack()
+            self._started = {*np.flatnonzero(self._recorder.coflows_of_job).tolist(),
+                             *rows["job"][rows["start"] >= 0].tolist()}
+
+    def say(self, kind: str, job: int | None = None, **about: Any) -> None:
+        """Tell of something that happens now.
+
+        Parameters
+        ----------
+        kind : str
+        job : int, optional
+            The number of a job, not its id.
+        **about
+            Further attributes of a `RunEvent`.
+        """
+        if self._tell is not None:
+            number = None if job is None else int(self._recorder.job_ids[job])
+            self._tell(RunEvent(kind, float(self._env.now), number, **about))
+
+    def say_of_job(self, kind: str, job: int) -> None:
+        """Tell of a job, by its number."""
+        self.say(kind, job)
+
+    def capacities(self, links: Mapping[str, float]) -> None:
+        """Tell of links that have other capacities from now on."""
+        for link, capacity in links.items():
+            self.say("capacity", link=link, capacity=capacity)
+
+    # --- what processes of jobs do, now ------------------------------------------------
+
+    def coflow_valid(self, job: JobProcess, stage: int) -> None:
+        """Tell of a coflow that a process submits."""
+        self.say("coflow-valid", job.index, coflow=self._recorder.number(job, stage))
+
+    def coflow_done(self, job: JobProcess, stage: int, transfer: CoflowEvent | None) -> None:
+        """Tell of a coflow that a process has seen to its end."""
+        if transfer is not None:
+            self.say("coflow-done", job.index, coflow=self._recorder.number(job, stage))
+
+    def job_done(self, job: int) -> None:
+        """Tell of a job that has ended."""
+        if self._starts:
+            self.say("job-done", job)
+
+    # --- what the fabric does by itself, maybe ahead of the clock -----------------------
+
+    def chains_done(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
+        """Keep coflows of chains that have completed, until the clock is there."""
+        self._done.append((done, last))
+
+    def flush(self) -> None:
+        """Tell what the fabric has done at this instant; see `FabricProcess.told`."""
+        done, self._done = self._done, []
+        fabric = self._fabric
+        assert fabric is not None
+        first, self._last_key = self._last_key, fabric.table.last_key
+        decisions, self._decisions = self._decisions, fabric.decisions
+        for rows, last in done:
+            self._say_valid(rows, first)
+            self._say_started(rows["job"].tolist())
+            self._say_done(rows, last)
+        self._say_valid(fabric.table.coflows.copy(), first)
+        if fabric.decisions > decisions:
+            self.say("decision")
+        if self._starts and not self._started.issuperset(fabric.table.coflows["job"].tolist()):
+            table, _ = fabric.look()
+            _, owner = table.open_flows()
+            self._say_started(table.coflows["job"][owner[table.flow_rates() > 0]].tolist())
+
+    def _say_started(self, jobs: Iterable[int]) -> None:
+        if self._starts:
+            for job in sorted(set(jobs) - self._started):
+                self._started.add(job)
+                self.say("job-started", job)
+
+    def _say_valid(self, rows: NDArray[Any], first: int) -> None:
+        """Tell of those that have come after a key, and have not been submitted by a process."""
+        came = (rows["key"] > first) | (rows["key"] == 0)  # one without bytes has no key
+        for job, coflow in self._which(rows[came & (rows["waited"] != WAITED)]):
+            self.say("coflow-valid", job, coflow=coflow)
+
+    def _say_done(self, rows: NDArray[Any], last: NDArray[np.bool_]) -> None:
+        for (job, coflow), ends in zip(self._which(rows), last.tolist(), strict=True):
+            self.say("coflow-done", job, coflow=coflow)
+            if ends:
+                self.say("job-done", job)
+
+    def _which(self, rows: NDArray[Any]) -> list[tuple[int, int]]:
+        """Return the jobs' numbers and the ids of coflows of chains."""
+        ids = self._recorder.coflows_of(rows)["coflow"]
+        return list(zip(rows["job"].tolist(), ids.tolist(), strict=True))
