@@ -104,9 +104,11 @@ class Scheduler(Protocol):
     """Decides which jobs start, whenever a job arrives or ends and at instants that it asks for.
 
     A scheduler that prepares before a run, or keeps state during one, has ``begin(context)``
-    instead of ``decide``; it returns an object with ``decide`` for one run. A scheduler that does
-    not support all clusters and jobs declares what it needs in ``needs``. What no name there can
-    say, ``suits(context)`` may check: it is called before a run and raises an `InputError`.
+    instead of ``decide``; it returns an object with ``decide`` for one run. If that has
+    ``add_job(job, context)``, jobs can be submitted during the run: it is called with the number of
+    the job, and others from there on have the next one. A scheduler that does not support all
+    clusters and jobs declares what it needs in ``needs``. What no name there can say,
+    ``suits(context)`` may check: it is called before a run and raises an `InputError`.
 
     Attributes
     ----------

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NEEDS", "NOT_FOR", "ClusterRun", "EdgeRun", "Need", "Policies",
            "check_jobs", "check_policy", "check_submitted", "edge_inputs_of", "goes_with",
-           "inputs_of", "needs_of", "policies_of", "problems_of_arguments", "problems_of_cluster", "problems_of_edge",
-           "refuse_arguments"]
+           "inputs_of", "needs_of", "policies_of", "problems_of_arguments",
+           "problems_of_cluster", "problems_of_edge", "refuse_arguments"]
 
 
 class ClusterRun(NamedTuple):

@@ -208,9 +208,9 @@ class OnNetwork(Clocked):
         if pending:
             problems.append(
                 f"allocator {type(self.fabric.allocator).__name__} gives no bandwidth to "
-                f"{len(pending)} pending coflows, and nothing else will happen; coflows of " + listed(
-                    f"job {jobs[job].id} (valid since {valid_s:g} s)"
-                    for job, valid_s, _ in pending))
+                f"{len(pending)} pending coflows, and nothing else will happen; coflows of "
+                + listed(f"job {jobs[job].id} (valid since {valid_s:g} s)"
+                         for job, valid_s, _ in pending))
             problems += dead_links(self.fabric)
         if waiting := self.on_hosts.waiting():
             problems.append("lost hosts are not repaired; " + listed(
