@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from netsim.brief import brief
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.forking import same
 
 __all__ = ["ChunkPlacement", "Chunks", "PSAssignments", "Schedule", "Training", "TransportLog",
            "begun_by", "of_chunks", "so_far"]
@@ -136,6 +137,7 @@ class TransportLog(NamedTuple):
     preemptions: Ints
     held: PSAssignments | None = None
     exchange: Floats | None = None
+    __deepcopy__ = same
 
 
 @dataclass(frozen=True, eq=False)

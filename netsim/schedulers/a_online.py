@@ -16,6 +16,7 @@ from netsim.edge.stepped_run import SteppedRun
 from netsim.edge.storage import Storage
 from netsim.edge.transport import Transport
 from netsim.errors import InputError, StalledError
+from netsim.forking import Rows
 
 __all__ = ["AOnline", "AOnlineEdge", "ChunkRun", "CloudOnly", "Dispatcher"]
 
@@ -145,7 +146,7 @@ class ChunkRun(SteppedRun):
         self._setting, self.transport = setting, transport
         self._decider: Dispatcher = scheduler.begin(setting)
         self._storage = Storage(setting)
-        self._placed: list[ChunkPlacement] = []
+        self._placed: list[ChunkPlacement] = Rows()
         self._expect()
 
     @property

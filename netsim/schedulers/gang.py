@@ -20,6 +20,7 @@ from netsim.edge.schedule import Schedule, Training, begun_by, so_far
 from netsim.edge.setting import EdgeSetting, Floats, Ints
 from netsim.edge.stepped_run import SteppedRun
 from netsim.errors import InputError
+from netsim.forking import Rows
 from netsim.plain import plain_numbers
 from netsim.ties import merge_equal, rank, reached
 from netsim.units import Quantity, parse_seconds
@@ -248,7 +249,7 @@ class _Record:
     def __init__(self, setting: EdgeSetting) -> None:
         jobs = len(setting.jobs)
         self._setting = setting
-        self._rows: list[tuple[int, int, float, float]] = []
+        self._rows: list[tuple[int, int, float, float]] = Rows()
         self.start, self.finish = np.full(jobs, np.nan), np.full(jobs, np.nan)
         self.preemptions = np.zeros(jobs, np.int64)
         self.uploads = np.zeros(jobs)

@@ -27,10 +27,12 @@ class EdgeTeller:
     Parameters
     ----------
     tell : callable
-        Called with each event.
+        Called with each event; can be set anew, as `tell_to`.
     setting : EdgeSetting
     now : float
         What has happened by this instant, in seconds, is not told; -inf before the first step.
+    arrived : int
+        How many jobs have arrived.
     times : tuple of ndarray of float, shape (jobs,)
         As `netsim.edge.stepped_run.SteppedRun.times`.
     fabric : FabricProcess, optional
@@ -40,9 +42,10 @@ class EdgeTeller:
     """
 
     def __init__(self, tell: Callable[[RunEvent], None], setting: EdgeSetting, now: float,
-                 times: Times, fabric: FabricProcess | None, links: int) -> None:
-        self._tell, self._setting, self._fabric, self._links = tell, setting, fabric, links
+                 arrived: int, times: Times, fabric: FabricProcess | None, links: int) -> None:
+        self.tell_to, self._setting, self._fabric, self._links = tell, setting, fabric, links
         self._told = [each <= now for each in self._instants(times)]
+        self._told[0][arrived:] = False
         if fabric is not None:
             self._see(fabric)
 
@@ -70,7 +73,7 @@ class EdgeTeller:
     def tell(self, now: float, times: Times) -> None:
         """Tell what has happened since this was last called."""
         for event in [*self._of_jobs(now, times), *self._of_fabric(now)]:
-            self._tell(event)
+            self.tell_to(event)
 
     def _of_jobs(self, now: float, times: Times) -> Iterator[RunEvent]:
         for kind, instants, told in zip(_KINDS, self._instants(times), self._told, strict=True):

@@ -298,9 +298,13 @@ class OnEdge:
         if tell is None:
             self._teller = None
             return
+        if self._teller is not None:
+            self._teller.tell_to = tell
+            return
         fabric = self._links.fabric if self._kind.shares_links else None
         self._teller = EdgeTeller(tell, self._setting, self.now if self._stepped else -math.inf,
-                                  self._run.times(), fabric, self._system.network.links)
+                                  self._run.arrived, self._run.times(), fabric,
+                                  self._system.network.links)
 
     # --- records ---------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from netsim.edge.queues import Queues
 from netsim.edge.schedule import PSAssignments, TransportLog
 from netsim.edge.servers import ParameterServers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
+from netsim.forking import Rows
 
 __all__ = ["Workers"]
 
@@ -44,11 +45,11 @@ class Workers:
         self.unfinished = chunks
         self._first, self._last = np.full(jobs, np.nan), np.full(jobs, np.inf)
         self._ps: dict[int, tuple[float, int]] = {}
-        self._held: list[tuple[int, float, float, int]] = []
+        self._held: list[tuple[int, float, float, int]] = Rows()
         self._since = np.full(chunks, np.nan)
         self._finish = np.full(chunks, np.nan)
         self._preemptions = np.zeros(chunks, np.int64)
-        self._log: list[tuple[int, float, float]] = []
+        self._log: list[tuple[int, float, float]] = Rows()
 
     def _tabulate(self) -> None:
         """Make what follows from the setting."""
