@@ -137,7 +137,9 @@ class TransportLog(NamedTuple):
     preemptions: Ints
     held: PSAssignments | None = None
     exchange: Floats | None = None
-    __deepcopy__ = same
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TransportLog:
+        return same(self, memo)
 
 
 @dataclass(frozen=True, eq=False)
