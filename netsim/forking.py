@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-__all__ = ["Known", "same"]
+__all__ = ["Known", "Rows", "same"]
 
 T = TypeVar("T")
 
@@ -19,3 +19,10 @@ class Known(dict[Any, Any]):
 
     def __deepcopy__(self, _: dict[int, Any]) -> Known:
         return Known(self)
+
+
+class Rows(list[Any]):
+    """A list of what has been, which nothing changes: a copy of it shares its members."""
+
+    def __deepcopy__(self, _: dict[int, Any]) -> Rows:
+        return Rows(self)

@@ -33,7 +33,8 @@ def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per slot up to the last completion, with its beginning, ``slot_s``, and
+        One row per slot up to the last completion, or to where the run was stopped, with its
+        beginning, ``slot_s``, and
         ``utilisation``, the share of the workers' time in which they trained, from 0 to 1.
 
     Raises
@@ -46,10 +47,13 @@ def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
     if not {"training", "workers"} <= {*result.recorded} or not len(result.workers):
         raise InputError("edge_utilisation needs a run on a netsim.EdgeCloud with workers")
     length = parse_seconds(slot, "slot", strict=True)
-    edges = np.arange(int(np.ceil(result.jobs["finish_s"].max() / length)) + 1) * length
+    stopped = result.run["stopped_at_s"]
+    last = result.jobs["finish_s"].max() if stopped is None else stopped
+    edges = np.arange(int(np.ceil(last / length)) + 1) * length
     edge = result.training[result.training["server"] >= 0]
     # Busy time up to each instant: time since all starts, minus time since all ends.
-    start, end = np.sort(edge["start_s"].to_numpy()), np.sort(edge["end_s"].to_numpy())
+    start = np.sort(edge["start_s"].to_numpy())
+    end = np.sort(edge["end_s"].fillna(last).to_numpy())
     busy = _elapsed(start, edges) - _elapsed(end, edges)
     share = np.diff(busy) / (length * len(result.workers))
     return pd.DataFrame({"slot_s": edges[:-1], "utilisation": np.clip(share, 0.0, 1.0)})
@@ -77,7 +81,8 @@ def suspended_jobs(result: Result) -> int:
         return int(result.jobs["preemptions"].sum())
     finish = result.chunks.set_index(["job", "chunk"])["finish_s"]
     rows = result.training.join(finish, on=["job", "chunk"])
-    displaced = rows[rows["end_s"] < rows["finish_s"] * (1 - _ROUNDING)]
+    ends_later = rows["finish_s"].fillna(np.inf) * (1 - _ROUNDING)
+    displaced = rows[rows["end_s"] < ends_later]
     spans = dict(list(rows.groupby("job")[["start_s", "end_s"]]))
     suspended = 0
     for job, ends in displaced.groupby("job")["end_s"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.edge import kernels
-from netsim.edge.setting import EdgeSetting, Floats, Ints
+from netsim.edge.setting import EdgeSetting, Floats, Ints, with_room
 
 __all__ = ["Queues"]
 
@@ -41,8 +41,17 @@ class Queues:
         self.clock: Floats = np.zeros(workers)
         self.left: Floats = np.zeros(setting.total)
         self.ready: Floats = np.full(setting.total, np.inf)
+        self._weigh(setting)
+
+    def _weigh(self, setting: EdgeSetting) -> None:
         self.weight: Floats = np.repeat(setting.weight, setting.chunks)
         self.share: Floats = np.repeat(1 / setting.chunks, setting.chunks)
+
+    def make_room(self, setting: EdgeSetting, place: int) -> None:
+        """Make room for the chunks of a job that has been inserted in the setting."""
+        self.left = with_room(self.left, setting.chunks_of(place), 0.0)
+        self.ready = with_room(self.ready, setting.chunks_of(place), np.inf)
+        self._weigh(setting)
 
     def insert(self, chunks: Ints, workers: Ints, ready: Floats, left: float) -> None:
         """Add chunks, in order of dispatch, to the queues of their workers."""

@@ -1,18 +1,24 @@
-"""The results of a run on an edge-cloud, as arrays."""
+"""The results of a run on an edge-cloud, as arrays.
+
+They may be those of a run that stands at an instant. What has not happened by then is NaN, and an
+interval that has not ended ends at infinity.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.brief import brief
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.forking import same
 
 __all__ = ["ChunkPlacement", "Chunks", "PSAssignments", "Schedule", "Training", "TransportLog",
-           "of_chunks"]
+           "begun_by", "of_chunks", "so_far"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +43,7 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Chunks:
-    """Results per chunk, numbered consecutively over all jobs; arrays of shape (chunks,).
+    """Results per chunk that was dispatched, numbered over all jobs; arrays of shape (chunks,).
 
     Attributes
     ----------
@@ -119,7 +125,8 @@ class TransportLog(NamedTuple):
     held : PSAssignments, optional
         The PSs that jobs used, if the transport depends on them.
     exchange : ndarray of float, shape (chunks,), optional
-        Seconds of training that were not computation; None if they are those of the jobs.
+        Seconds of training that were not computation, of chunks that have finished; None if they
+        are those of the jobs.
     """
 
     chunk: Ints
@@ -131,10 +138,13 @@ class TransportLog(NamedTuple):
     held: PSAssignments | None = None
     exchange: Floats | None = None
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> TransportLog:
+        return same(self, memo)
+
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The results of a run; arrays of shape (jobs,).
+    """The results of a run, up to an instant; arrays of shape (jobs,).
 
     Attributes
     ----------
@@ -168,28 +178,78 @@ class Schedule:
     __repr__ = brief
 
 
-def of_chunks(setting: EdgeSetting, given: ChunkPlacement, log: TransportLog) -> Schedule:
-    """Make the results of a run of placed chunks, numbered consecutively over all jobs."""
-    job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
-    bounds = setting.first[:-1]
-    start = np.full(setting.total, np.inf)
-    np.minimum.at(start, log.chunk, log.start)
+def of_chunks(setting: EdgeSetting, given: ChunkPlacement, log: TransportLog, jobs: int,
+              until: float) -> Schedule:
+    """Make the results, up to an instant, of a run in which the first jobs have been dispatched.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+    given : ChunkPlacement
+        Where the chunks of these jobs went, numbered consecutively over them.
+    log : TransportLog
+    jobs : int
+        How many jobs have been dispatched.
+    until : float
+        The instant, in seconds; the log may go on beyond it.
+    """
+    count = int(setting.first[jobs])
+    chunks, bounds = setting.chunks[:jobs], setting.first[:jobs]
+    job_of = np.repeat(np.arange(jobs), chunks)
+    training = _training(given, log, until, job_of, setting.first)
+    ready, finish = so_far(log.ready[:count], until), so_far(log.finish[:count], until)
+    number = setting.first[training.job] + training.chunk
+    start = np.full(count, np.nan)
+    np.fmin.at(start, number, training.start)
+    ended = np.bincount(number[training.end <= until], minlength=count)
+    preemptions = np.where(np.isnan(finish), ended, log.preemptions[:count])
     cloud = np.add.reduceat((given.worker == CLOUD).astype(np.int64), bounds)
+    arrival = setting.arrival[job_of]
+    delay = np.add.reduceat(np.nan_to_num(ready - arrival), bounds)
+    if log.exchange is None:
+        exchange = setting.exchange[:jobs] * np.add.reduceat(
+            np.isfinite(finish).astype(np.int64), bounds)
+    else:
+        exchange = np.add.reduceat(
+            np.where(np.isnan(finish), 0.0, log.exchange[:count]), bounds)
+    later = len(setting.jobs) - jobs
+    return Schedule(
+        start=_and(np.fmin.reduceat(start, bounds), later, np.nan),
+        finish=_and(np.maximum.reduceat(finish, bounds), later, np.nan),
+        cloud_chunks=_and(cloud, later, 0),
+        preemptions=_and(np.add.reduceat(preemptions, bounds), later, 0),
+        communication=_and(delay + np.where(cloud == chunks, 0.0, exchange), later, 0.0),
+        training=training,
+        chunks=Chunks(given.worker, ready, start, finish, preemptions, given.alpha,
+                      given.t_star), held=log.held,
+        counts={"alpha_total_s": float(given.alpha.sum()),
+                "beta_integral_s": float(np.nan_to_num(
+                    (finish - arrival) / setting.chunks[job_of]).sum())})
+
+
+def so_far(instants: Floats, until: float) -> Floats:
+    """Return instants, with NaN for those that are later than another."""
+    return np.where(instants <= until, instants, np.nan)
+
+
+def begun_by(training: Training, until: float) -> Training:
+    """Return the intervals that have begun by an instant; those that go on end at infinity."""
+    begun = training.start <= until
+    end = training.end[begun]
+    return Training(training.job[begun], training.chunk[begun], training.worker[begun],
+                    training.start[begun], np.where(end <= until, end, np.inf))
+
+
+def _training(given: ChunkPlacement, log: TransportLog, until: float, job_of: Ints, first: Ints
+              ) -> Training:
+    """Return the intervals of training, in order of (chunk, start)."""
     order = np.lexsort((log.start, log.chunk))
     chunk = log.chunk[order]
     job = job_of[chunk]
-    delay = log.ready - setting.arrival[job_of]
-    exchange = (setting.exchange * setting.chunks if log.exchange is None
-                else np.add.reduceat(log.exchange, bounds))
-    arrival = setting.arrival[job_of]
-    return Schedule(
-        start=np.minimum.reduceat(start, bounds), finish=np.maximum.reduceat(log.finish, bounds),
-        cloud_chunks=cloud, preemptions=np.add.reduceat(log.preemptions, bounds),
-        communication=np.add.reduceat(delay, bounds) + np.where(
-            cloud == setting.chunks, 0.0, exchange),
-        training=Training(job, chunk - setting.first[job], given.worker[chunk],
-                          log.start[order], log.end[order]),
-        chunks=Chunks(given.worker, log.ready, start, log.finish, log.preemptions, given.alpha,
-                      given.t_star), held=log.held,
-        counts={"alpha_total_s": float(given.alpha.sum()),
-                "beta_integral_s": float(((log.finish - arrival) / setting.chunks[job_of]).sum())})
+    return begun_by(Training(job, chunk - first[job], given.worker[chunk], log.start[order],
+                             log.end[order]), until)
+
+
+def _and(values: NDArray[Any], more: int, value: float) -> NDArray[Any]:
+    """Return an array with more entries, which have one value."""
+    return np.concatenate((values, np.full(more, value, values.dtype)))

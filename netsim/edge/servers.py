@@ -5,10 +5,12 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.edge import kernels
 from netsim.edge.schedule import PSAssignments, Schedule, Training
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.edge.system import Kind
 from netsim.streams import stream
 
 __all__ = ["ParameterServers", "hold_servers", "spans"]
@@ -56,11 +58,18 @@ class ParameterServers:
         self.number = np.concatenate([np.array([], np.int64), *map(np.arange, counts)])
         self.shortages = 0
         self._setting = setting
-        self._usable = {kind: np.array([kind is None or each in (None, kind) for each in kinds],
-                                       np.bool_)
-                        for kind in {job.ps_type: None for job in setting.jobs}}
+        self._kinds = kinds
+        self._usable: dict[Kind | None, NDArray[np.bool_]] = {}
+        for job in setting.jobs:
+            self.add_type(job.ps_type)
         self._free = np.ones(len(kinds), np.bool_)
         self._rng = stream(setting.seed, "parameter servers")
+
+    def add_type(self, kind: Kind | None) -> None:
+        """Take note that jobs need PSs of a type."""
+        if kind not in self._usable:
+            self._usable[kind] = np.array(
+                [kind is None or each in (None, kind) for each in self._kinds], np.bool_)
 
     def take(self, job: int) -> int:
         """Draw a free PS that the job can use, uniformly; `CLOUD` if there is none."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +18,7 @@ from netsim.edge.system import EdgeCloud, Kind
 from netsim.errors import InputError
 from netsim.ties import merge_equal
 
-__all__ = ["CLOUD", "EdgeSetting", "Floats", "Ints"]
+__all__ = ["CLOUD", "EdgeSetting", "Floats", "Ints", "with_room"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,9 +27,12 @@ Ints = NDArray[np.int64]
 CLOUD = -1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class EdgeSetting:
     """Jobs on an edge-cloud, as arrays that are indexed by the position of a job in `jobs`.
+
+    Its arrays are never changed in place, so that copies share them. A job that is submitted during
+    a run makes new ones; see `insert`.
 
     Parameters
     ----------
@@ -86,27 +92,47 @@ class EdgeSetting:
         check_whole(self.seed, "seed")
         if not (is_number(self.epsilon) and 0 <= self.epsilon <= LARGEST):
             raise InputError(f"epsilon must be a number of at least 0, not {self.epsilon!r}")
+        self._fill()
+
+    def _fill(self) -> None:
+        """Make the arrays."""
         jobs, system, speed = self.jobs, self.system, 1 + self.epsilon
         chunks = np.array([job.chunks for job in jobs], np.int64)
         workers = {kind: system.of_type(kind) for kind in {job.worker_type: None for job in jobs}}
-        values = {
-            "arrival": np.array([job.arrival_s for job in jobs]), "chunks": chunks,
-            "first": np.concatenate(([0], np.cumsum(chunks))),
-            "p0": np.array([job.p0_s for job in jobs]) / speed,
-            "p1": np.array([job.p1_s for job in jobs]) / speed,
-            "exchange": np.array([job.batches * job.exchange_s for job in jobs]) / speed,
-            "weight": _weights(jobs),
-            "delays": np.array([job.delays(system.servers) for job in jobs]
-                               ).reshape(len(jobs), system.servers),
-            "cloud_delay": np.array([job.cloud_upload_s for job in jobs]),
-            "workers_of": [workers[job.worker_type] for job in jobs]}
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self.arrival = np.array([job.arrival_s for job in jobs])
+        self.chunks, self.first = chunks, np.concatenate(([0], np.cumsum(chunks)))
+        self.p0 = np.array([job.p0_s for job in jobs]) / speed
+        self.p1 = np.array([job.p1_s for job in jobs]) / speed
+        self.exchange = np.array([job.batches * job.exchange_s for job in jobs]) / speed
+        self.weight = _weights(jobs)
+        self.delays = np.array([job.delays(system.servers) for job in jobs]
+                               ).reshape(len(jobs), system.servers)
+        self.cloud_delay = np.array([job.cloud_upload_s for job in jobs])
+        self.workers_of = [workers[job.worker_type] for job in jobs]
+
+    def place_of(self, job: EdgeJob) -> int:
+        """Return the position of one more job among the others, in order of (arrival, id)."""
+        return bisect_left(self.jobs, (job.arrival_s, job.id),
+                           key=lambda each: (each.arrival_s, each.id))
+
+    def insert(self, job: EdgeJob) -> int:
+        """Let one more job come; return its position."""
+        place = self.place_of(job)
+        self.jobs = (*self.jobs[:place], job, *self.jobs[place:])
+        self._fill()
+        return place
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EdgeSetting:
+        return copy.copy(self)
 
     @property
     def total(self) -> int:
         """The number of chunks of all jobs."""
         return int(self.first[-1])
+
+    def chunks_of(self, job: int) -> slice:
+        """Return which chunks are those of a job."""
+        return slice(int(self.first[job]), int(self.first[job + 1]))
 
     def check_workers(self) -> None:
         """Check that each job has workers of the edge that can train it.
@@ -159,6 +185,11 @@ class EdgeSetting:
                     f"job {job.id} has {job.chunks} chunks of {job.chunk_bytes:g} bytes, and the "
                     f"servers with workers of type {job.worker_type!r} hold at most "
                     f"{room.max():g} each: storage is too small, and no cloud can be used")
+
+
+def with_room(values: NDArray[Any], where: slice, value: float) -> NDArray[Any]:
+    """Return a copy of an array with new entries at a slice of it, which have one value."""
+    return np.insert(values, [where.start] * (where.stop - where.start), value)
 
 
 def _weights(jobs: Sequence[EdgeJob]) -> Floats:

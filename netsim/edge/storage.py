@@ -80,11 +80,13 @@ def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:
         return np.full(servers, np.nan)
     size = np.repeat([job.chunk_bytes for job in setting.jobs], setting.chunks)
     job = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
+    size, job = size[:len(schedule.chunks.worker)], job[:len(schedule.chunks.worker)]
     edge = schedule.chunks.worker != CLOUD
     server = setting.system.server_of[schedule.chunks.worker[edge]]
     size, job = size[edge], job[edge]
     # Storage that is released at an instant is available to jobs that arrive then.
-    at = np.concatenate([schedule.finish[job] * (1 - _ROUNDING), setting.arrival[job]])
+    finish = np.where(np.isnan(schedule.finish), np.inf, schedule.finish)
+    at = np.concatenate([finish[job] * (1 - _ROUNDING), setting.arrival[job]])
     change = np.concatenate([-size, size])
     where = np.tile(server, 2)
     order = np.lexsort((change, at, where))

@@ -2,11 +2,13 @@
 
 Schedulers of chunks know the delays and rates that jobs declare. A transport determines the real
 ones: it moves the data, trains chunks on workers by HAPRF, and maintains the `Queues` that the
-scheduler sees. It also owns the clock, and is advanced only to instants at which jobs arrive.
+scheduler sees. It also owns the clock.
 """
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -16,7 +18,8 @@ import numpy as np
 from netsim.edge import kernels
 from netsim.edge.queues import Queues
 from netsim.edge.schedule import ChunkPlacement, TransportLog
-from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
+from netsim.errors import StalledError
 
 __all__ = ["Constant", "ConstantTransport", "LinkSettings", "Transport", "TransportKind"]
 
@@ -47,22 +50,39 @@ class LinkSettings(NamedTuple):
 
 
 class Transport(Protocol):
-    """The back end on which dispatched chunks run.
+    """The back end on which dispatched chunks run, event by event.
 
     Attributes
     ----------
     queues : Queues
         The queues that a scheduler sees. `advance` brings them up to date for the given workers.
+    settled : bool
+        Whether all that will become of the chunks dispatched so far is known.
     """
 
     queues: Queues
 
-    def advance(self, until: float, workers: Ints) -> None:
-        """Simulate up to the instant `until`, in seconds; at least for the given workers.
+    @property
+    def settled(self) -> bool: ...
 
-        Chunks that finish at `until` are finished afterwards. The chunks to train next are not
+    def expect(self, arrival: float) -> None:
+        """Take note of when the next job arrives, in seconds; inf if none does.
+
+        Said at the beginning, after each `dispatch`, and when a job is submitted.
+        """
+
+    def next_at(self) -> float:
+        """Return the instant of the next event, the arrival included; inf if there is none."""
+
+    def step(self) -> bool:
+        """Process the next event; return whether it is time to dispatch the job that arrives.
+
+        Chunks that finish at that instant are finished afterwards. The chunks to train next are not
         chosen yet, as more chunks may be dispatched at that instant.
         """
+
+    def advance(self, now: float, workers: Ints) -> None:
+        """Bring the queues of some workers up to date, where a job is about to be dispatched."""
 
     def dispatch(self, job: int, given: ChunkPlacement) -> None:
         """Dispatch the chunks of a job, after its workers were advanced to its arrival."""
@@ -73,8 +93,21 @@ class Transport(Protocol):
         It may be in the future.
         """
 
-    def finish(self) -> TransportLog:
-        """Simulate to the end of all jobs, and return the log."""
+    def times(self) -> tuple[Floats, Floats]:
+        """Return when each job first trains, and when it ends, so far as known; else NaN.
+
+        Instants in the future are those that will be if no other job arrives before. Both of shape
+        (jobs,).
+        """
+
+    def log(self) -> TransportLog:
+        """Return the log of the run. What lies in the future is as for `times`."""
+
+    def make_room(self, place: int) -> None:
+        """Make room for a job that has been inserted in the setting; it has not arrived."""
+
+    def stalled(self) -> StalledError:
+        """Make the error for chunks that are not settled although no event is left."""
 
 
 class TransportKind(Protocol):
@@ -117,6 +150,7 @@ class Constant:
     def __init__(self, setting: EdgeSetting) -> None:
         self._setting, self.queues = setting, Queues(setting)
         jobs, chunks, workers = len(setting.jobs), setting.total, setting.system.total
+        self._arrival = math.inf
         self._current = np.full(workers, -1)
         self._since = np.zeros(workers)
         self._ready, self._finish = np.full(chunks, np.nan), np.full(chunks, np.nan)
@@ -129,17 +163,36 @@ class Constant:
         self._chunk = np.zeros(2 * chunks, np.int64)
         self._start, self._end = np.zeros(2 * chunks), np.zeros(2 * chunks)
         self._logged = 0
+        self._outlook: tuple[TransportLog, Floats, Floats] | None = None
 
-    def advance(self, until: float, workers: Ints) -> None:
+    @property
+    def settled(self) -> bool:
+        """See `Transport`."""
+        return True
+
+    def expect(self, arrival: float) -> None:
+        """See `Transport.expect`."""
+        self._arrival = arrival
+
+    def next_at(self) -> float:
+        """See `Transport.next_at`: all else follows from what has been dispatched."""
+        return self._arrival
+
+    def step(self) -> bool:
+        """See `Transport.step`."""
+        return True
+
+    def advance(self, now: float, workers: Ints) -> None:
         """See `Transport.advance`."""
         queues = self.queues
         self._logged = kernels.advance(
-            workers, until, queues.queue, queues.count, queues.clock, self._current, self._since,
+            workers, now, queues.queue, queues.count, queues.clock, self._current, self._since,
             queues.left, queues.ready, self._finish, self._preemptions, self._job_of,
             self._unfinished, self._ended, self._chunk, self._start, self._end, self._logged)
 
     def dispatch(self, job: int, given: ChunkPlacement) -> None:
         """See `Transport.dispatch`."""
+        self._outlook = None
         setting = self._setting
         chunks = np.arange(setting.first[job], setting.first[job + 1])
         edge = given.worker != CLOUD
@@ -166,9 +219,45 @@ class Constant:
         """See `Transport.ended`."""
         return float("inf") if self._unfinished[job] else float(self._ended[job])
 
-    def finish(self) -> TransportLog:
-        """See `Transport.finish`."""
-        self.advance(float("inf"), np.arange(len(self._current)))
-        logged = slice(self._logged)
-        return TransportLog(self._chunk[logged], self._start[logged], self._end[logged],
-                            self._ready, self._finish, self._preemptions)
+    def times(self) -> tuple[Floats, Floats]:
+        """See `Transport.times`."""
+        return self._ahead()[1:]
+
+    def log(self) -> TransportLog:
+        """See `Transport.log`."""
+        return self._ahead()[0]
+
+    def _ahead(self) -> tuple[TransportLog, Floats, Floats]:
+        """Return the log and the times of jobs, if no more chunks are dispatched."""
+        if self._outlook is None:
+            ahead, jobs = copy.deepcopy(self), len(self._setting.jobs)
+            ahead.advance(math.inf, np.arange(len(self._current)))
+            logged = slice(ahead._logged)
+            log = TransportLog(
+                ahead._chunk[logged], ahead._start[logged], ahead._end[logged], ahead._ready,
+                ahead._finish, ahead._preemptions)
+            start, finish = np.full(jobs, np.nan), np.full(jobs, np.nan)
+            np.fmin.at(start, self._job_of[log.chunk], log.start)
+            np.fmax.at(finish, self._job_of, log.finish)
+            self._outlook = log, start, finish
+        return self._outlook
+
+    def make_room(self, place: int) -> None:
+        """See `Transport.make_room`."""
+        setting, self._outlook = self._setting, None
+        where = setting.chunks_of(place)
+        self.queues.make_room(setting, place)
+        self._ready = with_room(self._ready, where, np.nan)
+        self._finish = with_room(self._finish, where, np.nan)
+        self._preemptions = with_room(self._preemptions, where, 0)
+        self._job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
+        self._unfinished = np.insert(self._unfinished, place, 0)
+        self._ended = np.insert(self._ended, place, 0.0)
+        more = np.zeros(2 * (where.stop - where.start))
+        self._chunk = np.concatenate((self._chunk, more.astype(np.int64)))
+        self._start = np.concatenate((self._start, more))
+        self._end = np.concatenate((self._end, more))
+
+    def stalled(self) -> StalledError:
+        """See `Transport.stalled`; never called, as all is settled."""
+        return StalledError("stalled: nothing will happen any more")

@@ -127,6 +127,12 @@ class FlowTable:
         self.lines.insert(index)
         self.coming["job"] += self.coming["job"] >= index
 
+    def add_links(self, capacity: NDArray[np.float64]) -> None:
+        """Know more links than before, in bytes per second; no flow crosses them yet."""
+        more = capacity[len(self.capacity):]
+        self.capacity = np.concatenate((self.capacity, more))
+        self.used = np.concatenate((self.used, np.zeros(len(more))))
+
     def add(self, demand: RoutedCoflow, job: int, valid: float, order: int = 0) -> int:
         """Append a coflow; its flows do not move until the next allocation. Return its key."""
         count = len(self.coflows)

@@ -55,10 +55,6 @@ class RoutedCoflow:
     deadline_s: float = math.inf
     __deepcopy__ = same
 
-    def __deepcopy__(self, _: dict[int, Any]) -> RoutedCoflow:
-        """Return itself: nobody changes it, and a copy of a run shares it."""
-        return self
-
     @classmethod
     def of(cls, flows: Flows, network: Topology, hosts: ArrayLike | None = None, *,
            key: ArrayLike = 0, weight: float = 1.0, deadline_s: float = math.inf) -> RoutedCoflow:

@@ -18,6 +18,7 @@ from netsim.checks import is_number
 from netsim.errors import AllocationError, InputError, UnknownNameError
 from netsim.fabric.allocation import Event, Information
 from netsim.fabric.kernels import rules
+from netsim.forking import same
 
 __all__ = ["STRETCH", "Rule", "columns_in"]
 
@@ -66,6 +67,7 @@ class Rule:
     options: Mapping[str, float] = field(default_factory=dict)
     notes: Mapping[str, type] = field(default_factory=dict)
     queues: int = 0
+    __deepcopy__ = same
 
     def __post_init__(self) -> None:
         for name, value, choices in (("gives", self.gives, _GIVES),

@@ -46,9 +46,11 @@ class Result:
         servers (their numbers) and placement (``"0:2 3:1"``: two GPUs of server 0, one of server
         3). On a `netsim.EdgeCloud`, start_s is the first time the job trained, and there are also
         queue_s, type, chunks, cloud_chunks, zeta (1 if all chunks are in the cloud), preemptions
-        and communication_s. If jobs restart on the loss of a host: restarts (their number),
-        lost_s (time spent in iterations that had to be repeated) and, for jobs that send,
-        lost_bytes (sent in these iterations; bytes does not count them).
+        and communication_s; of a stopped run, bytes and communication_s are those of uploads that
+        had arrived and of exchanges of chunks, or whole jobs, that had ended. If jobs
+        restart on the loss of a host: restarts (their number), lost_s (time spent in iterations
+        that had to be repeated) and, for jobs that send, lost_bytes (sent in these iterations;
+        bytes does not count them).
     recorded : tuple of str
         Names of the tables that are present.
     coflows : DataFrame
@@ -78,10 +80,12 @@ class Result:
         On a `netsim.EdgeCloud` with a scheduler of chunks, one row per chunk: job, chunk (numbered
         within the job), server and worker (-1 in the cloud; workers are numbered within the
         server), dispatch_s, ready_s (arrival of its data), start_s, finish_s, preemptions,
-        alpha_s (Q when the worker was chosen), t_star_s (the start planned then).
+        alpha_s (Q when the worker was chosen), t_star_s (the start planned then). Chunks of jobs
+        that had not arrived when the run was stopped have no row.
     training : DataFrame
         On an edge-cloud, one row per maximal interval in which a chunk trained: job, chunk, server,
-        worker, start_s, end_s. With a scheduler of whole jobs, rows are for workers of the job,
+        worker, start_s, end_s (NaN if it trained when the run was stopped). With a scheduler of
+        whole jobs, rows are for workers of the job,
         and the chunk is -1.
     workers, servers : DataFrame
         On an edge-cloud, one row per edge worker: server, worker, type, busy_s, utilisation

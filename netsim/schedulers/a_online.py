@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -12,11 +12,13 @@ from netsim.edge import kernels
 from netsim.edge.queues import Queues
 from netsim.edge.schedule import ChunkPlacement, Schedule, of_chunks
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats
+from netsim.edge.stepped_run import SteppedRun
 from netsim.edge.storage import Storage
 from netsim.edge.transport import Transport
-from netsim.errors import InputError
+from netsim.errors import InputError, StalledError
+from netsim.forking import Rows
 
-__all__ = ["AOnline", "AOnlineEdge", "CloudOnly", "Dispatcher", "dispatch_jobs"]
+__all__ = ["AOnline", "AOnlineEdge", "ChunkRun", "CloudOnly", "Dispatcher"]
 
 
 class Dispatcher(Protocol):
@@ -121,9 +123,8 @@ class _Greedy:
         return given
 
 
-def dispatch_jobs(scheduler: AOnline | CloudOnly, setting: EdgeSetting, transport: Transport
-                  ) -> Iterator[Schedule | None]:
-    """Run jobs under a scheduler of chunks, with a step for each arrival.
+class ChunkRun(SteppedRun):
+    """A run under a scheduler of chunks, which dispatches the chunks of each job that arrives.
 
     Parameters
     ----------
@@ -134,41 +135,73 @@ def dispatch_jobs(scheduler: AOnline | CloudOnly, setting: EdgeSetting, transpor
     transport : Transport
         An unused transport of the setting.
 
-    Returns
-    -------
-    iterator
-        Yields None for each job but the last, and the schedule for the last.
-
     Raises
     ------
     InputError
         In a step, if a chunk fits nowhere.
     """
-    return _dispatched(scheduler.begin(setting), setting, transport)
 
+    def __init__(self, scheduler: AOnline | CloudOnly, setting: EdgeSetting, transport: Transport
+                 ) -> None:
+        self._setting, self.transport = setting, transport
+        self._decider: Dispatcher = scheduler.begin(setting)
+        self._storage = Storage(setting)
+        self._placed: list[ChunkPlacement] = Rows()
+        self._expect()
 
-def _dispatched(decider: Dispatcher, setting: EdgeSetting, transport: Transport
-                ) -> Iterator[Schedule | None]:
-    """Yield as `dispatch_jobs` says."""
-    storage = Storage(setting)
-    everyone = np.arange(setting.system.total)
-    given = ChunkPlacement(np.empty(setting.total, np.int64), *_two(setting.total))
-    for job in range(len(setting.jobs)):
+    @property
+    def arrived(self) -> int:
+        """See `SteppedRun`."""
+        return len(self._placed)
+
+    @property
+    def over(self) -> bool:
+        """See `SteppedRun`."""
+        return self.arrived == len(self._setting.jobs) and self.transport.settled
+
+    def _expect(self) -> None:
+        """Tell the transport when the next job arrives."""
+        come, arrival = self.arrived, self._setting.arrival
+        self.transport.expect(float(arrival[come]) if come < len(arrival) else math.inf)
+
+    def next_at(self) -> float:
+        """See `SteppedRun.next_at`."""
+        return self.transport.next_at()
+
+    def step(self) -> None:
+        """See `SteppedRun.step`."""
+        if self.transport.step():
+            self._dispatch(self.arrived)
+            self._expect()
+
+    def _dispatch(self, job: int) -> None:
+        """Dispatch the chunks of a job that arrives now."""
+        setting, storage, transport = self._setting, self._storage, self.transport
         now = float(setting.arrival[job])
         # With limited storage, chunks that have ended on any worker release it.
-        transport.advance(now, everyone if storage.limited else setting.workers_of[job])
+        transport.advance(now, np.arange(setting.system.total) if storage.limited
+                          else setting.workers_of[job])
         storage.release(now, transport.ended)
-        placed = decider.place(job, transport.queues, storage)
+        placed = self._decider.place(job, transport.queues, storage)
         storage.take(job, placed.worker)
         transport.dispatch(job, placed)
-        rows = slice(setting.first[job], setting.first[job + 1])
-        for whole, part in zip(given, placed, strict=True):
-            whole[rows] = part
-        if job + 1 < len(setting.jobs):
-            yield None
-    yield of_chunks(setting, given, transport.finish())
+        self._placed.append(placed)
 
+    def times(self) -> tuple[Floats, Floats]:
+        """See `SteppedRun.times`."""
+        return self.transport.times()
 
-def _two(length: int) -> tuple[Floats, Floats]:
-    """Return two empty arrays of floats."""
-    return np.empty(length), np.empty(length)
+    def schedule(self, until: float) -> Schedule:
+        """See `SteppedRun.schedule`."""
+        none = ChunkPlacement(np.empty(0, np.int64), np.empty(0), np.empty(0))
+        given = ChunkPlacement(*map(np.concatenate, zip(none, *self._placed, strict=True)))
+        return of_chunks(self._setting, given, self.transport.log(), self.arrived, until)
+
+    def submit(self, place: int) -> None:
+        """See `SteppedRun.submit`."""
+        self.transport.make_room(place)
+        self._expect()
+
+    def stalled(self) -> StalledError:
+        """See `SteppedRun.stalled`."""
+        return self.transport.stalled()

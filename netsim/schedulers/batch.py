@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.checks import LARGEST, is_number
-from netsim.edge.schedule import Schedule, Training
-from netsim.edge.setting import CLOUD, EdgeSetting, Ints
+from netsim.edge.schedule import Schedule, Training, begun_by, so_far
+from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.edge.stepped_run import SteppedRun
 from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain_numbers
 from netsim.ties import below, rank
@@ -19,6 +20,8 @@ __all__ = ["BatchSche"]
 
 #: Relative tolerance within which instants are equal; see `netsim.edge.kernels.ROUNDING`.
 _ROUNDING = 1e-12
+
+_NOBODY = np.array([], np.int64)
 
 _MODES = ("doubling", "periodic")
 
@@ -63,22 +66,11 @@ class BatchSche:
             raise InputError(f"first must be a number of slots of {slot:g} s that last more than 0 "
                              f"and at most {LARGEST:g} s, not {self.first!r}")
 
-    def run(self, setting: EdgeSetting) -> Schedule:
-        """Return the schedule of all jobs."""
-        batches = _Batches(setting)
-        waiting: list[int] = []
-        coming = list(range(len(setting.jobs)))[::-1]
-        now = 0.0
-        while coming or waiting:
-            # Skip instants at which nothing can be dispatched.
-            arrival = float(setting.arrival[coming[-1]]) if coming else math.inf
-            now = self._instant(min(arrival, batches.end(now) if waiting else math.inf))
-            while coming and setting.arrival[coming[-1]] <= now * (1 + _ROUNDING):
-                waiting.append(coming.pop())
-            waiting = batches.dispatch(waiting, now)
-        return batches.schedule()
+    def run(self, setting: EdgeSetting) -> SteppedRun:
+        """Return the run of all jobs; see `netsim.edge.stepped_run.SteppedRun`."""
+        return _BatchRun(self, setting)
 
-    def _instant(self, event: float) -> float:
+    def instant(self, event: float) -> float:
         """Return the first dispatch instant that is not before an event."""
         instant = step = self.first * parse_seconds(self.slot, "slot")
         if self.mode == "periodic":
@@ -91,6 +83,63 @@ class BatchSche:
         return instant
 
 
+class _BatchRun(SteppedRun):
+    """A run under `BatchSche`; each event is an instant at which jobs are dispatched."""
+
+    def __init__(self, policy: BatchSche, setting: EdgeSetting) -> None:
+        self._policy, self._setting = policy, setting
+        self._batches = _Batches(setting)
+        self._waiting: list[int] = []
+        self._come, self._now = 0, 0.0
+        self._next = self._find_next()
+
+    @property
+    def arrived(self) -> int:
+        """See `SteppedRun`."""
+        return self._come
+
+    @property
+    def over(self) -> bool:
+        """See `SteppedRun`."""
+        return self._come == len(self._setting.jobs) and not self._waiting
+
+    def next_at(self) -> float:
+        """See `SteppedRun.next_at`."""
+        return self._next
+
+    def _find_next(self) -> float:
+        """Return the next instant; those at which nothing can be dispatched are skipped."""
+        if self.over:
+            return math.inf
+        arrival = self._setting.arrival
+        coming = float(arrival[self._come]) if self._come < len(arrival) else math.inf
+        return self._policy.instant(
+            min(coming, self._batches.end(self._now) if self._waiting else math.inf))
+
+    def step(self) -> None:
+        """See `SteppedRun.step`."""
+        self._now = now = self._next
+        arrival = self._setting.arrival
+        while self._come < len(arrival) and arrival[self._come] <= now * (1 + _ROUNDING):
+            self._waiting.append(self._come)
+            self._come += 1
+        self._waiting = self._batches.dispatch(self._waiting, now)
+        self._next = self._find_next()
+
+    def times(self) -> tuple[Floats, Floats]:
+        """See `SteppedRun.times`."""
+        return self._batches.start, self._batches.finish
+
+    def schedule(self, until: float) -> Schedule:
+        """See `SteppedRun.schedule`."""
+        return self._batches.schedule(until)
+
+    def submit(self, place: int) -> None:
+        """See `SteppedRun.submit`."""
+        self._batches.make_room(place)
+        self._next = self._find_next()
+
+
 class _Batches:
     """The dispatched jobs, and the workers that they keep busy."""
 
@@ -98,8 +147,16 @@ class _Batches:
         jobs = len(setting.jobs)
         self._setting = setting
         self._busy_until = np.zeros(setting.system.total)
-        self._workers: list[Ints] = [np.array([], np.int64)] * jobs
-        self._start, self._finish, self._uploads = np.zeros(jobs), np.zeros(jobs), np.zeros(jobs)
+        self._workers: list[Ints] = [_NOBODY] * jobs
+        self.start, self.finish = np.full(jobs, np.nan), np.full(jobs, np.nan)
+        self._uploads = np.zeros(jobs)
+
+    def make_room(self, place: int) -> None:
+        """Make room for a job that has been inserted in the setting."""
+        self._workers.insert(place, _NOBODY)
+        self.start = np.insert(self.start, place, np.nan)
+        self.finish = np.insert(self.finish, place, np.nan)
+        self._uploads = np.insert(self._uploads, place, 0.0)
 
     def dispatch(self, waiting: list[int], now: float) -> list[int]:
         """Dispatch waiting jobs at an instant; return those that have to wait longer."""
@@ -123,8 +180,8 @@ class _Batches:
                 self._to_edge(job, free, now)
                 return True
         if cloud:
-            self._start[job] = now + setting.cloud_delay[job]
-            self._finish[job] = self._start[job] + setting.p1[job]
+            self.start[job] = now + setting.cloud_delay[job]
+            self.finish[job] = self.start[job] + setting.p1[job]
             self._uploads[job] = setting.chunks[job] * setting.cloud_delay[job]
         return cloud
 
@@ -135,22 +192,25 @@ class _Batches:
         order = rank(delay)[:chunks]
         count = len(order)
         self._workers[job] = free[order]
-        self._start[job] = now + delay[order].max()
-        self._finish[job] = self._start[job] + -(-chunks // count) * setting.p0[job]
+        self.start[job] = now + delay[order].max()
+        self.finish[job] = self.start[job] + -(-chunks // count) * setting.p0[job]
         self._uploads[job] = delay[order][np.arange(chunks) % count].sum()
-        self._busy_until[self._workers[job]] = self._finish[job]
+        self._busy_until[self._workers[job]] = self.finish[job]
 
-    def schedule(self) -> Schedule:
-        """Return the schedule of all dispatched jobs."""
+    def schedule(self, until: float) -> Schedule:
+        """Return what has happened to all dispatched jobs by an instant."""
         setting = self._setting
         # In the cloud all chunks train at once, which is one row with the worker CLOUD.
         workers = [held if len(held) else np.array([CLOUD]) for held in self._workers]
         at_edge = np.array([len(held) > 0 for held in self._workers])
+        in_cloud = ~at_edge & ~np.isnan(self.start)
         rows = np.repeat(np.arange(len(workers)), [len(held) for held in workers])
         training = Training(rows, np.full(len(rows), -1), np.concatenate(workers),
-                            self._start[rows], self._finish[rows])
+                            self.start[rows], self.finish[rows])
+        finish = so_far(self.finish, until)
+        exchanged = at_edge & ~np.isnan(finish)
         return Schedule(
-            self._start, self._finish, np.where(at_edge, 0, setting.chunks),
+            so_far(self.start, until), finish, np.where(in_cloud, setting.chunks, 0),
             np.zeros(len(workers), np.int64),
-            self._uploads + np.where(at_edge, setting.exchange * setting.chunks, 0.0), training,
-            counts={"cloud_jobs": int((~at_edge).sum())})
+            self._uploads + np.where(exchanged, setting.exchange * setting.chunks, 0.0),
+            begun_by(training, until), counts={"cloud_jobs": int(in_cloud.sum())})

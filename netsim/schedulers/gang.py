@@ -6,16 +6,21 @@ Jobs of different types share no workers, so each type is scheduled separately.
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
 
-from netsim.edge.schedule import Schedule, Training
-from netsim.edge.setting import EdgeSetting, Ints
+from netsim.edge.schedule import Schedule, Training, begun_by, so_far
+from netsim.edge.setting import EdgeSetting, Floats, Ints
+from netsim.edge.stepped_run import SteppedRun
 from netsim.errors import InputError
+from netsim.forking import Rows
 from netsim.plain import plain_numbers
 from netsim.ties import merge_equal, rank, reached
 from netsim.units import Quantity, parse_seconds
@@ -36,9 +41,9 @@ class SRTF:
 
     needs: ClassVar[frozenset[str]] = frozenset({"edge workers"})
 
-    def run(self, setting: EdgeSetting) -> Schedule:
-        """Return the schedule of all jobs."""
-        return _schedule(setting, _Gang.remaining, ())
+    def run(self, setting: EdgeSetting) -> SteppedRun:
+        """Return the run of all jobs; see `netsim.edge.stepped_run.SteppedRun`."""
+        return _GangRun(setting, _Gang.remaining, ())
 
 
 @plain_numbers
@@ -79,15 +84,14 @@ class TiresiasL:
             raise InputError(f"thresholds must ascend, unlike {list(listed)!r}")
         return found
 
-    def run(self, setting: EdgeSetting) -> Schedule:
-        """Return the schedule of all jobs; see `SRTF.run`."""
-        if self.thresholds is None:
-            mean = float(np.mean([gang.size * gang.left for gang in _gangs(setting)]))
-            thresholds: tuple[float, ...] = (mean / 8, mean / 2)
-        else:
-            thresholds = self._given()
-
-        return _schedule(setting, lambda gang, now: gang.level(now, thresholds), thresholds)
+    def run(self, setting: EdgeSetting) -> SteppedRun:
+        """Return the run of all jobs; see `SRTF.run`."""
+        if self.thresholds is not None:
+            given = self._given()
+            return _GangRun(setting, partial(_Gang.level, thresholds=given), given)
+        mean = float(np.mean([gang.size * gang.left for gang in _gangs(setting)]))
+        given = mean / 8, mean / 2
+        return _MeanRun(setting, partial(_Gang.level, thresholds=given), given)
 
 
 @dataclass(slots=True, eq=False)
@@ -147,26 +151,96 @@ class _Gang:
 
 def _gangs(setting: EdgeSetting) -> list[_Gang]:
     """Return the states of all jobs, without workers."""
-    found = []
-    for job, spec in enumerate(setting.jobs):
-        size = min(spec.workers, len(setting.workers_of[job]))
-        found.append(_Gang(job, size, -(-spec.chunks // size) * float(setting.p0[job])))
-    return found
+    return [_gang(setting, job) for job in range(len(setting.jobs))]
+
+
+def _gang(setting: EdgeSetting, job: int) -> _Gang:
+    """Return the state of a job, without workers."""
+    spec = setting.jobs[job]
+    size = min(spec.workers, len(setting.workers_of[job]))
+    return _Gang(job, size, -(-spec.chunks // size) * float(setting.p0[job]))
 
 
 #: Sort key of jobs at an instant; ties go by (arrival, id).
 Key = Callable[[_Gang, float], float]
 
 
-def _schedule(setting: EdgeSetting, key: Key, thresholds: Sequence[float]) -> Schedule:
-    """Return the schedule in which jobs are served in order of a sort key."""
-    record = _Record(setting)
-    by_type: dict[Any, list[_Gang]] = {}
-    for gang in _gangs(setting):
-        by_type.setdefault(setting.jobs[gang.job].worker_type, []).append(gang)
-    for gangs in by_type.values():
-        _TypeLoop(setting, gangs, key, thresholds, record).run()
-    return record.schedule()
+class _GangRun(SteppedRun):
+    """A run in which jobs are served in order of a sort key, in a loop for each type of workers.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+    key : callable
+        A function of a module, as a copy of the run shares it.
+    thresholds : sequence of float
+        Service at which the keys of jobs change, in worker-seconds.
+    """
+
+    def __init__(self, setting: EdgeSetting, key: Key, thresholds: Sequence[float]) -> None:
+        self._setting, self._key, self._thresholds = setting, key, thresholds
+        self._record = _Record(setting)
+        self._loops: dict[Any, _TypeLoop] = {}
+        for gang in _gangs(setting):
+            self._loop_of(gang).come_later(gang)
+
+    def _loop_of(self, gang: _Gang) -> _TypeLoop:
+        kind = self._setting.jobs[gang.job].worker_type
+        if kind not in self._loops:
+            self._loops[kind] = _TypeLoop(self._setting, self._setting.workers_of[gang.job],
+                                          self._key, self._thresholds, self._record)
+        return self._loops[kind]
+
+    @property
+    def arrived(self) -> int:
+        """See `SteppedRun`."""
+        return max(loop.last + 1 for loop in self._loops.values())
+
+    @property
+    def over(self) -> bool:
+        """See `SteppedRun`."""
+        return all(loop.over for loop in self._loops.values())
+
+    def next_at(self) -> float:
+        """See `SteppedRun.next_at`."""
+        return min(loop.next_at for loop in self._loops.values())
+
+    def step(self) -> None:
+        """See `SteppedRun.step`."""
+        min(self._loops.values(), key=attrgetter("next_at")).step()
+
+    def times(self) -> tuple[Floats, Floats]:
+        """See `SteppedRun.times`."""
+        start, finish = self._record.start.copy(), self._record.finish.copy()
+        for gang in self._active():
+            if len(gang.workers):
+                start[gang.job] = np.fmin(start[gang.job], gang.ready)
+                finish[gang.job] = gang.end
+        return start, finish
+
+    def _active(self) -> list[_Gang]:
+        return [gang for loop in self._loops.values() for gang in loop.active]
+
+    def schedule(self, until: float) -> Schedule:
+        """See `SteppedRun.schedule`."""
+        return self._record.schedule(self._active(), until)
+
+    def submit(self, place: int) -> None:
+        """See `SteppedRun.submit`."""
+        self._record.make_room(place)
+        for loop in self._loops.values():
+            loop.renumber(place)
+        gang = _gang(self._setting, place)
+        self._loop_of(gang).come_later(gang)
+
+
+class _MeanRun(_GangRun):
+    """A run with thresholds that were derived from all jobs."""
+
+    def check_open(self) -> None:
+        """See `SteppedRun.check_open`."""
+        raise InputError("scheduler 'tiresias-l' has derived its thresholds from all jobs, and "
+                         "takes no more; give thresholds")
 
 
 class _Record:
@@ -175,7 +249,7 @@ class _Record:
     def __init__(self, setting: EdgeSetting) -> None:
         jobs = len(setting.jobs)
         self._setting = setting
-        self._rows: list[tuple[int, int, float, float]] = []
+        self._rows: list[tuple[int, int, float, float]] = Rows()
         self.start, self.finish = np.full(jobs, np.nan), np.full(jobs, np.nan)
         self.preemptions = np.zeros(jobs, np.int64)
         self.uploads = np.zeros(jobs)
@@ -186,43 +260,84 @@ class _Record:
         self._rows += [(gang.job, worker, gang.ready, until) for worker in gang.workers.tolist()]
         self.start[gang.job] = np.fmin(self.start[gang.job], gang.ready)
 
-    def schedule(self) -> Schedule:
-        """Return the schedule, after all jobs have ended."""
-        setting, jobs = self._setting, len(self._setting.jobs)
-        rows = sorted(self._rows, key=lambda row: (row[0], row[2], row[1]))
-        job, worker, start, end = (np.array(column) for column in zip(*rows, strict=True))
+    def make_room(self, place: int) -> None:
+        """Make room for a job that has been inserted in the setting; it has not arrived."""
+        self.start = np.insert(self.start, place, np.nan)
+        self.finish = np.insert(self.finish, place, np.nan)
+        self.preemptions = np.insert(self.preemptions, place, 0)
+        self.uploads = np.insert(self.uploads, place, 0.0)
+
+    def schedule(self, active: Sequence[_Gang], until: float) -> Schedule:
+        """Return what has happened by an instant; active jobs go on training if they can."""
+        setting, jobs, start = self._setting, len(self._setting.jobs), self.start.copy()
+        rows = self._rows.copy()
+        for gang in active:
+            if len(gang.workers):
+                start[gang.job] = np.fmin(start[gang.job], gang.ready)
+                rows += [(gang.job, worker, gang.ready, gang.end)
+                         for worker in gang.workers.tolist()]
+        rows.sort(key=lambda row: (row[0], row[2], row[1]))
+        job, worker = (np.array([row[k] for row in rows], np.int64) for k in (0, 1))
+        begin, end = (np.array([row[k] for row in rows], np.float64) for k in (2, 3))
+        finish = so_far(self.finish, until)
+        exchanged = np.where(np.isnan(finish), 0.0, setting.chunks * setting.exchange)
         return Schedule(
-            self.start, self.finish, np.zeros(jobs, np.int64), self.preemptions,
-            self.uploads + setting.chunks * setting.exchange,
-            Training(job, np.full(len(job), -1), worker, start, end),
+            so_far(start, until), finish, np.zeros(jobs, np.int64), self.preemptions,
+            self.uploads + exchanged,
+            begun_by(Training(job, np.full(len(job), -1), worker, begin, end), until),
             counts={"preempted_workers": self.workers, "migrations": self.migrations})
 
 
 class _TypeLoop:
-    """Event loop for the jobs of one type of workers."""
+    """Event loop for the jobs of one type of workers.
 
-    def __init__(self, setting: EdgeSetting, gangs: Sequence[_Gang], key: Key,
-                 thresholds: Sequence[float], record: _Record) -> None:
+    Attributes
+    ----------
+    active : list of _Gang
+        Jobs that have arrived and have not ended, in order of (arrival, id).
+    last : int
+        The job that arrived last; -1 if none has.
+    next_at : float
+        Instant of the next event; inf if there is none.
+    """
+
+    def __init__(self, setting: EdgeSetting, workers: Ints, key: Key, thresholds: Sequence[float],
+                 record: _Record) -> None:
         self._setting, self._key, self._record = setting, key, record
-        self._thresholds = thresholds
-        self._coming = list(reversed(gangs))
-        self._active: list[_Gang] = []  # in order of (arrival, id)
-        self._workers = setting.workers_of[gangs[0].job]
+        self._thresholds, self._workers = thresholds, workers
+        self._coming: list[_Gang] = []  # in order of (arrival, id)
+        self.active: list[_Gang] = []
+        self.last, self._now, self.next_at = -1, 0.0, math.inf
         self._free = np.ones(setting.system.total, np.bool_)
 
-    def run(self) -> None:
-        """Process events until all jobs have ended: ends and arrivals, then a choice of jobs."""
-        now = 0.0
-        while self._coming or self._active:
-            now = self._next(now)
-            for gang in [gang for gang in self._active if gang.end <= now * (1 + _ROUNDING)]:
-                self._record.finish[gang.job] = gang.end
-                self._record.trained(gang, gang.end)
-                self._active.remove(gang)
-                self._free[gang.workers] = True
-            while self._coming and self._arrival(self._coming[-1]) <= now * (1 + _ROUNDING):
-                self._active.append(self._coming.pop())
-            self._choose(now)
+    @property
+    def over(self) -> bool:
+        """Whether all jobs have ended."""
+        return not (self._coming or self.active)
+
+    def come_later(self, gang: _Gang) -> None:
+        """Take in a job that has not arrived."""
+        insort(self._coming, gang, key=attrgetter("job"))
+        self.next_at = self._next(self._now)
+
+    def renumber(self, place: int) -> None:
+        """Take note that a job has been inserted in the setting."""
+        for gang in self._coming:
+            gang.job += gang.job >= place
+
+    def step(self) -> None:
+        """Process the events of an instant: ends and arrivals, then a choice of jobs."""
+        self._now = now = self.next_at
+        for gang in [gang for gang in self.active if gang.end <= now * (1 + _ROUNDING)]:
+            self._record.finish[gang.job] = gang.end
+            self._record.trained(gang, gang.end)
+            self.active.remove(gang)
+            self._free[gang.workers] = True
+        while self._coming and self._arrival(self._coming[0]) <= now * (1 + _ROUNDING):
+            self.active.append(self._coming.pop(0))
+            self.last = self.active[-1].job
+        self._choose(now)
+        self.next_at = self._next(now)
 
     def _arrival(self, gang: _Gang) -> float:
         """Return the arrival of a job, in seconds."""
@@ -230,8 +345,8 @@ class _TypeLoop:
 
     def _next(self, now: float) -> float:
         """Return the instant of the next event."""
-        soonest = self._arrival(self._coming[-1]) if self._coming else math.inf
-        for gang in self._active:
+        soonest = self._arrival(self._coming[0]) if self._coming else math.inf
+        for gang in self.active:
             soonest = min(soonest, gang.end)
             if self._thresholds:
                 soonest = min(soonest, gang.reaches(now, self._thresholds))
@@ -240,8 +355,8 @@ class _TypeLoop:
     def _choose(self, now: float) -> None:
         """Suspend jobs that are not among the first that fit, and start those that are."""
         left, chosen = len(self._workers), []
-        for place in rank([self._key(gang, now) for gang in self._active]).tolist():
-            gang = self._active[place]
+        for place in rank([self._key(gang, now) for gang in self.active]).tolist():
+            gang = self.active[place]
             if gang.size <= left:
                 chosen.append(gang)
                 left -= gang.size

@@ -615,7 +615,6 @@ NOT_FOR: Mapping[str, Mapping[str, str]] = {
         "cluster": "an edge-cloud has none",
         **dict.fromkeys(("placement", "execution"), _PLACED_BY_SCHEDULERS),
         "stragglers": "for hosts and servers; on an edge-cloud, jobs say how long training takes",
-        "until": "for runs on a network or a cluster; on an edge-cloud jobs run to their ends",
         "timeline": "there is no timeline of a run on an edge-cloud"},
     "edge-cloud without links": dict.fromkeys(
         ("network", "events", "allocator", "observe_interval", "compare.allocators",

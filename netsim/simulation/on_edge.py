@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import simpy
+from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.checks import check_sequence
@@ -17,15 +20,27 @@ from netsim.edge.registry import TRANSPORTS
 from netsim.edge.schedule import PSAssignments, Schedule
 from netsim.edge.servers import hold_servers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.edge.stepped_run import AtOnce, SteppedRun
 from netsim.edge.storage import peaks
 from netsim.edge.transport import LinkSettings, TransportKind
 from netsim.errors import InputError, StalledError
+from netsim.fabric.allocator import Allocator
+from netsim.fabric.flow_table import FlowTable
 from netsim.recording.link_recorder import LinkRecorder
-from netsim.schedulers.a_online import dispatch_jobs
+from netsim.schedulers.a_online import ChunkRun
 from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
+from netsim.simulation.compatibility import problems_of_edge
+from netsim.simulation.edge_teller import EdgeTeller
+from netsim.simulation.events import FaultEvent, capacities_of
+from netsim.simulation.instant import active_coflows, active_flows, links_now
 from netsim.simulation.interrupt import so_far
 from netsim.simulation.leftover import leftover_of
+from netsim.simulation.run_events import RunEvent
 from netsim.simulation.target import jobs_table
+from netsim.units import Quantity, parse_seconds
+
+if TYPE_CHECKING:
+    from netsim.fabric.view import FabricView
 
 __all__ = ["OnEdge", "as_edge_workload"]
 
@@ -33,7 +48,7 @@ __all__ = ["OnEdge", "as_edge_workload"]
 class OnEdge:
     """A `Target` for jobs on an edge-cloud.
 
-    A step dispatches one job; for schedulers of whole jobs, it runs all jobs to their ends.
+    A step is an event of the scheduler's or of the transport's, such as an arrival.
 
     Parameters
     ----------
@@ -57,21 +72,21 @@ class OnEdge:
         self._setting, self._workload, self._scheduler = setting, workload, scheduler
         self._kind, self._sharing, self._recorder = kind, sharing, recorder
         self._system, self.seed = setting.system, setting.seed
-        self.done = 0
-        self._schedule: Schedule | None = None
-        self._tables: _Tables | None = None
+        self.now, self._held_at = 0.0, math.inf
+        self.ended = self._stepped = False
         self._moved: Any = None
-        self._steps: Iterator[Schedule | None] = iter(())
+        self._begun: SteppedRun | None = None
+        self._teller: EdgeTeller | None = None
 
     @property
     def total(self) -> int:
         """See `Target`."""
-        return len(self._workload)
+        return len(self._setting.jobs)
 
     @property
-    def ended(self) -> bool:
+    def done(self) -> int:
         """See `Target`."""
-        return self._schedule is not None
+        return self.total if self.ended else self._run.arrived
 
     @property
     def workload_seed(self) -> int:
@@ -79,85 +94,224 @@ class OnEdge:
         return self._workload.seed
 
     @property
-    def now(self) -> float:
-        """See `Target`."""
-        return float(self._setting.arrival[self.done - 1]) if self.done else 0.0
+    def _run(self) -> SteppedRun:
+        """The run, which begins when it is first needed."""
+        if self._begun is None:
+            self._begun = self._begin()
+        return self._begun
 
-    def hold_at(self, limit: float) -> None:
-        """See `Target.hold_at`."""
-        raise InputError("until: for runs on a network or a cluster; on an edge-cloud jobs run to "
-                         "their ends")
+    def _begin(self) -> SteppedRun:
+        if hasattr(self._scheduler, "begin"):
+            self._moved = self._kind.begin(self._setting, self._sharing)
+            return ChunkRun(self._scheduler, self._setting, self._moved)
+        found = self._scheduler.run(self._setting)
+        if isinstance(found, Schedule):
+            return AtOnce(found, EDGE_SCHEDULERS.to_dict(self._scheduler)["name"])
+        run: SteppedRun = found
+        return run
 
-    def settle(self) -> None:
-        """See `Target.settle`."""
+    # --- the clock -------------------------------------------------------------------------
 
     def begin(self) -> None:
         """See `Target.begin`."""
-        if hasattr(self._scheduler, "begin"):
-            self._moved = self._kind.begin(self._setting, self._sharing)
-            self._steps = dispatch_jobs(self._scheduler, self._setting, self._moved)
-        else:
-            self._steps = (self._scheduler.run(self._setting) for _ in range(1))
+        assert self._run is not None
+
+    def hold_at(self, limit: float) -> None:
+        """See `Target.hold_at`."""
+        self._held_at = limit
 
     def next_at(self) -> float:
-        """See `Target.next_at`."""
-        return float(self._setting.arrival[self.done]) if self.done < self.total else -math.inf
+        """See `Target.next_at`: what the run does next, or somebody is told, or it is held."""
+        if self.ended:
+            return math.inf
+        at = min(self._run.next_at(), self._held_at)
+        if self._run.over:
+            at = min(at, self._end())
+        if self._teller is not None:
+            at = min(at, self._teller.next_at(self._run.times()))
+        return at
+
+    def _end(self) -> float:
+        """Return when the last job ends."""
+        return float(self._run.times()[1].max())
 
     def step(self) -> None:
         """See `Target.step`."""
-        self._schedule = next(self._steps)
-        self.done = self.total if self._schedule is not None else self.done + 1
+        at, self._stepped = self.next_at(), True
+        stepped = self._run.next_at() <= at
+        if stepped:
+            self._run.step()
+        self.now = max(self.now, at)
+        if not stepped:
+            self.ended = self._run.over and self._end() <= at
+            if self._held_at <= at:
+                self._held_at = math.inf
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell those who listen what has happened."""
+        if self._teller is not None:
+            self._teller.tell(self.now, self._run.times())
+
+    def settle(self) -> None:
+        """See `Target.settle`: the last step is the end of the last job."""
 
     def stalled(self) -> StalledError:
-        """See `Target.stalled`; never called, as transports raise the error themselves."""
-        return StalledError("stalled: nothing will happen any more")
+        """See `Target.stalled`."""
+        return self._run.stalled()
 
-    def stop(self) -> None:
-        """See `Target.stop`."""
-        raise NotImplementedError("jobs on an edge-cloud run to their ends")
+    def stopped(self) -> OnEdge:
+        """See `Target.stopped`: to be asked for tables changes nothing."""
+        return self
 
     def so_far(self) -> str:
         """See `Target.so_far`."""
-        arrival = self._setting.arrival
-        now = float(arrival[min(self.done, self.total - 1)])
-        ends = np.full(self.total, np.nan)
-        if self._moved is not None:
-            ends[:self.done] = [self._moved.ended(job) for job in range(self.done)]
-        return so_far(now, arrival, np.where(ends <= now, ends, np.nan))
+        schedule = self._run.schedule(self.now)
+        return so_far(self.now, self._setting.arrival, schedule.finish)
+
+    # --- the instant -----------------------------------------------------------------------
+
+    def jobs_now(self) -> pd.DataFrame:
+        """See `Target.jobs_now`; with the chunks that have ended and the seconds of training."""
+        return self._tables().jobs_now(self.now)
+
+    def active(self) -> pd.DataFrame:
+        """See `Target.active`. A coflow is that of the uploads of a job, or an exchange."""
+        table, numbers, names = self._look()
+        return active_coflows(table, numbers, names, self._ids())
+
+    def flows(self) -> pd.DataFrame:
+        """See `Target.flows`."""
+        table, numbers, _ = self._look()
+        return active_flows(table, numbers, self._ids())
+
+    def links(self) -> pd.DataFrame:
+        """See `Target.links`."""
+        links = self._links.fabric.network
+        return links_now(self._look()[0], links)[:self._system.network.links]
+
+    def view(self) -> FabricView:
+        """See `Target.view`. Each flow crosses a link of its own beside those of the network."""
+        view: FabricView = self._links.fabric.view()
+        return view
+
+    def _look(self) -> tuple[FlowTable, NDArray[np.int64], list[str]]:
+        """Return the table of active coflows, their numbers and names."""
+        table, coflows = self._links.fabric.look()
+        names = ["exchange" if coflow.order else "upload" for coflow in coflows]
+        return table, table.coflows["key"].astype(np.int64), names
+
+    def _ids(self) -> Ints:
+        return np.array([job.id for job in self._setting.jobs], np.int64)
 
     @property
-    def allocator(self) -> Any:
+    def _links(self) -> Any:
+        """The transport, its clock wound, for what only makes sense where links are shared."""
+        transport = TRANSPORTS.to_dict(self._kind)["name"]
+        if not self._kind.shares_links:
+            raise InputError(f"there are no links and no allocator with transport {transport!r}, "
+                             "where delays and rates are constant; with 'fabric' there are some")
+        assert self._run is not None
+        self._moved.hold(self.now)
+        return self._moved
+
+    # --- changes ---------------------------------------------------------------------------
+
+    def submit(self, job: EdgeJob) -> None:
+        """See `Target.submit`."""
+        if not isinstance(job, EdgeJob):
+            raise InputError(f"job must be an EdgeJob, not {job!r}")
+        if job.arrival_s < self.now:
+            raise InputError(f"job {job.id} arrives at {job.arrival_s:g} s, and it is "
+                             f"{self.now:g} s already")
+        setting = self._setting
+        EdgeWorkload((*setting.jobs, job), self._workload.name).check_on(self._system)
+        alone = EdgeSetting(self._system, [job], self.seed, setting.epsilon)
+        for _, problem in problems_of_edge(alone, self._scheduler, self._kind,
+                                           self._sharing.allocator):
+            raise InputError(problem)
+        if self._begun is not None and setting.place_of(job) < self._begun.arrived:
+            raise InputError(f"job {job.id} arrives now, as jobs with larger ids have, behind "
+                             "which it cannot be numbered; give it a larger id")
+        self._take_in(job)
+
+    def _take_in(self, job: EdgeJob) -> None:
+        if self._begun is not None:
+            self._begun.check_open()
+        place = self._setting.insert(job)
+        if self._begun is not None:
+            self._begun.submit(place)
+        if self._teller is not None:
+            self._teller.make_room(place)
+        self.ended = False
+
+    def set_capacity(self, link: str | int, capacity: Quantity) -> None:
+        """See `Target.set_capacity`."""
+        self._change(FaultEvent(self.now, link=link, capacity=capacity))
+
+    def fail(self, link: str | int | None, host: int | None, restart: bool = False) -> None:
+        """See `Target.fail`."""
+        if restart:
+            raise InputError("restart is for hosts of a network and servers of a cluster")
+        self._change(FaultEvent(self.now, link=link, host=host, kind="fail"))
+
+    def repair(self, link: str | int | None, host: int | None) -> None:
+        """See `Target.repair`."""
+        self._change(FaultEvent(self.now, link=link, host=host, kind="repair"))
+
+    def _change(self, event: FaultEvent) -> None:
+        moved = self._links
+        for _, link, capacity in capacities_of([event], self._system.network):
+            moved.set_capacity(link, capacity)
+        self._tell()
+
+    @property
+    def allocator(self) -> Allocator:
         """See `Target`."""
-        raise self._refused()
+        found: Allocator = self._links.fabric.allocator.inner
+        return found
 
     @allocator.setter
-    def allocator(self, _: Any) -> None:
-        raise self._refused()
+    def allocator(self, given: Any) -> None:
+        moved, made = self._links, make_allocator(given)
+        for _, problem in problems_of_edge(self._setting, self._scheduler, self._kind, made):
+            raise InputError(problem)
+        moved.set_allocator(made)
+        self._sharing = self._sharing._replace(allocator=made)
 
     @property
-    def observe_interval(self) -> Any:
+    def observe_interval(self) -> float:
         """See `Target`."""
-        raise self._refused()
+        assert self._links is not None
+        return self._sharing.observe_interval
 
     @observe_interval.setter
-    def observe_interval(self, _: Any) -> None:
-        raise self._refused()
+    def observe_interval(self, given: Quantity) -> None:
+        interval = parse_seconds(given, "observe_interval")
+        self._links.fabric.set_observe_interval(interval)
+        self._sharing = self._sharing._replace(observe_interval=interval)
 
-    def _refused(self, *_: Any, **__: Any) -> Any:
-        raise InputError("jobs on an edge-cloud run to their ends at once")
+    # --- to listen -------------------------------------------------------------------------
 
-    stopped = active = flows = links = view = jobs_now = submit = _refused
-    set_capacity = fail = repair = listen = shared = policies = _refused
+    def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
+        """See `Target.listen`."""
+        if tell is None:
+            self._teller = None
+            return
+        if self._teller is not None:
+            self._teller.tell_to = tell
+            return
+        fabric = self._links.fabric if self._kind.shares_links else None
+        self._teller = EdgeTeller(tell, self._setting, self.now if self._stepped else -math.inf,
+                                  self._run.arrived, self._run.times(), fabric,
+                                  self._system.network.links)
 
     # --- records ---------------------------------------------------------------------------
 
-    def _finished(self) -> _Tables:
-        if self._tables is None:
-            schedule = self._schedule
-            assert schedule is not None
-            held = schedule.held or hold_servers(self._setting, schedule)
-            self._tables = _Tables(self._setting, schedule, held)
-        return self._tables
+    def _tables(self) -> _Tables:
+        schedule = self._run.schedule(math.inf if self.ended else self.now)
+        held = schedule.held or hold_servers(self._setting, schedule)
+        return _Tables(self._setting, schedule, held, self.now)
 
     def identity(self) -> dict[str, Any]:
         """See `Target.identity`."""
@@ -177,16 +331,43 @@ class OnEdge:
         shares = self._kind.shares_links
         return {"decisions": self._moved.fabric.decisions if shares else self.total,
                 "simpy_events": self._moved.steps if shares else 0,
-                "counts": self._finished().counts()}
+                "counts": self._tables().counts()}
 
     def tables(self) -> dict[str, Any]:
         """See `Target.tables`."""
-        self._recorder.pack()
-        found = self._finished()
+        recorder, found = self._recorded(), self._tables()
         names = self._system.network.link_names
-        return {name: self._recorder.table(name, names) for name in ("links", "decisions")} | {
+        return {name: recorder.table(name, names) for name in ("links", "decisions")} | {
             "jobs": found.jobs(), "chunks": found.chunks(), "training": found.training(),
             "workers": found.workers(), "servers": found.servers(), "ps": found.ps()}
+
+    def _recorded(self) -> LinkRecorder:
+        """Return what is recorded of links up to now; the run goes on without feeling it."""
+        if self.ended or not self._recorder.watches_fabric:
+            self._recorder.pack()
+            return self._recorder
+        seen = self.fork()
+        seen._moved.hold(self.now)
+        seen._moved.fabric.catch_up()
+        seen._recorder.pack()
+        return seen._recorder
+
+    # --- forks -----------------------------------------------------------------------------
+
+    def shared(self) -> list[Any]:
+        """See `Target.shared`."""
+        # SimPy knows by the identity of PENDING what has not happened.
+        return [self._system, self._system.network, self._workload, self._setting.jobs,
+                simpy.events.PENDING]
+
+    def policies(self) -> dict[str, Any]:
+        """See `Target.policies`."""
+        return {"scheduler": self._scheduler} | (
+            {"allocator": self.allocator} if self._kind.shares_links else {})
+
+    def fork(self) -> OnEdge:
+        """Return a run that goes on from here by itself."""
+        return copy.deepcopy(self, {id(each): each for each in self.shared()})
 
 
 def as_edge_workload(given: EdgeWorkload | Sequence[EdgeJob]) -> EdgeWorkload:
@@ -205,22 +386,29 @@ def as_edge_workload(given: EdgeWorkload | Sequence[EdgeJob]) -> EdgeWorkload:
 class _Tables:
     """Builder of the result tables of a run on an edge-cloud."""
 
-    def __init__(self, setting: EdgeSetting, schedule: Schedule, held: PSAssignments) -> None:
+    def __init__(self, setting: EdgeSetting, schedule: Schedule, held: PSAssignments, now: float
+                 ) -> None:
         self._setting, self._schedule, self._held = setting, schedule, held
         self._ids = np.array([job.id for job in setting.jobs], np.int64)
-        makespan = schedule.finish.max() - setting.arrival.min()
+        last = float(schedule.finish.max())
+        self._time = (now if math.isnan(last) else last) - float(setting.arrival.min())
         training = schedule.training
+        self._trained = np.minimum(training.end, now) - training.start
         edge = training.worker != CLOUD
-        self._busy = np.bincount(training.worker[edge], (training.end - training.start)[edge],
-                                 setting.system.total)
-        self._makespan = float(makespan)
+        self._busy = np.bincount(training.worker[edge], self._trained[edge],
+                                 setting.system.total).astype(np.float64)
+
+    def _utilisation(self, busy: Any, workers: Any) -> Any:
+        """Return shares of the time from the first arrival to the last end, or until now."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return busy / (workers * self._time) if self._time > 0 else busy * np.nan
 
     def counts(self) -> dict[str, float]:
         """Return the entries of the summary that only runs on an edge-cloud have."""
         schedule, total = self._schedule, self._setting.system.total
         return {
             "preemptions": int(schedule.preemptions.sum()),
-            "utilisation": float(self._busy.sum() / (total * self._makespan)) if total else 0.0,
+            "utilisation": float(self._utilisation(self._busy.sum(), total)) if total else 0.0,
             "communication_s": float(schedule.communication.sum()),
             "chunks": self._setting.total, "cloud_chunks": int(schedule.cloud_chunks.sum()),
             "ps_shortages": self._held.shortages, **self._errors(), **schedule.counts}
@@ -242,19 +430,58 @@ class _Tables:
             specs, arrival_s=setting.arrival, start_s=schedule.start, finish_s=schedule.finish,
             iterations=[job.batches for job in specs], ranks=[job.workers for job in specs],
             coflows=np.zeros(len(specs), np.int64),
-            nbytes=setting.chunks * (uploaded + np.where(at_edge, exchanged, 0.0)),
+            nbytes=self._bytes(uploaded, np.where(at_edge, exchanged, 0.0)),
             lower_bound_s=self._lower_bounds(), queue_s=schedule.start - setting.arrival,
             type=[str(job.worker_type) for job in specs], chunks=setting.chunks,
             cloud_chunks=schedule.cloud_chunks, zeta=(~at_edge).astype(np.int64),
             uploaded_s=self._uploaded(), preemptions=schedule.preemptions,
             communication_s=schedule.communication)
 
+    def jobs_now(self, now: float) -> pd.DataFrame:
+        """Return the table of jobs with their states."""
+        schedule, training = self._schedule, self._schedule.training
+        jobs, count = self.jobs(), len(self._setting.jobs)
+        state = np.select([jobs["finish_s"].notna(), jobs["start_s"].notna(),
+                           jobs["arrival_s"] <= now], ["done", "running", "waiting"], "to come")
+        jobs.insert(2, "state", state)
+        ended = (np.where(jobs["finish_s"].notna(), self._setting.chunks, 0)
+                 if schedule.chunks is None else np.bincount(
+                     self._job_of_chunks()[~np.isnan(schedule.chunks.finish)], minlength=count))
+        return jobs.assign(chunks_done=ended, trained_s=np.bincount(
+            training.job, self._trained, count).astype(np.float64))
+
+    def _bytes(self, uploaded: Floats, exchanged: Floats) -> Floats:
+        """Return the bytes that each job has sent: of a chunk, when it is there and when it ends.
+
+        Parameters
+        ----------
+        uploaded, exchanged : ndarray of float, shape (jobs,)
+            Bytes of a chunk.
+        """
+        setting, chunks = self._setting, self._schedule.chunks
+        whole = setting.chunks * (uploaded + exchanged)
+        if chunks is None:
+            return np.where(np.isnan(self._schedule.finish), 0.0, whole)
+        job = self._job_of_chunks()
+        there, ended = (np.bincount(job[~np.isnan(each)], minlength=len(whole))
+                        for each in (chunks.ready, chunks.finish))
+        return np.where(ended == setting.chunks, whole, there * uploaded + ended * exchanged)
+
+    def _job_of_chunks(self) -> Ints:
+        """Return the job of each chunk that was dispatched."""
+        chunks = self._schedule.chunks
+        assert chunks is not None
+        return np.repeat(np.arange(len(self._setting.jobs)),
+                         self._setting.chunks)[:len(chunks.worker)]
+
     def _uploaded(self) -> Floats:
         """Return the time until the data of each job arrived, in seconds; NaN for whole jobs."""
         setting, chunks = self._setting, self._schedule.chunks
-        if chunks is None:
-            return np.full(len(setting.jobs), np.nan)
-        return np.maximum.reduceat(chunks.ready, setting.first[:-1]) - setting.arrival
+        found = np.full(len(setting.jobs), np.nan)
+        if chunks is not None:
+            bounds = setting.first[:-1][setting.first[1:] <= len(chunks.ready)]
+            found[:len(bounds)] = np.maximum.reduceat(chunks.ready, bounds)
+        return found - setting.arrival
 
     def _lower_bounds(self) -> Floats:
         """Return the shortest time that a chunk of each job can take, on an idle system."""
@@ -278,26 +505,26 @@ class _Tables:
         setting, chunks = self._setting, self._schedule.chunks
         if chunks is None:
             return None
-        job = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
+        job = self._job_of_chunks()
         return pd.DataFrame({
-            "job": self._ids[job], "chunk": np.arange(setting.total) - setting.first[job],
+            "job": self._ids[job], "chunk": np.arange(len(job)) - setting.first[job],
             **self._where(chunks.worker), "dispatch_s": setting.arrival[job],
             "ready_s": chunks.ready, "start_s": chunks.start, "finish_s": chunks.finish,
             "preemptions": chunks.preemptions, "alpha_s": chunks.alpha, "t_star_s": chunks.t_star,
             **self._estimates()})
 
     def _estimates(self) -> dict[str, Floats]:
-        """Return the ratios of actual to nominal delays and rates of each chunk."""
+        """Return the ratios of actual to nominal delays and rates of each chunk, where known."""
         setting, schedule, chunks = self._setting, self._schedule, self._schedule.chunks
         assert chunks is not None
-        job = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
+        job = self._job_of_chunks()
         zeta = (schedule.cloud_chunks == setting.chunks)[job]
         said = setting.cloud_delay[job]
         edge = chunks.worker != CLOUD
         said[edge] = setting.delays[job[edge], setting.system.server_of[chunks.worker[edge]]]
         training = schedule.training
-        trained = np.bincount(setting.first[training.job] + training.chunk,
-                              training.end - training.start, setting.total)
+        trained = np.where(np.isnan(chunks.finish), np.nan, np.bincount(
+            setting.first[training.job] + training.chunk, self._trained, len(job)))
         takes = np.where(zeta, setting.p1[job], setting.p0[job])
         with np.errstate(invalid="ignore", divide="ignore"):
             delay = np.where(said > 0, (chunks.ready - setting.arrival[job]) / said, np.nan)
@@ -309,7 +536,8 @@ class _Tables:
         training = self._schedule.training
         return pd.DataFrame({
             "job": self._ids[training.job], "chunk": training.chunk,
-            **self._where(training.worker), "start_s": training.start, "end_s": training.end})
+            **self._where(training.worker), "start_s": training.start,
+            "end_s": _ends(training.end)})
 
     def workers(self) -> pd.DataFrame:
         system, schedule = self._setting.system, self._schedule
@@ -324,22 +552,25 @@ class _Tables:
         return pd.DataFrame({
             **self._where(np.arange(system.total)),
             "type": [str(system.types[kind]) for kind in system.type_of],
-            "busy_s": self._busy, "utilisation": self._busy / self._makespan,
+            "busy_s": self._busy, "utilisation": self._utilisation(self._busy, 1),
             "jobs": np.bincount(pairs[0], minlength=system.total), "preemptions": preemptions})
 
     def servers(self) -> pd.DataFrame:
         system = self._setting.system
         workers = np.diff(system.first)
         busy = np.bincount(system.server_of, self._busy, system.servers)
-        with np.errstate(invalid="ignore"):
-            utilisation = busy / (workers * self._makespan)
         return pd.DataFrame({
             "server": np.arange(system.servers), "workers": workers,
             "ps": [len(each) for each in system.ps_types], "busy_s": busy,
-            "utilisation": utilisation, "storage_bytes": system.capacity,
+            "utilisation": self._utilisation(busy, workers), "storage_bytes": system.capacity,
             "peak_bytes": peaks(self._setting, self._schedule)})
 
     def ps(self) -> pd.DataFrame:
         held = self._held
         return pd.DataFrame({"job": self._ids[held.job], "server": held.server, "ps": held.ps,
-                             "start_s": held.start, "end_s": held.end})
+                             "start_s": held.start, "end_s": _ends(held.end)})
+
+
+def _ends(end: Floats) -> Floats:
+    """Return ends of intervals, with NaN for those that go on."""
+    return np.where(np.isinf(end), np.nan, end)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import pandas as pd
+import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from netsim._version import __version__
@@ -232,7 +233,8 @@ class Clocked:
 
     def shared(self) -> list[Any]:
         """See `Target.shared`."""
-        return [self.workload, self.workload.jobs, self.workload.history]
+        # SimPy knows by the identity of PENDING what has not happened.
+        return [self.workload, self.workload.jobs, self.workload.history, simpy.events.PENDING]
 
     def stopped(self) -> Self:
         """See `Target.stopped`: a copy of which nobody asks for a decision any more."""

@@ -204,7 +204,7 @@ def test_systems_that_cannot_be(given, message):
     (ONE, {"worker_type": "a", "upload_s": [1, 2]}, {},
      "job 0: upload_s has 2 delays; the edge-cloud has 1 servers"),
     (ONE, {"worker_type": "a"}, {"placement": "ff", "until": 3},
-     "until: for runs on a network or a cluster"),
+     "placement: for jobs on a cluster"),
     (ONE, {"worker_type": "a"}, {"scheduler": "tiresias-l", "transport": "x:y"},
      "transport 'x:y' cannot be loaded"),
     (ONE, {"worker_type": "a"}, {"transport": object}, "'object' is not a transport: it needs"),

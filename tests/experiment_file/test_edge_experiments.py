@@ -126,7 +126,7 @@ def test_the_lp_bound(tmp_path):
     ({"transport": "fabric", "compare": {"schedulers": ["a-online", "batch"]}},
      "compare.schedulers.1: scheduler 'batch' needs constant delays: transport 'fabric' is for"),
     ({"transport": "fabric:modes=exact"}, "transport.modes: unknown option of transport 'fabric'"),
-    ({"until": "3s"}, "until: for runs on a network or a cluster"),
+    ({"until": "0s"}, "until: time must be greater than 0"),
     ({"record": ["worker"]}, "record: unknown record 'worker' (did you mean 'workers'?)"),
     ({"workload": {"format": "edge-job"}},
      "workload.format: unknown format of an edge-cloud's jobs 'edge-job' (did you mean "

@@ -27,11 +27,9 @@ from tests.simulation.runs import (
     rings,
 )
 
-#: Policies under which runs that are held have the same bytes.
-EXACT = ("parrot", "aalo-lbsf", "lccf", "srpt")
-
 #: Policies that need no clusters.
 ANY = sorted({*ALLOCATORS.names, *ALLOCATORS.presets} - {"reserved"})
+EXACT = ANY
 
 instants = st.lists(st.floats(0.01, 8), min_size=1, max_size=3).map(sorted)
 

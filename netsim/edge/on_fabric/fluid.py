@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from netsim.edge.on_fabric.traffic import EdgeTraffic, Timer
+from netsim.edge.on_fabric.traffic import LIMITS, EdgeTraffic, Timer
 from netsim.edge.setting import Floats, Ints
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.workload import Flows
@@ -35,12 +37,12 @@ class Fluid:
             self._flows[chunk] = traffic.send(
                 int(traffic.job_of[chunk]), traffic.order_of(chunk),
                 traffic.demand(flows, traffic.limit_of(chunk, pull=False)),
-                lambda _: self._sent(chunk))
+                partial(self._sent, chunk))
         else:
             timer = traffic.after(traffic.batches[chunk] * traffic.fixed[chunk], self._timed, chunk)
             self._timers[chunk] = traffic.now, timer
 
-    def _sent(self, chunk: int) -> None:
+    def _sent(self, chunk: int, _: CoflowEvent) -> None:
         del self._flows[chunk]
         self._end(chunk)
 
@@ -77,8 +79,9 @@ class Fluid:
     def use(self, limit: Ints, rates: Floats) -> Floats:
         """Return the rates that flows use of those given; see `RateCappedAllocator`."""
         traffic = self._traffic
-        exchange = limit >= traffic.chunks
-        chunk = (limit[exchange] - traffic.chunks) // 2
+        chunk, which = np.divmod(limit, LIMITS)
+        exchange = which > 0
+        chunk = chunk[exchange]
         period = traffic.fixed.copy()
         with np.errstate(divide="ignore"):
             np.add.at(period, chunk, traffic.gradient[chunk] / rates[exchange])

@@ -38,6 +38,11 @@ class RateCappedAllocator(Allocator):
         self.information: Information = inner.information  # type: ignore[misc]
 
     @property
+    def inner(self) -> Allocator:
+        """The allocator that decides."""
+        return self._inner
+
+    @property
     def title(self) -> str:
         return self._inner.title
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,18 +33,30 @@ class PerFlowCapNetwork(Topology):
 
     def __init__(self, network: Topology, limits: int) -> None:
         self._network, self.first = network, network.links
-        names = [f"limit-{each} of a flow" for each in range(limits)]
-        super().__init__(network.name, network.hosts,
-                         np.concatenate((network.capacity, np.ones(limits))),
-                         (*network.link_names, *names))
+        super().__init__(network.name, network.hosts, network.capacity, network.link_names)
+        self.add_limits(limits)
 
-    def limit(self, first: int, rates: NDArray[np.float64]) -> slice:
-        """Set consecutive limits from `first` on, in bytes per second; return their links."""
-        links = slice(self.first + first, self.first + first + len(rates))
+    def add_limits(self, limits: int) -> None:
+        """Append limits, which have to be set."""
+        known = self.links - self.first
+        self.link_names += tuple(f"limit-{known + each} of a flow" for each in range(limits))
+        self.__dict__.pop("_link_ids", None)
+        self.capacity = np.concatenate((self.capacity, np.ones(limits)))
+        self.capacity.flags.writeable = False
+
+    def limit(self, limits: NDArray[np.int64], rates: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Set limits, in bytes per second; return their links."""
+        links = self.first + limits
         self.capacity.flags.writeable = True
         self.capacity[links] = rates
         self.capacity.flags.writeable = False
         return links
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PerFlowCapNetwork:
+        other = copy.copy(self)
+        other.capacity = self.capacity.copy()
+        other.capacity.flags.writeable = False
+        return other
 
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
                ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

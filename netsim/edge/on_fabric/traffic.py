@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,16 +11,21 @@ import simpy
 from numpy.typing import ArrayLike
 
 from netsim.edge.on_fabric.network import PerFlowCapNetwork
-from netsim.edge.setting import EdgeSetting, Floats
+from netsim.edge.setting import EdgeSetting, Floats, Ints, with_room
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.workload import Flows
 
-__all__ = ["Callbacks", "EdgeTraffic", "Timer"]
+__all__ = ["LIMITS", "Callbacks", "EdgeTraffic", "Timer"]
 
 #: A pending call; see `EdgeTraffic.after`.
 Timer = simpy.Event
+
+
+#: The limits of a chunk: of its upload, its push and its pull.
+LIMITS = 3
+_PUSH, _PULL = 1, 2
 
 
 class Callbacks(NamedTuple):
@@ -44,8 +50,8 @@ class Callbacks(NamedTuple):
 class EdgeTraffic:
     """Sends coflows and sets timers on behalf of chunks.
 
-    The chunks of all jobs are numbered consecutively. Limit c of the network is that of the upload
-    of chunk c; after these come two limits for each chunk, for its push and its pull.
+    The chunks of all jobs are numbered consecutively. Each has three limits of the network: those
+    of its upload, its push and its pull.
 
     Parameters
     ----------
@@ -79,17 +85,38 @@ class EdgeTraffic:
                  callbacks: Callbacks) -> None:
         self._env, self._network, self._setting = env, network, setting
         self.ended, self.stopped, self.paused = callbacks
-        self.chunks = setting.total
-        speed = 1 + setting.epsilon
+        self.batches = self._per_chunk("batches")
+        self.wasted = np.zeros(setting.total)
+        self._tabulate()
+
+    def _tabulate(self) -> None:
+        """Make the arrays that follow from the setting, and set the limits of exchanges."""
+        setting = self._setting
+        self.chunks, speed = setting.total, 1 + setting.epsilon
         self.compute = self._per_chunk("compute_s") / speed
         self.update = self._per_chunk("update_s") / speed
         self.fixed = self.compute + self.update
         self.gradient = self._per_chunk("gradient_bytes")
         self.exchange = self._per_chunk("exchange_s") / speed
-        self.batches = self._per_chunk("batches")
-        self.wasted = np.zeros(self.chunks)
         self.job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
-        network.limit(self.chunks, np.repeat(self._per_chunk("bandwidth") * speed, 2))
+        for which in (_PUSH, _PULL):
+            self._network.limit(np.arange(which, LIMITS * self.chunks, LIMITS),
+                                self._per_chunk("bandwidth") * speed)
+
+    def make_room(self, place: int) -> None:
+        """Make room for the chunks of a job that has been inserted in the setting.
+
+        Chunks that come after them have no flows yet, so that their limits can be numbered anew.
+        """
+        where = self._setting.chunks_of(place)
+        left = self._setting.jobs[place].batches
+        self.batches = with_room(self.batches, where, float(left))
+        self.wasted = with_room(self.wasted, where, 0.0)
+        self._network.add_limits(LIMITS * (where.stop - where.start))
+        self._tabulate()
+        table, first = self.fabric.table, self._network.first
+        table.add_links(self._network.capacity)
+        table.capacity[first:] = self._network.capacity[first:]
 
     def _per_chunk(self, name: str) -> Floats:
         values = [float(getattr(job, name)) for job in self._setting.jobs]
@@ -103,7 +130,7 @@ class EdgeTraffic:
     def after(self, seconds: float, then: Callable[..., None], *args: Any) -> Timer:
         """Call a function after some seconds, unless the timer that is returned is cancelled."""
         timer = self._env.timeout(seconds)
-        timer.callbacks.append(lambda _: then(*args))
+        timer.callbacks.append(partial(_call, then, args))
         return timer
 
     def cancel(self, timer: Timer) -> None:
@@ -112,11 +139,11 @@ class EdgeTraffic:
 
     def limit_of(self, chunk: int, *, pull: bool) -> int:
         """Return the limit of the flow that a chunk pushes, or pulls."""
-        return self.chunks + 2 * chunk + pull
+        return LIMITS * chunk + (_PULL if pull else _PUSH)
 
-    def set_uploads(self, first: int, rates: Floats) -> None:
-        """Set the highest rates of uploads, of chunk `first` and those after; bytes per second."""
-        links = self._network.limit(first, rates)
+    def set_uploads(self, chunks: Ints, rates: Floats) -> None:
+        """Set the highest rates of the uploads of chunks, in bytes per second."""
+        links = self._network.limit(LIMITS * chunks, rates)
         # No flow uses these links yet, so that no new decision is needed.
         self.fabric.table.capacity[links] = rates
 
@@ -146,3 +173,8 @@ class EdgeTraffic:
             return np.array(transfer.demand.flows["size"])
         self.fabric.catch_up()
         return self.fabric.table.flows_left(transfer.key)
+
+
+def _call(then: Callable[..., None], args: tuple[Any, ...], _: Timer) -> None:
+    """Call the function of a timer."""
+    then(*args)

@@ -6,9 +6,10 @@ import numpy as np
 
 from netsim.edge.on_fabric.training import Training
 from netsim.edge.queues import Queues
-from netsim.edge.schedule import TransportLog
+from netsim.edge.schedule import PSAssignments, TransportLog
 from netsim.edge.servers import ParameterServers
-from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
+from netsim.forking import Rows
 
 __all__ = ["Workers"]
 
@@ -31,9 +32,7 @@ class Workers:
         jobs, chunks = len(setting.jobs), setting.total
         self._setting, self._queues, self._training = setting, queues, training
         self._servers = ParameterServers(setting)
-        self._job_of = np.repeat(np.arange(jobs), setting.chunks).tolist()
-        self._batch_s = np.array([job.p0_s / job.batches for job in setting.jobs]) / (
-            1 + setting.epsilon)
+        self._tabulate()
         self._worker = np.full(chunks, CLOUD)
         self._ready = np.zeros(chunks, np.bool_)
         self._current = np.full(setting.system.total, _IDLE)
@@ -44,13 +43,38 @@ class Workers:
         self._train = np.zeros(jobs, np.int64)
         self._unfinished = setting.chunks.copy()
         self.unfinished = chunks
-        self._last = np.full(jobs, np.inf)
+        self._first, self._last = np.full(jobs, np.nan), np.full(jobs, np.inf)
         self._ps: dict[int, tuple[float, int]] = {}
-        self._held: list[tuple[int, float, float, int]] = []
+        self._held: list[tuple[int, float, float, int]] = Rows()
         self._since = np.full(chunks, np.nan)
         self._finish = np.full(chunks, np.nan)
         self._preemptions = np.zeros(chunks, np.int64)
-        self._log: list[tuple[int, float, float]] = []
+        self._log: list[tuple[int, float, float]] = Rows()
+
+    def _tabulate(self) -> None:
+        """Make what follows from the setting."""
+        setting = self._setting
+        self._job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks).tolist()
+        self._batch_s = np.array([job.p0_s / job.batches for job in setting.jobs]) / (
+            1 + setting.epsilon)
+
+    def make_room(self, place: int) -> None:
+        """Make room for a job that has been inserted in the setting; it has not arrived."""
+        setting = self._setting
+        where = setting.chunks_of(place)
+        self._tabulate()
+        self._servers.add_type(setting.jobs[place].ps_type)
+        self._worker = with_room(self._worker, where, CLOUD)
+        self._ready = with_room(self._ready, where, False)
+        self._zeta = np.insert(self._zeta, place, False)
+        self._train = np.insert(self._train, place, 0)
+        self._unfinished = np.insert(self._unfinished, place, setting.chunks[place])
+        self.unfinished += int(setting.chunks[place])
+        self._first = np.insert(self._first, place, np.nan)
+        self._last = np.insert(self._last, place, np.inf)
+        self._since = with_room(self._since, where, np.nan)
+        self._finish = with_room(self._finish, where, np.nan)
+        self._preemptions = with_room(self._preemptions, where, 0)
 
     def dispatch(self, job: int, chunks: Ints, worker: Ints) -> None:
         """Record to which workers the chunks of a job go."""
@@ -79,6 +103,7 @@ class Workers:
 
     def _end_interval(self, chunk: int, now: float) -> None:
         self._log.append((chunk, float(self._since[chunk]), now))
+        self._since[chunk] = np.nan
         self._train[self._job_of[chunk]] -= 1
         self._last[self._job_of[chunk]] = now
         worker = int(self._worker[chunk])
@@ -149,6 +174,7 @@ class Workers:
     def _begin(self, chunk: int, now: float) -> tuple[int, int, int | None]:
         job, system = self._job_of[chunk], self._setting.system
         self._since[chunk] = now
+        self._first[job] = np.fmin(self._first[job], now)
         self._train[job] += 1
         worker = self._worker[chunk]
         server = CLOUD if worker == CLOUD else system.server_of[worker]
@@ -166,8 +192,12 @@ class Workers:
         """Return the instant at which a job ended, in seconds; inf if it has not."""
         return float("inf") if self._unfinished[job] else float(self._last[job])
 
+    def times(self) -> tuple[Floats, Floats]:
+        """Return when each job first trained, and when it ended, in seconds; else NaN."""
+        return self._first, np.where(self._unfinished > 0, np.nan, self._last)
+
     def log(self, ready: Floats, wasted: Floats) -> TransportLog:
-        """Return the log of the run, after all jobs have ended.
+        """Return the log of the run so far; what goes on ends at infinity.
 
         Parameters
         ----------
@@ -175,12 +205,22 @@ class Workers:
             When the data of each chunk arrived; and seconds that it computed on mini-batches that
             were dropped.
         """
-        for job in list(self._ps):
-            self._release(job)
-        chunk, start, end = map(np.array, zip(*self._log, strict=True))
-        self._held.sort(key=lambda row: (row[1], row[0]))
-        held = self._servers.held(*map(np.array, zip(*self._held, strict=True)))
+        going = np.flatnonzero(~np.isnan(self._since))
+        rows = [*self._log, *((chunk, since, np.inf) for chunk, since in zip(
+            going.tolist(), self._since[going].tolist(), strict=True))]
+        chunk = np.array([row[0] for row in rows], np.int64)
+        start, end = (np.array([row[k] for row in rows], np.float64) for k in (1, 2))
         computed = np.repeat(self._setting.p1, self._setting.chunks) + wasted
         exchange = np.bincount(chunk, end - start, len(computed)) - computed
-        return TransportLog(chunk, start, end, ready, self._finish, self._preemptions, held,
-                            exchange)
+        return TransportLog(chunk, start, end, ready, self._finish, self._preemptions,
+                            self._assigned(), exchange)
+
+    def _assigned(self) -> PSAssignments:
+        """Return the PSs that jobs have used so far."""
+        rows = self._held + [
+            (job, since, np.inf if self._train[job] else float(self._last[job]), held)
+            for job, (since, held) in self._ps.items()]
+        rows.sort(key=lambda row: (row[1], row[0]))
+        job, held = (np.array([row[k] for row in rows], np.int64) for k in (0, 3))
+        start, end = (np.array([row[k] for row in rows], np.float64) for k in (1, 2))
+        return self._servers.held(job, start, end, held)

@@ -1,0 +1,127 @@
+"""A run on an edge-cloud, event by event: it can be held, looked at and gone on with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from netsim.edge.schedule import Schedule, begun_by, so_far
+from netsim.edge.setting import Floats
+from netsim.errors import InputError, StalledError
+
+__all__ = ["AtOnce", "SteppedRun"]
+
+
+class SteppedRun:
+    """Base class of runs of jobs under a scheduler of an edge-cloud.
+
+    All state is in attributes, so that a deep copy is a run that goes on by itself.
+
+    Attributes
+    ----------
+    arrived : int
+        How many jobs have arrived, as far as the scheduler is concerned.
+    over : bool
+        Whether all that will happen is known, unless a job is submitted.
+    """
+
+    @property
+    def arrived(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def over(self) -> bool:
+        raise NotImplementedError
+
+    def next_at(self) -> float:
+        """Return the instant of the next event, in seconds; inf if there is none."""
+        raise NotImplementedError
+
+    def step(self) -> None:
+        """Process the next event."""
+        raise NotImplementedError
+
+    def times(self) -> tuple[Floats, Floats]:
+        """Return when each job first trains, and when it ends, so far as known; else NaN.
+
+        Instants in the future may change with the next event. Both of shape (jobs,).
+        """
+        raise NotImplementedError
+
+    def schedule(self, until: float) -> Schedule:
+        """Return what has happened by an instant that is not after the next event."""
+        raise NotImplementedError
+
+    def check_open(self) -> None:
+        """Check that more jobs can be submitted.
+
+        Raises
+        ------
+        InputError
+            If the scheduler takes no more.
+        """
+
+    def submit(self, place: int) -> None:
+        """Take in a job that has been inserted in the setting; it has not arrived."""
+        raise NotImplementedError
+
+    def stalled(self) -> StalledError:
+        """Make the error for jobs that wait although no event is left."""
+        return StalledError("stalled: jobs wait, and nothing will happen any more")
+
+
+class AtOnce(SteppedRun):
+    """The run of a scheduler that returns the schedule of all jobs beforehand.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    title : str
+        What the scheduler is called in messages.
+    """
+
+    def __init__(self, schedule: Schedule, title: str) -> None:
+        self._schedule, self._title = schedule, title
+
+    @property
+    def arrived(self) -> int:
+        """See `SteppedRun`."""
+        return len(self._schedule.start)
+
+    @property
+    def over(self) -> bool:
+        """See `SteppedRun`."""
+        return True
+
+    def next_at(self) -> float:
+        """See `SteppedRun.next_at`."""
+        return math.inf
+
+    def times(self) -> tuple[Floats, Floats]:
+        """See `SteppedRun.times`."""
+        return self._schedule.start, self._schedule.finish
+
+    def schedule(self, until: float) -> Schedule:
+        """See `SteppedRun.schedule`.
+
+        Preemptions and communication are those of the whole run, which say no instants; the
+        counts of the scheduler are left out.
+        """
+        whole = self._schedule
+        finish = so_far(whole.finish, until)
+        if not np.isnan(finish).any():
+            return whole
+        training, chunks = begun_by(whole.training, until), whole.chunks
+        if chunks is not None:
+            chunks = replace(chunks, ready=so_far(chunks.ready, until),
+                             start=so_far(chunks.start, until),
+                             finish=so_far(chunks.finish, until))
+        return replace(whole, start=so_far(whole.start, until), finish=finish, training=training,
+                       chunks=chunks, held=None, counts={})
+
+    def check_open(self) -> None:
+        """See `SteppedRun.check_open`."""
+        raise InputError(f"scheduler {self._title!r} has worked out all jobs beforehand, and takes "
+                         "no more")

@@ -1,0 +1,105 @@
+"""Tells those who listen what happens on an edge-cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from netsim.edge.setting import EdgeSetting, Floats
+from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.fabric_process import FabricProcess
+from netsim.simulation.run_events import RunEvent
+
+__all__ = ["EdgeTeller"]
+
+#: What is told of jobs, in this order.
+_KINDS = ("job-arrived", "job-started", "job-done")
+
+#: When each job first trains, and when it ends, so far as known; else NaN.
+Times = tuple[Floats, Floats]
+
+
+class EdgeTeller:
+    """Compares how things stand after each step with what has been told.
+
+    Parameters
+    ----------
+    tell : callable
+        Called with each event; can be set anew, as `tell_to`.
+    setting : EdgeSetting
+    now : float
+        What has happened by this instant, in seconds, is not told; -inf before the first step.
+    arrived : int
+        How many jobs have arrived.
+    times : tuple of ndarray of float, shape (jobs,)
+        As `netsim.edge.stepped_run.SteppedRun.times`.
+    fabric : FabricProcess, optional
+        Where links are shared.
+    links : int
+        The first links of the fabric, which are those of the network.
+    """
+
+    def __init__(self, tell: Callable[[RunEvent], None], setting: EdgeSetting, now: float,
+                 arrived: int, times: Times, fabric: FabricProcess | None, links: int) -> None:
+        self.tell_to, self._setting, self._fabric, self._links = tell, setting, fabric, links
+        self._told = [each <= now for each in self._instants(times)]
+        self._told[0][arrived:] = False
+        if fabric is not None:
+            self._see(fabric)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        """Return None: listeners are not copied."""
+
+    def _instants(self, times: Times) -> tuple[Floats, Floats, Floats]:
+        return self._setting.arrival, *times
+
+    def _see(self, fabric: FabricProcess) -> None:
+        """Take note of how things stand on the fabric."""
+        self._decisions, self._last_key = fabric.decisions, fabric.table.last_key
+        self._active: dict[int, CoflowEvent] = fabric.in_flight.active.copy()
+        self._capacity = fabric.table.capacity[:self._links].copy()
+
+    def make_room(self, place: int) -> None:
+        """Make room for a job that has been inserted in the setting."""
+        self._told = [np.insert(told, place, False) for told in self._told]
+
+    def next_at(self, times: Times) -> float:
+        """Return when something of jobs is to be told next, in seconds; inf if not known."""
+        return min(float(np.nanmin(each[~told], initial=np.inf))
+                   for each, told in zip(self._instants(times), self._told, strict=True))
+
+    def tell(self, now: float, times: Times) -> None:
+        """Tell what has happened since this was last called."""
+        for event in [*self._of_jobs(now, times), *self._of_fabric(now)]:
+            self.tell_to(event)
+
+    def _of_jobs(self, now: float, times: Times) -> Iterator[RunEvent]:
+        for kind, instants, told in zip(_KINDS, self._instants(times), self._told, strict=True):
+            for job in np.flatnonzero((instants <= now) & ~told).tolist():
+                told[job] = True
+                yield RunEvent(kind, now, job=self._setting.jobs[job].id)
+
+    def _of_fabric(self, now: float) -> Iterator[RunEvent]:
+        fabric = self._fabric
+        if fabric is None:
+            return
+        decisions, last_key = self._decisions, self._last_key
+        active, capacity = self._active, self._capacity
+        self._see(fabric)
+        for key, coflow in active.items():
+            # Those that were taken back have not finished.
+            if key not in self._active and coflow.finish_s >= 0:
+                yield self._of_coflow("coflow-done", now, coflow)
+        for key, coflow in self._active.items():
+            if key > last_key:
+                yield self._of_coflow("coflow-valid", now, coflow)
+        if fabric.decisions > decisions:
+            yield RunEvent("decision", now)
+        for link in np.flatnonzero(self._capacity != capacity).tolist():
+            yield RunEvent("capacity", now, link=fabric.network.link_names[link],
+                           capacity=float(self._capacity[link]))
+
+    def _of_coflow(self, kind: str, now: float, coflow: CoflowEvent) -> RunEvent:
+        return RunEvent(kind, now, job=self._setting.jobs[coflow.job].id, coflow=coflow.key)
