@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ _QUEUE = 2.0 ** 40
 
 
 @compiled(gives="queues", information="agnostic", leftover="maxmin", queues=1)
-def queues_by_attained(coflows, jobs, now, order):
+def queues_by_attained(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Put coflows in queues by what they have sent; options are K-1 limits, then K weights.
 
     With weights of 0 priority is strict: a single queue with all bandwidth serves in order.
@@ -194,7 +194,7 @@ class DCLAS(Allocator):
         return self.sharing == "maxmin"
 
     @property
-    def rule(self) -> Rule | None:
+    def compiled_rule(self) -> Rule | None:
         """The same, compiled, if coflows move at the instants of crossing and by size alone."""
         has_state = self._interval != 0 or self.fifo == "entry" or self.one_queue_per_move
         if has_state or self.sharing == "equal" or self.decisions == "coflow":

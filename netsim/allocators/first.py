@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,20 +32,20 @@ _REST = {"capped": _CAPPED, "greedy": _ALL, "maxmin": _ALL, "none": _NOTHING,
 
 
 @inlined
-def _serve_first(coflows, order):
+def _serve_first(coflows: Any, order: Any) -> None:
     """Let who can move come first, the first of them with a share of 1, and limit the others."""
     rest = order.options[0]
     if rest == _ALL:
         return
     for c in range(len(coflows)):
         if coflows[c].gamma == np.inf:
-            order.key[c] = np.inf
+            order.key[c] = order.tie[c] = np.inf
     order.most[:] = 1.0 / max(len(coflows) - 1, 1) if rest == _CAPPED else 0.0
     order.share[0], order.most[0] = 1.0, 0.0
 
 
 @compiled(options={"rest": _ALL})
-def least_bytes_sent(coflows, jobs, now, order):
+def least_bytes_sent(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order jobs by attained service."""
     for c in range(len(coflows)):
         order.key[c] = jobs[coflows[c].job].attained
@@ -53,7 +53,7 @@ def least_bytes_sent(coflows, jobs, now, order):
 
 
 @compiled(options={"rest": _ALL})
-def fewest_completed(coflows, jobs, now, order):
+def fewest_completed(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order jobs by the number of completed coflows, then by attained service."""
     for c in range(len(coflows)):
         job = jobs[coflows[c].job]
@@ -62,7 +62,7 @@ def fewest_completed(coflows, jobs, now, order):
 
 
 @compiled(options={"rest": _ALL}, rounding=True, information="job-clairvoyant")
-def shortest_remaining(coflows, jobs, now, order):
+def shortest_remaining(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order jobs by the time that they would still send for if they were alone."""
     for c in range(len(coflows)):
         job = jobs[coflows[c].job]
@@ -116,8 +116,8 @@ class _JobFirst(Allocator):
         check_choice("work_conservation", self.work_conservation, WORK_CONSERVATION)
 
     @property
-    def rule(self) -> Rule:
-        """The same, compiled; see `Allocator.rule`."""
+    def compiled_rule(self) -> Rule:
+        """The same, compiled; see `Allocator.compiled_rule`."""
         rest = self.work_conservation
         return replace(self.by_key, leftover="maxmin" if rest == "maxmin" else "none",
                        stretch="others" if rest == "shared_uniform" else "none",

@@ -8,7 +8,7 @@ first, which is Varys: Chowdhury, Zhong, Stoica, "Efficient Coflow Scheduling wi
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ _by_key = compiled(ties="arrival", rounding=True)
 
 
 @compiled
-def by_arrival(coflows, jobs, now, order):
+def by_arrival(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by arrival; those within 1e-9 of the one before are simultaneous."""
     for c in range(1, len(coflows)):
         later = coflows[c].valid_s - coflows[c - 1].valid_s > DUST * coflows[c].valid_s
@@ -42,49 +42,49 @@ def by_arrival(coflows, jobs, now, order):
 
 
 @_by_key
-def by_longest_flow(coflows, jobs, now, order):
+def by_longest_flow(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by the bytes of their longest flow."""
     for c in range(len(coflows)):
         order.key[c] = coflows[c].longest
 
 
 @_by_key
-def by_total(coflows, jobs, now, order):
+def by_total(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by their bytes."""
     for c in range(len(coflows)):
         order.key[c] = coflows[c].total
 
 
 @_by_key
-def by_remaining(coflows, jobs, now, order):
+def by_remaining(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by the bytes that they have left."""
     for c in range(len(coflows)):
         order.key[c] = coflows[c].remaining
 
 
 @_by_key
-def by_flows(coflows, jobs, now, order):
+def by_flows(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by the number of their flows."""
     for c in range(len(coflows)):
         order.key[c] = coflows[c].flow_count
 
 
 @_by_key
-def by_unfinished_flows(coflows, jobs, now, order):
+def by_unfinished_flows(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by the number of their unfinished flows."""
     for c in range(len(coflows)):
         order.key[c] = coflows[c].width
 
 
 @_by_key
-def by_gamma(coflows, jobs, now, order):
+def by_gamma(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by the effective bottleneck of what is left of them."""
     for c in range(len(coflows)):
         order.key[c] = coflows[c].gamma
 
 
 @_by_key
-def by_gamma_of_all(coflows, jobs, now, order):
+def by_gamma_of_all(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by the effective bottleneck of all their bytes."""
     for c in range(len(coflows)):
         order.key[c] = coflows[c].alone
@@ -134,7 +134,7 @@ class Ordered(Allocator):
         return None
 
     @property
-    def rule(self) -> Rule | None:
+    def compiled_rule(self) -> Rule | None:
         """The policy compiled, if its keys are, and rates are decided whenever a flow ends."""
         keys = self.by_key
         if keys is None or self.work_conservation == "coflowsim" or self.decisions == "coflow":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ _REST = {"backfill": ("all", 1.0), "none": ("none", 0.0), "uniform": ("all", 0.0
 
 
 @inlined
-def _sum_attained(coflows, jobs, order):
+def _sum_attained(coflows: Any, jobs: Any, order: Any) -> Any:
     """Order jobs by bytes sent per completed coflow, then by these; return their sum."""
     total = 0.0
     for c in range(len(coflows)):
@@ -47,7 +47,7 @@ def _sum_attained(coflows, jobs, order):
 
 
 @inlined
-def _first(coflows, order):
+def _first(coflows: Any, order: Any) -> Any:
     """Return the job that comes first in order."""
     first = 0
     for c in range(1, len(coflows)):
@@ -61,7 +61,7 @@ def _first(coflows, order):
 
 
 @inlined
-def _before(coflows, jobs, a, b):
+def _before(coflows: Any, jobs: Any, a: int, b: int) -> Any:
     """Whether one coflow goes before another by the rule of Section 7."""
     one, other = coflows[a], coflows[b]
     its, others = jobs[one.job].longest_gamma, jobs[other.job].longest_gamma
@@ -76,7 +76,7 @@ def _before(coflows, jobs, a, b):
 
 @compiled(options={"theta_max": 0.9, "backfill": 1.0}, stretch="all",
           notes={"theta": float, "job": int})
-def shortest_inferred(coflows, jobs, now, order):
+def shortest_inferred(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Give theta to the job that is inferred to be shortest, see `Parrot`."""
     count = len(coflows)
     overlaps = False
@@ -145,7 +145,7 @@ class Parrot(Allocator):
             raise InputError(f"theta_max must be in [0.5, 1), not {self.theta_max!r}")
 
     @property
-    def rule(self) -> Rule | None:
+    def compiled_rule(self) -> Rule | None:
         """The same, compiled; None if flows are stretched one by one."""
         if self.work_conservation == "per_flow":
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,12 +18,12 @@ __all__ = ["SRTF"]
 
 
 @compiled(gives="flows", ties="arrival")
-def shortest_flows(coflows, jobs, now, order):
+def shortest_flows(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Serve flows by what they have left; ties go by arrival."""
 
 
 @compiled(gives="weights", information="agnostic")
-def weight_per_coflow(coflows, jobs, now, order):
+def weight_per_coflow(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Give each coflow its weight."""
     for c in range(len(coflows)):
         order.weight[c] = coflows[c].weight
@@ -55,8 +55,8 @@ class SRTF(Allocator):
         return True
 
     @property
-    def rule(self) -> Rule:
-        """The same, compiled; see `Allocator.rule`."""
+    def compiled_rule(self) -> Rule:
+        """The same, compiled; see `Allocator.compiled_rule`."""
         return shortest_flows.base_rule
 
     def allocate(self, view: FabricView) -> Allocation:
@@ -86,8 +86,8 @@ class CoflowFair(Allocator):
         return True
 
     @property
-    def rule(self) -> Rule:
-        """The same, compiled; see `Allocator.rule`."""
+    def compiled_rule(self) -> Rule:
+        """The same, compiled; see `Allocator.compiled_rule`."""
         return weight_per_coflow.base_rule
 
     def allocate(self, view: FabricView) -> Allocation:

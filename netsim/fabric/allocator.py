@@ -50,8 +50,8 @@ class Allocator:
         own = vars(cls)
         says_anew = any(callable(value) and not name.startswith("__")
                         and hasattr(super(cls, cls), name) for name, value in own.items())
-        if says_anew and own.keys().isdisjoint(("rule", "by_key")):
-            cls.rule = None  # type: ignore[assignment]
+        if says_anew and own.keys().isdisjoint(("compiled_rule", "by_key")):
+            cls.compiled_rule = None  # type: ignore[assignment]
 
     information: ClassVar[Information] = "clairvoyant"
     scale_free: ClassVar[bool] = True
@@ -105,7 +105,7 @@ class Allocator:
         return str(getattr(self, "work_conservation", ""))
 
     @property
-    def rule(self) -> Rule | None:
+    def compiled_rule(self) -> Rule | None:
         """The policy as a compiled rule, by which the fabric then goes; None unless said.
 
         The policy is then not asked, but `allocate` says the same in Python: see

@@ -73,6 +73,7 @@ class Asking(Ruling):
             order.share[:count], order.most[:count] = given.shares, 0.0
             self._sequence[:count] = self._places[:count]
         else:
+            assert given.order is not None
             order.share[:count], order.most[:count] = 0.0, 1.0
             self._sequence[:count] = given.order
         self._answered[0] = 1

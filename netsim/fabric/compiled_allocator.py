@@ -29,11 +29,10 @@ class CompiledAllocator(Allocator):
     base_rule: ClassVar[Rule]
 
     @property
-    def rule(self) -> Rule:
+    def compiled_rule(self) -> Rule:
         """The compiled rule, with the options of this policy."""
         return self.base_rule.with_options(**{
-            each.name: getattr(self, each.name) for each in dataclasses.fields(self)
-            if each.name in self.base_rule.options})  # type: ignore[arg-type]
+            name: getattr(self, name) for name in self.base_rule.options})
 
     @property
     def leftover(self) -> str:
@@ -43,7 +42,7 @@ class CompiledAllocator(Allocator):
     def allocate(self, view: FabricView) -> Allocation:
         """Ask the rule once; see `Allocator.allocate`."""
         try:
-            return allocation_by(self.rule, view._table, view.now)
+            return allocation_by(self.compiled_rule, view._table, view.now)
         except RuleError as error:
             raise AllocationError(f"allocator {self.title} at t = {view.now:g} s {error}"
                                   ) from error
@@ -139,14 +138,13 @@ def compiled(function: Callable[..., None] | None = None, *,
                     _WAKES_ON[wakes_on],
                     frozenset(columns_in(function) if reads is None else reads), given,
                     dict(notes or {}), queues)
-        made = dataclasses.make_dataclass(
+        return dataclasses.make_dataclass(
             function.__name__, [(name, float, default) for name, default in given.items()],
             bases=(CompiledAllocator,), frozen=True,
             namespace={"base_rule": rule, "information": information,
                        "wakes_on": _WAKES_ON[wakes_on], "__doc__": function.__doc__,
                        "__module__": function.__module__,
                        "__qualname__": function.__qualname__})
-        return made
 
     return decorate if function is None else decorate(function)
 

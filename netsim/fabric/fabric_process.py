@@ -317,7 +317,8 @@ class FabricProcess:
     def _hear_of(self, allocator: Allocator) -> None:
         self._told = allocator.sees_running
         self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT | _JOB
-        self._ruling = None if allocator.rule is None else Ruling(allocator.rule, self.table)
+        rule = allocator.compiled_rule
+        self._ruling = None if rule is None else Ruling(rule, self.table)
         asked_ahead = (self._ruling is None and not self._told
                        and allocator.wakes_on & Event.COFLOW == Event.COFLOW)
         self._asking = Asking(self.table, self._ask_ahead) if asked_ahead else None
@@ -568,16 +569,17 @@ class FabricProcess:
                 raise self._referee.refuse(wrong)
             self._run_ahead()
             return
+        given: Any = None
         if allocation.order is not None:
-            given, (next_flow, next_coflow, link) = allocation.order, self.table.apply_order(
-                allocation.order, now)
+            given, found = allocation.order, self.table.apply_order(allocation.order, now)
         elif allocation.shares is not None:
-            given, (next_flow, next_coflow, link) = allocation.shares, self.table.apply_shares(
-                allocation.shares, now, self._check)
+            given, found = allocation.shares, self.table.apply_shares(allocation.shares, now,
+                                                                      self._check)
         else:
             assert allocation.rates is not None
-            given, (next_flow, next_coflow, link) = allocation.rates, self.table.apply_rates(
-                allocation.rates, now, self._check)
+            given, found = allocation.rates, self.table.apply_rates(allocation.rates, now,
+                                                                    self._check)
+        next_flow, next_coflow, link = found
         if link != SOUND:
             raise self._referee.infeasible(given, link)
         self._next = self._next_event(next_flow, next_coflow)
@@ -614,9 +616,6 @@ class FabricProcess:
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._listens & _FLOW_DONE else next_coflow
-
-    def _until(self) -> float:
-        return math.nextafter(self._env.now, math.inf) if self.stepwise else self._env.peek()
 
     def _run_ahead(self) -> bool:
         """Share or serve at each flow's end, ahead of the clock while nothing else happens.

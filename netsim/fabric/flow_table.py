@@ -343,7 +343,7 @@ class FlowTable:
         self.in_step = True
 
     def apply_order(self, order: NDArray[np.int64], now: float) -> tuple[float, float, int]:
-        """Give coflows in order the largest shares that fit; the link is `NO_ORDER` if it is none."""
+        """Give coflows in order the largest shares that fit; link `NO_ORDER` says it is none."""
         self.begin_in_step()
         shares = np.empty(len(self.coflows))
         if not blocks.shares_in_order(self.coflows, self.loads, order, shares, self.capacity,

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import dis
-import inspect
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numba
-import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 from netsim.checks import is_number
-from netsim.errors import AllocationError, InputError, UnknownNameError
+from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Event, Information
 from netsim.fabric.kernels import rules
 from netsim.forking import same
@@ -78,9 +75,9 @@ class Rule:
                 raise UnknownNameError(name, value, choices)
         self._check_form()
         self._check_reads()
-        for name, value in self.options.items():
-            if not is_number(value):
-                raise InputError(f"option {name} of {self.name} must be a number, not {value!r}: "
+        for name, number in self.options.items():
+            if not is_number(number):
+                raise InputError(f"option {name} of {self.name} must be a number, not {number!r}: "
                                  "a compiled rule takes numbers only")
 
     def _check_form(self) -> None:

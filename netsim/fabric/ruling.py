@@ -1,4 +1,4 @@
-"""A compiled rule at work: the arrays in which it finds what it reads and writes what it decides."""
+"""A compiled rule at work: the arrays in which it finds what it reads, and writes."""
 
 from __future__ import annotations
 
@@ -56,10 +56,11 @@ class Ruling:
         rule, size = self.rule, len(self._table.rows)
         self._coflows = _unknown(size, rules.COFLOWS)
         self._jobs = _unknown(len(self._table.jobs), rules.JOBS)
-        floats = np.empty((6, size))
+        key, tie, share, most, weight, limit = np.empty((6, size))
         self._order = rules.Order(
-            *floats[:5], np.empty(size, np.int64), floats[5], np.empty(max(rule.queues, 1)),
-            np.empty(1), np.empty(len(rule.notes)), np.array([*rule.options.values()], np.float64))
+            key, tie, share, most, weight, np.empty(size, np.int64), limit,
+            np.empty(max(rule.queues, 1)), np.empty(1), np.empty(len(rule.notes)),
+            np.array([*rule.options.values()], np.float64))
         self._sequence, self._spare = np.empty((2, size), np.int64)
         self._room = np.empty(size)
 

@@ -35,7 +35,7 @@ def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = Non
       ``"agnostic"``, coflows not emitted yet unless it is ``"job-clairvoyant"``.
 
     An agnostic policy that returns an order is held to that order, as it is served by sizes. A
-    policy that has a compiled `rule`, too, must give the same rates by both.
+    policy that has a ``compiled_rule``, too, must give the same rates by both.
 
     If it claims to be ``work_conserving``, each unfinished flow must cross a full link. Unless it
     declares ``stall_free = False``, some flow must get a rate, or the policy ask to be woken, as

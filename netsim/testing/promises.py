@@ -104,18 +104,18 @@ def _peeks_at_sizes(trial: Trial) -> str | None:
         return trial.difference(other, what)
     # It is served by sizes, which the fabric knows: what must not change is the order.
     found = trial.allocation(other).order
-    if np.array_equal(order, found):
+    if found is not None and np.array_equal(order, found):
         return None
     return f"it gives the order {found} and not {order} {what}"
 
 
 def _differs_from_its_rule(trial: Trial) -> str | None:
     allocator = trial.allocator
-    if allocator.rule is None or isinstance(allocator, CompiledAllocator):
+    if allocator.compiled_rule is None or isinstance(allocator, CompiledAllocator):
         return None
     view = trial.case.view(allocator.information, allocator.sees_running)
     with noted(trial.example):
-        rates = view.rates(allocation_by(allocator.rule, view._table, view.now))
+        rates = view.rates(allocation_by(allocator.compiled_rule, view._table, view.now))
     if np.allclose(rates, trial.answer, rtol=0, atol=DUST * view.capacity.max()):
         return None
     return f"flows get {listed(trial.answer)} bytes/s, but {listed(rates)} by its rule"

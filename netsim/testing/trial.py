@@ -143,8 +143,8 @@ def _misfit(view: FabricView, allocation: Allocation) -> str | None:
         return 'it returned shares or MADD, which use sizes, but declares that it is agnostic'
     if allocation.service is not None and len(allocation.service.order) != len(view):
         return f"it returned a service of {len(allocation.service.order)} coflows, not {len(view)}"
-    for form, entries in (("order", len(view)), ("rates", view.flows), ("shares", len(view)), ("weights", view.flows),
-                          ("coflow_weights", len(view))):
+    for form, entries in (("order", len(view)), ("rates", view.flows), ("shares", len(view)),
+                          ("weights", view.flows), ("coflow_weights", len(view))):
         values = getattr(allocation, form)
         if values is not None and values.shape != (entries,) and not (
                 form == "weights" and values.ndim == 0):

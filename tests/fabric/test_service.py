@@ -47,6 +47,8 @@ class Stepwise(netsim.Allocator):
         if self.service is None or due:
             allocation = self.inner.allocate(view)
             self.service, self.asks_at = allocation.service, allocation.revisit_at
+            if self.service is None:  # an order, of which nothing is left to flows
+                self.service = PriorityService(allocation.order, primary="madd")
         rates = view.serve(self.service)
         speed = np.bincount(view.coflow, rates, len(view))
         moving = (speed > 0) & np.isfinite(self.service.limit)

@@ -29,13 +29,13 @@ def assert_same(path, allocator, **options):
 
 def test_coflow_policies(coflow_case):
     for expected in json.loads(coflow_case.read_text())["results"]:
-        if make_allocator(options_of(expected)).rule is not None:
+        if make_allocator(options_of(expected)).compiled_rule is not None:
             assert_same(coflow_case, options_of(expected))
 
 
 def test_parrot_and_its_baselines(parrot_case):
     case = json.loads(parrot_case.read_text())
     for expected in case["results"]:
-        if make_allocator(policy(case, expected)).rule is not None:
+        if make_allocator(policy(case, expected)).compiled_rule is not None:
             assert_same(parrot_case, policy(case, expected),
                         observe_interval=expected["observe_interval_s"])

@@ -2,8 +2,8 @@
 
 Each form of an allocation has an engine, a NamedTuple of arrays, that knows the rates and how they
 change: `sharing.Parts` for weights, `serving.Served` and `greedy.Greedy` for a service in order,
-`rules.Ruled` for shares by a compiled rule, or by a policy in Python. The loop knows of none of them: it calls the six
-functions below, of which each engine has its own.
+`rules.Ruled` for shares by a compiled rule, or by a policy in Python. The loop knows of none of
+them: it calls the six functions below, of which each engine has its own.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from netsim.fabric.kernels.loop import POLICY, REFUSED, WAITS, Engine, register
 from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refresh
 from netsim.ties import EQUAL
 
-__all__ = ["ALL", "COFLOWS", "JOBS", "NO_ORDER", "NO_RULE", "OTHERS", "SIGNATURE", "SOUND", "UNSOUND",
-           "UNSTRETCHED", "Form", "Order", "Reads", "Ruled", "ask", "decide",
+__all__ = ["ALL", "COFLOWS", "JOBS", "NO_ORDER", "NO_RULE", "OTHERS", "SIGNATURE", "SOUND",
+           "UNSOUND", "UNSTRETCHED", "Form", "Order", "Reads", "Ruled", "ask", "decide",
            "share_out"]
 
 #: What a rule sees of each active coflow, and of each job; the names are those of `FabricView`.
@@ -183,8 +183,8 @@ class Ruled(NamedTuple):
 
 # --- calling a rule ------------------------------------------------------------------------
 
-_ORDER = numba.typeof(Order(*(np.empty(0, np.int64 if name == "queue" else np.float64)
-                              for name in Order._fields)))
+_NONE: Any = {name: np.empty(0) for name in Order._fields}
+_ORDER = numba.typeof(Order(**{**_NONE, "queue": np.empty(0, np.int64)}))
 
 #: ``rule(coflows, jobs, now, order)``.
 SIGNATURE = types.void(numba.typeof(np.empty(0, COFLOWS)), numba.typeof(np.empty(0, JOBS)),
@@ -417,10 +417,10 @@ def share_out(ruled, coflows, loads, capacity):
 
 @inlined
 def _is_any_positive(values):
+    found = False
     for k in range(len(values)):
-        if values[k] > 0.0:
-            return True
-    return False
+        found |= values[k] > 0.0
+    return found
 
 
 @inlined
