@@ -173,6 +173,7 @@ class EventLoop:
             if why == FULL:
                 table.make_room_for_lines(self.now)
             why = self._run(ruling.engine(check), _NO_COFLOWS, ruling)
+        self._tell_of_dropped()
 
     def pass_time(self, now: float, until: float) -> None:
         """Let time pass until an instant while links are shared, at the rates in force."""
@@ -266,14 +267,19 @@ class EventLoop:
             table.lines.next_due = due
             table.went_on(count, key - 1, idle)
         if gone and why not in (POLICY, PAUSED):  # as often as these come, it would take long
-            self._completed(self._done[:gone].copy(), table.flows)
-            state["gone"] = 0
+            self._tell_of_dropped()
         state["idle"] = state["ended"] = state["decisions"] = 0
         if goes_on and not drops and why in (HELD, SHOWS):
             self._tell_of_completed()
         if self.now > start or decisions:
             self._watch(start, self.now, carried, decisions)
         return why
+
+    def _tell_of_dropped(self) -> None:
+        """Tell of coflows that have completed, whose rows the loop has dropped."""
+        if gone := int(self._state["gone"][0]):
+            self._completed(self._done[:gone].copy(), self._table.flows)
+            self._state["gone"] = 0
 
     def _tell_of_completed(self) -> None:
         """Tell of coflows that have completed, whose rows the loop has not dropped yet."""
