@@ -21,8 +21,8 @@ ROOMS = (
     "lazy", "forking", "watching", "plugins", "compiling", "atomic", "columns",
     "models", "workload", "network", "results", "fabric", "allocators", "traces", "jobs",
     "predictors", "cluster", "placements", "engine", "edge", "schedulers", "recording",
-    "simulation", "scripting", "analysis", "experiment_file", "studies", "plots", "reproductions",
-    "reference", "testing", "cli", "__main__")
+    "simulation", "gym", "scripting", "analysis", "experiment_file", "studies", "plots",
+    "reproductions", "reference", "testing", "cli", "__main__")
 
 #: Policies decide; they know nothing of runs, of results or of other kinds of policies.
 POLICIES = {"allocators", "placements", "predictors", "schedulers"}

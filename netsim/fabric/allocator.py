@@ -11,7 +11,14 @@ from netsim.fabric.view import FabricView
 if TYPE_CHECKING:
     from netsim.fabric.rule import Rule
 
-__all__ = ["Allocator"]
+__all__ = ["Allocator", "Undecided"]
+
+
+class Undecided(Exception):
+    """Raised by a policy that is not ready to answer: it is asked again when the run goes on.
+
+    The policy must not be `Allocator.asked_ahead`.
+    """
 
 
 class Allocator:
@@ -42,6 +49,9 @@ class Allocator:
         that serves flows in list order. Held to it likewise.
     work_conserving : bool
         Whether it claims that no unfinished flow could be given more.
+    asked_ahead : bool
+        Whether it may be asked ahead of SimPy's clock; False for a policy that looks at something
+        beside its view, such as the clock.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -55,6 +65,7 @@ class Allocator:
 
     information: ClassVar[Information] = "clairvoyant"
     scale_free: ClassVar[bool] = True
+    asked_ahead: ClassVar[bool] = True
     wakes_on: ClassVar[Event] = Event.ANY
 
     @property

@@ -15,7 +15,7 @@ from netsim.fabric.active_coflows import ActiveCoflows
 from netsim.fabric.alarm import Alarm
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocation_checker import AllocationChecker
-from netsim.fabric.allocator import Allocator
+from netsim.fabric.allocator import Allocator, Undecided
 from netsim.fabric.asking import Asking
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.event_loop import EventLoop
@@ -319,7 +319,7 @@ class FabricProcess:
         self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT | _JOB
         rule = allocator.compiled_rule
         self._ruling = None if rule is None else Ruling(rule, self.table)
-        asked_ahead = (self._ruling is None and not self._told
+        asked_ahead = (self._ruling is None and not self._told and allocator.asked_ahead
                        and allocator.wakes_on & Event.COFLOW == Event.COFLOW)
         self._asking = Asking(self.table, self._ask_ahead) if asked_ahead else None
 
@@ -524,8 +524,14 @@ class FabricProcess:
             self.table.sharing.decide(self.answer.decisions == "flow")
             self._run_ahead()
             return
-        self._put_in_force(self._ask(now, Event(happened)) if self._ruling is None
-                           else self._allocation_by_rule())
+        try:
+            answer = (self._ask(now, Event(happened)) if self._ruling is None
+                      else self._allocation_by_rule())
+        except Undecided:
+            self._happened = happened
+            self._wake(now)
+            raise
+        self._put_in_force(answer)
 
     def _ask(self, now: float, happened: Event) -> Allocation:
         """Ask the policy, and check the form of its answer."""

@@ -91,7 +91,7 @@ check, scheduler, placement, execution, epsilon, transport
             allocator, observe_interval, seed, None, record, timeline, events, stragglers, check,
             scheduler, placement, execution, epsilon, transport))
         self._begun = self._stepping = False
-        self._steps, self._wall_s = 0, 0.0
+        self._steps, self._wall_s, self._limit = 0, 0.0, math.inf
         self._listeners: dict[str, list[Listener]] = {}
 
     # --- time passes ------------------------------------------------------------------
@@ -119,8 +119,10 @@ check, scheduler, placement, execution, epsilon, transport
         self._refuse_while_stepping("run")
         if limit < target.now:
             raise InputError(f"until: {limit:g} s is over; it is {target.now:g} s")
-        if limit < math.inf and not target.ended:
+        # An agent in the place of the policy holds the run over and over.
+        if limit < math.inf and not target.ended and not target.now < limit == self._limit:
             target.hold_at(limit)
+        self._limit = limit
         with (interrupt_with_status(target.so_far),
               show_progress(progress, target.total, target.counts) as report):
             self._go(limit, report)
@@ -164,6 +166,11 @@ check, scheduler, placement, execution, epsilon, transport
     def now(self) -> float:
         """The time in seconds; when all jobs have finished, that of the last end."""
         return self._target.now
+
+    @property
+    def ended(self) -> bool:
+        """Whether all jobs have finished."""
+        return self._target.ended
 
     @property
     def env(self) -> Any:

@@ -23,8 +23,8 @@ from netsim.studies.code_version import (
 PACKAGE = Path(netsim.__file__).parent
 
 #: The parts that no result depends on; of the studies, all but the modules that do a single run.
-OTHER_PARTS = {"__init__.py", "__main__.py", "scripting", "analysis", "plots", "reproductions",
-               "reference", "testing", "cli", "studies"}
+OTHER_PARTS = {"__init__.py", "__main__.py", "gym.py", "scripting", "analysis", "plots",
+               "reproductions", "reference", "testing", "cli", "studies"}
 
 SOURCE = '''
 """What the module is for."""

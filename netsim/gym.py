@@ -1,0 +1,232 @@
+"""An environment of Gymnasium in which an agent decides what a coflow scheduler decides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.cluster import Cluster
+from netsim.errors import InputError, MissingExtraError, UnknownNameError
+from netsim.fabric.allocation import Allocation, Event, Information
+from netsim.fabric.allocator import Allocator, Undecided
+from netsim.fabric.view import FabricView
+from netsim.network import Topology
+from netsim.simulation.simulation import Simulation
+from netsim.ties import rank
+from netsim.units import Quantity
+from netsim.workload import Workload
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+except ImportError:
+    raise MissingExtraError("gymnasium", "gym") from None
+
+__all__ = ["COLUMNS", "CoflowEnv"]
+
+#: What an agent observes of each coflow; see `netsim.FabricView`.
+COLUMNS = ("sent", "remaining", "gamma", "width", "weight", "valid_s", "job_attained",
+           "job_completed")
+
+#: Of these, what an agent does not know that is blind to sizes.
+_SIZES = {"remaining", "gamma"}
+
+_ACTIONS = ("order", "shares")
+
+#: In place of infinity, which spaces had better not have: no size, time or key is as large.
+_MOST = 1e18
+
+Floats = NDArray[np.float64]
+
+
+class _Agent(Allocator):
+    """Answers what the agent has decided, once; else the run stands still until it has."""
+
+    wakes_on: ClassVar[Event] = Event.COFLOW
+    #: The run is held at each decision, so none may be made ahead of the clock.
+    asked_ahead: ClassVar[bool] = False
+
+    def __init__(self, action: str, leftover: str) -> None:
+        self._action, self._leftover = action, leftover
+        self.decided: Floats | None = None
+        self.view: FabricView | None = None
+
+    @property
+    def leftover(self) -> str:
+        return self._leftover
+
+    def allocate(self, view: FabricView) -> Allocation:
+        decided, self.decided = self.decided, None
+        if decided is None:
+            self.view = view
+            raise Undecided
+        self.view = None
+        # Coflows that the agent does not see come last.
+        given = np.full(len(view), math.inf if self._action == "order" else 0.0)
+        shown = min(len(decided), len(view))
+        given[:shown] = decided[:shown]
+        if self._action == "order":
+            return Allocation(order=rank(given), leftover=self._leftover)
+        return Allocation(shares=given * min(view.common_factor(given), 1.0))
+
+
+class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
+    """Runs of a workload in which an agent decides at each coflow event.
+
+    An observation is a dict of arrays with a value per coflow, `COLUMNS`, in the order of the
+    view: by arrival. ``active`` says which are there; the others are 0. ``now`` is the time. What
+    is infinite, as gamma on a failed link, is 1e18.
+    An action has a value per coflow, too. Those beyond the arrays are served last.
+
+    Parameters
+    ----------
+    network : Topology, Cluster or str
+        As for `netsim.Simulation`.
+    workload : Workload, str or callable
+        Likewise; or a function of a seed that returns a workload, for other ones in each episode.
+    coflows : int
+        How many coflows an agent sees at most.
+    action : {"order", "shares"}
+        What an action says of coflows: keys, the least of which is served first, at MADD rates; or
+        shares of their LP rates, from 0 to 1, which are scaled down if they do not fit. The space
+        of keys is from -1 to 1, but any numbers do, as only their order counts.
+    leftover : {"maxmin", "greedy", "none"}
+        With an order: who gets what it leaves; see `netsim.Allocation`.
+    information : {"clairvoyant", "agnostic"}
+        Whether sizes are observed.
+    reward : callable, optional
+        ``reward(sim, start_s, active)`` returns the reward of a step, from a simulation that stands
+        at the end of it, the time at which it began, and the number of coflows that were active
+        then. By default minus ``active`` times the seconds of the step: their sum over an episode
+        is minus the sum of the coflows' completion times.
+    until : quantity, optional
+        Time at which an episode is cut off.
+    **options
+        Further arguments of `netsim.Simulation`.
+
+    Attributes
+    ----------
+    sim : Simulation
+        The run of this episode, to look at.
+
+    Raises
+    ------
+    InputError
+        If arguments cannot be simulated.
+    MissingExtraError
+        When this module is imported, if Gymnasium is not installed.
+
+    Examples
+    --------
+    An agent that equals SEBF:
+
+    >>> import netsim
+    >>> from netsim.gym import CoflowEnv
+    >>> env = CoflowEnv("parrot-fig2", "parrot-fig2", coflows=4)
+    >>> seen, _ = env.reset(seed=1)
+    >>> done = False
+    >>> while not done:
+    ...     keys = np.where(seen["active"], seen["gamma"], 0)
+    ...     seen, reward, done, cut_off, _ = env.step(keys)
+    >>> alone = netsim.simulate("parrot-fig2", "parrot-fig2", allocator="sebf")
+    >>> bool((env.sim.result().jobs["jct_s"] == alone.jobs["jct_s"]).all())
+    True
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # as Gymnasium has it
+
+    def __init__(self, network: Topology | Cluster | str,
+                 workload: Workload | str | Callable[[int], Workload], *, coflows: int = 32,
+                 action: str = "order", leftover: str = "maxmin",
+                 information: Information = "clairvoyant",
+                 reward: Callable[[Simulation, float, int], float] | None = None,
+                 until: Quantity | None = None, **options: Any) -> None:
+        if action not in _ACTIONS:
+            raise UnknownNameError("action", action, _ACTIONS)
+        if not coflows > 0:
+            raise InputError(f"coflows must be at least 1, not {coflows!r}")
+        if "allocator" in options:
+            raise InputError("the agent is the allocator; do not give another one")
+        self._network, self._workload, self._options = network, workload, options
+        self._coflows, self._action, self._leftover = coflows, action, leftover
+        self._columns = [name for name in COLUMNS
+                         if information != "agnostic" or name not in _SIZES]
+        self._reward, self._until = reward or _completion_time, until
+        self._active = 0
+        self.observation_space = spaces.Dict({
+            **{name: spaces.Box(0.0, _MOST, (coflows,), np.float64) for name in self._columns},
+            "active": spaces.MultiBinary(coflows),
+            "now": spaces.Box(0.0, _MOST, (1,), np.float64)})
+        self.action_space = spaces.Box(-1.0 if action == "order" else 0.0, 1.0, (coflows,),
+                                       np.float64)
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+              ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Begin another episode, and run it up to its first decision; see Gymnasium.
+
+        The seed is that of the simulation, and of the workload if it is a function; without one
+        each episode draws its own.
+        """
+        super().reset(seed=seed)
+        drawn = int(self.np_random.integers(2**31))
+        workload = self._workload(drawn) if callable(self._workload) else self._workload
+        self.sim = Simulation(self._network, workload, seed=drawn,
+                              allocator=_Agent(self._action, self._leftover), **self._options)
+        agent = self.sim.allocator  # a copy of that
+        assert isinstance(agent, _Agent)
+        self._agent = agent
+        self._go_on()
+        return self._seen(), self._info()
+
+    def step(self, action: Floats) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        """Decide, and run up to the next decision; see Gymnasium.
+
+        An episode is terminated when all jobs have finished, and truncated at `until`.
+
+        Raises
+        ------
+        InputError
+            If an action has another shape, or is no number.
+        """
+        decided = np.asarray(action, np.float64)
+        if decided.shape != (self._coflows,) or np.isnan(decided).any():
+            raise InputError(f"an action has {self._coflows} numbers, not {action!r}")
+        if self._action == "shares" and not ((decided >= 0) & (decided <= 1)).all():
+            raise InputError(f"shares are from 0 to 1, not {action!r}")
+        start_s, active = self.sim.now, self._active
+        self._agent.decided = decided
+        held = self._go_on()
+        reward = self._reward(self.sim, start_s, active)
+        ended = self.sim.ended
+        return self._seen(), float(reward), ended, not (held or ended), self._info()
+
+    def _go_on(self) -> bool:
+        """Run up to the next decision, or the end; return whether it is a decision."""
+        try:
+            self.sim.run(self._until)
+        except Undecided:
+            return True
+        return False
+
+    def _seen(self) -> dict[str, Any]:
+        view = self._agent.view
+        self._active = 0 if view is None else len(view)
+        count = min(self._active, self._coflows)
+        seen: dict[str, Any] = {name: np.zeros(self._coflows) for name in self._columns}
+        for name in self._columns:
+            if view is not None:
+                seen[name][:count] = np.clip(getattr(view, name)[:count], 0.0, _MOST)
+        active = np.zeros(self._coflows, np.int8)
+        active[:count] = 1
+        return {**seen, "active": active, "now": np.array([self.sim.now])}
+
+    def _info(self) -> dict[str, Any]:
+        return {"coflows": self._active, "hidden": max(self._active - self._coflows, 0)}
+
+
+def _completion_time(sim: Simulation, start_s: float, active: int) -> float:
+    return -active * (sim.now - start_s)
