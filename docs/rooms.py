@@ -27,8 +27,8 @@ GROUPS = {
     "fabric, jobs, clusters, edge-clouds": (
         "#a6cee3", ("fabric", "jobs", "cluster", "engine", "edge")),
     "policies": ("#b2df8a", ("allocators", "predictors", "placements", "schedulers")),
-    "runs": ("#fb9a99", ("recording", "simulation", "gym", "scripting", "experiment_file", "studies",
-                         "reproductions")),
+    "runs": ("#fb9a99", ("recording", "simulation", "gym", "scripting", "experiment_file",
+                         "studies", "reproductions")),
     "results": ("#cab2d6", ("results", "analysis", "plots")),
     "for users and developers": ("#ffffb3", ("reference", "testing", "cli")),
 }
