@@ -174,6 +174,7 @@ class FabricProcess:
 
     def pass_empty(self) -> None:
         """Decide now: a coflow without bytes has come and ended, which is a coflow event."""
+        self._shows = True
         self._happen(_COFLOW_VALID | _COFLOW_DONE)
 
     def has_sent_all(self, transfer: CoflowEvent) -> bool:
@@ -341,10 +342,17 @@ class FabricProcess:
             self._act()
         elif self._env.now < self._due:
             self._set_alarm()
-        elif self._loop.held and (self._loop.admits or self._env.now < self.table.next_arrival):
+        elif self._loop.held and not self._must_admit():
             self._go_on()
         else:
             self._act()
+
+    def _must_admit(self) -> bool:
+        """Whether a coflow has become valid by now that the event loop does not take in."""
+        table = self.table
+        if self._persistent:
+            return False
+        return self._env.now >= (table.next_coming if self._loop.admits else table.next_arrival)
 
     def _tell(self) -> None:
         """Tell who follows step by step; what else is due now is done in an event of its own."""

@@ -85,8 +85,8 @@ LINE = np.dtype([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total",
 #: and are not noticed yet. The loop ``goes_on`` past coflow events and ``drops`` rows that have
 #: completed, or it ``only_moves`` bytes until ``notice``; ends within a few roundings count as
 #: ``together``. ``decides`` says that the next rates are a decision. ``reason`` is why the loop
-#: has stopped, ``link`` one that is overloaded. It ``shows`` that coflows have come or ended, or a
-#: decision; where someone follows ``stepwise``, it is held then.
+#: has stopped, ``link`` one that is overloaded. It ``shows`` that coflows have come, begun or
+#: ended, or a decision; where someone follows ``stepwise``, it is held then.
 LOOP = np.dtype([("now", "f8"), ("dt", "f8"), ("end", "f8"), ("crossing", "f8"), ("until", "f8"),
                  ("interval", "f8"), ("notice", "f8"), ("due", "f8"), ("told", "f8"),
                  ("pause", "i8"), ("count", "i8"), ("key", "i8"), ("joined", "i8"), ("idle", "i8"),

@@ -212,7 +212,10 @@ class Clocked:
 
     def settle(self) -> None:
         """See `Target.settle`."""
-        if self.fabric is not None and (end := self.fabric.ahead) > self.env.now:
+        if self.fabric is None:
+            return
+        # Whoever listens is told of the last end in an event of its own.
+        if (end := self.fabric.ahead) > self.env.now or self.fabric.stepwise:
             self.hold_at(end)
             while self.env.peek() <= end:
                 self.env.step()

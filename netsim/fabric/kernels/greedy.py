@@ -135,6 +135,7 @@ def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
             group.moved = 1
             if coflows[group.row].start < 0.0:
                 coflows[group.row].start = state.now
+                state.shows = True
     return WAITS
 
 

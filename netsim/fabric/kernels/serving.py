@@ -95,7 +95,7 @@ def _find_rates(served, coflows, _jobs, _pools, capacity, state):
     if 5 * served.form[GONE] > len(served.senders.left):
         return REDO
     _serve(served, capacity)
-    mark_started(coflows, served.groups, served.moving[:served.form[MOVING]], state.now)
+    mark_started(coflows, served.groups, served.moving[:served.form[MOVING]], state)
     return WAITS
 
 

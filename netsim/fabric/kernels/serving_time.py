@@ -66,8 +66,9 @@ def advance(senders, run, dt, slack):
 
 
 @inlined
-def mark_started(coflows, groups, moving, now):
+def mark_started(coflows, groups, moving, state):
     for k in moving:
         group = groups[k]
         if group.row >= 0 and group.speed > 0.0 and coflows[group.row].start < 0.0:
-            coflows[group.row].start = now
+            coflows[group.row].start = state.now
+            state.shows = True

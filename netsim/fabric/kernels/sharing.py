@@ -34,7 +34,7 @@ def _find_rates(parts, coflows, _jobs, pools, capacity, state):
     if row.stale:
         fill_up(parts, capacity)
         if row.waits > 0:
-            _mark_started(parts, coflows, pools[0], pools[1], state.now)
+            _mark_started(parts, coflows, pools[0], pools[1], state)
         if row.moved == ALL:
             forget_ends(parts)
         else:
@@ -162,7 +162,7 @@ def _row_of(coflows, key):
 
 
 @inlined
-def _mark_started(parts, coflows, flows, hops, now):
+def _mark_started(parts, coflows, flows, hops, state):
     """Note for each coflow that has not started whether it does now; the last are the newest."""
     c = len(coflows) - 1
     unseen = parts.state[0].waits
@@ -173,7 +173,8 @@ def _mark_started(parts, coflows, flows, hops, now):
             for f in range(row.flow, row.flow + row.flows):
                 if (flows[f].remaining > 0.0 and parts.senders[f].number >= 0
                         and _lowest(parts.full_at, flows[f], hops) > 0.0):
-                    row.start = now
+                    row.start = state.now
+                    state.shows = True
                     parts.state[0].waits -= 1
                     break
         c -= 1
