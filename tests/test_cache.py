@@ -30,11 +30,15 @@ def cache_path(package, **environment):
 
 
 def modules_of_kernels():
-    """Return the files of all modules that compile something, one per folder, and one callee."""
+    """Return the files of all modules that compile something, one per folder, and one callee.
+
+    But policies' rules, each of which Numba keeps by its own file.
+    """
     package = Path(netsim.__file__).parent
     found = {path.parent: path.relative_to(package).as_posix()
              for path in sorted(package.rglob("*.py"), reverse=True)
-             if re.search(r"^@(compiled|in_place|summing)$", path.read_text(), re.MULTILINE)}
+             if path.parent.name != "allocators"
+             and re.search(r"^@(compiled|in_place|summing)$", path.read_text(), re.MULTILINE)}
     return [*sorted(found.values()), "ties.py"]
 
 

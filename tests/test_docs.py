@@ -50,6 +50,7 @@ WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
 TYPED = """
 import json, sys, warnings
 warnings.simplefilter("error")
+warnings.filterwarnings("ignore", ".* is compiled anew in each process")  # no file here
 for number, body in enumerate(json.load(sys.stdin), 1):
     exec(compile(body, f"block {number}", "exec"), globals())
 """

@@ -73,6 +73,8 @@ LARGE = {
     "ModelStage": lambda: model().stages[0],
     "ParallelModel": model,
     "Result": lambda: netsim.simulate("parrot-fig2", "parrot-fig2"),
+    "RunEvent": lambda: netsim.RunEvent("job-done", 1.0, 3),
+    "Simulation": lambda: netsim.Simulation("parrot-fig2", "parrot-fig2"),
     "Stage": lambda: netsim.Stage("all", FLOWS, after=[str(number) for number in range(MANY)]),
     "Sweep": swept,
     "Topology": lambda: netsim.from_networkx(networkx.path_graph(MANY), capacity=1e6),

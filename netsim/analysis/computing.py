@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import simpy
 
 from netsim.errors import InputError
 from netsim.fabric.grid import Grid
@@ -83,7 +83,7 @@ def computations(result: Result, workload: Workload) -> Iterator[Computation]:
     if [job.id for job in workload] != result.jobs["job"].tolist():
         raise InputError(f"the jobs of the workload {workload.name!r} are not those of the "
                          f"result, which is of {result.run['workload']!r}")
-    grid = Grid(float(result.run["observe_interval"]), simpy.Environment(0.0))
+    grid = Grid(float(result.run["observe_interval"]), SimpleNamespace(now=0.0))
     stopped_at_s = result.run["stopped_at_s"]
     known_until = math.inf if stopped_at_s is None else stopped_at_s
     coflows: _Coflows | None = None

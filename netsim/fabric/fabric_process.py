@@ -16,13 +16,13 @@ from netsim.fabric.alarm import Alarm
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocation_checker import AllocationChecker
 from netsim.fabric.allocator import Allocator, Undecided
-from netsim.fabric.asking import Asking
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.event_loop import EventLoop
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.grid import Grid
 from netsim.fabric.kernels.loop import AT_ENDS, NEVER
-from netsim.fabric.kernels.rules import SOUND, UNSOUND
+from netsim.fabric.kernels.rules import SOUND
+from netsim.fabric.policy import Policy
 from netsim.fabric.protocols import Observer, Source
 from netsim.fabric.records import TOLD
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -78,12 +78,8 @@ class FabricProcess:
     ----------
     decisions : int
         How often the allocator has been asked, or its answer stood.
-    decided_s : float
-        When it was last asked, in seconds.
     running : Running
         Jobs tell it when they begin and end, for allocators that are to know.
-    answer : Allocation or None
-        What the allocator said when it was last asked.
     in_flight : ActiveCoflows
         What has been submitted and has not completed.
     stepwise : bool
@@ -99,12 +95,9 @@ class FabricProcess:
                  observer: Observer | None = None, source: Source | None = None,
                  completed: Callable[[NDArray[Any], NDArray[Any]], None] | None = None) -> None:
         self.network = network
-        self.allocator = allocator
         self.table = FlowTable(network.capacity, job_arrivals)
         self.decisions = 0
-        self.decided_s = env.now
-        self.answer: Allocation | None = None
-        self._hear_of(allocator)
+        self._decided_s = env.now
         self.running = Running(self._see_jobs)
         self._runs_ahead = self._persistent = False
         self._service: PriorityService | None = None
@@ -113,7 +106,7 @@ class FabricProcess:
         self._grid = Grid(observe_interval, env)
         self._check = check
         self._alarm = Alarm(env, self._on_alarm)
-        self._referee = AllocationChecker(env, network, allocator, self.table, self._alarm)
+        self._take(allocator)
         self._completed = completed or _ignore
         self._observer = observer
         self._pause = NEVER if observer is None else observer.pause
@@ -138,6 +131,21 @@ class FabricProcess:
     @stepwise.setter
     def stepwise(self, value: bool) -> None:
         self._loop.stepwise = value
+
+    @property
+    def allocator(self) -> Allocator:
+        """The policy."""
+        return self._policy.allocator
+
+    @property
+    def answer(self) -> Allocation | None:
+        """What the allocator said when it was last asked; see `Policy.answer`."""
+        return self._policy.answer
+
+    @property
+    def decided_s(self) -> float:
+        """When it was last asked, in seconds."""
+        return max(self._decided_s, self._policy.referee.asked_s)
 
     # --- what jobs call --------------------------------------------------------------
 
@@ -241,12 +249,14 @@ class FabricProcess:
 
     def _take_over(self, allocator: Allocator) -> None:
         self.table.leave_standing()
-        self.allocator, self.answer, self._service = allocator, None, None
+        self._service = None
         self._runs_ahead = self._persistent = False
         self._revisit_at = self._asks_at = math.inf
-        self._hear_of(allocator)
-        self._referee = AllocationChecker(self._env, self.network, allocator, self.table,
-                                          self._alarm)
+        self._take(allocator)
+
+    def _take(self, allocator: Allocator) -> None:
+        self._policy = Policy(allocator, self.table, self.running, AllocationChecker(
+            self._env, self.network, allocator, self.table, self._alarm))
 
     @property
     def observe_interval(self) -> float:
@@ -300,8 +310,7 @@ class FabricProcess:
 
     def view(self) -> FabricView:
         """Return what the allocator would see now."""
-        return FabricView(self.look()[0], self._env.now, self.allocator.information,
-                          Event(self._happened), self.running if self._told else None)
+        return self._policy.view(self.look()[0], self._env.now, self._happened)
 
     def pending(self) -> list[tuple[int, float, float]]:
         """Return job, validity and deadline of coflows that are not complete, the oldest first."""
@@ -312,17 +321,8 @@ class FabricProcess:
     # --- the clock -------------------------------------------------------------------
 
     def _see_jobs(self) -> None:
-        if self._told:
+        if self._policy.sees_running:
             self._happen(_JOB)
-
-    def _hear_of(self, allocator: Allocator) -> None:
-        self._told = allocator.sees_running
-        self._listens = int(allocator.wakes_on) | _CAPACITY | _REVISIT | _JOB
-        rule = allocator.compiled_rule
-        self._ruling = None if rule is None else Ruling(rule, self.table)
-        asked_ahead = (self._ruling is None and not self._told and allocator.asked_ahead
-                       and allocator.wakes_on & Event.COFLOW == Event.COFLOW)
-        self._asking = Asking(self.table, self._ask_ahead) if asked_ahead else None
 
     def _happen(self, event: int) -> None:
         self._happened |= event
@@ -367,7 +367,7 @@ class FabricProcess:
             self._run_ahead()
             self._see_crossing()
         else:
-            ruling = self._ruling or self._asking
+            ruling = self._policy.in_step or self._policy.ahead
             assert ruling is not None
             self._go_by(ruling)
         self._set_alarm()
@@ -375,8 +375,8 @@ class FabricProcess:
     def _act(self) -> None:
         """Let bytes flow until now; tell jobs what has completed; decide anew."""
         self._called = False
-        if self._asking is not None and self._asking.pending is not None:
-            allocation, self._asking.pending = self._asking.pending, None
+        if (ahead := self._policy.ahead) is not None and ahead.pending is not None:
+            allocation, ahead.pending = ahead.pending, None
             self._shows = True
             self._put_in_force(allocation)
             self._end_acting()
@@ -397,7 +397,7 @@ class FabricProcess:
             self._happened |= _COFLOW_VALID
         if self._revisit_at <= self._env.now + self._grid.slack():
             self._happened |= _REVISIT
-        if self._happened & self._listens:
+        if self._happened & self._policy.hears:
             self._decide()
         elif self._runs_ahead and self._happened & _FLOW_DONE and not self._rows_stand():
             if self._run_ahead():  # a coflow has reached its limit as the flow ended
@@ -515,45 +515,30 @@ class FabricProcess:
         now = self._env.now
         self._admit()
         happened, self._happened = self._happened, 0
-        hopeless = self._referee.see_progress(happened == _REVISIT, self._next)
+        hopeless = self._policy.referee.see_progress(happened == _REVISIT, self._next)
         self._next = self._revisit_at = self._asks_at = math.inf
         if hopeless or not len(self.table.coflows):
             return
-        self.decided_s = now
+        self._decided_s = now
         self._shows = True
-        if self._ruling is not None and self._ruling.rule.in_step:
-            self._go_by(self._ruling)
+        if self._policy.in_step is not None:
+            self._go_by(self._policy.in_step)
             return
         if self._persistent:
             self.decisions += 1
             if self._observer is not None:
-                self._observer.decided(now, self.table, lambda: self._note_at(now))
+                self._observer.decided(now, self.table, self._note)
             assert self.answer is not None
             self.table.sharing.decide(self.answer.decisions == "flow")
             self._run_ahead()
             return
         try:
-            answer = (self._ask(now, Event(happened)) if self._ruling is None
-                      else self._allocation_by_rule())
+            answer = self._policy.ask(now, happened)
         except Undecided:
             self._happened = happened
             self._wake(now)
             raise
         self._put_in_force(answer)
-
-    def _ask(self, now: float, happened: Event) -> Allocation:
-        """Ask the policy, and check the form of its answer."""
-        self._referee.asked_s = now
-        view = FabricView(self.table, now, self.allocator.information, happened,
-                          self.running if self._told else None)
-        allocation = self.answer = self.allocator.allocate(view)
-        self._referee.check(allocation, view)
-        return allocation
-
-    def _ask_ahead(self, now: float) -> Allocation:
-        """Ask the policy at a coflow event that is ahead of the clock."""
-        self.decided_s = now
-        return self._ask(now, Event.COFLOW_VALID | Event.COFLOW_DONE)
 
     def _admit(self) -> None:
         """Let what has become valid be active, in order of (job, stage)."""
@@ -566,21 +551,20 @@ class FabricProcess:
         now = self._env.now
         self._runs_ahead = not allocation.in_step and allocation.rates is None
         self._service = allocation.service
-        if allocation.in_step and self._asking is not None:
-            self._asking.take(allocation)
-            self._go_by(self._asking)
+        if allocation.in_step and self._policy.ahead is not None:
+            self._policy.ahead.take(allocation)
+            self._go_by(self._policy.ahead)
             return
-        self.answer = allocation
         self.decisions += 1
         if self._observer is not None:  # before flows end ahead of the clock
-            self._observer.decided(now, self.table, lambda: allocation.note)
+            self._observer.decided(now, self.table, self._note)
         self._asks_at = self._grid.due(allocation.revisit_at)
         self._revisit_at = self._asks_at
         self._persistent = allocation.persistent and self._asks_at == math.inf
         if self._runs_ahead:
             if (self._service is None
                     and (wrong := weigh(self.table, allocation, self.table.open_count))):
-                raise self._referee.refuse(wrong)
+                raise self._policy.referee.refuse(wrong)
             self._run_ahead()
             return
         given: Any = None
@@ -595,17 +579,8 @@ class FabricProcess:
                                                                     self._check)
         next_flow, next_coflow, link = found
         if link != SOUND:
-            raise self._referee.infeasible(given, link)
+            raise self._policy.referee.infeasible(given, link)
         self._next = self._next_event(next_flow, next_coflow)
-
-    def _allocation_by_rule(self) -> Allocation:
-        """Ask the rule once, where flows are to be followed one by one."""
-        assert self._ruling is not None
-        try:
-            self._ruling.ask(self._env.now)
-        except RuleError as error:
-            raise self._referee.refuse(str(error)) from error
-        return self._ruling.allocation()
 
     def _go_by(self, ruling: Ruling) -> None:
         """Decide by a rule, now and ahead of the clock while nothing else happens.
@@ -619,17 +594,15 @@ class FabricProcess:
         try:
             loop.go_by(ruling, self._env.now, self._until(), self.table.next_coming, self._check)
         except RuleError as error:
-            raise self._referee.refuse(str(error)) from error
-        if loop.link == UNSOUND:
-            raise self._referee.refuse(ruling.wrong())
-        if loop.link != SOUND:
-            raise self._referee.infeasible(ruling.given(loop.link), loop.link)
+            raise self._policy.referee.refuse(str(error)) from error
+        if (fault := self._policy.fault(ruling, loop.link)) is not None:
+            raise fault
         self._next = loop.end
         self._revisit_at = self._asks_at = self._grid.due(loop.crossing)
         self._see_shown()
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
-        return next_flow if self._runs_ahead or self._listens & _FLOW_DONE else next_coflow
+        return next_flow if self._runs_ahead or self._policy.hears & _FLOW_DONE else next_coflow
 
     def _run_ahead(self) -> bool:
         """Share or serve at each flow's end, ahead of the clock while nothing else happens.
@@ -690,11 +663,7 @@ class FabricProcess:
         if now > start:
             self._observer.moved(start, now, carried)
         if decisions and self._pause != NEVER:
-            self._observer.decided(now, self.table, lambda: self._note_at(now))
+            self._observer.decided(now, self.table, self._note)
 
-    def _note_at(self, now: float) -> Mapping[str, float] | None:
-        """Return the note of a decision that the fabric has made in the policy's place."""
-        if self._ruling is not None:
-            return self._ruling.note
-        assert self.answer is not None
-        return self.answer.note
+    def _note(self) -> Mapping[str, float] | None:
+        return self._policy.note

@@ -309,7 +309,6 @@ class FlowTable:
             hops = self.hops["link"][row["hop"][0]:][:row["hops"][0]]
             if not np.array_equal(hops, demand.hops["link"]):
                 self.pools.reroute(row, demand)
-                row["alone"] = demand.coflows["alone"]
                 self._fresh = False
 
     def set_capacity(self, link: int, capacity: float) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-
-import simpy
+from typing import Protocol
 
 from netsim.fabric.kernels.loop import GRID_SLACK, NOTICE_SLACK
 
 __all__ = ["Grid"]
+
+
+class HasClock(Protocol):
+    """What has the time, as SimPy's environment."""
+
+    @property
+    def now(self) -> float: ...
 
 
 class Grid:
@@ -18,11 +24,10 @@ class Grid:
     ----------
     interval : float
         In seconds; 0 if everything is noticed when it happens.
-    env : simpy.Environment
-        Has the clock.
+    env : HasClock
     """
 
-    def __init__(self, interval: float, env: simpy.Environment) -> None:
+    def __init__(self, interval: float, env: HasClock) -> None:
         self.interval = interval
         self._env = env
 

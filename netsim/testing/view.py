@@ -89,8 +89,8 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     >>> import netsim
     >>> from netsim.testing import make_view
     >>> view = make_view(netsim.big_switch(2, 100.0), [[(0, 1, 300.0)], [(0, 1, 100.0)]])
-    >>> netsim.make_allocator("aalo-lbsf").allocate(view).shares
-    array([1., 0.])
+    >>> netsim.make_allocator("sebf").allocate(view).order
+    array([1, 0])
     """
     if information not in get_args(Information):
         raise UnknownNameError("information", information, get_args(Information))

@@ -29,7 +29,10 @@ from tests.simulation.runs import (
 
 #: Policies that need no clusters.
 ANY = sorted({*ALLOCATORS.names, *ALLOCATORS.presets} - {"reserved"})
-EXACT = ANY
+
+#: Those that have links shared max-min fairly, by the flows of all coflows.
+MAXMIN = {"coflow-fair", "fair", "maxmin"}
+TIGHT = {"rtol": 1e-12, "atol": 0}
 
 instants = st.lists(st.floats(0.01, 8), min_size=1, max_size=3).map(sorted)
 
@@ -48,7 +51,7 @@ def held(sim: netsim.Simulation, at: list[float]) -> netsim.Simulation:
 
 
 @pytest.mark.parametrize("interval", [0, "300ms"])
-@pytest.mark.parametrize("allocator", EXACT)
+@pytest.mark.parametrize("allocator", ANY)
 @settings(max_examples=5)
 @given(seed=st.integers(0, 99), at=instants)
 def test_a_run_that_is_held_and_forked_is_the_same(allocator, interval, seed, at):
@@ -211,7 +214,7 @@ def test_states_of_jobs_on_a_cluster():
 
 
 @pytest.mark.parametrize("interval", [0, "300ms"])
-@pytest.mark.parametrize("allocator", EXACT)
+@pytest.mark.parametrize("allocator", ANY)
 @given(seed=st.integers(0, 99), at=st.none() | st.floats(0.01, 3))
 @settings(max_examples=4)
 def test_jobs_submitted_before_they_arrive(allocator, interval, seed, at):
@@ -289,7 +292,7 @@ def test_a_scheduler_that_plans_takes_no_more_jobs():
 # --- changes --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("allocator", EXACT)
+@pytest.mark.parametrize("allocator", ANY)
 def test_changes_by_hand_are_those_of_events(allocator):
     events = [{"at": 1.0, "link": "egress-2", "capacity": "2Mbps"},
               {"at": 1.5, "kind": "fail", "host": 3}, {"at": 2.5, "kind": "repair", "host": 3},
@@ -306,7 +309,7 @@ def test_changes_by_hand_are_those_of_events(allocator):
         assert_same(each.run().result(), expected)
 
 
-@pytest.mark.parametrize("allocator", EXACT)
+@pytest.mark.parametrize("allocator", ANY)
 @settings(max_examples=5)
 @given(seed=st.integers(0, 99), at=st.floats(0.01, 4))
 def test_flows_avoid_links_that_fail_by_hand(allocator, seed, at):
@@ -320,9 +323,13 @@ def test_flows_avoid_links_that_fail_by_hand(allocator, seed, at):
     for each in (sim.fork(), sim):
         each.run(until=at + 2).repair(link=link)
         found = each.run().result()
-        pd.testing.assert_frame_equal(found.coflows, expected.coflows, check_exact=True,
-                                      check_categorical=False)
-        assert found.jobs["finish_s"].equals(expected.jobs["finish_s"])
+        # Where links are shared, it counts for roundings when pools grow, of which other routes
+        # make another number.
+        exact = allocator not in MAXMIN
+        pd.testing.assert_frame_equal(found.coflows, expected.coflows, check_exact=exact,
+                                      check_categorical=False, **({} if exact else TIGHT))
+        np.testing.assert_allclose(found.jobs["finish_s"], expected.jobs["finish_s"],
+                                   rtol=0 if exact else 1e-12)
 
 
 def test_servers_fail_by_hand_and_jobs_start_over():
@@ -385,7 +392,7 @@ def test_an_unknown_kind_of_event_is_a_name():
 
 
 @pytest.mark.parametrize("interval", [0, "300ms"])
-@pytest.mark.parametrize("allocator", EXACT)
+@pytest.mark.parametrize("allocator", ANY)
 @given(seed=st.integers(0, 99))
 @settings(max_examples=4)
 def test_events_are_those_of_the_tables(allocator, interval, seed):

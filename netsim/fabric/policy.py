@@ -1,0 +1,96 @@
+"""The allocator of a fabric: what it hears of, and how it is asked, in Python or as a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from netsim.errors import AllocationError
+from netsim.fabric.allocation import Allocation, Event
+from netsim.fabric.allocation_checker import AllocationChecker
+from netsim.fabric.allocator import Allocator
+from netsim.fabric.asking import Asking
+from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.kernels.rules import SOUND, UNSOUND
+from netsim.fabric.ruling import RuleError, Ruling
+from netsim.fabric.running import Running
+from netsim.fabric.view import FabricView
+
+__all__ = ["Policy"]
+
+_ALWAYS = int(Event.CAPACITY | Event.REVISIT | Event.JOB)
+
+
+class Policy:
+    """Asks an allocator about a table.
+
+    Parameters
+    ----------
+    allocator : Allocator
+    table : FlowTable
+    running : Running
+    referee : AllocationChecker
+
+    Attributes
+    ----------
+    hears : int
+        The events on which it is asked.
+    sees_running : bool
+    answer : Allocation or None
+        What it said when it was last asked; None if it is a rule that keeps coflows in step.
+    in_step : Ruling or None
+        The rule that decides in the event loop, if it is one that keeps coflows in step.
+    ahead : Asking or None
+        Has it asked in the event loop, if it may be asked ahead of the clock.
+    """
+
+    def __init__(self, allocator: Allocator, table: FlowTable, running: Running,
+                 referee: AllocationChecker) -> None:
+        self.allocator, self.referee = allocator, referee
+        self._table, self._running = table, running
+        self.hears = int(allocator.wakes_on) | _ALWAYS
+        self.sees_running = allocator.sees_running
+        self.answer: Allocation | None = None
+        rule = allocator.compiled_rule
+        self._ruling = None if rule is None else Ruling(rule, table)
+        self.in_step = self._ruling if rule is not None and rule.in_step else None
+        may_be_asked_ahead = (rule is None and allocator.asked_ahead and not self.sees_running
+                              and allocator.wakes_on & Event.COFLOW == Event.COFLOW)
+        self.ahead = Asking(table, self._ask_ahead) if may_be_asked_ahead else None
+
+    def view(self, table: FlowTable, now: float, happened: int) -> FabricView:
+        """Return what the allocator sees of a table."""
+        return FabricView(table, now, self.allocator.information, Event(happened),
+                          self._running if self.sees_running else None)
+
+    def ask(self, now: float, happened: int) -> Allocation:
+        """Return the allocator's answer, after checking its form."""
+        self.referee.asked_s = now
+        if self._ruling is None:
+            view = self.view(self._table, now, happened)
+            self.answer = self.allocator.allocate(view)
+            self.referee.check(self.answer, view)
+            return self.answer
+        try:
+            self._ruling.ask(now)
+        except RuleError as error:
+            raise self.referee.refuse(str(error)) from error
+        self.answer = self._ruling.allocation()
+        return self.answer
+
+    def _ask_ahead(self, now: float) -> Allocation:
+        return self.ask(now, Event.COFLOW_VALID | Event.COFLOW_DONE)
+
+    def fault(self, ruling: Ruling, link: int) -> AllocationError | None:
+        """Return an error for what has been found in the event loop, if that is one."""
+        if link == SOUND:
+            return None
+        if link == UNSOUND:
+            return self.referee.refuse(ruling.wrong())
+        return self.referee.infeasible(ruling.given(link), link)
+
+    @property
+    def note(self) -> Mapping[str, float] | None:
+        """What it keeps with its last decision."""
+        if self._ruling is not None:
+            return self._ruling.note
+        return None if self.answer is None else self.answer.note
