@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import is_whole
 from netsim.cluster import Cluster
 from netsim.errors import InputError, MissingExtraError, UnknownNameError
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator, Undecided
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
+from netsim.simulation.run_events import RunEvent
 from netsim.simulation.simulation import Simulation
 from netsim.ties import rank
 from netsim.units import Quantity
@@ -36,6 +38,7 @@ COLUMNS = ("sent", "remaining", "gamma", "width", "weight", "valid_s", "job_atta
 _SIZES = {"remaining", "gamma"}
 
 _ACTIONS = ("order", "shares")
+_INFORMATION = ("agnostic", "clairvoyant")
 
 #: In place of infinity, which spaces had better not have: no size, time or key is as large.
 _MOST = 1e18
@@ -63,7 +66,8 @@ class _Agent(Allocator):
         decided, self.decided = self.decided, None
         if decided is None:
             self.view = view
-            raise Undecided
+            raise Undecided("the agent has not decided yet: call step with an action, or set "
+                            "another allocator")
         self.view = None
         # Coflows that the agent does not see come last.
         given = np.full(len(view), math.inf if self._action == "order" else 0.0)
@@ -71,6 +75,8 @@ class _Agent(Allocator):
         given[:shown] = decided[:shown]
         if self._action == "order":
             return Allocation(order=rank(given), leftover=self._leftover)
+        if not given.any():
+            given[:] = 1.0
         return Allocation(shares=given * min(view.common_factor(given), 1.0))
 
 
@@ -92,7 +98,8 @@ class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
         How many coflows an agent sees at most.
     action : {"order", "shares"}
         What an action says of coflows: keys, the least of which is served first, at MADD rates; or
-        shares of their LP rates, from 0 to 1, which are scaled down if they do not fit. The space
+        shares of their LP rates, from 0 to 1, which are scaled down if they do not fit; if all are
+        0, they are equal. The space
         of keys is from -1 to 1, but any numbers do, as only their order counts.
     leftover : {"maxmin", "greedy", "none"}
         With an order: who gets what it leaves; see `netsim.Allocation`.
@@ -101,8 +108,8 @@ class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
     reward : callable, optional
         ``reward(sim, start_s, active)`` returns the reward of a step, from a simulation that stands
         at the end of it, the time at which it began, and the number of coflows that were active
-        then. By default minus ``active`` times the seconds of the step: their sum over an episode
-        is minus the sum of the coflows' completion times.
+        then. By default minus the seconds of all active coflows: their sum over an episode is minus
+        the sum of the coflows' completion times, as these are noticed.
     until : quantity, optional
         Time at which an episode is cut off.
     **options
@@ -147,15 +154,23 @@ class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
                  until: Quantity | None = None, **options: Any) -> None:
         if action not in _ACTIONS:
             raise UnknownNameError("action", action, _ACTIONS)
-        if not coflows > 0:
-            raise InputError(f"coflows must be at least 1, not {coflows!r}")
-        if "allocator" in options:
-            raise InputError("the agent is the allocator; do not give another one")
+        if information not in _INFORMATION:
+            raise UnknownNameError("information", information, _INFORMATION)
+        if not (is_whole(coflows) and coflows > 0):
+            raise InputError(f"coflows must be a whole number of at least 1, not {coflows!r}")
+        if reward is not None and not callable(reward):
+            raise InputError(f"reward must be a function, not {reward!r}")
+        if action == "shares" and leftover != "maxmin":
+            raise InputError(f"leftover={leftover!r} is for orders; shares leave nothing over")
+        for name, why in (("allocator", "the agent is the allocator"),
+                          ("seed", "give the seed to reset")):
+            if name in options:
+                raise InputError(f"{name}: {why}")
         self._network, self._workload, self._options = network, workload, options
         self._coflows, self._action, self._leftover = coflows, action, leftover
         self._columns = [name for name in COLUMNS
                          if information != "agnostic" or name not in _SIZES]
-        self._reward, self._until = reward or _completion_time, until
+        self._reward, self._until = reward, until
         self._active = 0
         self.observation_space = spaces.Dict({
             **{name: spaces.Box(0.0, _MOST, (coflows,), np.float64) for name in self._columns},
@@ -176,6 +191,10 @@ class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
         workload = self._workload(drawn) if callable(self._workload) else self._workload
         self.sim = Simulation(self._network, workload, seed=drawn,
                               allocator=_Agent(self._action, self._leftover), **self._options)
+        self._waiting, self._since_s, self._waited_s = 0, 0.0, 0.0
+        if self._reward is None:
+            self.sim.on("coflow-valid", self._hear)
+            self.sim.on("coflow-done", self._hear)
         agent = self.sim.allocator  # a copy of that
         assert isinstance(agent, _Agent)
         self._agent = agent
@@ -192,6 +211,8 @@ class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
         InputError
             If an action has another shape, or is no number.
         """
+        if not hasattr(self, "sim"):
+            raise InputError("call reset before step")
         decided = np.asarray(action, np.float64)
         if decided.shape != (self._coflows,) or np.isnan(decided).any():
             raise InputError(f"an action has {self._coflows} numbers, not {action!r}")
@@ -200,7 +221,8 @@ class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
         start_s, active = self.sim.now, self._active
         self._agent.decided = decided
         held = self._go_on()
-        reward = self._reward(self.sim, start_s, active)
+        reward = (self._seconds_of_coflows() if self._reward is None
+                  else self._reward(self.sim, start_s, active))
         ended = self.sim.ended
         return self._seen(), float(reward), ended, not (held or ended), self._info()
 
@@ -227,6 +249,14 @@ class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
     def _info(self) -> dict[str, Any]:
         return {"coflows": self._active, "hidden": max(self._active - self._coflows, 0)}
 
+    def _hear(self, event: RunEvent) -> None:
+        """Sum up how long coflows have been active."""
+        self._waited_s += self._waiting * (event.at_s - self._since_s)
+        self._since_s = event.at_s
+        self._waiting += 1 if event.kind == "coflow-valid" else -1
 
-def _completion_time(sim: Simulation, start_s: float, active: int) -> float:
-    return -active * (sim.now - start_s)
+    def _seconds_of_coflows(self) -> float:
+        """Return minus the seconds of active coflows since this was last asked."""
+        now, waited = self.sim.now, self._waited_s + self._waiting * (self.sim.now - self._since_s)
+        self._since_s, self._waited_s = now, 0.0
+        return -waited

@@ -1,5 +1,6 @@
 """Agents in place of an allocator."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -73,8 +74,12 @@ def test_shares_are_scaled_down_to_what_fits():
     np.testing.assert_allclose(env.sim.result().jobs["finish_s"], [2, 4])
 
 
-def test_rewards_add_up_to_completion_times():
-    env = CoflowEnv(NET, workload(2), coflows=3)
+@pytest.mark.parametrize("pause", [0.0, 1.5])
+def test_rewards_add_up_to_completion_times(pause):
+    """Also where nothing is active for a while, so that nothing is decided."""
+    jobs = [dataclasses.replace(job, arrival_s=job.arrival_s + pause * job.id, iterations=1)
+            for job in workload(2).jobs]
+    env = CoflowEnv(NET, netsim.Workload(jobs), coflows=3)
     rewards, cut_off = play(env, smallest_bottleneck)
     assert not cut_off
     assert sum(rewards) == pytest.approx(-env.sim.result().coflows["cct_s"].sum())
@@ -118,6 +123,14 @@ def test_what_is_refused():
             env.step(action)
     with pytest.raises(UnknownNameError, match="unknown action 'rates'"):
         CoflowEnv(NET, workload(1), action="rates")
+    with pytest.raises(InputError, match="call reset before"):
+        CoflowEnv(NET, workload(1)).step([0.0] * 32)
+    with pytest.raises(UnknownNameError, match="unknown information 'x'"):
+        CoflowEnv(NET, workload(1), information="x")
+    with pytest.raises(InputError, match="reward must be a function"):
+        CoflowEnv(NET, workload(1), reward=3)
+    with pytest.raises(InputError, match="give the seed to reset"):
+        CoflowEnv(NET, workload(1), seed=3)
     with pytest.raises(InputError, match="the agent is the allocator"):
         CoflowEnv(NET, workload(1), allocator="sebf")
     with pytest.raises(InputError, match="at least 1"):

@@ -59,11 +59,14 @@ def queues_by_attained(coflows: Any, jobs: Any, now: float, order: Any) -> None:
         if weights[0] > 0.0:
             order.queue[c] = queue
             order.part[queue] = weights[queue]
+    if weights[0] == 0.0:
+        order.part[0] = 1.0
+        return
     used = 0.0
     for queue in range(queues):
         used += order.part[queue]
     for queue in range(queues):
-        order.part[queue] = order.part[queue] / used if used > 0.0 else 1.0
+        order.part[queue] /= used
 
 
 @plain_numbers

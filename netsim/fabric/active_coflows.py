@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,8 @@ class ActiveCoflows:
     def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow]) -> None:
         """Let some take other links from now on: those of demands with the same flows."""
         for transfer, demand in demands.items():
-            transfer.demand = demand
+            # What it would take alone is as of when it became valid, in records as in the view.
+            transfer.demand = replace(demand, gamma=transfer.demand.gamma)
             if transfer.key in self.active:
                 self._table.reroute(transfer.key, demand)
 

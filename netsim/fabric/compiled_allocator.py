@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import keyword
+import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar
+
+import numpy as np
 
 from netsim.errors import AllocationError, InputError, UnknownNameError
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.rule import Rule, columns_in
-from netsim.fabric.ruling import RuleError, allocation_by
+from netsim.fabric.ruling import RuleError, Ruling
 from netsim.fabric.view import FabricView
 
 __all__ = ["CompiledAllocator", "compiled"]
@@ -28,9 +32,15 @@ class CompiledAllocator(Allocator):
     #: The rule, with the defaults of its options.
     base_rule: ClassVar[Rule]
 
+    def __post_init__(self) -> None:
+        self._own_rule()  # checks the options
+
     @property
     def compiled_rule(self) -> Rule:
         """The compiled rule, with the options of this policy."""
+        return self._own_rule()
+
+    def _own_rule(self) -> Rule:
         return self.base_rule.with_options(**{
             name: getattr(self, name) for name in self.base_rule.options})
 
@@ -41,16 +51,23 @@ class CompiledAllocator(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Ask the rule once; see `Allocator.allocate`."""
+        ruling = Ruling(self._own_rule(), view._table)
         try:
-            return allocation_by(self.compiled_rule, view._table, view.now)
+            ruling.ask(view.now)
         except RuleError as error:
             raise AllocationError(f"allocator {self.title} at t = {view.now:g} s {error}"
                                   ) from error
+        allocation = ruling.allocation()
+        if ruling.rule.in_step and np.isfinite(ruling.limit).any():
+            at = view.crossings(ruling.limit, view.rates(allocation)).min()
+            allocation.revisit_at = min(allocation.revisit_at, max(
+                float(at), math.nextafter(view.now, math.inf)))
+        return allocation
 
 
 def compiled(function: Callable[..., None] | None = None, *,
              gives: str = "order", leftover: str = "none", stretch: str = "none",
-             information: Information = "clairvoyant", wakes_on: str = "coflow",
+             information: Information = "clairvoyant", wakes_on: str | Event = "coflow",
              reads: Collection[str] | None = None, ties: str = "job", rounding: bool = False,
              options: Mapping[str, float] | None = None, notes: Mapping[str, type] | None = None,
              queues: int = 0) -> Any:
@@ -83,7 +100,7 @@ def compiled(function: Callable[..., None] | None = None, *,
     information : {"agnostic", "clairvoyant", "job-clairvoyant"}
         What the function may read; see `netsim.Information`. The fabric knows sizes, also where it
         serves an agnostic order.
-    wakes_on : {"coflow", "flow"}
+    wakes_on : {"coflow", "flow"} or Event
         When it is asked: when coflows come, end, or capacities change; or also when flows end.
     reads : collection of str, optional
         The columns that are kept up to date for it; others are NaN, or -1. If not given, those
@@ -130,19 +147,22 @@ def compiled(function: Callable[..., None] | None = None, *,
     least_attained()
     """
     def decorate(function: Callable[..., None]) -> type[CompiledAllocator]:
-        if wakes_on not in _WAKES_ON:
+        if wakes_on not in _WAKES_ON and not isinstance(wakes_on, Event):
             raise UnknownNameError("wakes_on", wakes_on, _WAKES_ON)
+        events = wakes_on if isinstance(wakes_on, Event) else _WAKES_ON[wakes_on]
         _check_signature(function)
-        given = dict(options or {})
-        rule = Rule(function, gives, leftover, stretch, ties, rounding, information,
-                    _WAKES_ON[wakes_on],
-                    frozenset(columns_in(function) if reads is None else reads), given,
-                    dict(notes or {}), queues)
+        given, kept = dict(options or {}), dict(notes or {})
+        _check_names(function.__name__, given, kept)
+        if isinstance(reads, str):
+            raise InputError(f"reads must be a collection of columns, not {reads!r}")
+        rule = Rule(function, gives, leftover, stretch, ties, rounding, information, events,
+                    frozenset(columns_in(function) if reads is None else reads), given, kept,
+                    queues)
         return dataclasses.make_dataclass(
             function.__name__, [(name, float, default) for name, default in given.items()],
             bases=(CompiledAllocator,), frozen=True,
             namespace={"base_rule": rule, "information": information,
-                       "wakes_on": _WAKES_ON[wakes_on], "__doc__": function.__doc__,
+                       "wakes_on": events, "__doc__": function.__doc__,
                        "__module__": function.__module__,
                        "__qualname__": function.__qualname__})
 
@@ -155,7 +175,18 @@ def _check_signature(function: Callable[..., None]) -> None:
                          f"{function!r}")
     code = function.__code__
     takes = inspect.signature(function)
-    if code.co_argcount != len(_TAKES) or len(takes.parameters) != len(_TAKES):
+    if tuple(name.strip("_") for name in takes.parameters) != _TAKES:
         raise InputError(f"rule {function.__name__} must take {len(_TAKES)} arguments, "
                          f"({', '.join(_TAKES)}), not {takes} ({code.co_filename}, line "
                          f"{code.co_firstlineno})")
+
+
+def _check_names(rule: str, options: Mapping[str, float], notes: Mapping[str, type]) -> None:
+    for name in options:
+        if not (isinstance(name, str) and name.isidentifier()) or keyword.iskeyword(name) \
+                or hasattr(CompiledAllocator, name):
+            raise InputError(f"rule {rule} cannot have an option {name!r}: it must be a name that "
+                             "is no attribute of allocators")
+    for name, kind in notes.items():
+        if kind not in (float, int):
+            raise InputError(f"rule {rule}: note {name} must be float or int, not {kind!r}")

@@ -357,6 +357,8 @@ class FabricProcess:
     def _tell(self) -> None:
         """Tell who follows step by step; what else is due now is done in an event of its own."""
         self._tells_at = math.inf
+        if self._loop.shows:  # held before it has looked what comes next
+            self._due = self._env.now
         self._alarm.set(self._env.now)
         if self.told is not None:
             self.told()
@@ -598,7 +600,7 @@ class FabricProcess:
         if (fault := self._policy.fault(ruling, loop.link)) is not None:
             raise fault
         self._next = loop.end
-        self._revisit_at = self._asks_at = self._grid.due(loop.crossing)
+        self._revisit_at = self._asks_at = self._grid.due(loop.crossing, loop.now)
         self._see_shown()
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:

@@ -42,9 +42,9 @@ class Grid:
         """Return how long after now something may be due and still count as due now."""
         return max(NOTICE_SLACK * self.interval, 4 * math.ulp(self._env.now))
 
-    def due(self, at: float) -> float:
-        """Return when something that is due at `at` is seen: later than now in any case."""
-        now = self._env.now
+    def due(self, at: float, since: float = -math.inf) -> float:
+        """Return when something that is due at `at` is seen: after now, and after `since`."""
+        now = max(self._env.now, since)
         if at < math.inf and self.observed(at) <= now:
             return max(now + self.interval, math.nextafter(now, math.inf))
         return at

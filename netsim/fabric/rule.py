@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dis
+import re
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import CodeType, ModuleType
+from typing import Any, get_args
 
 import numba
 from numba.core.dispatcher import Dispatcher
 
-from netsim.checks import is_number
+from netsim.checks import is_number, is_whole
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Event, Information
 from netsim.fabric.kernels import rules
@@ -70,13 +73,14 @@ class Rule:
         for name, value, choices in (("gives", self.gives, _GIVES),
                                      ("leftover", self.leftover, _LEFTOVER),
                                      ("stretch", self.stretch, STRETCH),
-                                     ("ties", self.ties, _TIES)):
+                                     ("ties", self.ties, _TIES),
+                                     ("information", self.information, get_args(Information))):
             if value not in choices:
                 raise UnknownNameError(name, value, choices)
         self._check_form()
         self._check_reads()
         for name, number in self.options.items():
-            if not is_number(number):
+            if not is_number(number) or number != number:
                 raise InputError(f"option {name} of {self.name} must be a number, not {number!r}: "
                                  "a compiled rule takes numbers only")
 
@@ -90,7 +94,7 @@ class Rule:
         if self.stretch != "none" and self.leftover != "none":
             raise InputError(f"{self.name}: stretch goes with leftover='none', as the bandwidth "
                              "that it leaves cannot be followed flow by flow")
-        if (self.gives == "queues") != (self.queues > 0):
+        if not is_whole(self.queues) or (self.gives == "queues") != (self.queues > 0):
             raise InputError(f"{self.name}: queues must be how many there are at most if the rule "
                              f"gives queues, and else 0, not {self.queues!r}")
 
@@ -156,7 +160,7 @@ class Rule:
         try:
             made.enable_caching()
         except RuntimeError:  # it has no file, or no folder can be written to
-            _say_that_it_is_not_kept(self.name)
+            self._say_that_it_is_not_kept()
         try:
             made.compile(rules.SIGNATURE.args)
         except Exception as error:
@@ -167,12 +171,39 @@ class Rule:
                              f"but returns {returned}")
         return made
 
+    def _say_that_it_is_not_kept(self) -> None:
+        global _said
+        if not _said:
+            _said = True
+            code = self.function.__code__
+            warnings.warn_explicit(
+                f"{self.name} is compiled anew in each process, as there is no file beside which "
+                "its machine code could be kept; so are others like it", UserWarning,
+                code.co_filename, code.co_firstlineno)
+
     def _why(self, error: Exception) -> str:
         if isinstance(error, KeyError):
-            name = str(error.args[0])
-            return (f"there is no column {name!r}{self._line_of(name)}; choose from: "
-                    + ", ".join(sorted(_COLUMNS)))
-        return " ".join(str(error).split())
+            return self._no_column(str(error.args[0]))
+        # Numba says where, and, in the first line that is not its own, what.
+        said = re.sub(r"\x1b\[\d*m", "", str(error)).splitlines()
+        lines = [line.strip() for line in said if line.strip()
+                 and not line.startswith(("Failed in", "- ", "There are", ">>>"))]
+        where = re.findall(r'File "(.+?)", line (\d+)', "\n".join(said))
+        what = textwrap.shorten(lines[0] if lines else type(error).__name__, 200)
+        unknown = re.search(r"name '(\w+)' is not defined", what)
+        if where:
+            return f"{what} ({where[-1][0]}, line {where[-1][1]})"
+        return what + (self._line_of(unknown[1] if unknown else "") or f" ({self.place})")
+
+    def _no_column(self, name: str) -> str:
+        for rows, others, other in ((rules.COFLOWS, rules.JOBS, "jobs"),
+                                    (rules.JOBS, rules.COFLOWS, "coflows")):
+            if name in (others.names or ()):
+                return (f"{name!r}{self._line_of(name)} is a column of {other}, and the rows that "
+                        f"it is read from have {', '.join(rows.names or ())}")
+        return (f"there is no column {name!r}{self._line_of(name)}; choose from: "
+                f"of coflows {', '.join(rules.COFLOWS.names or ())}; of jobs "
+                + ", ".join(rules.JOBS.names or ()))
 
     def _line_of(self, name: str) -> str:
         """Return where the rule reads a column, if that can be seen, in brackets."""
@@ -183,26 +214,31 @@ class Rule:
         return ""
 
 
-def _say_that_it_is_not_kept(name: str) -> None:
-    global _said
-    if not _said:
-        _said = True
-        warnings.warn(f"{name} is compiled anew in each process, as there is no file beside which "
-                      "its machine code could be kept; so are others like it", stacklevel=2)
-
-
 def columns_in(function: Callable[..., Any], seen: set[Any] | None = None) -> Iterator[str]:
-    """Yield the columns that a function names, or a compiled function that it calls."""
+    """Yield the columns that a function names, or a compiled function that it calls.
+
+    Whatever has the name of a column counts: one too many costs little.
+    """
     seen = set() if seen is None else seen
     if function in seen:
         return
     seen.add(function)
-    for name in function.__code__.co_names:
-        if name in _COLUMNS:
-            yield name
-        called = function.__globals__.get(name)
+    names = {*_names_in(function.__code__)}
+    yield from names & _COLUMNS
+    known = [function.__globals__.get(name) for name in names]
+    known += [cell.cell_contents for cell in function.__closure__ or ()]
+    known += [vars(module).get(name) for module in known if isinstance(module, ModuleType)
+              for name in names]
+    for called in known:
         if isinstance(called, Dispatcher):
             yield from columns_in(called.py_func, seen)
-    for cell in function.__closure__ or ():
-        if isinstance(cell.cell_contents, Dispatcher):
-            yield from columns_in(cell.cell_contents.py_func, seen)
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    """Yield the names and the texts in a function's code, and in what is defined within it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, CodeType):
+            yield from _names_in(constant)

@@ -15,7 +15,7 @@ from netsim.fabric.kernels import rules
 from netsim.fabric.rule import STRETCH, Rule
 from netsim.fabric.service import PriorityService
 
-__all__ = ["RuleError", "Ruling", "allocation_by"]
+__all__ = ["RuleError", "Ruling"]
 
 
 class RuleError(Exception):
@@ -43,7 +43,8 @@ class Ruling:
         self._reads = rules.Reads(*(name in rule.reads for name in rules.Reads._fields))
         self._form = rules.Form(float(rule.gives == "order"), rule.gives != "shares",
                                 STRETCH[rule.stretch], rule.ties == "job", rule.rounding)
-        self._answered = np.zeros(1, np.int64)
+        self._values = np.array([*rule.options.values()], np.float64)
+        self._answered, self._fault = np.zeros(1, np.int64), np.zeros(2, np.int64)
         self._links = np.empty((2, len(table.capacity)))
         self._wakes_in = np.empty(1)
         self._make_room()
@@ -60,7 +61,7 @@ class Ruling:
         self._order = rules.Order(
             key, tie, share, most, weight, np.empty(size, np.int64), limit,
             np.empty(max(rule.queues, 1)), np.empty(1), np.empty(len(rule.notes)),
-            np.array([*rule.options.values()], np.float64))
+            np.empty(len(self._values)))
         self._sequence, self._spare = np.empty((2, size), np.int64)
         self._room = np.empty(size)
 
@@ -70,7 +71,8 @@ class Ruling:
             self._make_room()
         return rules.Ruled(self.address, self._form, self._reads, self._coflows, self._jobs,
                            self._order, self._sequence, self._spare, self._room, self._links,
-                           self._table.used, self._answered, self._wakes_in, check)
+                           self._table.used, self._values, self._fault, self._answered,
+                           self._wakes_in, check)
 
     def ask(self, now: float) -> None:
         """Ask the rule; see `kernels.rules.ask`.
@@ -88,7 +90,23 @@ class Ruling:
             raise self.failure(error) from error
         if wrong != rules.SOUND:
             raise RuleError(self.wrong())
+        self._refuse_what_is_lost()
 
+
+    def _refuse_what_is_lost(self) -> None:
+        """Refuse what a rule has written that does not go with what it gives."""
+        rule, order, count = self.rule, self._order, len(self._table.coflows)
+        lost = []
+        if rule.gives in ("weights", "flows") and np.isfinite(order.limit[:count]).any():
+            lost.append(("limit", "an order, shares or queues"))
+        if not rule.in_step and (order.share[:count].any() or (
+                rule.gives == "order" and (order.most[:count] < 1).any())):
+            lost.append(("share or most", "shares, or an order of which nothing is left over"))
+        for name, what in lost:
+            raise RuleError(f"has a rule ({rule.place}) that has written {name}, which goes with "
+                            f"{what}, but it gives {rule.gives}"
+                            + (f" with leftover={rule.leftover!r}" if rule.leftover != "none"
+                               else ""))
 
     def answer(self, now: float) -> bool:
         """Have the next decision of the loop ready; a compiled rule is asked by the loop itself."""
@@ -102,6 +120,11 @@ class Ruling:
         return RuleError(f"has a rule that raised {error!r} ({self.rule.place})")
 
     # --- what it has said -----------------------------------------------------------
+
+    @property
+    def limit(self) -> NDArray[np.float64]:
+        """The bytes at which it is to be asked again. Shape (active coflows,)."""
+        return self._order.limit[:len(self._table.coflows)]
 
     @property
     def shares(self) -> NDArray[np.float64]:
@@ -157,26 +180,22 @@ class Ruling:
 
     def wrong(self) -> str:
         """Say what is wrong with what it has written last."""
-        order, count = self._order, len(self._table.coflows)
-        for name in ("key", "tie", "limit", "share", "most", "weight", "queue"):
-            values = getattr(order, name)[:count]
-            allowed = {"key": ~np.isnan(values), "tie": ~np.isnan(values),
-                       "limit": ~np.isnan(values), "share": (values >= 0) & (values < np.inf),
-                       "most": (values >= 0) & (values <= 1),
-                       "weight": (values > 0) & (values < np.inf),
-                       "queue": (values >= 0) & (values < max(self.rule.queues, 1))}[name]
-            if not allowed.all():
-                return (f"has a rule ({self.rule.place}) that has written "
-                        f"{values[~allowed][0].item()!r} as {name}; " + _ALLOWED[name])
-        return (f"has a rule ({self.rule.place}) that asks to be woken at "
-                f"{order.wake_at[0].item()!r} s, which is not after now")
+        field, at = self._fault.tolist()
+        name = rules.Order._fields[field]
+        value = self._order[field][at].item()
+        if name == "wake_at":
+            return f"has a rule ({self.rule.place}) that asks to be woken at {value!r} s, which " \
+                   "is not after now"
+        return (f"has a rule ({self.rule.place}) that has written {value!r} as {name}[{at}]; "
+                + _ALLOWED[name])
 
 
 _ALLOWED = {"key": "it must be a number", "tie": "it must be a number",
             "limit": "it must be a number of bytes",
             "share": "it must be finite and not negative", "most": "it must be from 0 to 1",
             "weight": "it must be finite and more than 0",
-            "queue": "it must be less than the rule's queues, and not negative"}
+            "queue": "it must be the number of one of the rule's queues, from 0",
+            "part": "parts are from 0 to 1, and add up to 1 at most"}
 
 
 def _unknown(size: int, kind: np.dtype[Any]) -> NDArray[Any]:
@@ -184,16 +203,3 @@ def _unknown(size: int, kind: np.dtype[Any]) -> NDArray[Any]:
     for name in kind.names or ():
         rows[name] = np.nan if kind[name].kind == "f" else -1
     return rows
-
-
-def allocation_by(rule: Rule, table: FlowTable, now: float) -> Allocation:
-    """Ask a rule once.
-
-    Raises
-    ------
-    RuleError
-        See `Ruling.ask`.
-    """
-    ruling = Ruling(rule, table)
-    ruling.ask(now)
-    return ruling.allocation()

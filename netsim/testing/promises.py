@@ -12,7 +12,7 @@ import numpy as np
 
 from netsim.fabric.compiled_allocator import CompiledAllocator
 from netsim.fabric.records import DUST
-from netsim.fabric.ruling import allocation_by
+from netsim.fabric.ruling import Ruling
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch
 from netsim.testing import variations
@@ -114,8 +114,10 @@ def _differs_from_its_rule(trial: Trial) -> str | None:
     if allocator.compiled_rule is None or isinstance(allocator, CompiledAllocator):
         return None
     view = trial.case.view(allocator.information, allocator.sees_running)
+    ruling = Ruling(allocator.compiled_rule, view._table)
     with noted(trial.example):
-        rates = view.rates(allocation_by(allocator.compiled_rule, view._table, view.now))
+        ruling.ask(view.now)
+        rates = view.rates(ruling.allocation())
     if np.allclose(rates, trial.answer, rtol=0, atol=DUST * view.capacity.max()):
         return None
     return f"flows get {listed(trial.answer)} bytes/s, but {listed(rates)} by its rule"

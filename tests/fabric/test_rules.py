@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+import types
 import warnings
 
 import numba
@@ -12,6 +13,7 @@ import pytest
 import netsim
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, InputError, UnknownNameError
+from netsim.testing import make_view
 
 POLICIES = [f"{name}:work_conservation={each}" for name, choices in (
     ("parrot", ("none", "uniform", "backfill")),
@@ -292,7 +294,7 @@ def test_options_are_fields_of_the_policy():
     with pytest.raises(UnknownNameError, match="mass"):
         widest().compiled_rule.with_options(mass=1.0)
     with pytest.raises(InputError, match="weight of rule widest must be a number"):
-        finishes(allocator=widest(weight="2"))
+        widest(weight="2")
 
 
 @numba.njit
@@ -311,12 +313,50 @@ def test_columns_are_found_in_what_a_rule_calls():
                                   finishes(allocator="lcf:work_conservation=none"))
 
 
+@pytest.mark.parametrize("key", [
+    "sum([coflows[c].remaining for k in range(1)])", "coflows[c]['remaining']",
+    "helpers.remaining(coflows[c])"])
+def test_columns_are_found_however_they_are_named(key):
+    helpers = types.ModuleType("helpers")
+    exec("import numba\n@numba.njit\ndef remaining(coflow):\n    return coflow.remaining",
+         vars(helpers))
+    rule = of(f"for c in range(len(coflows)): order.key[c] = {key}", helpers=helpers)
+    assert rule().compiled_rule.reads >= {"remaining"}
+    np.testing.assert_array_equal(
+        finishes(allocator=rule),
+        finishes(allocator=of("for c in range(len(coflows)): order.key[c] = coflows[c].remaining")))
+
+
+def test_options_are_the_same_at_each_decision():
+    counts = of("order.options[0] += 1; order.note[0] = order.options[0]",
+                options={"count": 1.0}, notes={"count": int})
+    found = netsim.simulate(netsim.big_switch(8, 1.0), lines(5), allocator=counts,
+                            record=["decisions"]).decisions
+    assert set(found["count"]) == {2}
+
+
+def test_in_python_a_limit_is_an_instant():
+    """Of two coflows of 2 bytes the first has sent 0.5 at 0.5 s."""
+    rule = of("order.limit[:] = 0.5")
+    view = make_view(netsim.big_switch(2, 1.0), [[(0, 1, 2.0)], [(0, 1, 2.0)]])
+    assert rule().allocate(view).revisit_at == pytest.approx(0.5)
+
+
+def test_who_inherits_may_ask_the_rule():
+    class Twice(least_attained):
+        def allocate(self, view):
+            return super().allocate(view)
+
+    assert Twice().compiled_rule is None
+    np.testing.assert_array_equal(finishes(allocator=Twice), finishes(allocator=least_attained))
+
+
 # --- bad rules -----------------------------------------------------------------------------
 
 
-def of(body, **options):
+def of(body, helpers=None, **options):
     """Return a policy of a rule with one line, compiled."""
-    names = {}
+    names = {"helpers": helpers}
     exec(f"import numpy as np\ndef rule(coflows, jobs, now, order):\n    {body}\n", names)
     made = netsim.compiled(**options)(names["rule"])
     with warnings.catch_warnings():
@@ -326,13 +366,15 @@ def of(body, **options):
 
 
 @pytest.mark.parametrize(("body", "said"), [
-    ("order.key[0] = np.nan", "written nan as key; it must be a number"),
-    ("order.tie[0] = np.nan", "written nan as tie"),
-    ("order.share[0] = -1.0", "written -1.0 as share; it must be finite and not negative"),
+    ("order.key[0] = np.nan", r"written nan as key\[0\]; it must be a number"),
+    ("order.tie[0] = np.nan", r"written nan as tie\[0\]"),
+    ("order.share[0] = -1.0", r"written -1.0 as share\[0\]; it must be finite and not negative"),
     ("order.share[0] = 1.5", "overloads link"),
-    ("order.most[0] = 2.0", "written 2.0 as most; it must be from 0 to 1"),
+    ("order.most[0] = 2.0", r"written 2.0 as most\[0\]; it must be from 0 to 1"),
     ("order.wake_at[0] = now", "asks to be woken at 0.0 s, which is not after now"),
     ("order.key[len(coflows)] = 1.0", "reads or writes beyond its arrays"),
+    ("order.queue[0] = 1", r"written 1 as queue\[0\]"),
+    ("order.part[0] = np.nan", r"written nan as part\[0\]; parts are from 0 to 1"),
 ])
 def test_rules_that_write_what_cannot_be(body, said):
     job = netsim.JobSpec(0, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, 6.0)])])
@@ -341,8 +383,12 @@ def test_rules_that_write_what_cannot_be(body, said):
 
 
 @pytest.mark.parametrize(("body", "said"), [
-    ("order.key[0] = coflows[0].gama", r"no column 'gama' \(<string>, line 3\); choose from: act"),
-    ("order.key[0] = 'a'", "rule rule cannot be compiled"),
+    ("order.key[0] = coflows[0].gama",
+     r"no column 'gama' \(<string>, line 3\); choose from: of coflows job"),
+    ("order.key[0] = coflows[0].attained",
+     r"'attained' \(<string>, line 3\) is a column of jobs, and .* have job, id"),
+    ("order.key[0] = 'a'", r"rule rule cannot be compiled: .* \(<string>, line 3\)$"),
+    ("order.key[0] = nothing", r"rule rule cannot be compiled: .*'nothing' is not.*line 3\)$"),
     ("return 1", "must return nothing"),
 ])
 def test_rules_that_cannot_be_compiled(body, said):
@@ -367,6 +413,31 @@ def test_rules_that_are_none():
         netsim.compiled(stretch="all", leftover="maxmin")(lambda coflows, jobs, now, order: None)
     with pytest.raises(UnknownNameError, match="unknown wakes_on 'sometimes'"):
         netsim.compiled(wakes_on="sometimes")(lambda coflows, jobs, now, order: None)
+
+
+@pytest.mark.parametrize(("options", "body", "said"), [
+    ({"gives": "weights"}, "order.limit[0] = 1.0", "written limit, which goes with an order"),
+    ({"leftover": "maxmin"}, "order.share[0] = 0.1", "written share or most, which goes with"),
+])
+def test_rules_that_write_what_is_not_heeded(options, body, said):
+    with pytest.raises(AllocationError, match=said):
+        finishes(allocator=of(body, **options))
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"information": "x"}, "unknown information 'x'"), ({"queues": 2.5}, "queues must be how many"),
+    ({"notes": {"x": str}}, "note x must be float or int"), ({"reads": "gamma"}, "a collection"),
+    ({"options": {"information": 1.0}}, "no attribute of allocators"),
+    ({"options": {"a b": 1.0}}, "cannot have an option 'a b'"),
+])
+def test_arguments_that_make_no_rule(options, said):
+    with pytest.raises(InputError, match=said):
+        netsim.compiled(**options)(lambda coflows, jobs, now, order: None)
+
+
+def test_events_may_be_named_as_in_python():
+    rule = netsim.compiled(wakes_on=netsim.Event.COFLOW)(lambda coflows, jobs, now, order: None)
+    assert rule.wakes_on == netsim.Event.COFLOW
 
 
 def test_columns_that_are_not_read_are_not_there():

@@ -421,6 +421,53 @@ def test_events_are_those_of_the_tables(allocator, interval, seed):
     assert decisions == expected.decisions["time_s"].drop_duplicates().tolist()
 
 
+@netsim.compiled(information="agnostic")
+def by_turns(coflows, jobs, now, order):
+    for c in range(len(coflows)):
+        order.key[c] = (coflows[c].job + np.rint(now / 0.3)) % 4
+    order.wake_at[0] = now + 0.3
+
+
+@netsim.compiled(information="agnostic")
+def by_megabytes(coflows, jobs, now, order):
+    for c in range(len(coflows)):
+        order.key[c] = np.floor(coflows[c].sent / 5e5)
+        order.limit[c] = 5e5 * (order.key[c] + 1)
+
+
+class ByTurns(netsim.Allocator):
+    """Who is first changes each 0.3 s, with shares or with rates."""
+
+    wakes_on = netsim.Event.COFLOW
+    rates = False
+
+    def allocate(self, view):
+        order = np.lexsort((view.job, (view.job + np.rint(view.now / 0.3)) % 4))
+        if self.rates:
+            return netsim.Allocation(view.madd(order)[0], revisit_at=view.now + 0.3)
+        return netsim.Allocation(order=order, revisit_at=view.now + 0.3)
+
+
+class ByTurnsInRates(ByTurns):
+    rates = True
+
+
+@pytest.mark.parametrize("interval", [0, "50ms"])
+@pytest.mark.parametrize("allocator", [
+    by_turns, by_megabytes, ByTurns, ByTurnsInRates, "aalo:first_threshold=500000:factor=2",
+    "aalo:first_threshold=500000:factor=2:weights=strict",
+    "aalo:first_threshold=500000:observe=0.2"])
+def test_who_asks_to_be_woken_is_with_listeners_too(allocator, interval):
+    for seed in range(4):
+        options = {"allocator": allocator, "observe_interval": interval}
+        expected = netsim.simulate(NET, jobs_of_all_kinds(seed), **options)
+        sim = netsim.Simulation(NET, jobs_of_all_kinds(seed), **options)
+        sim.on("capacity", print)
+        found = sim.run().result()
+        assert_same(found, expected)
+        assert found.run["decisions"] == expected.run["decisions"]
+
+
 def test_event_by_event():
     """The run can be looked at and forked at each event, and go on by itself after a break."""
     expected = netsim.simulate(NET, jobs_of_all_kinds(), allocator="lccf")

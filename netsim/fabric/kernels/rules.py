@@ -157,6 +157,10 @@ class Ruled(NamedTuple):
         To work in.
     used : ndarray of float, shape (links,)
         Bytes per second that each link carries.
+    values : ndarray of float, shape (options,)
+        What ``order.options`` are at each decision.
+    fault : ndarray of int, shape (2,)
+        If what it has written cannot be: in which field of `Order`, and where.
     answered : ndarray of int, shape (1,)
         Whether that policy has filled in ``order``, for the next decision.
     wakes_in : ndarray of float, shape (1,)
@@ -176,6 +180,8 @@ class Ruled(NamedTuple):
     room: NDArray[np.float64]
     links: NDArray[np.float64]
     used: NDArray[np.float64]
+    values: NDArray[np.float64]
+    fault: NDArray[np.int64]
     answered: NDArray[np.int64]
     wakes_in: NDArray[np.float64]
     check: bool
@@ -219,38 +225,61 @@ def ask(ruled, coflows, jobs, now):
     order = Order(full.key[:count], full.tie[:count], full.share[:count], full.most[:count],
                   full.weight[:count], full.queue[:count], full.limit[:count], full.part,
                   full.wake_at, full.note, full.options)
-    _clear(order, ruled.form)
+    _clear(order, ruled)
     rule = _rule_at(ruled.address)
     rule(ruled.coflows[:count], ruled.jobs, now, order)
-    if not (_is_sound(order) and order.wake_at[0] > now):
+    if not _is_sound(order, now, ruled.fault):
         return UNSOUND
     _sort(coflows, order.key, order.tie, ruled)
     return SOUND
 
 
 @inlined
-def _is_sound(order):
-    """Whether all that a rule has written may be taken for what it stands for."""
+def _is_sound(order, now, fault):
+    """Whether all that a rule has written may be taken for what it stands for; else find what not.
+
+    Fields are numbered as in `Order`.
+    """
+    fault[0] = -1
+    if not order.wake_at[0] > now:
+        fault[0], fault[1] = 8, 0
+    used = 0.0
+    for q in range(len(order.part)):
+        used += order.part[q]
+        if not (0.0 <= order.part[q] <= 1.0 and used <= 1.0 + 1e-9):
+            fault[0], fault[1] = 7, q
     for c in range(len(order.key)):
-        if np.isnan(order.key[c]) or np.isnan(order.tie[c]) or np.isnan(order.limit[c]):
-            return False
-        if not (0.0 <= order.share[c] < np.inf and 0.0 <= order.most[c] <= 1.0
-                and 0.0 < order.weight[c] < np.inf):
-            return False
-        if not (0 <= order.queue[c] < max(len(order.part), 1)):
-            return False
-    return True
+        field = -1
+        if np.isnan(order.limit[c]):
+            field = 6
+        if not 0 <= order.queue[c] < len(order.part):
+            field = 5
+        if not 0.0 < order.weight[c] < np.inf:
+            field = 4
+        if not 0.0 <= order.most[c] <= 1.0:
+            field = 3
+        if not 0.0 <= order.share[c] < np.inf:
+            field = 2
+        if np.isnan(order.tie[c]):
+            field = 1
+        if np.isnan(order.key[c]):
+            field = 0
+        if field >= 0:
+            fault[0], fault[1] = field, c
+    return fault[0] == -1
 
 
 @inlined
-def _clear(order, form):
-    """Set what a rule may leave as it is."""
+def _clear(order, ruled):
+    """Set what a rule may leave as it is, and the options, which it might have changed."""
+    for k in range(len(ruled.values)):
+        order.options[k] = ruled.values[k]
     order.part[:] = 0.0
     order.wake_at[0] = np.inf
     order.note[:] = np.nan
     for c in range(len(order.key)):
         order.key[c] = order.tie[c] = order.share[c] = 0.0
-        order.most[c] = form.most
+        order.most[c] = ruled.form.most
         order.weight[c] = 1.0
         order.queue[c] = 0
         order.limit[c] = np.inf
