@@ -33,6 +33,15 @@ class Pools:
             np.zeros(_LEAST, kind) for kind in (FLOW, HOP, LOAD))
         self.used = np.zeros(3, np.int64)
 
+    def __deepcopy__(self, _: dict[int, Any]) -> Pools:
+        """Copy the rows in use only: pools are as large as they once had to be."""
+        other = Pools()
+        other.used = self.used.copy()
+        other.arrays = tuple(np.zeros(len(pool), pool.dtype) for pool in self.arrays)
+        for pool, copied, used in zip(self.arrays, other.arrays, self.used, strict=True):
+            copied[:used] = pool[:used]
+        return other
+
     def have_room(self, wanted: Sequence[int]) -> bool:
         """Whether so many flows, hops and loads can be appended."""
         return all([more <= len(pool) - used for more, pool, used

@@ -192,6 +192,16 @@ def _trace(allocator: Any, record: tuple[str, ...] = ("jobs", "coflows"), interv
     return build
 
 
+def _forks(part: float) -> Callable[[bool], Any]:
+    """A hundred forks of the trace under Parrot, after a part of it."""
+    def build(smoke: bool) -> Any:
+        workload, network = _trace_workload(smoke), switch()
+        end = netsim.simulate(network, workload, allocator="parrot").jobs["finish_s"].max()
+        sim = netsim.Simulation(network, workload, allocator="parrot").run(until=part * end)
+        return (lambda: [sim.fork() for _ in range(100)]), lambda forks: None
+    return build
+
+
 def _trace_workload(smoke: bool) -> netsim.Workload:
     options = {"iterations": 2, "arrival_scale": 0.01} if smoke else {}
     real = TRACES / "tiresias" / "60_job.csv"
@@ -441,6 +451,8 @@ CASES = {case.name: case for case in (
     Case("trace-srpt", _trace("srpt"), 5.0, "simpy"),
     Case("trace-own-order", _trace("own_policies:LeastAttained"), 3.0, "simpy"),
     Case("trace-own-compiled", _trace("own_policies:attained_by_width"), 0.7, "simpy"),
+    Case("trace-100-forks-at-1-percent", _forks(0.01), 0.2, "simpy"),
+    Case("trace-100-forks-at-99-percent", _forks(0.99), 0.2, "simpy"),
     Case("trace-maxmin", _trace("maxmin"), 15.0),
     Case("trace-maxmin-per-coflow", _trace({"name": "maxmin", "decisions": "coflow"}), 6.0),
     Case("ring-maxmin", _ring("maxmin"), 6.0),
