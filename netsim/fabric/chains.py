@@ -141,6 +141,8 @@ class Chains:
 
     def wanted(self, until: float) -> tuple[int, int, int]:
         """Return the flows, hops and loads of the coflows that are due by then."""
+        if self.next_due > until:
+            return 0, 0, 0
         lines = self.of_jobs[self.running]
         lines = lines[lines["due"] <= until]
         rows = self.stages[lines["first"] + lines["emitted"] % lines["stages"]]

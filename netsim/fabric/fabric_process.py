@@ -469,7 +469,7 @@ class FabricProcess:
         """Let bytes flow at the rates in the rows; return how many coflows and flows have ended."""
         if self.table.in_step:
             # From end to end, as the event loop does, so that both have the same roundings.
-            while start < (end := self.table.next_end_after(start)) < now:
+            while self._next < now and start < (end := self.table.next_end_after(start)) < now:
                 self._advance_in_step(start, end, 4 * math.ulp(end))
                 start = end
             return self._advance_in_step(start, now, slack)
