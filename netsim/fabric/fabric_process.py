@@ -310,7 +310,9 @@ class FabricProcess:
 
     def view(self) -> FabricView:
         """Return what the allocator would see now."""
-        return self._policy.view(self.look()[0], self._env.now, self._happened)
+        table, _ = self.look()
+        table.drop_finished()  # though that is not noticed yet
+        return self._policy.view(table, self._env.now, self._happened)
 
     def pending(self) -> list[tuple[int, float, float]]:
         """Return job, validity and deadline of coflows that are not complete, the oldest first."""

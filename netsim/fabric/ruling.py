@@ -68,7 +68,10 @@ class Ruling:
     def engine(self, check: bool) -> rules.Ruled:
         """Return what the event loop works on, with room for all rows of the table."""
         if len(self._table.rows) > len(self._coflows) or len(self._table.jobs) > len(self._jobs):
+            before = self._order
             self._make_room()
+            for old, new in zip(before, self._order, strict=True):  # what has been decided stands
+                new[:len(old)] = old
         return rules.Ruled(self.address, self._form, self._reads, self._coflows, self._jobs,
                            self._order, self._sequence, self._spare, self._room, self._links,
                            self._table.used, self._values, self._fault, self._answered,

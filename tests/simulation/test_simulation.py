@@ -65,6 +65,17 @@ def test_a_run_that_is_held_and_forked_is_the_same(allocator, interval, seed, at
     assert_same(held(forks[1], [at[-1] + 0.5]).run().result(), expected)
 
 
+@pytest.mark.parametrize("allocator", ["parrot", "sebf", "maxmin"])
+def test_what_has_ended_unnoticed_is_not_shown(allocator):
+    """2 MB over two links of 1 MB/s end at 1 s, which is noticed at 1.2 s."""
+    job = JobSpec(0, hosts=range(4), stages=[Stage("s", [(0, 1, 1e6), (2, 3, 1e6)])])
+    sim = netsim.Simulation(netsim.big_switch(4, "8Mbps"), [job], allocator=allocator,
+                            observe_interval="300ms").run(until=1.1)
+    assert len(sim.active()) == len(sim.flows()) == len(sim.view()) == 0
+    assert sim.links()["rate"].sum() == 0
+    assert sim.run().result().jobs["finish_s"].tolist() == [pytest.approx(1)]
+
+
 @pytest.mark.parametrize("allocator", ANY)
 def test_any_policy_can_be_held_and_forked(allocator):
     workload = jobs_of_all_kinds()

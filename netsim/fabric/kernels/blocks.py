@@ -28,7 +28,8 @@ def open_flows(coflows, flows):
     i = 0
     for c in range(len(coflows)):
         row = coflows[c]
-        for f in range(row.flow, row.flow + row.flows):
+        # In step, the flows of a coflow that has ended still have bytes, until that is noticed.
+        for f in range(row.flow, row.flow + (row.flows if row.open > 0 else 0)):
             if flows[f].remaining > 0.0:
                 index[i] = f
                 owner[i] = c
