@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from netsim.allocators import ALLOCATORS, make_allocator
     from netsim.analysis.bounds import LowerBounds, lower_bounds
     from netsim.analysis.coflows import by_class, classify_coflows
+    from netsim.analysis.gpus import gpu_usage
     from netsim.analysis.links import coflows_at_bottleneck, link_utilisation, share_at_bottleneck
     from netsim.analysis.usage import edge_utilisation
     from netsim.cluster import Cluster
@@ -96,6 +97,7 @@ _HOME = {
     "netsim.allocators": ("ALLOCATORS", "make_allocator"),
     "netsim.analysis.bounds": ("LowerBounds", "lower_bounds"),
     "netsim.analysis.coflows": ("by_class", "classify_coflows"),
+    "netsim.analysis.gpus": ("gpu_usage",),
     "netsim.analysis.links": ("coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck"),
     "netsim.analysis.usage": ("edge_utilisation",),
     "netsim.cluster": ("Cluster",),

@@ -133,8 +133,9 @@ def _folder(base: str) -> str:
     """Return the cache folder below `base`, or below a default one if `base` is empty."""
     here = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in [here / "ties.py", *(path for room in ("edge", "fabric", "models")
-                                     for path in sorted((here / room).rglob("*.py")))]:
+    rooms = (here / room for room in ("edge", "fabric", "models"))
+    for path in [here / "ties.py", here / "schedulers" / "kernels.py",
+                 *(path for room in rooms for path in sorted(room.rglob("*.py")))]:
         digest.update(read_bytes(path))
     if not base:
         beside = here / "__pycache__"

@@ -172,7 +172,7 @@ class Cancelled(NetsimError):
     """
 
     def __init__(self, message: str, left: float) -> None:
-        super().__init__(message, left)  # SimPy makes a copy from these for each who waits
+        super().__init__(message, left)  # SimPy copies it from these for each waiting process
         self.left = left
 
     def __str__(self) -> str:

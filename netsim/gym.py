@@ -102,7 +102,7 @@ class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
         0, they are equal. The space
         of keys is from -1 to 1, but any numbers do, as only their order counts.
     leftover : {"maxmin", "greedy", "none"}
-        With an order: who gets what it leaves; see `netsim.Allocation`.
+        With an order: how left-over bandwidth is allocated; see `netsim.Allocation`.
     information : {"clairvoyant", "agnostic"}
         Whether sizes are observed.
     reward : callable, optional

@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["EQUAL", "below", "equal", "merge_equal", "rank", "reached"]
+__all__ = ["EQUAL", "ROUNDING", "below", "equal", "merge_equal", "rank", "reached"]
 
 #: Tolerance for equality, relative to the smaller magnitude.
 EQUAL = 1e-9
+
+#: Relative error of the clock of a run, within which instants are one.
+ROUNDING = 1e-12
 
 
 def equal(a: Any, b: Any) -> bool:

@@ -174,6 +174,9 @@ class JobSpec:
         predictors use both.
     model : ParallelModel, optional
         The model that is trained, with a rank for each slice of each replica, stage by stage.
+    state_bytes : float, optional
+        Bytes that the job moves if it is preempted and comes back on other servers; by default
+        what the run says.
     """
 
     id: int
@@ -191,6 +194,7 @@ class JobSpec:
     group: int | None = None
     user: int | None = None
     model: ParallelModel | None = None
+    state_bytes: float | None = None
     __repr__ = brief
     __deepcopy__ = same
 
@@ -212,6 +216,9 @@ class JobSpec:
         if self.estimate_s is not None:
             object.__setattr__(self, "estimate_s", parse_seconds(
                 self.estimate_s, f"{owner}: estimate_s", strict=True))
+        if self.state_bytes is not None:
+            object.__setattr__(self, "state_bytes", parse_bytes(
+                self.state_bytes, f"{owner}: state_bytes"))
         for name in ("group", "user"):
             if getattr(self, name) is not None:
                 check_whole(getattr(self, name), f"{owner}: {name}", most=MOST_ID)
@@ -363,6 +370,8 @@ class History:
         Group and user of each job; `UNKNOWN` if it has none.
     iterations : ndarray of float, shape (jobs,)
         Number of iterations that each job ran.
+    gpu_s : ndarray of float, shape (jobs,), optional
+        GPU-seconds that each job ran, if they are known.
 
     Raises
     ------
@@ -373,6 +382,7 @@ class History:
     group: NDArray[np.int64]
     user: NDArray[np.int64]
     iterations: NDArray[np.float64]
+    gpu_s: NDArray[np.float64] | None = None
     __repr__ = brief
     __deepcopy__ = same
 
@@ -386,6 +396,11 @@ class History:
         if not self.group.shape == self.user.shape == self.iterations.shape:
             raise InputError("group, user and iterations of past jobs must have one length, not "
                              f"{len(self.group)}, {len(self.user)} and {len(self.iterations)}")
+        if self.gpu_s is not None:
+            object.__setattr__(self, "gpu_s", frozen(self.gpu_s, np.float64, "gpu_s"))
+            if self.gpu_s.shape != self.iterations.shape or not (self.gpu_s >= 0).all():
+                raise InputError("gpu_s of past jobs must be as many numbers as there are jobs, at "
+                                 "least 0")
 
     def __len__(self) -> int:
         return len(self.group)
@@ -578,7 +593,7 @@ def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows) -> Sequence[Jo
 
 
 def history_of(jobs: Collection[JobSpec]) -> History:
-    """Make a history of jobs: their groups, users and iterations.
+    """Make a history of jobs: groups, users, iterations, and GPU-seconds if all have estimates.
 
     Parameters
     ----------
@@ -590,10 +605,12 @@ def history_of(jobs: Collection[JobSpec]) -> History:
     History
     """
     count = len(jobs)
+    known = all(job.estimate_s is not None for job in jobs)
     return History(
         np.fromiter((UNKNOWN if job.group is None else job.group for job in jobs), np.int64, count),
         np.fromiter((UNKNOWN if job.user is None else job.user for job in jobs), np.int64, count),
-        np.fromiter((job.iterations for job in jobs), np.float64, count))
+        np.fromiter((job.iterations for job in jobs), np.float64, count),
+        np.array([job.ranks * (job.estimate_s or 0.0) for job in jobs]) if known else None)
 
 
 @plain_numbers

@@ -51,10 +51,10 @@ EXPERIMENTS: dict[str, dict[str, Any]] = {
 DIGESTS = {
     "parrot": "a2b4e02df6b5fa8f12b730c233b5ffcc5f3e33f453f6224d3b00a4034540331f",
     "aalo": "4e69447981ccff44a6c133403624bb73ffc5f5abcdac2ff20f90294d5477741c",
-    "a-srpt": "c30ab2ef4229f33c21a338e8e02770b0550f611b169b1b06738022d274f026ed",
-    "sjf-bco": "808ebf0ce6ef854ba073a168b8c1409b13307b5113c15750ea6c30faad4e9f80",
+    "a-srpt": "5da61761db5ee5dfcffd105f7d11cfed673b1f2fd2258bd94fc62df99afed773",
+    "sjf-bco": "7e42646604d963df77800d14ace308d2c8ff42e9af6d36b0ca9e782ab889a653",
     "edge": "f44ba0930f096449dc788c43258e218b7211bab3514111d1aad9d6ece6fef3aa",
-    "fabric": "b3f72a783332a7dfd2fdee213684dca4f72154424714ca3801ffffac307199d9",
+    "fabric": "51a2803ad43bde677a3d3f37db9ec6e592c2d7004f732bd08766376fceab0c7d",
     "equal paths": "0c8179fd77853bc8fc359b13405befbe3e206dba69a21cb6d6c2f6f212beb87f",
 }
 

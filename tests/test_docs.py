@@ -26,7 +26,6 @@ from netsim.experiment_file.load import load_experiment
 from netsim.jobs.patterns import PATTERNS
 from netsim.placements.registry import PLACEMENTS
 from netsim.reproductions import REPRODUCTIONS
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 from netsim.schedulers.registry import SCHEDULERS
 from tests.test_imports import ROOMS
 
@@ -50,7 +49,7 @@ WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
 TYPED = """
 import json, sys, warnings
 warnings.simplefilter("error")
-warnings.filterwarnings("ignore", ".* is compiled anew in each process")  # no file here
+warnings.filterwarnings("ignore", ".* is compiled again in each process")  # no file here
 for number, body in enumerate(json.load(sys.stdin), 1):
     exec(compile(body, f"block {number}", "exec"), globals())
 """
@@ -241,7 +240,7 @@ def test_the_page_of_the_fabric_names_all_kernels():
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
 NAMED = sorted({name for line in re.findall(r"^- In netsim: (.*)$", GLOSSARY, re.MULTILINE)
                 for name in re.findall(r"`([^`]+)`", line)})
-BY_NAME = {"allocator": [ALLOCATORS], "scheduler": [SCHEDULERS, EDGE_SCHEDULERS],
+BY_NAME = {"allocator": [ALLOCATORS], "scheduler": [SCHEDULERS],
            "placement": [PLACEMENTS], "execution": [EXECUTIONS], "pattern": [PATTERNS],
            "transport": [TRANSPORTS]}
 

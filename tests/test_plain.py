@@ -14,7 +14,7 @@ from netsim.jobs.patterns import ParameterServer, make_pattern
 from netsim.models.mapping import heavy_edge
 from netsim.models.servers import ServerKind
 from netsim.plain import plain
-from netsim.schedulers.gang import TiresiasL
+from netsim.schedulers.attained import TiresiasL
 from netsim.schedulers.sjf_bco import SjfBco
 from netsim.studies.grid import runs_of_calls
 from netsim.traces.cluster import ClusterConstruction, recurrent

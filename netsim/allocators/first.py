@@ -33,7 +33,7 @@ _REST = {"capped": _CAPPED, "greedy": _ALL, "maxmin": _ALL, "none": _NOTHING,
 
 @inlined
 def _serve_first(coflows: Any, order: Any) -> None:
-    """Let who can move come first, the first of them with a share of 1, and limit the others."""
+    """Serve the first coflow that can move at share 1, and limit the others."""
     rest = order.options[0]
     if rest == _ALL:
         return
@@ -68,7 +68,6 @@ def shortest_remaining(coflows: Any, jobs: Any, now: float, order: Any) -> None:
         job = jobs[coflows[c].job]
         order.key[c] = job.ahead_s + job.active_gamma
     _serve_first(coflows, order)
-
 
 
 def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: str) -> Allocation:

@@ -25,6 +25,9 @@ LOWER_BOUND = "lower bound"
 #: Columns on the allocation of leftover bandwidth and on when rates are decided.
 _SHARING = ("leftover", "decides_per")
 
+#: Columns on workers or GPUs, which a table has if they are known of one of its runs.
+_OF_WORKERS = ("utilisation", "preemptions", "cloud_share")
+
 #: Columns that identify a coflow in different runs, whatever the order in which coflows finish.
 _COFLOW = ["job", "iteration", "stage"]
 
@@ -72,6 +75,10 @@ def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.D
             Total JCT over the lower bound of the jobs that finished.
         over_baseline
             Total JCT over that of the baseline. NaN if one of the two did not finish all jobs.
+        utilisation, preemptions, cloud_share
+            Share of the time of the GPUs or edge workers for which they were held, or trained;
+            number of preemptions; and on an edge-cloud the share of chunks that trained in the
+            cloud. Missing for the lower bound, and left out if no run has them.
         decisions, wall_s
             Cost of the run; missing for the lower bound.
     """
@@ -82,7 +89,8 @@ def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.D
     whole = table["jobs_finished"].eq(jobs) & (base["jobs_finished"] == jobs)
     ratio = (table["jct_total_s"] / base["jct_total_s"]).where(whole)
     table.insert(list(table.columns).index("over_lower_bound") + 1, "over_baseline", ratio)
-    return table.astype({"decisions": "Int64"})
+    table = table.astype({"decisions": "Int64", "preemptions": "Int64"})
+    return table.drop(columns=[name for name in _OF_WORKERS if table[name].isna().all()])
 
 
 def _place(baseline: str | None, results: Mapping[str, Result]) -> int:
@@ -105,9 +113,19 @@ def _row(label: str, result: Result, results: Mapping[str, Result]) -> dict[str,
         "jct_p95_s": summary["jct_p95_s"],
         "cct_mean_s": summary.get("cct_mean_s", math.nan),
         "makespan_s": summary["makespan_s"],
+        **_of_workers(summary),
         "decisions": summary["decisions"],
         "wall_s": summary["wall_s"],
     }
+
+
+def _of_workers(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns on workers or GPUs; NaN or None if unknown."""
+    share = summary.get("utilisation", summary.get("gpu_utilisation", math.nan))
+    chunks = summary.get("chunks")
+    values = (share, summary.get("preemptions"),
+              summary["cloud_chunks"] / chunks if chunks else math.nan)
+    return dict(zip(_OF_WORKERS, values, strict=True))
 
 
 def _bound(result: Result) -> dict[str, Any]:
@@ -126,6 +144,7 @@ def _bound(result: Result) -> dict[str, Any]:
         "jct_p95_s": bound["jct_p95_s"],
         "cct_mean_s": result.coflows["gamma_s"].mean() if known else math.nan,
         "makespan_s": ends.max() - jobs["arrival_s"].min(),
+        **_of_workers({}),
         "decisions": None,
         "wall_s": math.nan,
     }

@@ -28,8 +28,12 @@ Part = str | tuple[Columns, int]
 _COLUMNS = {
     "total\nJCT (s)": "jct_total_s", "over\nbound": "over_lower_bound",
     "over\nfirst": "over_baseline", "mean\nJCT (s)": "jct_mean_s", "p95\nJCT (s)": "jct_p95_s",
-    "mean\nCCT (s)": "cct_mean_s", "makespan\n(s)": "makespan_s",
+    "mean\nCCT (s)": "cct_mean_s", "makespan\n(s)": "makespan_s", "in\nuse": "utilisation",
+    "pre-\nempted": "preemptions", "in the\ncloud": "cloud_share",
 }
+
+#: Formats of columns whose values need no common number of decimals.
+_FORMATS = {"utilisation": "{:.1%}", "preemptions": "{:,.0f}", "cloud_share": "{:.1%}"}
 
 #: Columns of the row of all classes that are shown next to the means by class.
 _OF_ALL = {"all\np95": "cct_p95", "each CCT\n(geom.)": "cct_each", "total\nJCT": "jct_total"}
@@ -82,8 +86,8 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
     """
     first = "over\nfirst" if baseline is None else "over\nbaseline"
     yield {what: figures["label"].tolist()} | {
-        first if heading == "over\nfirst" else heading: _aligned(figures[key].tolist())
-        for heading, key in _COLUMNS.items()}, 1
+        first if heading == "over\nfirst" else heading: _cells(figures, key)
+        for heading, key in _COLUMNS.items() if key in figures and figures[key].notna().any()}, 1
     if noted:
         yield from _sharing(figures.iloc[:-1], what)
     if baseline is not None and factors is not None:
@@ -140,6 +144,14 @@ def print_columns(console: Console, columns: Columns, texts: int = 1) -> None:
     for row in zip(*columns.values(), strict=True):
         table.add_row(*map(visible, row))
     console.print(table)
+
+
+def _cells(figures: pd.DataFrame, key: str) -> list[str]:
+    """Format a column of figures."""
+    values = figures[key].astype(float).tolist()
+    if key not in _FORMATS:
+        return _aligned(values)
+    return [_FORMATS[key].format(value) if math.isfinite(value) else "-" for value in values]
 
 
 def _aligned(values: Sequence[float]) -> list[str]:

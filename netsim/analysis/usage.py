@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.analysis.gpus import end_of, steps_of
 from netsim.errors import InputError
 from netsim.units import Quantity, parse_seconds
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["edge_utilisation", "suspended_jobs"]
+__all__ = ["edge_utilisation", "suspended_jobs", "worker_usage"]
 
 #: Relative tolerance for rounding within which instants are equal.
 _ROUNDING = 1e-12
@@ -40,23 +41,53 @@ def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
     Raises
     ------
     InputError
-        If the run was not on an edge-cloud, or the edge has no workers.
+        If the run was not on an edge-cloud, training was not recorded, or the edge has no workers.
     """
     import pandas as pd
 
-    if not {"training", "workers"} <= {*result.recorded} or not len(result.workers):
+    training, workers = result.training, result.run["workers"]
+    if not workers:
         raise InputError("edge_utilisation needs a run on a netsim.EdgeCloud with workers")
     length = parse_seconds(slot, "slot", strict=True)
     stopped = result.run["stopped_at_s"]
     last = result.jobs["finish_s"].max() if stopped is None else stopped
     edges = np.arange(int(np.ceil(last / length)) + 1) * length
-    edge = result.training[result.training["server"] >= 0]
+    edge = training[training["server"] >= 0]
     # Busy time up to each instant: time since all starts, minus time since all ends.
     start = np.sort(edge["start_s"].to_numpy())
     end = np.sort(edge["end_s"].fillna(last).to_numpy())
     busy = _elapsed(start, edges) - _elapsed(end, edges)
-    share = np.diff(busy) / (length * len(result.workers))
+    share = np.diff(busy) / (length * workers)
     return pd.DataFrame({"slot_s": edges[:-1], "utilisation": np.clip(share, 0.0, 1.0)})
+
+
+def worker_usage(result: Result) -> pd.DataFrame:
+    """Return the number of edge workers that train, and of jobs that wait, over time.
+
+    Parameters
+    ----------
+    result : Result
+        A result of a run on a `netsim.EdgeCloud`, with training and ps recorded.
+
+    Returns
+    -------
+    DataFrame
+        One row per change, with its instant, ``t_s``, and what is so from then on until the next
+        row: ``training``, the number of workers of the edge that train, and ``waiting``, the number
+        of jobs that have arrived, have not ended and do not train anywhere. The last row is of the
+        end of the run.
+
+    Raises
+    ------
+    NotRecordedError
+        If the run was not on an edge-cloud, or one of the tables was not recorded.
+    """
+    at_edge, trained, jobs = result.training, result.ps, result.jobs
+    at_edge = at_edge[at_edge["server"] >= 0]
+    return steps_of({
+        "training": ([at_edge["start_s"]], [at_edge["end_s"]]),
+        "waiting": ([jobs["arrival_s"], trained["end_s"]],
+                    [trained["start_s"], jobs["finish_s"]])}, end_of(result))
 
 
 def suspended_jobs(result: Result) -> int:

@@ -26,14 +26,16 @@ __all__ = ["compare"]
               help="Draw as a .png, .pdf or .svg; any number of times. KIND is bars (total JCTs, "
                    "if not given), cdf (distribution of JCTs), cct (of CCTs), classes (mean CCTs "
                    "against the baseline, by class of coflow), slowdown (by class), timeline "
-                   "(active jobs and coflows) or utilisation (of links over time).")
+                   "(active jobs and coflows, or workers of an edge-cloud), utilisation (of links "
+                   "or of such workers over time) or usage (on a cluster, GPUs held and jobs "
+                   "waiting).")
 def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
             quiet: bool, plugins: bool, allocators: tuple[str, ...], schedulers: tuple[str, ...],
             baseline: str | None, plots: tuple[str, ...]) -> None:
     """Run an experiment under several allocators, or schedulers, and compare them."""
     from netsim.cli.tables import print_comparison
     from netsim.plots.bars import check_plottable, save_plot
-    from netsim.plots.pictures import check_picture, lacking_on_edge
+    from netsim.plots.pictures import check_picture, lacking_on
     from netsim.studies.compare import compare_experiment
 
     changes = overrides(settings, seed) + _compared(allocators, schedulers)
@@ -41,8 +43,9 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
         changes.append(f"compare.baseline={json.dumps(baseline)}")
     loaded, folder = prepared(experiment, changes, out, single=False, plugins=plugins)
     pictures = [_picture(given) for given in plots]
-    lacking = {} if loaded.edge_cloud is None else lacking_on_edge(
-        "constant" if loaded.transport is None else str(loaded.transport.name))
+    lacking = lacking_on("edge-cloud" if loaded.edge_cloud is not None else
+                         "cluster" if loaded.cluster is not None else "network",
+                         loaded.shares_links)
     for kind, path in pictures:
         check_picture(kind, "comparison", record=loaded.record, lacking=lacking)
         check_plottable(path)

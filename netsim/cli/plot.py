@@ -14,12 +14,15 @@ __all__ = ["plot"]
 @click.command()
 @click.argument("folder", type=click.Path())
 @click.option("--kind", metavar="KIND",
-              help="Of a run: timeline (by default), gantt, cdf, slowdown, utilisation. Of a "
-                   "comparison: bars (by default), cdf, classes, slowdown, timeline, utilisation. "
+              help="Of a run: timeline (by default), gantt, cdf, slowdown, utilisation; on a "
+                   "cluster also gpus, usage. Of a comparison: bars (by default), cdf, classes, "
+                   "slowdown, timeline, utilisation, on a cluster also usage. "
                    "Of a sweep: bars (by default), sweep, cdf.")
 @click.option("--of", metavar="WHAT",
-              help="What a cdf is of: jct (by default) or cct. Of a sweep's bars and lines the "
-                   "metric: over_lower_bound (by default), jct_total_s, jct_p95_s, ...")
+              help="What a cdf is of: jct (by default) or cct. What utilisation is of: links (by "
+                   "default, if there are any) or workers of an edge-cloud. What the usage in a "
+                   "comparison is of: GPUs held (by default) or running. Of a sweep's bars and "
+                   "lines the metric: over_lower_bound (by default), jct_total_s, jct_p95_s, ...")
 @click.option("--out", "files", multiple=True, type=click.Path(), metavar="FILE",
               help="A .pdf, .png or .svg; any number of times. FOLDER/KIND.pdf by default.")
 def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...]) -> None:
@@ -29,12 +32,12 @@ def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...]) 
     from netsim.studies.folders import kind_of_folder, load_folder
 
     what = kind_of_folder(folder)
-    name, chosen = check_picture(kind, what, of)
+    name, _ = check_picture(kind, what, of)
     for path in (outs := files or (str(Path(folder) / f"{kind or name}.pdf"),)):
         check_plottable(path)
     picture = PICTURES[what][name]
-    results = load_folder(folder, tables=(picture.of[chosen], *picture.also))
-    check_picture(kind, what, of, lacking=records_lacking(results, what))
+    results = load_folder(folder, tables=(*picture.of.values(), *picture.also))
+    _, chosen = check_picture(kind, what, of, lacking=records_lacking(results, what))
     ax = picture.draw(results, chosen)
     for path in outs:
         save_plot(ax, path)

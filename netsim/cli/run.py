@@ -27,7 +27,8 @@ def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str |
                               plugins=plugins)
     result = run_experiment(loaded, timeline=timeline, progress=not quiet)
     if timeline:
-        save_with_timeline(result, folder, loaded.workload.built)
+        save_with_timeline(result, folder,
+                           loaded.workload.built if loaded.edge_cloud is None else None)
     else:
         result.save(folder)
     if quiet:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from netsim.analysis.comparison_text import Columns, print_columns
 from netsim.cli.echo import echo
+from netsim.results.not_recorded import shares_links
 from netsim.text import visible
 from netsim.units import format_bytes, format_seconds
 
@@ -39,8 +40,7 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
         "total JCT": format_seconds(summary["jct_total_s"]) + over,
         "JCT": _spread(summary, "jct"),
         **_queueing(summary), **_at_the_edge(run, summary),
-        "CCT": _spread(summary, "cct"),
-        **_deadlines(summary),
+        **_of_coflows(summary),
         "makespan": format_seconds(summary["makespan_s"]),
         "run": f"{summary['decisions']:,} decisions, {summary['simpy_events']:,} SimPy events, "
                f"{format_seconds(summary['wall_s'])}",
@@ -52,9 +52,7 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
 
 def _policies(run: Mapping[str, Any]) -> dict[str, str]:
     """Return the policies of a run, each with its options."""
-    # By a model there is nothing to allocate.
-    names = [name for name in ("scheduler", "placement", "execution", "allocator")
-             if name != "allocator" or run[name]["name"] != run.get("execution", {}).get("name")]
+    names = ["scheduler", "placement", "execution", *(["allocator"] if shares_links(run) else [])]
     return {name: ", ".join(f"{key} {value}".removeprefix("name ")
                             for key, value in run[name].items() if value is not None)
             for name in names if run.get(name) is not None}
@@ -66,22 +64,33 @@ def _at_the_edge(run: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str
     lines = {"chunks": f"{summary['chunks']:,}, of which {summary['cloud_chunks']:,} in the cloud; "
                        f"{summary['preemptions']:,} preemptions",
              "workers": f"{summary['utilisation']:.1%} of their time in training"}
+    if summary["ps_shortages"]:
+        lines["PSs"] = (f"{summary['ps_shortages']:,} times none was free at the edge, and one in "
+                        "the cloud helped out")
     if run["execution"]["transport"] != "constant":
         lines["estimates"] = (f"delays {summary['delay_ratio_mean']:.3g} times and rates "
                               f"{summary['rate_ratio_mean']:.3g} times what jobs say, on average")
     if "lp_bound_s" in summary:
-        lines["LP bound"] = (f"{format_seconds(summary['lp_bound_s'])}, total JCT "
-                             f"{summary['ratio_paper']:.3g} times; with half the processing "
-                             f"{summary['ratio']:.3g} times")
+        lines["LP bound"] = format_seconds(summary["lp_bound_s"]) + (
+            "" if math.isnan(summary["ratio"]) else
+            f", total JCT {summary['ratio_paper']:.3g} times; with half the processing "
+            f"{summary['ratio']:.3g} times")
     return lines
 
 
 def _queueing(summary: Mapping[str, Any]) -> dict[str, str]:
-    if "gpu_utilisation" not in summary:
+    lines = {"queueing": _spread(summary, "queue")} if "queue_mean_s" in summary else {}
+    if "gpu_utilisation" in summary:
+        lines["GPUs"] = (f"{summary['gpu_utilisation']:.1%} in use, "
+                         f"{summary['idle_while_waiting']:.1%} idle while a job waits")
+    return lines
+
+
+def _of_coflows(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return the lines on coflows, of which a run on an edge-cloud has no table."""
+    if "cloud_chunks" in summary:
         return {}
-    return {"queueing": _spread(summary, "queue"),
-            "GPUs": f"{summary['gpu_utilisation']:.1%} in use, "
-                    f"{summary['idle_while_waiting']:.1%} idle while a job waits"}
+    return {"CCT": _spread(summary, "cct"), **_deadlines(summary)}
 
 
 def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],
@@ -114,7 +123,7 @@ def _spread(summary: Mapping[str, Any], name: str) -> str:
                      for label in ("mean", "p50", "p95", "p99"))
 
 
-def _deadlines(summary: dict[str, float]) -> dict[str, str]:
+def _deadlines(summary: Mapping[str, Any]) -> dict[str, str]:
     if "deadlines" not in summary:
         return {}
     counted = "".join(f", {summary[key]:,} {key}" for key in ("admitted", "rejected")

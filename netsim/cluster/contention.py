@@ -196,7 +196,6 @@ class RunningJobs:
         self._left: dict[int, float] = {}
         self._pace: dict[int, float] = {}
         self._more_s: dict[int, float] = {}
-        self._resumes: dict[int, float] = {}
         self._multi_on = [0] * cluster.servers
         self._stale = False
         self._slot = 0
@@ -217,36 +216,50 @@ class RunningJobs:
     def now(self) -> float:
         return self._slot * self._iterations.model.slot if self._slotted else self._s
 
-    def start(self, job: int, servers: Iterable[int], more_s: float = 0.0) -> None:
+    def start(self, job: int, servers: Iterable[int], kept: float = 0.0, more_s: float = 0.0
+              ) -> None:
         """Start a job now.
 
         Parameters
         ----------
         job : int
-            Index of the job. If it was stopped, it repeats the iteration that was cut short.
+            Index of the job.
         servers : iterable of int
             Distinct servers of the job.
+        kept : float
+            Iterations that it has made before.
         more_s : float
             Additional seconds of each iteration there.
         """
         where = list(servers)
         self._servers[job], self._more_s[job] = where, more_s
-        self._left[job] = self._resumes.pop(job, self._jobs[job].iterations)
+        self._left[job] = self._jobs[job].iterations - kept
         self._count(where, 1)
         if len(where) == 1:
             self._set_pace(job)
 
-    def stop(self, job: int) -> float:
-        """Stop a job before its end; return the seconds of its iteration, which are lost.
+    def made(self, job: int, now: float) -> float:
+        """Return the iterations that a job will have made by an instant before the next exit."""
+        self._see_contention()
+        if job not in self._left:
+            return float(self._jobs[job].iterations)
+        pace, passed = self._pace[job], max(now - self.now, 0.0)
+        if self._slotted:
+            passed = math.floor(passed / self._iterations.model.slot * (1 + _ROUNDING)) * pace
+        else:
+            passed = passed / pace if pace else 0.0
+        return float(self._jobs[job].iterations - max(self._left[job] - passed, 0.0))
+
+    def stop(self, job: int, kept: float) -> float:
+        """Stop a job before its end, which keeps some iterations; return the seconds of the others.
 
         In slotted time, in which jobs make whole iterations, nothing is lost.
         """
         self._see_contention()
         left, pace = self._left[job], self._pace[job]
-        whole = math.ceil(left - _ROUNDING * max(left, 1.0))
-        self._resumes[job] = whole
         self._drop(job)
-        return 0.0 if self._slotted else max(whole - left, 0.0) * pace
+        lost = self._jobs[job].iterations - kept - left
+        return 0.0 if self._slotted else max(lost, 0.0) * pace
 
     def _count(self, servers: list[int], sign: int) -> None:
         """Count a multi job on its servers (sign 1), or remove it (sign -1)."""

@@ -27,6 +27,9 @@ class RunContext:
     history : History or None
         Earlier jobs, from which predictors learn.
     seed : int
+    others : sequence of JobSpec
+        Jobs of the run that never wait for these GPUs, such as those on an edge-cloud that need
+        another type of workers.
     """
 
     cluster: Cluster
@@ -34,5 +37,6 @@ class RunContext:
     model: Contention
     history: History | None = None
     seed: int = 0
+    others: Sequence[JobSpec] = ()
 
     __repr__ = brief

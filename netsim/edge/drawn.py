@@ -18,7 +18,7 @@ from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
 
-__all__ = ["CHUNKS", "SIZES", "draw_edge_cloud", "draw_edge_jobs"]
+__all__ = ["CHUNKS", "SIZES", "JobRanges", "draw_edge_cloud", "draw_edge_jobs"]
 
 #: Relative frequencies of servers by their number of workers.
 SIZES: Mapping[str, float] = {"2": 321, "8": 231}
@@ -32,8 +32,9 @@ _MOST_SLOTS = 2.0**40
 
 @plain_numbers
 def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, types: int = 10,
-                    ps: int = 1, storage: Quantity | Sequence[Quantity] = math.inf,
-                    cloud: bool = True, edge_links: Quantity | Sequence[Quantity] = "10Gbps",
+                    ps: int | Sequence[int | Sequence[Kind | None]] | Mapping[str, float] = 1,
+                    storage: Quantity | Sequence[Quantity] = math.inf, cloud: bool = True,
+                    edge_links: Quantity | Sequence[Quantity] = "10Gbps",
                     wan: Quantity = "10Gbps", name: str = "edge-cloud", seed: int = 0
                     ) -> EdgeCloud:
     """Draw a random edge-cloud: servers with workers of several types.
@@ -50,7 +51,10 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
         Relative probability of each number of workers of a server.
     types : int
         Number of types of workers, numbered from 0; the type of each worker is drawn uniformly.
-    ps, storage, cloud, edge_links, wan, name
+    ps : int, sequence, or mapping of int to float
+        PSs of the servers, as for `EdgeCloud`; or the relative probability of each number of PSs
+        of a server, which is drawn from another stream than its workers.
+    storage, cloud, edge_links, wan, name
         As for `EdgeCloud`.
     seed : int
         Seed of the draws.
@@ -68,7 +72,9 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
     check_whole(servers, "servers", 0, 10**6)
     check_whole(types, "types", 1, 10**6)
     check_whole(seed, "seed")
-    counts, likely = _sizes(sizes)
+    counts, likely = _frequencies(sizes, "sizes", "workers")
+    if isinstance(ps, Mapping):
+        ps = _draw_ps(*_frequencies(ps, "ps", "PSs"), servers, seed)
     workers: list[list[int]] = []
     total = 0
     for server in range(servers):
@@ -82,22 +88,30 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
                      name=name)
 
 
-def _sizes(sizes: object) -> tuple[list[int], np.ndarray]:
-    """Return the numbers of workers of a server, and their cumulative probabilities."""
-    if not isinstance(sizes, Mapping) or not sizes:
-        raise InputError("sizes must be a table of numbers of workers to probabilities, not "
-                         f"{sizes!r}")
+def _draw_ps(counts: Sequence[int], likely: NDArray[np.float64], servers: int, seed: int
+             ) -> list[int]:
+    """Draw the number of PSs of each server."""
+    return [counts[int(np.searchsorted(likely, stream(seed, "PSs of an edge server", server
+                                                      ).random(), side="right"))]
+            for server in range(servers)]
+
+
+def _frequencies(given: object, what: str, things: str) -> tuple[list[int], NDArray[np.float64]]:
+    """Return the numbers of things of a server, and their cumulative probabilities."""
+    if not isinstance(given, Mapping) or not given:
+        raise InputError(f"{what} must be a table of numbers of {things} to probabilities, not "
+                         f"{given!r}")
     counts, weights = [], []
-    for size, weight in sizes.items():
-        count = int(size) if str(size).isdecimal() else size
-        check_whole(count, "sizes: workers", 0, 10**6)
+    for number, weight in given.items():
+        count = int(number) if str(number).isdecimal() else number
+        check_whole(count, f"{what}: {things}", 0, 10**6)
         if not (is_number(weight) and 0 <= weight <= 1e15):
-            raise InputError(f"sizes: the probability of {size} workers must be a number from 0 "
-                             f"to 1e15, not {reprlib.repr(weight)}")
+            raise InputError(f"{what}: the probability of {number} {things} must be a number from "
+                             f"0 to 1e15, not {reprlib.repr(weight)}")
         counts.append(count)
         weights.append(weight)
     if not sum(weights) > 0:
-        raise InputError("sizes: at least one probability must be greater than 0")
+        raise InputError(f"{what}: at least one probability must be greater than 0")
     likely = np.cumsum(weights) / math.fsum(weights)
     likely[-1] = 1.0
     return counts, likely
@@ -176,34 +190,70 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
     [(523.0, 27, 30), (1021.0, 115, 53)]
     """
     check_whole(jobs, "jobs", 1, 10**7)
-    check_whole(servers, "servers", 0, 10**6)
     check_whole(seed, "seed")
-    kinds = _kinds(types)
     slot_s = parse_seconds(slot, "slot", strict=True)
     arrival = _Arrivals(_slots(span, "span", slot_s), peaks, peak_width, in_peaks)
     listed = _counts(chunks, "chunks")
-    ranges = {
-        "epochs": _range(epochs, "epochs", _whole), "compute": _seconds(compute, "compute"),
-        "update": _seconds(update, "update"),
-        "gradients": _range(gradients, "gradients", parse_bytes),
-        "bandwidth": _range(bandwidth, "bandwidth", parse_rate)}
-    near = _range(upload, "upload", lambda value, what: _slots(value, what, slot_s))
-    far = _range(cloud_upload, "cloud_upload", lambda value, what: _slots(value, what, slot_s))
+    ranges = JobRanges(servers=servers, types=types, epochs=epochs, compute=compute, update=update,
+                       gradients=gradients, bandwidth=bandwidth, upload=upload,
+                       cloud_upload=cloud_upload, slot=slot, chunk=chunk, seed=seed)
     drawn = []
     for k in range(jobs):
-        # The uniform numbers do not depend on the ranges to which they are scaled.
-        kind, size, *at = stream(seed, "edge job", k).random(2 + len(ranges)).tolist()
-        own = {what: _scaled(u, *ranges[what]) for what, u in zip(ranges, at, strict=True)}
-        rng = stream(seed, "uploads of an edge job", k)
-        delay = _scaled_whole(float(rng.random()), *far)
-        drawn.append(EdgeJob(
-            id=k, arrival_s=arrival.of(seed, k) * slot_s, worker_type=kinds[int(kind * len(kinds))],
-            chunks=listed[int(size * len(listed))], minibatches=minibatches,
-            epochs=_scaled_whole(at[0], *ranges["epochs"]), compute_s=own["compute"],
-            update_s=own["update"], gradient_bytes=own["gradients"], bandwidth=own["bandwidth"],
-            upload_s=(_scaled_whole_all(rng.random(servers), *near) * slot_s).tolist(),
-            cloud_upload_s=delay * slot_s, chunk_bytes=parse_bytes(chunk, "chunk"), gang=gang))
+        size, fields = ranges.draw(k)
+        drawn.append(EdgeJob(id=k, arrival_s=arrival.of(seed, k) * slot_s,
+                             chunks=listed[int(size * len(listed))], minibatches=minibatches,
+                             gang=gang, **fields))
     return EdgeWorkload(drawn, name, seed=seed)
+
+
+class JobRanges:
+    """Ranges from which the fields of jobs are drawn, other than arrivals and sizes.
+
+    Parameters
+    ----------
+    servers, types, epochs, compute, update, gradients, bandwidth, upload, cloud_upload, slot, \
+chunk, seed
+        As for `draw_edge_jobs`.
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed.
+    """
+
+    def __init__(self, *, servers: int, types: int | Sequence[Kind], epochs: Sequence[int],
+                 compute: Sequence[Quantity], update: Sequence[Quantity],
+                 gradients: Sequence[Quantity], bandwidth: Sequence[Quantity],
+                 upload: Sequence[Quantity], cloud_upload: Sequence[Quantity], slot: Quantity,
+                 chunk: Quantity, seed: int) -> None:
+        check_whole(servers, "servers", 0, 10**6)
+        check_whole(seed, "seed")
+        slot_s = parse_seconds(slot, "slot", strict=True)
+        self._seed, self._servers, self._slot_s = seed, servers, slot_s
+        self._kinds = _kinds(types)
+        self._ranges = {
+            "epochs": _range(epochs, "epochs", _whole), "compute_s": _seconds(compute, "compute"),
+            "update_s": _seconds(update, "update"),
+            "gradient_bytes": _range(gradients, "gradients", parse_bytes),
+            "bandwidth": _range(bandwidth, "bandwidth", parse_rate)}
+        self._near, self._far = (
+            _range(given, what, lambda value, what: _slots(value, what, slot_s))
+            for given, what in ((upload, "upload"), (cloud_upload, "cloud_upload")))
+        self._chunk_bytes = parse_bytes(chunk, "chunk")
+
+    def draw(self, job: int) -> tuple[float, dict[str, Any]]:
+        """Draw a uniform number in [0, 1) for the size of a job, and fields of its `EdgeJob`."""
+        # The uniform numbers do not depend on the ranges to which they are scaled.
+        kind, size, *at = stream(self._seed, "edge job", job).random(2 + len(self._ranges)).tolist()
+        own = {name: _scaled(u, *self._ranges[name]) for name, u in zip(self._ranges, at,
+                                                                        strict=True)}
+        rng = stream(self._seed, "uploads of an edge job", job)
+        delay = _scaled_whole(float(rng.random()), *self._far)
+        near = _scaled_whole_all(rng.random(self._servers), *self._near) * self._slot_s
+        return size, own | {
+            "epochs": _scaled_whole(at[0], *self._ranges["epochs"]),
+            "worker_type": self._kinds[int(kind * len(self._kinds))], "upload_s": near.tolist(),
+            "cloud_upload_s": delay * self._slot_s, "chunk_bytes": self._chunk_bytes}
 
 
 class _Arrivals:

@@ -37,6 +37,9 @@ __all__ = [
 
 Table = dict[str, Any]
 
+#: Formats whose servers and types are those of the system, unless given.
+_DRAWN = ("edge-jobs", "edge-trace")
+
 
 def listed_cloud(workers: Sequence[Sequence[Kind]],
                   ps: int | Sequence[int | Sequence[Kind | None]] = 1, storage: Any = math.inf,
@@ -73,6 +76,7 @@ EDGE_KINDS = Registry(
 EDGE_FORMATS = Registry(
     "format of an edge-cloud's jobs", {
         "edge-jobs": "netsim.edge.drawn:draw_edge_jobs",
+        "edge-trace": "netsim.edge.from_trace:trace_edge_jobs",
         "edge-listed": "netsim.edge.files:listed_jobs",
     },
     noun="format", accepts=lambda made: isinstance(made, EdgeWorkload),
@@ -172,8 +176,10 @@ def make_edge_jobs(system: EdgeCloud | None = None, *, name: str | None = None,
     name, file, seed, **options
         As for `make_edge_cloud`; names are those of `ready_made_edge_jobs`.
     format : str, optional
-        A name of `EDGE_FORMATS`: ``"edge-jobs"``, with the options of `draw_edge_jobs`, or
-        ``"edge-listed"``, with a list of ``jobs``, each a table of the fields of `EdgeJob`.
+        A name of `EDGE_FORMATS`: ``"edge-jobs"``, with the options of `draw_edge_jobs`;
+        ``"edge-trace"``, with the ``file`` of a trace of a GPU cluster, whose format is ``trace``,
+        and the options of `netsim.edge.from_trace.trace_edge_jobs`; or ``"edge-listed"``, with a
+        list of ``jobs``, each a table of the fields of `EdgeJob`.
 
     Raises
     ------
@@ -211,7 +217,7 @@ def edge_jobs_of(given: Mapping[str, Any], system: EdgeCloud | None = None,
         table = full_edge_jobs(given)
         format = table.pop("format")
         _refuse_seed(table, given.get("file"), "netsim.read_edge_jobs", "[workload]")
-        if format == "edge-jobs" and system is not None:
+        if format in _DRAWN and system is not None:
             table = {"servers": system.servers, "types": _kinds_of(system)} | table
         jobs: EdgeWorkload = EDGE_FORMATS.make(format, table, seed=seed)
         if system is not None:
@@ -283,7 +289,9 @@ def _resolve_source(given: Mapping[str, Any], key: str, what: str, known: Regist
     table = {name: value for name, value in given.items() if value is not None}
     file = table.pop("file", None)
     if file is not None and key in table:
-        raise InputError(f"give either {key} or file, not both")
+        if "file" not in known.options(table[key]):
+            raise InputError(f"give either {key} or file, not both")
+        return {"name": Path(file).stem} | table | {"file": file}  # the format reads it
     if file is None and key not in table:
         names = _ready_made(folder, key, known)
         if "name" not in table:
@@ -294,6 +302,8 @@ def _resolve_source(given: Mapping[str, Any], key: str, what: str, known: Regist
         file = _folder(folder) / f"{table['name']}.toml"
     if file is not None:
         read = _read(Path(file))
+        if isinstance(read.get("file"), str):
+            read["file"] = str(Path(file).parent / read["file"])
         table = {"name": Path(file).stem} | read | table
         table.pop("description", None)
     with _naming_file({"file": file}):
@@ -355,6 +365,6 @@ def _read(path: Path) -> Table:
 
 def _defaults(known: Registry, name: str) -> Table:
     """Return the defaults of the options, except for those that depend on the system."""
-    decided = ("servers", "types") if name == "edge-jobs" else ()
+    decided = ("servers", "types") if name in _DRAWN else ()
     return {option: default for option, default in known.options(name).items()
             if default not in (None, inspect.Parameter.empty) and option not in decided}

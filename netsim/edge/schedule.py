@@ -161,6 +161,8 @@ class Schedule:
         Results per chunk; None if whole jobs are scheduled.
     held : PSAssignments or None
         The PSs that jobs used; None if they can be drawn afterwards, see `hold_servers`.
+    most_bytes : ndarray of float, shape (servers,), or None
+        The most bytes that each server stored; None if they follow from the chunks, or are unknown.
     counts : mapping
         Further counts of the scheduler, for the summary.
     """
@@ -173,6 +175,7 @@ class Schedule:
     training: Training
     chunks: Chunks | None = None
     held: PSAssignments | None = None
+    most_bytes: Floats | None = None
     counts: Mapping[str, float] = field(default_factory=dict)
 
     __repr__ = brief

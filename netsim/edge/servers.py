@@ -66,7 +66,7 @@ class ParameterServers:
         self._rng = stream(setting.seed, "parameter servers")
 
     def add_type(self, kind: Kind | None) -> None:
-        """Take note that jobs need PSs of a type."""
+        """Register jobs that need PSs of a type."""
         if kind not in self._usable:
             self._usable[kind] = np.array(
                 [kind is None or each in (None, kind) for each in self._kinds], np.bool_)

@@ -116,7 +116,7 @@ class EdgeSetting:
                            key=lambda each: (each.arrival_s, each.id))
 
     def insert(self, job: EdgeJob) -> int:
-        """Let one more job come; return its position."""
+        """Insert a job; return its position."""
         place = self.place_of(job)
         self.jobs = (*self.jobs[:place], job, *self.jobs[place:])
         self._fill()

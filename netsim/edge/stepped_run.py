@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class SteppedRun:
         raise NotImplementedError
 
     def schedule(self, until: float) -> Schedule:
-        """Return what has happened by an instant that is not after the next event."""
+        """Return the schedule up to an instant that is not after the next event."""
         raise NotImplementedError
 
     def check_open(self) -> None:
@@ -66,6 +67,10 @@ class SteppedRun:
     def submit(self, place: int) -> None:
         """Take in a job that has been inserted in the setting; it has not arrived."""
         raise NotImplementedError
+
+    def shared(self) -> list[Any]:
+        """Return what a fork of the run may share with it, as nothing changes it."""
+        return []
 
     def stalled(self) -> StalledError:
         """Make the error for jobs that wait although no event is left."""

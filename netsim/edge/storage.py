@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.edge.schedule import Schedule
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.units import format_bytes
 
-__all__ = ["Storage", "peaks"]
+__all__ = ["Storage", "peaks", "why_only_cloud"]
 
 #: Relative tolerance for rounding errors of sums of sizes, and of instants.
 _ROUNDING = 1e-12
+
+_LISTED = 6  # most names in a message
 
 
 class Storage:
@@ -73,9 +77,11 @@ def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:
     Returns
     -------
     ndarray of float, shape (servers,)
-        Bytes; NaN if whole jobs were scheduled.
+        Bytes; NaN if nothing is known of the data of whole jobs.
     """
     servers = setting.system.servers
+    if schedule.most_bytes is not None:
+        return schedule.most_bytes
     if schedule.chunks is None:
         return np.full(servers, np.nan)
     size = np.repeat([job.chunk_bytes for job in setting.jobs], setting.chunks)
@@ -94,3 +100,41 @@ def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:
     most = np.zeros(servers)
     np.maximum.at(most, where[order], held)
     return most
+
+
+def why_only_cloud(setting: EdgeSetting) -> str:
+    """Say why no job can train at the edge, whatever the scheduler decides; "" if some job can.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+    """
+    system, chunk = setting.system, np.array([job.chunk_bytes for job in setting.jobs])
+    room = np.array([system.capacity[system.server_of[workers]].max(initial=-1.0)
+                     for workers in setting.workers_of])
+    without = room < 0
+    full = ~without & (room * (1 + _ROUNDING) < chunk)
+    if not (without | full).all():
+        return ""
+    reasons = []
+    if without.any():
+        needed = dict.fromkeys(repr(setting.jobs[job].worker_type)
+                               for job in np.flatnonzero(without).tolist())
+        reasons.append(f"no worker of the edge has a type that {_jobs(without)} need, "
+                       f"{_some(needed)}; the edge has {_some(map(repr, system.types)) or 'none'}")
+    if full.any():
+        reasons.append(f"no server can store a chunk of {_jobs(full)}: the smallest chunk has "
+                       f"{format_bytes(chunk[full].min())}, the largest storage "
+                       f"{format_bytes(room[full].max())}")
+    return "; and ".join(reasons)
+
+
+def _jobs(which: NDArray[np.bool_]) -> str:
+    """Say how many jobs are meant."""
+    return "the jobs" if which.all() else f"{np.count_nonzero(which):,} of {len(which):,} jobs"
+
+
+def _some(names: Iterable[str]) -> str:
+    """List names for a message, at most the first few."""
+    listed = list(names)
+    return ", ".join(listed[:_LISTED]) + (", ..." if len(listed) > _LISTED else "")

@@ -66,7 +66,7 @@ class Transport(Protocol):
     def settled(self) -> bool: ...
 
     def expect(self, arrival: float) -> None:
-        """Take note of when the next job arrives, in seconds; inf if none does.
+        """Set the arrival time of the next job, in seconds; inf if there is none.
 
         Said at the beginning, after each `dispatch`, and when a job is submitted.
         """
@@ -117,7 +117,8 @@ class TransportKind(Protocol):
     ----------
     shares_links : bool
         Whether the transport simulates links, which need an allocator. It then has the attributes
-        `fabric`, which counts `decisions`, and `steps`, the number of SimPy events.
+        `fabric`, which counts `decisions`, `env`, the `Clock` of the fabric, and `steps`, the
+        number of SimPy events.
     """
 
     shares_links: ClassVar[bool]

@@ -5,6 +5,7 @@ Rings are those of `netsim.cluster.ring`; for models see `netsim.jobs.patterns.m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,12 +18,14 @@ from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.cluster.placed import placed_model, placed_stages, ring_of, servers_of_model
 from netsim.cluster.ring import RingLayout, ring_stages
+from netsim.engine.estimates import estimate_of
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
-from netsim.jobs.plan import JobPlan, delayed
-from netsim.jobs.process import JobProcess, JobRecorder
+from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.jobs.plan import JobPlan, delayed, ecmp_key
+from netsim.jobs.process import CompletedCoflow, JobProcess, JobRecorder
 from netsim.jobs.stragglers import slowed_job
-from netsim.workload import JobSpec, Stage
+from netsim.workload import Flows, JobSpec, Stage
 
 __all__ = ["CoflowExecution"]
 
@@ -49,6 +52,8 @@ class CoflowExecution:
         Factor by which computation takes longer on each server.
     seed : int
         Seed of the workload, for the sizes that patterns draw.
+    may_go_back : bool
+        Whether jobs may lose iterations that they have made; see `JobProcess`.
 
     Attributes
     ----------
@@ -58,34 +63,87 @@ class CoflowExecution:
 
     def __init__(self, env: Any, fabric: FabricProcess, cluster: Cluster, jobs: Sequence[JobSpec],
                  model: Contention, recorder: JobRecorder, capacity: NDArray[np.float64],
-                 factors: NDArray[np.float64], seed: int = 0) -> None:
+                 factors: NDArray[np.float64], seed: int = 0, may_go_back: bool = False) -> None:
         self._env, self._fabric, self._cluster, self._jobs = env, fabric, cluster, jobs
         self._model, self._recorder, self._capacity = model, recorder, capacity
         self._factors, self._seed = factors, seed
+        self._may_go_back = may_go_back
         self._ended: dict[int, Callable[[int], None]] = {}
+        self._kept: dict[int, float] = {}
+        self._moving: dict[int, CoflowEvent] = {}
         self.processes: dict[int, JobProcess] = {}
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
         """Make place for a job that has not arrived; see `Execution`."""
         self._jobs = jobs
 
-    def start(self, job: int, gpus: NDArray[np.int64], ended: Callable[[int], None]) -> None:
+    def start(self, job: int, gpus: NDArray[np.int64], kept: float, ended: Callable[[int], None]
+              ) -> None:
         """Start a job now; see `Execution.start`."""
-        self._ended[job] = ended
+        back = kept == self._kept.get(job)
+        self._ended[job], self._kept[job] = ended, kept
         plan = self._plan(self._jobs[job], gpus)
         if job in self.processes:
+            if back:  # what it saved last was lost while it saved
+                self.processes[job].go_back()
             self.processes[job].resume(plan)
             return
-        process = JobProcess(self._env, self._fabric, job, self._env.now, self, waited_for=True)
+        process = JobProcess(self._env, self._fabric, job, self._env.now, self, waited_for=True,
+                             may_go_back=self._may_go_back)
         self.processes[job] = process
         self._env.timeout(0).callbacks.append(partial(process.arrive, plan))
 
-    def stop(self, job: int) -> float:
-        """Stop a job; see `Execution`."""
+    def progress(self, jobs: Any) -> Any:
+        """Return the iterations made; see `Execution`.
+
+        The part of the current one is the time spent in it over the mean of those before it, or
+        before the first one ends, over its estimate.
+        """
+        if np.ndim(jobs) == 0:
+            return self._progress(int(jobs))
+        return np.array([self._progress(job) for job in jobs.tolist()])
+
+    def _progress(self, job: int) -> float:
         process = self.processes[job]
-        before = process.lost_s
-        process.stop()
-        return process.lost_s - before
+        if process.done:
+            return float(process.iteration)
+        usual = process.mean_iteration_s
+        if math.isnan(usual):
+            usual = estimate_of(self._jobs[job]) / self._jobs[job].iterations
+        return process.iteration + min(process.in_iteration_s / usual, 1.0)
+
+    def finished(self, job: int) -> float:
+        """Return the whole iterations made; see `Execution`."""
+        return float(self.processes[job].iteration)
+
+    def stop(self, job: int, kept: float) -> float:
+        """Stop a job; see `Execution`. It goes on within an iteration if it keeps a part of it."""
+        process = self.processes[job]
+        back = kept == self._kept[job]  # and if only within the iteration in which it began
+        if kept > process.iteration and not back:
+            process.pause()
+            return 0.0
+        return process.stop(back)
+
+    def move(self, job: int, nbytes: float, source: int, targets: NDArray[np.int64],
+             moved: Callable[[], None]) -> None:
+        """Send the state of a job to servers, as one coflow; see `Execution`."""
+        flows = Flows(np.full(len(targets), source), targets, np.full(len(targets), nbytes))
+        demand = RoutedCoflow.of(flows, self._fabric.network,
+                                 key=ecmp_key(self._jobs[job].id, "state"))
+        order = self.processes[job].next_order
+        self._moving[job] = self._fabric.submit(job, demand, order, partial(self._moved, moved))
+
+    def _moved(self, moved: Callable[[], None], transfer: CoflowEvent) -> None:
+        if self._moving.get(transfer.job) is transfer:
+            del self._moving[transfer.job]
+            moved()
+
+    def stay(self, job: int) -> None:
+        """Withdraw the state of a job that is being moved; see `Execution`."""
+        transfer = self._moving.pop(job, None)
+        if transfer is not None and len(transfer.demand.flows):
+            self._fabric.withdraw(transfer)
 
     def _plan(self, job: JobSpec, gpus: NDArray[np.int64]) -> JobPlan:
         """Return the plan of a job on its GPUs, from now on."""
@@ -134,10 +192,9 @@ class CoflowExecution:
 
     # --- events of job processes ----------------------------------------------------------
 
-    def coflow_finished(self, job: JobProcess, stage: int, transfer: CoflowEvent, finish: float
-                        ) -> None:
+    def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
         """Pass a completed coflow on to the recorder."""
-        self._recorder.coflow_finished(job, stage, transfer, finish)
+        self._recorder.coflow_finished(job, done)
 
     def coflow_begun(self, job: JobProcess, stage: int) -> None:
         """Pass a coflow that is submitted on to the recorder."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster, server_kind
 from netsim.cluster.ring import model_of
+from netsim.engine.by_time import TimedExecution
 from netsim.forking import Known
 from netsim.jobs.stragglers import slowed_model
 from netsim.models import ParallelModel
@@ -23,19 +22,7 @@ __all__ = ["IterationTimeExecution"]
 Ints = NDArray[np.int64]
 
 
-#: Relative error of the clock of a run.
-_ROUNDING = 1e-12
-
-
-class _PlacedRun(NamedTuple):
-    """A job on its GPUs: its start, its time per iteration there, and the callback at its end."""
-
-    start_s: float
-    alpha_s: float
-    ended: Callable[[int], None]
-
-
-class IterationTimeExecution:
+class IterationTimeExecution(TimedExecution):
     """Jobs take n times alpha seconds for n iterations, by Eq. 4 to 7; see `Execution`.
 
     Each GPU has a fixed share of its server's NIC, so that jobs do not slow each other down.
@@ -62,49 +49,25 @@ class IterationTimeExecution:
 
     def __init__(self, env: Any, cluster: Cluster, jobs: Sequence[JobSpec],
                  factors: NDArray[np.float64] | None = None) -> None:
-        self._env, self._cluster, self._jobs = env, cluster, jobs
+        super().__init__(env, jobs)
+        self._cluster = cluster
         self._factors = np.ones(cluster.servers) if factors is None else factors
-        self._running: dict[int, _PlacedRun] = {}
-        self._left = [job.iterations for job in jobs]
         self._kind = server_kind(cluster)
         self._models = [model_of(job) for job in jobs]
         self._found = Known()
         self._least_of()
 
     def _least_of(self) -> None:
+        """Compute the lower bounds."""
         least = {model: alpha_min_bound(model, self._kind)
                  for model in dict.fromkeys(self._models)}
         self.least = np.array([least[model] for model in self._models])
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
         """Make place for a job that has not arrived; see `Execution`."""
-        self._jobs = jobs
-        self._left.insert(job, jobs[job].iterations)
+        super().add_job(job, jobs)
         self._models.insert(job, model_of(jobs[job]))
         self._least_of()
-
-    def start(self, job: int, gpus: Ints, ended: Callable[[int], None]) -> None:
-        """Start a job now; see `Execution.start`."""
-        run = self._running[job] = _PlacedRun(self._env.now, self.seconds(job, gpus), ended)
-        self._env.timeout(self._left[job] * run.alpha_s).callbacks.append(
-            partial(self._end, job, run))
-
-    def _end(self, job: int, run: _PlacedRun, _: Any = None) -> None:
-        """End a job, unless it has been stopped since."""
-        if self._running.get(job) is run:  # copies of both are one object, too
-            del self._running[job]
-            run.ended(job)
-
-    def stop(self, job: int) -> float:
-        """Stop a job; see `Execution`."""
-        run, passed = self._running[job], self._env.now - self._running[job].start_s
-        made = math.floor(passed / run.alpha_s * (1 + _ROUNDING)) if run.alpha_s else 0
-        if made >= self._left[job]:
-            self._end(job, run)
-            return 0.0
-        del self._running[job]
-        self._left[job] -= made
-        return max(passed - made * run.alpha_s, 0.0)
 
     def seconds(self, job: int, gpus: Ints) -> float:
         """Return the time per iteration (alpha) of a job on some GPUs, given in order of ranks."""

@@ -7,15 +7,46 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.cluster.cluster import Cluster, server_kind
+from netsim.cluster.ring import model_of
+from netsim.errors import InputError
+from netsim.models import ParallelModel
+from netsim.models.iteration_time import alpha_min_bound
 from netsim.workload import JobSpec
 
-__all__ = ["estimates_of"]
+__all__ = ["estimate_of", "estimates_of", "expected_iterations"]
 
 #: Estimated seconds per iteration of a job without an estimate: SJF-BCO, Section 7.
 _ESTIMATE_S = 0.05
 
 
+def estimate_of(job: JobSpec) -> float:
+    """Return the estimated running time of a job in seconds; by default 0.05 s per iteration."""
+    return _ESTIMATE_S * job.iterations if job.estimate_s is None else job.estimate_s
+
+
 def estimates_of(jobs: Sequence[JobSpec]) -> NDArray[np.float64]:
-    """Return the estimated running time of each job in seconds; by default 0.05 s per iteration."""
-    return np.array([_ESTIMATE_S * job.iterations if job.estimate_s is None else job.estimate_s
-                     for job in jobs])
+    """Return the estimated running time of each job in seconds; see `estimate_of`."""
+    return np.array([estimate_of(job) for job in jobs])
+
+
+def expected_iterations(jobs: Sequence[JobSpec], cluster: Cluster) -> NDArray[np.float64]:
+    """Return the seconds that an iteration of each job is expected to take.
+
+    They are those of its estimate; without one, of a model or a ring the shortest time on the
+    servers of the cluster if these are equal; else 0.05 s.
+    """
+    known: dict[ParallelModel, float] = {}
+    return np.array([_expected(job, cluster, known) for job in jobs])
+
+
+def _expected(job: JobSpec, cluster: Cluster, known: dict[ParallelModel, float]) -> float:
+    if job.estimate_s is not None:
+        return job.estimate_s / job.iterations
+    try:
+        model = model_of(job)
+        if model not in known:
+            known[model] = alpha_min_bound(model, server_kind(cluster))
+    except InputError:  # other patterns, servers that differ
+        return _ESTIMATE_S
+    return known[model]

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
+import numpy as np
 import simpy
 from numpy.typing import NDArray
 
 from netsim.cluster.context import RunContext
+from netsim.engine.by_time import TimedExecution
 from netsim.engine.engine import Engine
+from netsim.engine.preemption import Preemption
 from netsim.engine.view import Scheduler
 from netsim.placements.placement import Placement
 from netsim.workload import JobSpec
 
-__all__ = ["run_timed"]
+__all__ = ["run_timed", "run_to_end", "timed_engine"]
 
 
-class _Timed:
-    """An `Execution` in which each job takes a given time."""
+class _GivenTimes(TimedExecution):
+    """An `Execution` in which each job takes a given time, wherever it is."""
 
-    def __init__(self, env: simpy.Environment, seconds: Sequence[float]) -> None:
-        self._env, self._seconds = env, seconds
+    def __init__(self, env: simpy.Environment, jobs: Sequence[JobSpec], seconds: Sequence[float]
+                 ) -> None:
+        super().__init__(env, jobs)
+        self._each_s = [total / job.iterations for total, job in zip(seconds, jobs, strict=True)]
 
-    def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
-        raise NotImplementedError("all jobs are known beforehand")
-
-    def start(self, job: int, gpus: NDArray, ended: Callable[[int], None]) -> None:
-        self._env.timeout(self._seconds[job]).callbacks.append(partial(_end, ended, job))
+    def seconds(self, job: int, gpus: NDArray[np.int64]) -> float:
+        """Return the time per iteration of a job."""
+        return self._each_s[job]
 
 
-def _end(ended: Callable[[int], None], job: int, _: simpy.Event) -> None:
-    ended(job)
+def timed_engine(context: RunContext, scheduler: Scheduler, placement: Placement,
+                 seconds: Sequence[float], name: str, options: Preemption | None = None
+                 ) -> tuple[simpy.Environment, Engine]:
+    """Return an engine at the beginning of a run, with its environment; see `run_timed`.
+
+    Parameters
+    ----------
+    options : Preemption, optional
+        What jobs keep that lose their GPUs, and what it costs.
+    """
+    env = simpy.Environment(0.0)
+    return env, Engine(env, context.cluster, context.jobs, scheduler,
+                       _GivenTimes(env, context.jobs, seconds), placement, name, options)
 
 
 def run_timed(context: RunContext, scheduler: Scheduler, placement: Placement,
@@ -55,12 +68,15 @@ def run_timed(context: RunContext, scheduler: Scheduler, placement: Placement,
     StalledError
         If jobs wait and no event is left.
     """
-    env = simpy.Environment(0.0)
-    engine = Engine(env, context.cluster, context.jobs, scheduler, _Timed(env, seconds), placement,
-                    name)
-    while engine.ended < len(context.jobs):
+    env, engine = timed_engine(context, scheduler, placement, seconds, name)
+    run_to_end(env, engine)
+    return engine
+
+
+def run_to_end(env: simpy.Environment, engine: Engine) -> None:
+    """Run an engine until all jobs have ended; see `run_timed` for errors."""
+    while engine.ended < len(engine.end_s):
         try:
             env.step()
         except simpy.core.EmptySchedule:
             raise engine.stalled() from None
-    return engine

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from netsim.brief import brief
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.context import RunContext
+from netsim.engine.ledger import JobAccounts
+from netsim.errors import InputError
 from netsim.placements.placement import Placement, Room
 from netsim.workload import JobSpec
 
-__all__ = ["ClusterView", "Decision", "Scheduler", "Start", "decider_of"]
+__all__ = ["ClusterView", "Decision", "Saving", "Scheduler", "Start", "check_open", "decider_of"]
 
 Ints = NDArray[np.int64]
 
@@ -26,21 +28,35 @@ Start = tuple[int, Ints]
 
 @dataclass(frozen=True)
 class Decision:
-    """The jobs to start, and the latest instant at which to ask again.
+    """The jobs to start and to preempt, and the latest instant at which to ask again.
+
+    All jobs are preempted first, then all are started. A job that is preempted may be started in
+    the same decision on other GPUs, if it has nothing to save or saves at no cost: it moves.
 
     Attributes
     ----------
-    starts : sequence of Start
-        Jobs with their GPUs, which must be free and distinct.
+    start : sequence of Start
+        Jobs with their GPUs, which must be distinct, and free once jobs are preempted.
+    preempt : sequence of int
+        Jobs that hold GPUs and are not saving. Their GPUs are free at once, unless they have to
+        save their progress first, which takes ``checkpoint_s`` of `netsim.engine.preemption`.
     wake_at : float
         Instant in seconds at which to ask again; in slotted time, the beginning of the next slot
         counts. Arrivals and ends always lead to a call, and come first if they are at that instant.
     """
 
-    starts: Sequence[Start] = ()
+    start: Sequence[Start] = ()
+    preempt: Sequence[int] = ()
     wake_at: float = math.inf
 
     __repr__ = brief
+
+
+class Saving(NamedTuple):
+    """What a job that saves its progress holds: its GPUs, and until when."""
+
+    gpus: Ints
+    until: float
 
 
 @dataclass(slots=True)  # made at every decision: a frozen one would take three times as long
@@ -55,22 +71,34 @@ class ClusterView:
     now : float
         Current time, in seconds.
     arrived, ended : sequence of int
-        Jobs that have arrived, and ended, since the last call. A job that lost a server arrives
-        again, with the iterations that it has not made.
+        Jobs that have begun to wait, and ended, since the last call. A job that lost a server, or
+        that has saved its progress, arrives again, with the iterations that it has not kept. One
+        that is preempted without having to save waits at once, and does not arrive again.
     pending : collection of int
-        Jobs that have arrived or were stopped and wait for GPUs, in no particular order.
+        Jobs that wait for GPUs, in no particular order.
     running : mapping of int to ndarray of int
-        GPUs of each running job.
+        GPUs of each job that runs, or restores its progress.
+    holding : ndarray of int
+        The same jobs, in no particular order.
+    saving : mapping of int to Saving
+        GPUs of each job that saves its progress, and until when.
     free : ndarray of bool, shape (GPUs,)
         Mask of free GPUs; those of lost servers are not free.
     free_on : ndarray of int, shape (servers,)
         Number of free GPUs of each server.
     idle : int
         Number of all free GPUs.
+    lost : collection of int
+        Servers that are lost at present.
     load, estimates : ndarray of float, shape (GPUs,) and (jobs,)
         Seconds of work that each GPU has been promised so far, and estimated seconds of each job.
     placement : Placement
         Placement of the run.
+    accounts : JobAccounts
+        What jobs have made and held so far.
+    ready_on : callable
+        Takes a job that waits, and GPUs; returns when its progress would begin on them if it got
+        them now, in seconds; inf as long as it is not known, while state moves on a network.
     """
 
     cluster: Cluster
@@ -80,12 +108,17 @@ class ClusterView:
     ended: Sequence[int]
     pending: Mapping[int, None]
     running: Mapping[int, Ints]
+    holding: Ints
+    saving: Mapping[int, Saving]
     free: NDArray[np.bool_]
     free_on: Ints
     idle: int
+    lost: Mapping[int, None]
     load: NDArray[np.float64]
     estimates: NDArray[np.float64]
     placement: Placement
+    accounts: JobAccounts
+    ready_on: Callable[[int, Ints], float]
 
     __repr__ = brief
 
@@ -96,8 +129,68 @@ class ClusterView:
 
     def room(self) -> Room:
         """Return a copy-on-write `Room` from which several jobs can be placed one after another."""
-        return Room(self.cluster, self.jobs, self.placement, self.free, self.free_on, self.load,
+        return self.room_on(self.free)
+
+    def room_on(self, free: NDArray[np.bool_]) -> Room:
+        """Return a `Room` of other GPUs than those that are free, such as if jobs were preempted.
+
+        Parameters
+        ----------
+        free : ndarray of bool, shape (GPUs,)
+        """
+        free_on = self.free_on if free is self.free else np.bincount(
+            self.cluster.server_of[free], minlength=self.cluster.servers)
+        return Room(self.cluster, self.jobs, self.placement, free, free_on, self.load,
                     self.estimates)
+
+    # --- jobs: a number, or an array for an array of jobs ------------------------------
+
+    def progress(self, jobs: Any) -> Any:
+        """Return the iterations that jobs have made, with the part of the current one."""
+        return self.accounts.progress(jobs)
+
+    def remaining_s(self, jobs: Any) -> Any:
+        """Return the expected seconds of the iterations that jobs have not made.
+
+        They are by the jobs' own estimates; of a model or a ring without one, by the shortest time
+        of an iteration on the cluster.
+        """
+        return self.accounts.remaining_s(jobs)
+
+    def attained(self, jobs: Any) -> Any:
+        """Return the attained service: the GPU-seconds for which jobs have held GPUs."""
+        return self.accounts.gpus(jobs) * self.held_s(jobs)
+
+    def held_s(self, jobs: Any) -> Any:
+        """Return the seconds for which jobs have held GPUs, restoring and saving included."""
+        return self.accounts.held_s(jobs)
+
+    def run_s(self, jobs: Any) -> Any:
+        """Return the seconds for which jobs have made progress, kept or lost."""
+        return self.accounts.run_s(jobs)
+
+    def first_start(self, jobs: Any) -> Any:
+        """Return when jobs first got GPUs; NaN for those that never did."""
+        return self.accounts.at("first_start", jobs)
+
+    def got(self, jobs: Any) -> Any:
+        """Return when jobs got the GPUs that they hold; NaN for those that hold none."""
+        return self.accounts.at("got", jobs)
+
+    def ready(self, jobs: Any) -> Any:
+        """Return when the progress of jobs on their GPUs began, or will begin.
+
+        NaN for those without GPUs; inf as long as it is not known, while state moves on a network.
+        """
+        return self.accounts.at("ready", jobs)
+
+    def waits_since(self, jobs: Any) -> Any:
+        """Return when jobs arrived, or last gave up GPUs."""
+        return self.accounts.at("waits_since", jobs)
+
+    def saves(self, job: int) -> bool:
+        """Whether a job that is preempted now would hold its GPUs for a while, to save."""
+        return self.accounts.saves(job)
 
 
 class Scheduler(Protocol):
@@ -106,8 +199,9 @@ class Scheduler(Protocol):
     A scheduler that prepares before a run, or keeps state during one, has ``begin(context)``
     instead of ``decide``; it returns an object with ``decide`` for one run. If that has
     ``add_job(job, context)``, jobs can be submitted during the run: it is called with the number of
-    the job, and others from there on have the next one. A scheduler that does not support all
-    clusters and jobs declares what it needs in ``needs``. What no name there can say,
+    the job, and others from there on have the next one; ``check_open()``, if it has that, is called
+    before and raises an `InputError` if no more jobs can be submitted. A scheduler that does not
+    support all clusters and jobs declares what it needs in ``needs``. What no name there can say,
     ``suits(context)`` may check: it is called before a run and raises an `InputError`.
 
     Attributes
@@ -127,10 +221,25 @@ class Scheduler(Protocol):
     """
 
     def decide(self, view: ClusterView) -> Decision | Sequence[Start]:
-        """Return the jobs to start now, with GPUs that are free and distinct."""
+        """Return the jobs to start now, with GPUs that are free and distinct; see `Decision`."""
 
 
 def decider_of(scheduler: Any, context: RunContext) -> Scheduler:
     """Return the object that decides in a run: what `begin` returns, or the scheduler itself."""
     decider: Scheduler = scheduler.begin(context) if hasattr(scheduler, "begin") else scheduler
     return decider
+
+
+def check_open(scheduler: Any, decider: Any) -> None:
+    """Check that more jobs can be submitted, in a run in which `decider` decides.
+
+    Raises
+    ------
+    InputError
+        If the scheduler takes no more.
+    """
+    if hasattr(scheduler, "begin") and not hasattr(decider, "add_job"):
+        raise InputError(f"scheduler {type(scheduler).__name__} learns of all jobs when the run "
+                         "begins, and has no add_job")
+    if hasattr(decider, "check_open"):
+        decider.check_open()

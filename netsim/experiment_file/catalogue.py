@@ -22,8 +22,8 @@ from netsim.network import TOPOLOGIES
 from netsim.placements.registry import PLACEMENTS
 from netsim.plugins import Registry
 from netsim.predictors import PREDICTORS
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 from netsim.schedulers.registry import SCHEDULERS
+from netsim.simulation.compatibility import places_of
 from netsim.traces import FORMATS
 
 __all__ = ["CATALOGUES", "REGISTRIES", "catalogue"]
@@ -33,7 +33,7 @@ Summaries = dict[str, str]
 #: Kind -> its registries, by the prefix of their summaries.
 REGISTRIES: dict[str, dict[str, Registry]] = {
     "allocators": {"": ALLOCATORS},
-    "schedulers": {"": SCHEDULERS, "of edge-clouds: ": EDGE_SCHEDULERS},
+    "schedulers": {"": SCHEDULERS},
     "placements": {"": PLACEMENTS},
     "executions": {"": EXECUTIONS},
     "transports": {"": TRANSPORTS},
@@ -55,6 +55,12 @@ _READY_MADE: dict[str, dict[str, Callable[[], Summaries]]] = {
 CATALOGUES = tuple(REGISTRIES)
 
 
+def _where(registry: Registry, name: str) -> str:
+    """Return where a scheduler runs, unless that is everywhere; nothing for others."""
+    places = places_of(registry.make(name, {})) if registry is SCHEDULERS else ()
+    return f"on {places[0]}s: " if len(places) == 1 else ""
+
+
 def catalogue(kind: str) -> Summaries:
     """Map each name of a kind to a one-line summary.
 
@@ -71,7 +77,7 @@ def catalogue(kind: str) -> Summaries:
     """
     if kind not in REGISTRIES:
         raise UnknownNameError("catalogue", kind, CATALOGUES)
-    lines = {name: beginning + registry.help(name)
+    lines = {name: beginning + _where(registry, name) + registry.help(name)
              for beginning, registry in REGISTRIES[kind].items()
              for name in (*registry, *registry.presets)}
     return lines | {name: beginning + line

@@ -21,12 +21,14 @@ from netsim.edge.files import (
 from netsim.edge.registry import TRANSPORTS, make_transport
 from netsim.edge.setting import EdgeSetting
 from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.experiment_file.digests import check_digest, pinned
 from netsim.experiment_file.key_errors import KeyErrors, build
 from netsim.experiment_file.tables import OpenTable, PolicyTable
 from netsim.network import Topology
 from netsim.results.result import Result
-from netsim.schedulers.edge_registry import make_edge_scheduler
-from netsim.simulation.compatibility import problems_of_arguments, problems_of_edge
+from netsim.schedulers.registry import make_scheduler
+from netsim.simulation.compatibility import problems_of_edge
+from netsim.simulation.inapplicable import problems_of_arguments
 from netsim.traces import FORMATS, ready_made
 
 __all__ = ["EdgeCloudTable", "TransportTable", "bound_of", "edge_jobs", "is_of_edge",
@@ -113,11 +115,12 @@ def edge_jobs(system: EdgeCloud, table: Mapping[str, Any],
     Problems
         If the table is invalid; names the keys.
     """
-    def make(*, seed: int = 0, **options: Any) -> EdgeWorkload:
+    def make(*, seed: int = 0, sha256: str | None = None, **options: Any) -> EdgeWorkload:
+        if sha256 is not None:
+            check_digest(full_edge_jobs(options).get("file", options.get("file")), sha256)
         return edge_jobs_of(options, system, check, seed=seed)
 
-    options = {name: value for name, value in table.items() if name != "sha256"}
-    return build(make, options, ("jobs", "file", "format", "name", "seed"))
+    return build(make, table, ("jobs", "file", "format", "name", "seed"))
 
 
 def refuse_unknown(table: object) -> None:
@@ -144,7 +147,8 @@ def refuse_unknown(table: object) -> None:
 def resolved_edge_jobs(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the table ``[workload]`` completed with the contents of its file and all defaults."""
     options = {name: value for name, value in table.items() if name != "sha256"}
-    return full_edge_jobs(options, defaults=True)
+    full = full_edge_jobs(options, defaults=True)
+    return full | (pinned(full["file"]) if "file" in full else {})
 
 
 def problems_on_edge(given: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -163,7 +167,7 @@ def problems_on_edge(given: Mapping[str, Any]) -> list[tuple[str, str]]:
     for key in ("scheduler", *(key for key in given if key.startswith("compare.schedulers."))):
         if key in given:
             try:
-                make_edge_scheduler(given[key])
+                make_scheduler(given[key])
             except InputError as error:
                 problems.append((f"{key}.name", str(error)))
     return problems
@@ -183,9 +187,9 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
     given : mapping
         As for `problems_on_edge`, which must have found no problem.
     """
-    schedulers = {key: make_edge_scheduler(given[key]) for key in given
+    schedulers = {key: make_scheduler(given[key]) for key in given
                   if key == "scheduler" or key.startswith("compare.schedulers.")}
-    schedulers = schedulers or {"scheduler": make_edge_scheduler("a-online")}
+    schedulers = schedulers or {"scheduler": make_scheduler("a-online")}
     transport = make_transport(given.get("transport", "constant"))
 
     def problems(jobs: EdgeWorkload) -> list[tuple[str, str]]:
@@ -219,6 +223,8 @@ def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None
              ) -> Callable[[Result], Result]:
     """Return a function that adds the LP bound, and a run's ratio to it, to the run's counts.
 
+    A run that was stopped before all jobs had finished has no ratio.
+
     Parameters
     ----------
     system : EdgeCloud
@@ -236,7 +242,7 @@ def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None
     bound = lp_bound(system, jobs, slot=slot_s)
 
     def add(result: Result) -> Result:
-        total = float(result.jobs["jct_s"].sum())
+        total = float(result.jobs["jct_s"].sum(skipna=False))
         counts = {"lp_bound_s": bound.lp_s, "jct_bound_s": bound.jct_s,
                   "ratio_paper": bound.ratio_paper(total), "ratio": bound.ratio(total)}
         run = {**result.run, "counts": {**result.run["counts"], **counts}}

@@ -34,6 +34,7 @@ from netsim.experiment_file.tables import (
     ExecutionTable,
     PlacementTable,
     PolicyTable,
+    PreemptionTable,
     SchedulerTable,
     SweepTable,
     Table,
@@ -44,13 +45,9 @@ from netsim.network import Topology
 from netsim.plain import plain
 from netsim.recording.link_recorder import OF_LINKS, RECORDS
 from netsim.results.result import EDGE_TABLES
-from netsim.simulation.compatibility import (
-    NOT_FOR,
-    check_jobs,
-    problems_of_arguments,
-    problems_of_cluster,
-)
+from netsim.simulation.compatibility import check_jobs, problems_of_cluster
 from netsim.simulation.faults import hosts_of, problems_on
+from netsim.simulation.inapplicable import NOT_FOR, problems_of_arguments
 from netsim.workload import Workload
 
 __all__ = ["POLICIES", "Experiment"]
@@ -86,6 +83,7 @@ class Experiment(Table):
     scheduler : SchedulerTable or str, optional
         On a cluster or an edge-cloud.
     placement, execution : PlacementTable, ExecutionTable or str, optional
+    preemption : PreemptionTable, optional
         On a cluster.
     transport : TransportTable, optional
         On an edge-cloud.
@@ -127,6 +125,7 @@ class Experiment(Table):
     scheduler: SchedulerTable | None = None
     placement: PlacementTable | None = None
     execution: ExecutionTable | None = None
+    preemption: PreemptionTable | None = None
     transport: TransportTable | None = None
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     lp_bound: PositiveSeconds = None
@@ -217,7 +216,7 @@ class Experiment(Table):
                     check_fits(job, network)
         return workload
 
-    @field_validator("scheduler", "placement", "execution")
+    @field_validator("scheduler", "placement", "execution", "preemption")
     @classmethod
     def _check_on_cluster(cls, table: Any, info: ValidationInfo) -> Any:
         known = [info.data.get(name, table) for name in ("cluster", "edge_cloud")]
@@ -261,7 +260,7 @@ class Experiment(Table):
 
     def _given(self) -> dict[str, Any]:
         """Return the given arguments that some targets do not support."""
-        names = ("network", "cluster", "placement", "execution")
+        names = ("network", "cluster", "placement", "execution", "preemption")
         given: dict[str, Any] = {name: True for name in names if getattr(self, name) is not None}
         given |= {name: True for name in ("events", "stragglers", "epsilon", "lp_bound", "until",
                                           "observe_interval") if getattr(self, name)}
@@ -320,7 +319,8 @@ class Experiment(Table):
         return self.workload.built
 
     @property
-    def _shares_links(self) -> bool:
+    def shares_links(self) -> bool:
+        """Whether jobs move data over links, whose bandwidth an allocator shares."""
         if self.edge_cloud is None:
             return self.allocates
         return self.transport is not None and self.transport.shares_links
@@ -328,21 +328,23 @@ class Experiment(Table):
     @property
     def sharing(self) -> dict[str, Any]:
         """The allocator as a keyword argument of `netsim.simulate`; empty if jobs use no links."""
-        return {"allocator": self.allocator.given} if self._shares_links else {}
+        return {"allocator": self.allocator.given} if self.shares_links else {}
 
     @property
     def settings(self) -> dict[str, Any]:
         """The keyword arguments of `netsim.simulate`, except the allocator."""
         policies: dict[str, Any] = {name: table.given for name, table in self._policies.items()}
+        policies["until"] = self.until
         if self.edge_cloud is not None:
             policies |= {"epsilon": self.epsilon}
             if self.transport is not None:
                 policies["transport"] = self.transport.given
         else:
-            policies |= {"until": self.until}
             if self.stragglers:
                 policies["stragglers"] = hosts_of(self.stragglers)
-        if self.edge_cloud is not None and not self._shares_links:
+            if self.preemption is not None:
+                policies["preemption"] = self.preemption.model_dump()
+        if self.edge_cloud is not None and not self.shares_links:
             return policies | {"seed": self.seed}
         return policies | {
             "observe_interval": self.observe_interval, "seed": self.seed, "check": self.check,
@@ -382,7 +384,7 @@ class Experiment(Table):
                                 exclude_none=True)
         tables = {name: getattr(self, name).resolved() for name in _RESOLVED
                   if getattr(self, name) is not None
-                  and not (name == "allocator" and not self._shares_links)}
+                  and not (name == "allocator" and not self.shares_links)}
         if compared := {name: [table.resolved() for table in getattr(self.compare, name)]
                         for name in ("allocators", "schedulers") if getattr(self.compare, name)}:
             tables["compare"] = compared

@@ -23,7 +23,7 @@ _VARIED = re.compile(rf"sweep\.vary\.({'|'.join(_OF_POLICIES)})\b.*")
 
 #: Keys of other tables whose values are names, too: those tables also hold paths, and labels.
 _NAMES = re.compile(r"(sweep\.vary\.)?(network(\.\d+)?\.kind|edge_cloud(\.\d+)?\.kind"
-                    r"|workload(\.\d+)?\.(format|pattern(\.\d+)?(\.name)?))(\.\d+)?")
+                    r"|workload(\.\d+)?\.(format|trace(\.\d+)?(\.name)?|pattern(\.\d+)?(\.name)?))(\.\d+)?")
 
 
 def code_named(keys: Mapping[str, Any]) -> list[str]:

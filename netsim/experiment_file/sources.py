@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import os
 import tomllib
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -22,12 +20,13 @@ from netsim.cluster import draw_gpus as drawn
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.files import EDGE_FORMATS, ready_made_edge_jobs
 from netsim.errors import InputError, UnknownNameError
+from netsim.experiment_file.digests import check_digest, pinned
 from netsim.experiment_file.edge_tables import edge_jobs, is_of_edge, resolved_edge_jobs
 from netsim.experiment_file.key_errors import build
 from netsim.experiment_file.tables import OpenTable, Table
 from netsim.jobs.patterns import make_pattern
 from netsim.network.files import ready_made_folder
-from netsim.reading import read_bytes, read_text
+from netsim.reading import read_text
 from netsim.traces.formats import Request, resolve
 from netsim.workload import Workload
 
@@ -80,13 +79,13 @@ class NetworkTable(_SourceTable):
         """Return the table completed with the options of a TOML description and all defaults."""
         table = self.given
         if self.file is not None and Path(self.file).suffix != ".toml":
-            return table | _pinned(self.file)
+            return table | pinned(self.file)
         if self.kind is None:
             path = Path(table.pop("file", ready_made_folder() / f"{self.name}.toml"))
             description = tomllib.loads(read_text(path))
             table.pop("sha256", None)
             if "file" in description:  # a graph's, beside the description
-                description |= _pinned(path.parent / description["file"])
+                description |= pinned(path.parent / description["file"])
             table = {"name": path.stem} | description | table | {"name": self._built.name}
         options = networks.TOPOLOGIES.options(table["kind"])
         full = {"kind": table["kind"]} | _defaults(options) | table
@@ -98,7 +97,7 @@ def _network(*, kind: str | None = None, file: str | None = None, name: str | No
              sha256: str | None = None, **options: Any) -> networks.Topology:
     if kind not in (None, "graph") and file is not None:
         raise InputError("give either kind or file, not both")
-    _check_digest(file, sha256)
+    check_digest(file, sha256)
     if kind is None and file is None:
         return networks.read_network(_ready_made("network", name, networks.ready_made()),
                                      **options)
@@ -175,7 +174,7 @@ class WorkloadTable(_SourceTable):
         table = {"name": self._built.name, "format": request.format, "seed": request.seed}
         table |= _defaults(traces.format_of(request.format).defaults) | dict(request.options)
         if request.path is not None:
-            table |= _pinned(request.path)
+            table |= pinned(request.path)
         if request.path is not None and self.file is None:
             # The data come with netsim: by name, not by a path of this machine.
             table = table | {"name": self.name}
@@ -190,7 +189,7 @@ def _workload(*, name: str | None = None, file: str | None = None, format: str |
     if file is None and format is None:
         source = _ready_made("workload", name, traces.ready_made() | ready_made_edge_jobs())
     request = resolve(source, format, seed, options)
-    _check_digest(request.path, sha256)
+    check_digest(request.path, sha256)
     workload = request.workload()
     if request.options.get("pattern") is not None:
         make_pattern(request.options["pattern"])  # else it fails only when jobs begin to run
@@ -277,23 +276,3 @@ def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:
     """Select the options whose default is neither missing nor None."""
     return {name: default for name, default in options.items()
             if default not in (None, inspect.Parameter.empty)}
-
-
-def _pinned(path: str | Path) -> dict[str, str]:
-    """Return the keys that identify a file by its path and its digest."""
-    digest = hashlib.sha256(read_bytes(path)).hexdigest()
-    return {"file": os.path.abspath(path), "sha256": digest}
-
-
-def _check_digest(path: str | Path | None, sha256: str | None) -> None:
-    if sha256 is None:
-        return
-    if path is None:
-        raise InputError("sha256 is that of a file, and none is read")
-    try:
-        found = _pinned(path)["sha256"]
-    except OSError:
-        return  # the reader reports the error
-    if found != sha256:
-        raise InputError(f"{path} has changed: its sha256 is {found}, "
-                         f"not {sha256}")

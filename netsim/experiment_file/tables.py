@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 
@@ -18,19 +17,20 @@ from pydantic import (
 )
 
 from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.engine.preemption import as_preemption
 from netsim.engine.registry import IterationTime, make_execution
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError
 from netsim.experiment_file.key_errors import KeyErrors, build
-from netsim.experiment_file.values import LinkName, Rate, Seconds
+from netsim.experiment_file.values import Bytes, LinkName, Rate, Seconds
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import parse_named
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, make_edge_scheduler
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
 from netsim.simulation.events import FaultEvent
 from netsim.units import SMALL_RATE, question_rates
 
 __all__ = ["AllocatorTable", "CompareTable", "EventTable", "ExecutionTable", "OpenTable",
-           "PlacementTable", "PolicyTable", "SchedulerTable", "SweepTable", "Table"]
+           "PlacementTable", "PolicyTable", "PreemptionTable", "SchedulerTable", "SweepTable",
+           "Table"]
 
 
 class Table(BaseModel):
@@ -96,22 +96,11 @@ class AllocatorTable(PolicyTable):
 
 
 class SchedulerTable(PolicyTable):
-    """``scheduler``: an argument of `make_scheduler`, or on edge-clouds `make_edge_scheduler`."""
+    """``scheduler``: an argument of `netsim.schedulers.registry.make_scheduler`."""
 
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
-        name = str(table.get("name"))
-        if name in EDGE_SCHEDULERS:
-            return EDGE_SCHEDULERS.to_dict(make_edge_scheduler(table))
-        if ":" not in name and name not in SCHEDULERS:
-            raise UnknownNameError("scheduler", name, (*SCHEDULERS, *EDGE_SCHEDULERS))
-        try:
-            return SCHEDULERS.to_dict(make_scheduler(table))
-        except InputError:
-            # A class of the user's own may be for an edge-cloud; else the first error tells.
-            with suppress(InputError):
-                return EDGE_SCHEDULERS.to_dict(make_edge_scheduler(table))
-            raise
+        return SCHEDULERS.to_dict(make_scheduler(table))
 
 
 class PlacementTable(PolicyTable):
@@ -136,6 +125,27 @@ class ExecutionTable(PolicyTable):
     def uses_links(self) -> bool:
         """Whether jobs run on links, whose bandwidth an allocator shares."""
         return make_execution(self.given)[1].uses_links
+
+
+class PreemptionTable(Table):
+    """``preemption``: an argument of `netsim.simulate`, with the options of `Preemption`.
+
+    Attributes
+    ----------
+    keep, checkpoint_s, restore_s, state_bytes, on_fault
+        As for `netsim.engine.preemption.Preemption`.
+    """
+
+    keep: str = "iterations"
+    checkpoint_s: Seconds = 0.0
+    restore_s: Seconds = 0.0
+    state_bytes: Bytes = 0.0
+    on_fault: str = "iterations"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        build(lambda **options: as_preemption(options), self.model_dump(), ())
+        return self
 
 
 class EventTable(Table):

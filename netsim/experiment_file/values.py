@@ -12,9 +12,9 @@ from netsim.checks import check_whole
 from netsim.errors import InputError
 from netsim.jobs.stragglers import check_factor
 from netsim.plain import plain
-from netsim.units import parse_rate, parse_seconds
+from netsim.units import parse_bytes, parse_rate, parse_seconds
 
-__all__ = ["LinkName", "PositiveSeconds", "Rate", "Seconds", "Stragglers", "seeds_of"]
+__all__ = ["Bytes", "LinkName", "PositiveSeconds", "Rate", "Seconds", "Stragglers", "seeds_of"]
 
 #: More would be a slip of the pen, and fill the memory.
 _MOST_SEEDS = 10**6
@@ -25,6 +25,9 @@ Seconds = Annotated[float, BeforeValidator(lambda value: parse_seconds(value))]
 #: The same, but not 0; None where it is not given.
 PositiveSeconds = Annotated[float | None, BeforeValidator(
     lambda value: None if value is None else parse_seconds(value, strict=True))]
+
+#: ``"40MB"`` or a number of bytes.
+Bytes = Annotated[float, BeforeValidator(lambda value: parse_bytes(value))]
 
 #: ``"10Gbps"`` or a number of bytes per second; kept in bytes per second.
 Rate = Annotated[float, BeforeValidator(lambda value: parse_rate(value, "capacity"))]

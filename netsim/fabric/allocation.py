@@ -20,7 +20,7 @@ __all__ = ["Allocation", "Event", "Information"]
 Information = Literal["agnostic", "clairvoyant", "job-clairvoyant"]
 
 
-#: Who may get what an order leaves of the links.
+#: How bandwidth left over by an order is allocated.
 _LEFTOVER = ("greedy", "maxmin", "none")
 
 
@@ -65,7 +65,7 @@ class Allocation:
         Serve coflows in order, the first first, each at the largest share of its LP rates that
         still fits (MADD).
     leftover : {"none", "maxmin", "greedy"}
-        With an order: who gets what it leaves of the links, see `PriorityService`. With ``"none"``
+        With an order: how left-over bandwidth is allocated, see `PriorityService`. With ``"none"``
         flows stay in step; else rates are decided again whenever a flow ends.
     service : PriorityService, optional
         Serve coflows in an order that says more, such as queues, again whenever a flow ends.

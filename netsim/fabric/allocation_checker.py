@@ -54,7 +54,7 @@ class AllocationChecker:
         self._left_then = b""
         self._idle = 0
         self._left_idle = b""
-        self.asked_s = -math.inf
+        self.asked_s = float(env.now)
 
     @property
     def _now(self) -> float:

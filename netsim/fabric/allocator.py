@@ -55,7 +55,7 @@ class Allocator:
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let a class that says anew what a policy does inherit no rule of that policy's."""
+        """Drop the inherited rule of a class that overrides a method of its policy."""
         super().__init_subclass__(**kwargs)
         own = vars(cls)
         says_anew = any(callable(value) and not name.startswith("__")

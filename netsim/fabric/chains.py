@@ -53,18 +53,18 @@ class Chains:
         return {**self.__dict__, "running": len(self.running)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Let those that run be the first of all again, in a copy."""
+        """Restore `running` as a view of the first jobs, in a copy."""
         self.__dict__.update(state)
         self.running = self._jobs[:state["running"]]
 
     def make_room(self, jobs: int) -> None:
-        """See that there is a line for each of so many jobs."""
+        """Grow the array of lines to a number of jobs."""
         more = np.zeros(jobs - len(self.of_jobs), LINE)
         more["due"] = math.inf
         self.of_jobs = np.concatenate((self.of_jobs, more))
 
     def insert(self, job: int) -> None:
-        """Make place for a job; lines of others from there on, which do not run, are the next."""
+        """Insert a line for a job; later lines, none of which runs, are renumbered."""
         row = np.zeros(1, LINE)
         row["due"] = math.inf
         self.of_jobs = np.concatenate((self.of_jobs[:job], row, self.of_jobs[job:]))
@@ -85,7 +85,7 @@ class Chains:
         self.next_due = min(self.next_due, due)
 
     def reroute(self, job: int, demands: Sequence[RoutedCoflow], pools: Pools) -> None:
-        """Let the coflows to come of a line take other links; there is room in the pools."""
+        """Reroute the coflows that a line has yet to emit; the pools have room."""
         line = self.of_jobs[job]
         if line["emitted"] < line["total"]:
             self.stages[line["first"]:line["first"] + line["stages"]] = _rows_of(demands, pools)
@@ -105,16 +105,24 @@ class Chains:
         """The stages that have segments of the pools."""
         return self.stages[:self._used]
 
+    @property
+    def coming(self) -> NDArray[Any]:
+        """Those of `live` that are still to be sent."""
+        return self.stages[_places_of(self.of_jobs[self._unended()])]
+
+    def _unended(self) -> NDArray[np.int64]:
+        """Return the jobs whose lines have more to send."""
+        lines = self.of_jobs[self.running]
+        return self.running[lines["emitted"] < lines["total"]]
+
     def _forget_ended(self) -> None:
         """Drop chains that have ended, and their stages if at least half of the rows are unused."""
         self._begun = 0
-        lines = self.of_jobs[self.running]
-        self.running = self._jobs = self.running[lines["emitted"] < lines["total"]]
+        self.running = self._jobs = self._unended()
         lines = self.of_jobs[self.running]
         if 2 * lines["stages"].sum() >= self._used:
             return
-        kept = np.concatenate([np.arange(line["first"], line["first"] + line["stages"])
-                               for line in lines] or [np.empty(0, np.int64)])
+        kept = _places_of(lines)
         self._keep(kept, 2 * len(kept))
         self._used = len(kept)
         lines["first"] = np.cumsum(lines["stages"]) - lines["stages"]
@@ -148,6 +156,12 @@ class Chains:
         rows = self.stages[lines["first"] + lines["emitted"] % lines["stages"]]
         flows, hops, loads = (int(rows[name].sum()) for name in ("flows", "hops", "loads"))
         return flows, hops, loads
+
+
+def _places_of(lines: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the places of the stages of some lines."""
+    return np.concatenate([np.empty(0, np.int64), *(
+        np.arange(line["first"], line["first"] + line["stages"]) for line in lines)])
 
 
 def _rows_of(demands: Sequence[RoutedCoflow], pools: Pools) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The clock of a run: SimPy's environment, which can be copied with all that is to happen in it."""
+"""The clock of a run: SimPy's environment, which can be copied with its future events."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import simpy
 
 from netsim.errors import InputError
 
-__all__ = ["LAST", "Clock", "call_at"]
+__all__ = ["DECISIONS", "LAST", "LOSSES", "Clock", "call_at"]
 
-#: SimPy's usual priority of events; and after all else at an instant, decisions included.
-_NORMAL, LAST = 1, 3
+#: SimPy's usual priority of events; then, at the same instant and after the fabric's alarms, jobs
+#: that lose their hosts, decisions about jobs, and what comes after all else.
+_NORMAL, LOSSES, DECISIONS, LAST = 1, 3, 4, 5
 
 
 class Clock(simpy.Environment):
@@ -35,7 +36,7 @@ class Clock(simpy.Environment):
         self.__dict__.update(state, _eid=count(state["_eid"]))
 
     def stopped(self) -> Clock:
-        """Return a clock that shows the same time, and on which nothing is to happen."""
+        """Return a clock at the same time without events."""
         return Clock(self.now)
 
 

@@ -46,7 +46,7 @@ class CompiledAllocator(Allocator):
 
     @property
     def leftover(self) -> str:
-        """Who gets what the rule leaves over."""
+        """How left-over bandwidth is allocated; see `compiled`."""
         return self.base_rule.leftover
 
     def allocate(self, view: FabricView) -> Allocation:
@@ -74,8 +74,8 @@ def compiled(function: Callable[..., None] | None = None, *,
     """Make a policy of a function, compiled by Numba, which the fabric calls in its own loop.
 
     The function is called as ``rule(coflows, jobs, now, order)``. It reads columns, such as
-    ``coflows[c].sent`` and ``jobs[coflows[c].job].attained``, and fills in ``order``. It returns
-    nothing, and knows nothing but its arguments: it has no state.
+    ``coflows[c].sent`` and ``jobs[coflows[c].job].attained``, which it cannot write, and fills in
+    ``order``. It returns nothing, and knows nothing but its arguments: it has no state.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ def compiled(function: Callable[..., None] | None = None, *,
         max-min fairly. ``"flows"``: flows in order of the bytes that they have left, then of
         ``order.key[c]``, each with all that its links have.
     leftover : {"none", "maxmin", "greedy"}
-        Who gets what an order or queues leave of the links: nobody; in order, the flows of each
-        coflow, max-min fairly; or flow by flow, each as much as its links have. Flows are then
-        followed one by one, which is exact and slower.
+        Allocation of left-over bandwidth, with an order or queues: to nobody; in order, to the
+        flows of each coflow, max-min fairly; or flow by flow, each as much as its links have.
+        Flows are then followed one by one, which is exact and slower.
     stretch : {"none", "all", "others"}
         Whether shares grow before coflows are served in order: all by the largest common factor
         that fits; or those of coflows without one, to the largest common share that fits.
@@ -133,8 +133,8 @@ def compiled(function: Callable[..., None] | None = None, *,
     -----
     ``order`` has further fields. In an order, ``order.share[k]`` and ``order.most[k]`` are for the
     k-th in order: what it gets before the others, and how much more it may get after that.
-    ``order.limit[c]`` and ``order.wake_at[0]`` have the function asked again, when a coflow has
-    sent so many bytes, or at an instant.
+    ``order.limit[c]`` and ``order.wake_at[0]`` have the function called again, when a
+    coflow has sent that number of bytes, or at an instant.
 
     Examples
     --------

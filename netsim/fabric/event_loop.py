@@ -41,8 +41,8 @@ _NOTHING = np.empty(0)
 class EventLoop:
     """Goes from event to event in compiled code, ahead of the clock.
 
-    Where an event of others is due before its next one, it is *held*: it goes on from exactly
-    there, unless something happens to the fabric, and it is left.
+    If SimPy has an earlier event than its own next one, it is *held*. It resumes from exactly that
+    state, unless the fabric changes meanwhile; then its engine is written back to the rows.
 
     Parameters
     ----------
@@ -73,11 +73,11 @@ class EventLoop:
     link : int
         A link that the rule's allocation overloads, -1 if there is none.
     stepwise : bool
-        Whether it is to be held wherever coflows have come or completed, or a decision was made.
+        Whether to hold it at every arrival, start and completion of a coflow, and every decision.
     shows : bool
-        Whether it is held for that.
+        Whether it is held because of `stepwise`.
     asks : bool
-        Whether it has stopped as coflows have completed, or as it has passed the time.
+        Whether it stopped because coflows completed, or because the requested time has passed.
     """
 
     def __init__(self, table: FlowTable, interval: float, pause: int, carries: bool,
@@ -96,8 +96,8 @@ class EventLoop:
 
     # --- the ways of an allocation into force ----------------------------------------
 
-    # Each begins at `now`, or, if the loop is held, goes on from where that is. It runs up to
-    # `bound`, when the fabric is to do something, but is held before `until`.
+    # Each starts at `now`, or resumes the loop if it is held. It stops before `bound`, when the
+    # fabric itself must act, and is held before `until`, the next event of SimPy.
 
     def share(self, now: float, until: float, bound: float) -> None:
         """Share max-min fairly, by weight, from now on, until a coflow completes."""
@@ -184,21 +184,21 @@ class EventLoop:
 
     @property
     def held(self) -> bool:
-        """Whether the loop can go on from where it is: what engines know is not in the rows."""
+        """Whether the loop can be resumed; the rows are then out of date."""
         return self._held is not None
 
     @property
     def admits(self) -> bool:
-        """Whether the loop takes in the coflows that come by itself."""
+        """Whether the loop itself admits coflows of chains."""
         return bool(self._state["goes_on"][0])
 
     def leave(self) -> None:
-        """Have the rows say all, as of the last event; the loop cannot go on from there."""
+        """Write the engine's state back to the rows; the loop can no longer be resumed."""
         if self._goes_on(math.inf, -math.inf):
             self._run(self._held, _NO_COFLOWS)
 
     def settled(self) -> FlowTable:
-        """Return a copy of the table whose rows say all, as of the last event."""
+        """Return a copy of the table with up-to-date rows, as of the last event."""
         table, state, engine = copy.deepcopy((self._table, self._state, self._held))
         if engine is not None:
             state["bound"] = -math.inf
@@ -206,7 +206,7 @@ class EventLoop:
         return table
 
     def _goes_on(self, until: float, bound: float) -> bool:
-        """Return whether the loop is held; if so, say how far it may go on."""
+        """Return whether the loop is held; if so, set how far it may run."""
         if self.held:
             state = self._state
             state["until"], state["bound"], state["stepwise"] = until, bound, self.stepwise
@@ -248,7 +248,7 @@ class EventLoop:
             self._done, table.capacity, carried)
 
     def _keep_held(self, engine: Any, why: int) -> None:
-        """Keep the engine if the loop is held; see whether it shows something."""
+        """Keep the engine if the loop is held, and note why it stopped."""
         self._held = engine if why in (HELD, SHOWS) else None
         self.shows, self.asks = why == SHOWS, why == ASKS
 
@@ -256,7 +256,7 @@ class EventLoop:
         return np.zeros(len(self._table.capacity)) if self._carries else _NOTHING
 
     def _tell(self, carried: NDArray[np.float64]) -> int:
-        """Update the table, tell who records and watches, and return why the loop stopped."""
+        """Update the table, notify the recorder and the fabric, and return why the loop stopped."""
         table, state = self._table, self._state
         start = self.now
         (self.now, _, self.end, crossing, _, _, _, due, _, _, count, key, _, idle, gone, ended,
@@ -266,7 +266,8 @@ class EventLoop:
         if goes_on:
             table.lines.next_due = due
             table.went_on(count, key - 1, idle)
-        if gone and why not in (POLICY, PAUSED):  # as often as these come, it would take long
+        # Those are frequent; completions are reported in batches.
+        if gone and why not in (POLICY, PAUSED):
             self._tell_of_dropped()
         state["idle"] = state["ended"] = state["decisions"] = 0
         if goes_on and not drops and why in (HELD, SHOWS):
@@ -276,13 +277,13 @@ class EventLoop:
         return why
 
     def _tell_of_dropped(self) -> None:
-        """Tell of coflows that have completed, whose rows the loop has dropped."""
+        """Report completed coflows whose rows the loop has dropped."""
         if gone := int(self._state["gone"][0]):
             self._completed(self._done[:gone].copy(), self._table.flows)
             self._state["gone"] = 0
 
     def _tell_of_completed(self) -> None:
-        """Tell of coflows that have completed, whose rows the loop has not dropped yet."""
+        """Report completed coflows whose rows the loop has not dropped yet."""
         rows = self._table.coflows
         completed = np.flatnonzero((rows["open"] == 0) & (rows["waited"] != TOLD))
         if len(completed):

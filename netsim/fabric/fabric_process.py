@@ -39,7 +39,7 @@ _NOTHING = np.empty(0)
 
 
 def _ignore(*_: Any) -> None:
-    """Be told, and do nothing."""
+    """Do nothing."""
 
 
 # Plain integers: or-ing enum members costs more than SimPy's step.
@@ -86,8 +86,8 @@ class FabricProcess:
         Whether to call `told`; may be changed at any time. That changes no result.
     """
 
-    #: Called, where `stepwise`, at each instant at which coflows have come or completed, or a
-    #: decision was made, when all is done at it. It may change the run.
+    #: If `stepwise`, called at every arrival, start and completion of a coflow and every decision,
+    #: after all processing at that instant. It may change the run.
     told: Callable[[], None] | None = None
 
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
@@ -97,7 +97,6 @@ class FabricProcess:
         self.network = network
         self.table = FlowTable(network.capacity, job_arrivals)
         self.decisions = 0
-        self._decided_s = env.now
         self.running = Running(self._see_jobs)
         self._runs_ahead = self._persistent = False
         self._service: PriorityService | None = None
@@ -145,7 +144,7 @@ class FabricProcess:
     @property
     def decided_s(self) -> float:
         """When it was last asked, in seconds."""
-        return max(self._decided_s, self._policy.referee.asked_s)
+        return self._policy.referee.asked_s
 
     # --- what jobs call --------------------------------------------------------------
 
@@ -168,14 +167,11 @@ class FabricProcess:
 
     def send(self, transfer: CoflowEvent) -> CoflowEvent:
         """As `submit`, for an event that is made already; return it."""
-        demand, row = transfer.demand, self.table.jobs[transfer.job]
-        row["ahead"] = max(row["ahead"] - demand.gamma, 0.0)
-        row["longest"] = max(row["longest"], demand.gamma)
-        if len(demand.flows):
+        if len(transfer.demand.flows):
             self.in_flight.submit(transfer)
             self._happen(_COFLOW_VALID)
         else:
-            row["completed"] += 1
+            self.table.jobs["completed"][transfer.job] += 1
             transfer.complete_at_once()
             self.pass_empty()
         return transfer
@@ -227,7 +223,7 @@ class FabricProcess:
 
     def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow],
                 alone: Mapping[int, Sequence[RoutedCoflow]] | None = None) -> None:
-        """Let coflows take other links from now on: those of demands with the same flows.
+        """Reroute coflows from now on, to the links of demands with the same flows.
 
         Parameters
         ----------
@@ -244,7 +240,7 @@ class FabricProcess:
             self.table.reroute_alone(job, sent)
 
     def set_allocator(self, allocator: Allocator) -> None:
-        """Let another policy decide, now and from now on."""
+        """Replace the policy, which decides at once."""
         self._change(partial(self._take_over, allocator))
 
     def _take_over(self, allocator: Allocator) -> None:
@@ -309,7 +305,7 @@ class FabricProcess:
         return table, self.in_flight.all_in(table)
 
     def view(self) -> FabricView:
-        """Return what the allocator would see now."""
+        """Return the view that the allocator would get now."""
         table, _ = self.look()
         table.drop_finished()  # though that is not noticed yet
         return self._policy.view(table, self._env.now, self._happened)
@@ -337,7 +333,7 @@ class FabricProcess:
         self._alarm.set(self._grid.observed(at))
 
     def _on_alarm(self) -> None:
-        """Do what is due: tell of what has happened, go on, or act on what happens now."""
+        """Do what is due: call `told`, resume the event loop, or process events of now."""
         if self._tells_at <= self._env.now:
             self._tell()
         elif self._called:
@@ -350,23 +346,23 @@ class FabricProcess:
             self._act()
 
     def _must_admit(self) -> bool:
-        """Whether a coflow has become valid by now that the event loop does not take in."""
+        """Whether a coflow is valid by now that the event loop does not admit."""
         table = self.table
         if self._persistent:
             return False
         return self._env.now >= (table.next_coming if self._loop.admits else table.next_arrival)
 
     def _tell(self) -> None:
-        """Tell who follows step by step; what else is due now is done in an event of its own."""
+        """Call `told`; anything else due now is done in an event of its own."""
         self._tells_at = math.inf
-        if self._loop.shows:  # held before it has looked what comes next
+        if self._loop.shows:  # it was held before it knew its next event
             self._due = self._env.now
         self._alarm.set(self._env.now)
         if self.told is not None:
             self.told()
 
     def _go_on(self) -> None:
-        """Go on from where the event loop is held, as nothing has happened to the fabric."""
+        """Resume the event loop, as the fabric has not changed since it was held."""
         if self._runs_ahead:
             self._run_ahead()
             self._see_crossing()
@@ -388,7 +384,9 @@ class FabricProcess:
         self._move()
         if self._finished:
             self._shows = True
-            # Jobs answer a completion at this same instant; decide after they all have.
+            # Jobs answer a completion at this same instant; decide after they all have. What is
+            # in force has nothing more to end by now.
+            self._next = math.inf
             self._completing = True
             try:
                 self._complete()
@@ -494,15 +492,15 @@ class FabricProcess:
         self._finished = 0
         rows = self.table.drop_finished()
         alone = []
+        starts, ends = rows["start"].tolist(), rows["last"].tolist()
         for k, key in enumerate(rows["key"].tolist()):
             transfer = self.in_flight.active.pop(key, None)
             if transfer is None:
                 alone.append(k)
                 continue
-            row = rows[k]
-            transfer.start_s, transfer.finish_s = float(row["start"]), float(row["last"])
+            transfer.start_s, transfer.finish_s = starts[k], ends[k]
             if self._observer is not None:
-                self._observer.flows_finished(transfer, self.table.flows_of(row))
+                self._observer.flows_finished(transfer, self.table.flows_of(rows[k]))
             transfer.complete()
         if alone:
             self.table.lines.follow(rows[alone], self._env.now)
@@ -523,7 +521,7 @@ class FabricProcess:
         self._next = self._revisit_at = self._asks_at = math.inf
         if hopeless or not len(self.table.coflows):
             return
-        self._decided_s = now
+        self._policy.referee.asked_s = now
         self._shows = True
         if self._policy.in_step is not None:
             self._go_by(self._policy.in_step)
@@ -639,20 +637,20 @@ class FabricProcess:
         return loop.crossing <= now
 
     def _until(self) -> float:
-        """Return when others act next; what is noticed now is not theirs any more."""
+        """Return the time of SimPy's next event, but later than now."""
         return max(self._env.peek(), math.nextafter(self._env.now, math.inf))
 
     def _see_crossing(self) -> None:
-        """See that the policy is asked when a coflow crosses its limit."""
+        """Schedule a decision for when a coflow crosses its limit."""
         self._revisit_at = min(self._asks_at, self._loop.crossing)
 
     def _see_shown(self) -> None:
-        """Tell who follows step by step, when the clock is there, of what the loop has handled."""
+        """Schedule a call of `told` for the instant at which the loop is held to show an event."""
         if self._loop.shows:
             self._tells_at = self._loop.now
 
     def _leave(self) -> None:
-        """Leave the event loop where it is held, as something happens to the fabric."""
+        """Write back the held event loop before the fabric changes."""
         if self._loop.held:
             self._loop.leave()
             self._see_crossing()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -102,11 +103,18 @@ class FlowTable:
         """What kernels take that let coflows come: rows, jobs, pools, and what is used of these."""
         return self.rows, self.jobs, self.pools.arrays, self.pools.used
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> FlowTable:
+        """Copy the segments of what is active or to come: pools are as large as they had to be."""
+        memo[id(self.pools)] = self.pools.copied(self.coflows, self.coming, self.lines.coming)
+        other = memo[id(self)] = FlowTable.__new__(FlowTable)
+        other.__setstate__(deepcopy(self.__getstate__(), memo))
+        return other
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "coflows": len(self.coflows)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Let the active coflows be the first rows again, in a copy."""
+        """Restore `coflows` as a view of the first rows, in a copy."""
         self.__dict__.update(state)
         self.coflows = self.rows[:state["coflows"]]
 
@@ -141,7 +149,7 @@ class FlowTable:
         self.active_jobs += add(
             self.rows, count, self.jobs, self.pools.arrays, self.pools.used, demand.coflows,
             (demand.flows, demand.hops, demand.loads), job, self.last_key, order, valid,
-            demand.weight, valid + demand.deadline_s)
+            demand.gamma, demand.weight, valid + demand.deadline_s)
         self._now_active(count + 1)
         return self.last_key
 
@@ -292,7 +300,7 @@ class FlowTable:
         return np.union1d(sends, rows["job"][(rows["waited"] != WAITED) & (rows["open"] > 0)])
 
     def reroute_alone(self, job: int, demands: Sequence[RoutedCoflow]) -> None:
-        """Let a job that nobody follows take other links, from now on.
+        """Reroute a job without a process, from now on.
 
         Parameters
         ----------
@@ -342,15 +350,19 @@ class FlowTable:
         self.in_step = True
 
     def apply_order(self, order: NDArray[np.int64], now: float) -> tuple[float, float, int]:
-        """Give coflows in order the largest shares that fit; link `NO_ORDER` says it is none."""
-        self.begin_in_step()
-        shares = np.empty(len(self.coflows))
-        if not blocks.shares_in_order(self.coflows, self.loads, order, shares, self.capacity,
-                                      self.used):
+        """Put an order into force, as shares; the link is `NO_ORDER` if coflows are missing."""
+        if not np.array_equal(np.sort(order), np.arange(len(self.coflows))):
             return math.inf, math.inf, NO_ORDER
-        finish, link = progress.apply_shares(self.coflows, self.loads, shares, self.capacity,
-                                             self.used, now, False)
-        return finish, finish, link
+        self.begin_in_step()
+        return self.apply_shares(self.shares_in_order(order), now, False)
+
+    def shares_in_order(self, order: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return, in order, the largest share of each coflow that still fits (MADD)."""
+        self.refresh()
+        count = len(self.coflows)
+        shares: NDArray[np.float64] = blocks.greedy(
+            self.coflows, self.loads, order, np.ones(count), np.zeros(count), self.capacity)
+        return shares
 
     def apply_rates(self, rates: NDArray[np.float64], now: float, check: bool
                     ) -> tuple[float, float, int]:

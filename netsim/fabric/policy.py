@@ -58,7 +58,7 @@ class Policy:
         self.ahead = Asking(table, self._ask_ahead) if may_be_asked_ahead else None
 
     def view(self, table: FlowTable, now: float, happened: int) -> FabricView:
-        """Return what the allocator sees of a table."""
+        """Return the allocator's view of a table."""
         return FabricView(table, now, self.allocator.information, Event(happened),
                           self._running if self.sees_running else None)
 

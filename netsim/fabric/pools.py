@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels.pools import copy_in, move
+from netsim.fabric.kernels.pools import copy_in, copy_in_place, move
 from netsim.fabric.records import FLOW, HOP, LOAD
 from netsim.fabric.routed_coflow import RoutedCoflow
 
@@ -33,19 +33,28 @@ class Pools:
             np.zeros(_LEAST, kind) for kind in (FLOW, HOP, LOAD))
         self.used = np.zeros(3, np.int64)
 
-    def __deepcopy__(self, _: dict[int, Any]) -> Pools:
-        """Copy the rows in use only: pools are as large as they once had to be."""
+    def copied(self, *live: NDArray[Any]) -> Pools:
+        """Return a copy with the segments of some coflows alone, in the same places.
+
+        What has been takes no time; and the copy runs out of room when its origin does, which
+        counts for roundings where links are shared.
+
+        Parameters
+        ----------
+        *live : ndarray of COFLOW
+        """
         other = Pools()
         other.used = self.used.copy()
         other.arrays = tuple(np.zeros(len(pool), pool.dtype) for pool in self.arrays)
-        for pool, copied, used in zip(self.arrays, other.arrays, self.used, strict=True):
-            copied[:used] = pool[:used]
+        for rows in live:
+            copy_in_place(rows, self.arrays, other.arrays)
         return other
 
     def have_room(self, wanted: Sequence[int]) -> bool:
         """Whether so many flows, hops and loads can be appended."""
-        return all([more <= len(pool) - used for more, pool, used
-                    in zip(wanted, self.arrays, self.used.tolist(), strict=True)])
+        (flows, hops, loads), used = self.arrays, self.used.tolist()
+        return (wanted[0] <= len(flows) - used[0] and wanted[1] <= len(hops) - used[1]
+                and wanted[2] <= len(loads) - used[2])
 
     def make_room(self, wanted: Sequence[int], *live: NDArray[Any]) -> None:
         """Keep the segments of some coflows alone, in new pools of twice what is live and wanted.

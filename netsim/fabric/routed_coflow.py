@@ -94,3 +94,26 @@ class RoutedCoflow:
         one = coflows[0]
         return cls(coflows, rows, hops, loads, float(one["total"]), float(one["gamma"]), weight,
                    deadline_s)
+
+    def with_left(self, left: NDArray[np.float64], of_bytes: float,
+                  capacity: NDArray[np.float64]) -> RoutedCoflow:
+        """Return what is left of this coflow, or of the same coflow on other hosts.
+
+        Parameters
+        ----------
+        left : ndarray of float
+            Bytes that were left of each flow. If there are other flows here, each of them has the
+            share of its bytes that was left of all.
+        of_bytes : float
+            Bytes of all those flows in total.
+        capacity : ndarray of float, shape (links of the network,)
+        """
+        rows = self.flows
+        share = float(left.sum()) / of_bytes if of_bytes else 0.0
+        nbytes = left if len(left) == len(rows) else rows["size"] * share
+        ptr = np.concatenate(([0], np.cumsum(rows["hops"])))
+        coflows, flows, hops, loads = bind(
+            rows["src"].astype(np.int64), rows["dst"].astype(np.int64), nbytes, ptr,
+            self.hops["link"].astype(np.int64), capacity, np.array([len(rows)]))
+        return RoutedCoflow(coflows, flows, hops, loads, float(coflows[0]["total"]),
+                            float(coflows[0]["gamma"]), self.weight, self.deadline_s)

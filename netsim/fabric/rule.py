@@ -12,7 +12,10 @@ from types import CodeType, ModuleType
 from typing import Any, get_args
 
 import numba
+from numba.core import ir
+from numba.core.compiler import run_frontend
 from numba.core.dispatcher import Dispatcher
+from numba.core.ir_utils import find_const, guard
 
 from netsim.checks import is_number, is_whole
 from netsim.errors import InputError, UnknownNameError
@@ -169,7 +172,16 @@ class Rule:
         if (returned := result.signature.return_type) != numba.types.none:
             raise InputError(f"{self.name} must return nothing, as it fills in its last argument, "
                              f"but returns {returned}")
+        self._refuse_writes()
         return made
+
+    def _refuse_writes(self) -> None:
+        """Refuse to set fields of rows; whole columns are arrays that cannot be written."""
+        for function in _functions_in(self.function):
+            for name, line in _fields_set_in(function):
+                raise InputError(
+                    f"{self.name} writes the column {name!r} ({function.__code__.co_filename}, "
+                    f"line {line}), which it may only read: it fills in order")
 
     def _say_that_it_is_not_kept(self) -> None:
         global _said
@@ -177,9 +189,9 @@ class Rule:
             _said = True
             code = self.function.__code__
             warnings.warn_explicit(
-                f"{self.name} is compiled anew in each process, as there is no file beside which "
-                "its machine code could be kept; so are others like it", UserWarning,
-                code.co_filename, code.co_firstlineno)
+                f"{self.name} is compiled again in each process, as there is no file beside which "
+                "its machine code can be cached; the same holds for other such rules",
+                UserWarning, code.co_filename, code.co_firstlineno)
 
     def _why(self, error: Exception) -> str:
         if isinstance(error, KeyError):
@@ -190,6 +202,8 @@ class Rule:
                  and not line.startswith(("Failed in", "- ", "There are", ">>>"))]
         where = re.findall(r'File "(.+?)", line (\d+)', "\n".join(said))
         what = textwrap.shorten(lines[0] if lines else type(error).__name__, 200)
+        if "Cannot modify readonly array" in "\n".join(said):
+            what = "it writes columns of coflows or jobs, which it may only read: it fills in order"
         unknown = re.search(r"name '(\w+)' is not defined", what)
         if where:
             return f"{what} ({where[-1][0]}, line {where[-1][1]})"
@@ -214,24 +228,42 @@ class Rule:
         return ""
 
 
-def columns_in(function: Callable[..., Any], seen: set[Any] | None = None) -> Iterator[str]:
+def columns_in(function: Callable[..., Any]) -> Iterator[str]:
     """Yield the columns that a function names, or a compiled function that it calls.
 
     Whatever has the name of a column counts: one too many costs little.
     """
+    for each in _functions_in(function):
+        yield from _COLUMNS.intersection(_names_in(each.__code__))
+
+
+def _functions_in(function: Callable[..., Any], seen: set[Any] | None = None
+                  ) -> Iterator[Callable[..., Any]]:
+    """Yield a function, and the compiled functions that it calls, directly or in others."""
     seen = set() if seen is None else seen
     if function in seen:
         return
     seen.add(function)
+    yield function
     names = {*_names_in(function.__code__)}
-    yield from names & _COLUMNS
     known = [function.__globals__.get(name) for name in names]
     known += [cell.cell_contents for cell in function.__closure__ or ()]
     known += [vars(module).get(name) for module in known if isinstance(module, ModuleType)
               for name in names]
     for called in known:
         if isinstance(called, Dispatcher):
-            yield from columns_in(called.py_func, seen)
+            yield from _functions_in(called.py_func, seen)
+
+
+def _fields_set_in(function: Callable[..., Any]) -> Iterator[tuple[str, int]]:
+    """Yield the columns whose field a function sets in some row, and the line of each."""
+    code = run_frontend(function)
+    for block in code.blocks.values():
+        for found in block.find_insts((ir.SetAttr, ir.SetItem)):
+            name = (found.attr if isinstance(found, ir.SetAttr)
+                    else guard(find_const, code, found.index))
+            if isinstance(name, str) and name in _COLUMNS:
+                yield name, found.loc.line
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

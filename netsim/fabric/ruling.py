@@ -66,11 +66,11 @@ class Ruling:
         self._room = np.empty(size)
 
     def engine(self, check: bool) -> rules.Ruled:
-        """Return what the event loop works on, with room for all rows of the table."""
+        """Return the engine for the event loop, with room for all rows of the table."""
         if len(self._table.rows) > len(self._coflows) or len(self._table.jobs) > len(self._jobs):
             before = self._order
             self._make_room()
-            for old, new in zip(before, self._order, strict=True):  # what has been decided stands
+            for old, new in zip(before, self._order, strict=True):  # the decision stays in force
                 new[:len(old)] = old
         return rules.Ruled(self.address, self._form, self._reads, self._coflows, self._jobs,
                            self._order, self._sequence, self._spare, self._room, self._links,
@@ -126,7 +126,7 @@ class Ruling:
 
     @property
     def limit(self) -> NDArray[np.float64]:
-        """The bytes at which it is to be asked again. Shape (active coflows,)."""
+        """Bytes sent at which the rule is called again. Shape (active coflows,)."""
         return self._order.limit[:len(self._table.coflows)]
 
     @property

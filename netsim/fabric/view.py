@@ -393,10 +393,8 @@ class FabricView:
             self._need_sizes("shares")
             return blocks.lp_rates(self._rows, self._table.flows, allocation.shares)
         if allocation.order is not None and allocation.service is None:
-            self._table.refresh()
-            return blocks.lp_rates(self._rows, self._table.flows, blocks.greedy(
-                self._rows, self._table.loads, allocation.order, np.ones(len(self)),
-                np.zeros(len(self)), self._table.capacity))
+            shares = self._table.shares_in_order(allocation.order)
+            return blocks.lp_rates(self._rows, self._table.flows, shares)
         if allocation.weights is not None:
             return self.maxmin(allocation.weights)
         if allocation.coflow_weights is not None:

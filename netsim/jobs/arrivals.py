@@ -25,7 +25,7 @@ class Arrivals:
     arrive : callable
         Called with the number of each job that arrives.
     which : sequence of int, optional
-        The jobs that are to arrive, in order; all by default.
+        Jobs that have yet to arrive, in order; all by default.
     """
 
     def __init__(self, env: Any, arrival_s: ArrayLike, arrive: Callable[[int], None],
@@ -42,7 +42,7 @@ class Arrivals:
             call_at(self._env, at, partial(self._ring, at))
 
     def _ring(self, at: float, _: Any) -> None:
-        """Let all jobs of an instant arrive, unless they have."""
+        """Start all jobs that arrive at an instant, unless they have arrived."""
         before = self._next
         while self._next < len(self._jobs) and self._at[self._jobs[self._next]] <= at:
             self._next += 1
@@ -51,7 +51,7 @@ class Arrivals:
             self._await()
 
     def add(self, job: int, arrival_s: float, *, arrives: bool = True) -> None:
-        """Make place for a job that is to arrive: others from its number on get the next one.
+        """Insert a job that has not arrived; jobs from its number on are renumbered.
 
         If not `arrives`, it is counted only.
         """

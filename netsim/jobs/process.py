@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import simpy
@@ -15,20 +17,29 @@ from numpy.typing import NDArray
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.jobs.graph import StageGraph
+from netsim.jobs.graph import Dag, StageGraph
 from netsim.jobs.plan import JobPlan
 from netsim.network import Topology
 from netsim.workload import Stage
 
-__all__ = ["JobProcess", "JobRecorder"]
+__all__ = ["CompletedCoflow", "JobProcess", "JobRecorder"]
+
+
+class CompletedCoflow(NamedTuple):
+    """A coflow of an iteration that will not be repeated: its stage, and its end in seconds."""
+
+    iteration: int
+    stages: Sequence[Stage]
+    stage: int
+    transfer: CoflowEvent
+    finish: float
 
 
 class JobRecorder(Protocol):
     """Records the progress of jobs."""
 
-    def coflow_finished(self, job: JobProcess, stage: int, transfer: CoflowEvent, finish: float
-                        ) -> None:
-        """Record the completion of a stage's coflow, at `finish` seconds."""
+    def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
+        """Record the completion of a coflow."""
 
     def coflow_begun(self, job: JobProcess, stage: int) -> None:
         """Hear of a coflow that is submitted."""
@@ -46,13 +57,65 @@ class JobRecorder(Protocol):
         """
 
 
+@dataclass(slots=True)
+class _Iteration:
+    """How far the stages of an iteration are.
+
+    Attributes
+    ----------
+    left : int
+        Stages that have not completed.
+    blockers, holders : list of int
+        For each stage, stages that it waits for to begin, and to complete.
+    held : dict of int to (CoflowEvent or None, float)
+        Stages whose own work has ended, but that others hold: their coflow, and their end.
+    held_until : list of float
+        For each stage, the latest end of those that held it.
+    paused : dict of int to (ndarray of float, float) or float
+        Of a job that was paused: for a stage that sent, the bytes left of each flow and those of
+        all flows at first; for one that computed, the seconds left.
+    spent_s, sent_bytes : float
+        Seconds spent in it, and bytes sent by coflows that had not ended, when it was paused.
+    """
+
+    left: int
+    blockers: list[int]
+    holders: list[int]
+    held: dict[int, tuple[CoflowEvent | None, float]]
+    held_until: list[float]
+    paused: dict[int, tuple[NDArray[np.float64], float] | float] = field(default_factory=dict)
+    spent_s: float = 0.0
+    sent_bytes: float = 0.0
+
+    @classmethod
+    def of(cls, dag: Dag) -> _Iteration:
+        """Return the state at the beginning of an iteration."""
+        return cls(len(dag.after), list(map(len, dag.after)), list(map(len, dag.finishes_before)),
+                   {}, [0.0] * len(dag.after))
+
+    def copy(self) -> _Iteration:
+        """Return a copy that is not changed with this one."""
+        return _Iteration(self.left, self.blockers.copy(), self.holders.copy(), self.held.copy(),
+                          self.held_until.copy(), self.paused.copy(), self.spent_s,
+                          self.sent_bytes)
+
+
+class _Resumed(NamedTuple):
+    """The state of a job when it last began or resumed."""
+
+    at_s: float
+    iteration: int
+    stages: _Iteration | None
+    completed: int
+
+
 class JobProcess:
     """Runs a job, iteration by iteration and stage by stage.
 
     A job whose stages form a chain is handed over to the fabric, which runs it by itself; this
     process then only knows its lower bound. This is not done if something depends on the end of the
     job, such as an allocator that sees which jobs run, as the fabric does not report when a job
-    ends. Whoever makes the process calls `arrive` when it is time.
+    ends. Call `arrive` at the arrival time of the job.
 
     Parameters
     ----------
@@ -67,6 +130,9 @@ class JobProcess:
         Whether another process waits for the job's end, or may stop or reroute the job.
     may_run : callable, optional
         Called with the job's hosts on arrival; if it returns False, the job waits for `resume`.
+    may_go_back : bool
+        Whether the job may be stopped and lose iterations that it has made since it last began or
+        resumed, so that their coflows are not recorded before.
 
     Attributes
     ----------
@@ -87,6 +153,8 @@ class JobProcess:
         Number of times that the job was stopped and had to repeat an iteration.
     lost_s, lost_bytes : float
         Seconds spent in iterations that were repeated, and bytes sent in them.
+    kept_bytes : float
+        Bytes that coflows sent before the job was stopped, and that were not sent again.
     plan, graph : JobPlan, StageGraph
         The job's plan, and the stages of the current iteration; only while the job runs.
     """
@@ -96,7 +164,8 @@ class JobProcess:
 
     def __init__(self, env: simpy.Environment, fabric: FabricProcess, index: int, arrival_s: float,
                  recorder: JobRecorder, waited_for: bool = False,
-                 may_run: Callable[[NDArray[np.int64]], bool] | None = None) -> None:
+                 may_run: Callable[[NDArray[np.int64]], bool] | None = None,
+                 may_go_back: bool = False) -> None:
         self.index = index
         self.arrival_s = arrival_s
         self.start_s = math.nan
@@ -105,15 +174,19 @@ class JobProcess:
         self.done = False
         self.lower_bound_s = math.nan
         self.running = False
-        self.restarts, self.lost_s, self.lost_bytes = 0, 0.0, 0.0
+        self.restarts, self.lost_s, self.lost_bytes, self.kept_bytes = 0, 0.0, 0.0, 0.0
         self._env = env
         self._fabric = fabric
         self._recorder = recorder
         self._waited_for = waited_for or fabric.allocator.sees_running
-        self._may_run = may_run
+        self._may_run, self._may_go_back = may_run, may_go_back
         self._attempt, self._began_s = 0, math.nan
+        self._made, self._made_s = 0, 0.0
+        self._stages: _Iteration | None = None
+        self._resumed = _Resumed(math.nan, 0, None, 0)
         self._sending: dict[int, CoflowEvent] = {}
-        self._completed: list[tuple[int, CoflowEvent, float]] = []
+        self._computing: dict[int, float] = {}
+        self._completed: list[CompletedCoflow] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> JobProcess:
         """Copy the process, unless nothing more will happen to it."""
@@ -133,7 +206,7 @@ class JobProcess:
         del self.plan, self._env, self._fabric, self._recorder, self._may_run
 
     def arrive(self, plan: JobPlan, _: simpy.Event | None = None) -> None:
-        """Let the job arrive now: it begins, unless it has to wait for its hosts."""
+        """Start the job now, unless it has to wait for its hosts."""
         self.plan = plan
         self.lower_bound_s = self.plan.lower_bound()
         if self._may_run is not None and not self._may_run(self.hosts):
@@ -155,12 +228,21 @@ class JobProcess:
                 self.iteration)
 
     def _begin(self) -> None:
-        """Start the current iteration from its beginning."""
+        """Start the current iteration from its beginning, or go on where it was paused."""
         self._announce()
         if self._fabric.allocator.sees_running:
             self._fabric.running.begin(self.index, self.hosts)
         self.running = True
-        self._begin_iteration()
+        stages, now = self._stages, self._env.now
+        if stages is not None and self.plan.graph(self.iteration).dag != self.graph.dag:
+            stages = None
+        self._tell_before(self.iteration)
+        self._resumed = _Resumed(now, self.iteration, None if stages is None else stages.copy(),
+                                 len(self._completed))
+        if stages is None:
+            self._begin_iteration()
+        else:
+            self._go_on(stages)
 
     # --- faults of hosts and links --------------------------------------------------------
 
@@ -178,29 +260,100 @@ class JobProcess:
         """The hosts of the job's ranks; available while it runs or waits."""
         return self.plan.hosts[:self.plan.spec.ranks]
 
-    def stop(self) -> None:
+    @property
+    def in_iteration_s(self) -> float:
+        """Seconds spent in the current iteration, without those for which the job was stopped."""
+        spent = 0.0 if self._stages is None else self._stages.spent_s
+        return spent + (self._env.now - self._began_s if self.running else 0.0)
+
+    @property
+    def mean_iteration_s(self) -> float:
+        """Mean time of the iterations made so far, in seconds; NaN before the first one ends."""
+        return self._made_s / self._made if self._made else math.nan
+
+    @property
+    def next_order(self) -> int:
+        """The place of the first coflow of the current iteration among those of the job."""
+        return self.iteration * len(self.graph.stages)
+
+    def stop(self, back: bool = False) -> float:
         """Stop the job and discard its progress in the current iteration, which `resume` repeats.
 
         Coflows that have ended since the last observation, unnoticed, are discarded as well.
+
+        Parameters
+        ----------
+        back : bool
+            Whether it goes back to where it began, or was resumed the last time.
+
+        Returns
+        -------
+        float
+            The seconds that are lost.
         """
-        for transfer in self._sending.values():
-            if len(transfer.demand.flows):
-                left = self._fabric.withdraw(transfer)
-                self.lost_bytes += max(transfer.demand.nbytes - float(left.sum()), 0.0)
-                self.start_s = float(np.fmin(self.start_s, transfer.start_s))
-        sent = [transfer for _, transfer, _ in self._completed]
-        sent += [transfer for transfer, _ in self._held.values() if transfer is not None]
-        self.lost_bytes += sum(transfer.demand.nbytes for transfer in sent)
-        self.lost_s += self._env.now - self._began_s
+        resumed, kept = self._resumed, self._resumed.completed if back else sum(
+            done.iteration < self.iteration for done in self._completed)
+        lost_s = self._env.now - (resumed.at_s if back else self._began_s)
+        before = resumed.stages if back else None
+        sent = sum(self._withdraw(transfer)[1] for transfer in self._sending.values())
+        ended = [done.transfer for done in self._completed[kept:]]
+        ended += self._unfinished(self._stages) - self._unfinished(before)
+        self.lost_bytes += sent + sum(transfer.demand.nbytes for transfer in ended)
+        self.lost_s += lost_s
         self.restarts += 1
+        del self._completed[kept:]
+        if back:
+            self.iteration = resumed.iteration
+        self._stages = None if before is None else before.copy()
+        self._halt()
+        return lost_s
+
+    def go_back(self) -> None:
+        """Go back to where the job began, or was resumed the last time, after it was stopped."""
+        resumed = self._resumed
+        lost = self._completed[resumed.completed:]
+        self.lost_bytes += sum(done.transfer.demand.nbytes for done in lost)
+        del self._completed[resumed.completed:]
+        self.iteration = resumed.iteration
+        self._stages = None if resumed.stages is None else resumed.stages.copy()
+
+    def pause(self) -> None:
+        """Stop the job so that `resume` goes on within the current iteration.
+
+        Stages that are done stay done; the others go on with the bytes that are left of their
+        flows, or the seconds that are left of their computation.
+        """
+        stages = self._stages
+        assert stages is not None
+        stages.spent_s = self.in_iteration_s
+        for stage, until in self._computing.items():
+            stages.paused[stage] = max(until - self._env.now, 0.0)
+        for stage, transfer in self._sending.items():
+            left, sent = self._withdraw(transfer)
+            stages.paused[stage] = left, transfer.demand.nbytes
+            stages.sent_bytes += sent
+        self._halt()
+
+    def _withdraw(self, transfer: CoflowEvent) -> tuple[NDArray[np.float64], float]:
+        """Withdraw a coflow in flight; return the bytes left of its flows, and those sent."""
+        if not len(transfer.demand.flows):
+            return np.zeros(0), 0.0
+        left = self._fabric.withdraw(transfer)
+        self.start_s = float(np.fmin(self.start_s, transfer.start_s))
+        return left, max(transfer.demand.nbytes - float(left.sum()), 0.0)
+
+    def _halt(self) -> None:
         self.running = False
         self._attempt += 1
-        self._sending, self._completed = {}, []
+        self._sending, self._computing = {}, {}
         if self._fabric.allocator.sees_running:
             self._fabric.running.end(self.index)
 
     def resume(self, plan: JobPlan | None = None) -> None:
-        """Run from the beginning of the iteration in which the job was stopped, or from the first.
+        """Go on where the job was paused, or from the beginning of an iteration if it was stopped.
+
+        A job that was paused, and whose iterations have other stages on its new hosts, repeats the
+        iteration.
 
         Parameters
         ----------
@@ -213,7 +366,7 @@ class JobProcess:
         self._begin()
 
     def route_on(self, network: Topology) -> None:
-        """Let routes be those of another network with the same links, when they are recomputed."""
+        """Use the routes of another network with the same links, when they are recomputed."""
         if hasattr(self, "plan"):
             self.plan.network = network
 
@@ -245,16 +398,28 @@ class JobProcess:
             self._env.now + (wait + stages[0].compute_s))
         self._leave()
 
+    def _go_on(self, stages: _Iteration) -> None:
+        """Go on with the current iteration where it was paused."""
+        before, self.graph = self.graph, self.plan.graph(self.iteration)
+        self._began_s, self._stages = self._env.now, stages
+        paused, stages.paused = stages.paused, {}
+        for stage, left in paused.items():
+            if isinstance(left, float):
+                self._compute(stage, left)
+            elif (demand := self.graph.demands[stage]) is not None:
+                self._emit(stage, demand.with_left(*left, self.plan.network.capacity))
+            else:  # it sends inside a server now, for which its computation takes longer
+                more_s = self.graph.stages[stage].compute_s - before.stages[stage].compute_s
+                nbytes, of_bytes = left
+                share = float(nbytes.sum()) / of_bytes if of_bytes else 0.0
+                self._compute(stage, max(more_s, 0.0) * share)
+
     def _begin_iteration(self) -> None:
         """Begin the current iteration: start the stages that have no parents."""
         self.graph = self.plan.graph(self.iteration)
         self._began_s = self._env.now
         dag = self.graph.dag
-        self._left = len(dag.after)
-        self._blockers = list(map(len, dag.after))
-        self._holders = list(map(len, dag.finishes_before))
-        self._held: dict[int, tuple[CoflowEvent | None, float]] = {}
-        self._held_until = [0.0] * self._left
+        self._stages = _Iteration.of(dag)
         for stage, stages in enumerate(dag.after):
             if not stages:
                 self._start(stage)
@@ -263,23 +428,27 @@ class JobProcess:
         """Wait for the stage's release and its computation, then emit its coflow."""
         spec = self.graph.stages[stage]
         wait = max(self.arrival_s + spec.release_s - self._env.now, 0.0) + spec.compute_s
-        if wait > 0 or self.graph.demands[stage] is None:
-            self._env.timeout(wait).callbacks.append(
-                partial(self._computed, stage, self._attempt))
+        demand = self.graph.demands[stage]
+        if wait > 0 or demand is None:
+            self._compute(stage, wait)
         else:
-            self._emit(stage)
+            self._emit(stage, demand)
+
+    def _compute(self, stage: int, wait: float) -> None:
+        self._computing[stage] = self._env.now + wait
+        self._env.timeout(wait).callbacks.append(partial(self._computed, stage, self._attempt))
 
     def _computed(self, stage: int, attempt: int, _: simpy.Event) -> None:
         if attempt != self._attempt:
             return
-        if self.graph.demands[stage] is None:
+        del self._computing[stage]
+        demand = self.graph.demands[stage]
+        if demand is None:
             self._ready(stage, None, self._env.now)
         else:
-            self._emit(stage)
+            self._emit(stage, demand)
 
-    def _emit(self, stage: int) -> None:
-        demand = self.graph.demands[stage]
-        assert demand is not None
+    def _emit(self, stage: int, demand: RoutedCoflow) -> None:
         order = self.iteration * len(self.graph.stages) + self.graph.dag.order[stage]
         self._sending[stage] = self._fabric.submit(self.index, demand, order,
                                                    partial(self._sent, stage))
@@ -298,45 +467,68 @@ class JobProcess:
         Stages that only this one held are completed as well, and so on; iteratively, as chains of
         such stages may be too long for recursion.
         """
-        self._held[stage] = transfer, finish
-        ready = [] if self._holders[stage] else [stage]
+        at = self._stages
+        assert at is not None
+        at.held[stage] = transfer, finish
+        ready = [] if at.holders[stage] else [stage]
         for each in ready:  # the list grows in the loop
-            ready += self._complete(each, *self._held.pop(each))
-        if not self._left:
+            ready += self._complete(at, each, *at.held.pop(each))
+        if not at.left:
             self._end_iteration()
 
-    def _complete(self, stage: int, transfer: CoflowEvent | None, finish: float) -> list[int]:
+    def _complete(self, at: _Iteration, stage: int, transfer: CoflowEvent | None, finish: float
+                  ) -> list[int]:
         """Complete a stage; return the finished stages that only this one still held."""
-        finish = max(finish, self._held_until[stage])
+        finish = max(finish, at.held_until[stage])
         if transfer is not None:
-            self._completed.append((stage, transfer, finish))
+            self._completed.append(CompletedCoflow(self.iteration, self.graph.stages, stage,
+                                                   transfer, finish))
         self._recorder.coflow_ended(self, stage, transfer)
         self.finish_s = max(self.finish_s, finish)
-        self._left -= 1
+        at.left -= 1
         for child in self.graph.dag.children[stage]:
-            self._blockers[child] -= 1
-            if not self._blockers[child]:
+            at.blockers[child] -= 1
+            if not at.blockers[child]:
                 self._start(child)
         released = []
         for other in self.graph.dag.held[stage]:
-            self._holders[other] -= 1
-            self._held_until[other] = max(self._held_until[other], finish)
-            if not self._holders[other] and other in self._held:
+            at.holders[other] -= 1
+            at.held_until[other] = max(at.held_until[other], finish)
+            if not at.holders[other] and other in at.held:
                 released.append(other)
         return released
 
     def tell(self) -> None:
-        """Record the coflows completed in this iteration, which will not be repeated."""
+        """Record all coflows completed so far, which will not be repeated."""
+        self._tell_before(self.iteration + 1)
+
+    def _tell_before(self, iteration: int) -> None:
+        """Record the coflows of the iterations before one."""
         completed, self._completed = self._completed, []
-        for each in completed:
-            self._recorder.coflow_finished(self, *each)
+        for done in completed:
+            if done.iteration < iteration:
+                self._recorder.coflow_finished(self, done)
+            else:
+                self._completed.append(done)
+
+    @staticmethod
+    def _unfinished(stages: _Iteration | None) -> Counter[CoflowEvent]:
+        """Count the coflows that have ended in an iteration, but whose stages are held."""
+        held = () if stages is None else stages.held.values()
+        return Counter(transfer for transfer, _ in held if transfer is not None)
 
     def _end_iteration(self) -> None:
-        self.tell()
+        if not self._may_go_back:
+            self.tell()
+        self._made += 1
+        self._made_s += self.in_iteration_s
+        if self._stages is not None:
+            self.kept_bytes += self._stages.sent_bytes
         self.iteration += 1
         if self.iteration < self.plan.spec.iterations:
             self._begin_iteration()
             return
+        self.tell()
         self.done, self.running = True, False
         if self._fabric.allocator.sees_running:
             self._fabric.running.end(self.index)

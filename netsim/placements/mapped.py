@@ -169,6 +169,7 @@ class MappedPlacement:
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"known iteration times", "equal servers"})
+    refuses: ClassVar[bool] = False
 
     servers: str = "index"
     mapping: str = "heavy-edge"

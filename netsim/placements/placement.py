@@ -11,7 +11,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +41,15 @@ class Placement(Protocol):
     declares what it needs in ``needs``, or has ``suits(context)``, which is called before a run and
     raises an `InputError`; see `netsim.engine.view.Scheduler`.
 
+    A placement that finds GPUs for any job without slices as long as enough are free declares
+    ``refuses = False``, so that schedulers can count instead of trying.
+
     A placement that depends on free GPUs alone may also have ``pick(cluster, job, free, free_on)``,
     which is then called instead of the other methods. Given the mask of free GPUs and their number
     on each server, it returns the GPUs of a job, or None if they are too few or do not suit.
+
+    A placement in which jobs share something beside GPUs also has ``trial()``, which returns one
+    that takes into account what it has chosen itself: jobs are placed one after another by that.
     """
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
@@ -92,6 +98,8 @@ def first_of(cluster: Cluster, job: JobSpec, gpus: Ints) -> Ints | None:
 @dataclass(frozen=True)
 class _All:
     """Base of placements that may use any GPU."""
+
+    refuses: ClassVar[bool] = False
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
         """Return all GPUs."""
@@ -215,11 +223,12 @@ class Room:
 
     def __init__(self, cluster: Cluster, jobs: Sequence[JobSpec], placement: Placement,
                  free: NDArray[np.bool_], free_on: Ints, load: Floats, estimates: Floats) -> None:
-        self._cluster, self._jobs, self._placement = cluster, jobs, placement
+        self._cluster, self._jobs = cluster, jobs
+        self._placement = placement.trial() if hasattr(placement, "trial") else placement
         self._free, self._free_on, self._load = free, free_on, load
         self._estimates = estimates
         self._own = False
-        self._pick = getattr(placement, "pick", None)
+        self._pick = getattr(self._placement, "pick", None)
 
     def place(self, job: int) -> Ints | None:
         """Take the GPUs that the placement chooses for a job; return None if it chooses none."""
@@ -229,13 +238,24 @@ class Room:
         if gpus is None:
             return None
         gpus = self._checked(gpus, spec)
-        if not self._own:  # the given arrays must not be changed
-            self._free, self._free_on = self._free.copy(), self._free_on.copy()
-            self._load, self._own = self._load.copy(), True
+        self._make_own()
         self._free[gpus] = False
         np.subtract.at(self._free_on, self._cluster.server_of[gpus], 1)
         self._load[gpus] += self._estimates[job]
         return gpus
+
+    def take(self, gpus: Ints) -> None:
+        """Take GPUs that are not to be given to other jobs."""
+        self._make_own()
+        taken = gpus[self._free[gpus]]
+        self._free[taken] = False
+        np.subtract.at(self._free_on, self._cluster.server_of[taken], 1)
+
+    def _make_own(self) -> None:
+        """Copy the given arrays, which must not be changed."""
+        if not self._own:
+            self._free, self._free_on = self._free.copy(), self._free_on.copy()
+            self._load, self._own = self._load.copy(), True
 
     def _chosen(self, spec: JobSpec) -> Any:
         """Return the choice of the placement from the free GPUs of its scope; None if too few."""

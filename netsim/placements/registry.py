@@ -12,6 +12,7 @@ __all__ = ["PLACEMENTS", "make_placement"]
 
 PLACEMENTS = Registry(
     "placement", {
+        "consolidated": "netsim.placements.consolidated:Consolidated",
         "first-fit": "netsim.placements.placement:FirstFit",
         "least-busy-servers": "netsim.placements.placement:LeastBusyServers",
         "least-loaded": "netsim.placements.placement:LeastLoaded",

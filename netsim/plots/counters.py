@@ -1,4 +1,4 @@
-"""Rates of links over time, as the instants at which they change."""
+"""Rates of links, and numbers of GPUs, workers and jobs, as the instants at which they change."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.analysis.gpus import gpu_usage
 from netsim.analysis.links import load_of
+from netsim.analysis.usage import worker_usage
 from netsim.plots.nanoseconds import nanoseconds
 from netsim.results.lazy_table import LazyTable, chunks_of
+from netsim.results.not_recorded import on_edge
 from netsim.results.result import table_of
 
 if TYPE_CHECKING:
@@ -19,11 +22,17 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["CHANGE", "LinkRates", "link_rates"]
+__all__ = ["CHANGE", "EDGE_COUNTS", "GPU_COUNTS", "LinkRates", "counters_of", "link_rates"]
 
-#: A change: from the instant ``at``, in nanoseconds, the link (an index into the names) carries
-#: ``rate`` bytes per second.
-CHANGE = np.dtype([("at", "i8"), ("link", "i8"), ("rate", "f8")])
+#: A change: from the instant ``at``, in nanoseconds, the counter (an index into the names) has
+#: another value: of a link, bytes per second.
+CHANGE = np.dtype([("at", "i8"), ("counter", "i8"), ("value", "f8")])
+
+#: Counters of clusters, by their column in the result of `gpu_usage`.
+GPU_COUNTS = {"held": "GPUs held", "running": "GPUs running", "waiting": "jobs waiting"}
+
+#: Counters of edge-clouds, by their column in the result of `worker_usage`.
+EDGE_COUNTS = {"training": "workers in training", "waiting": "jobs waiting"}
 
 _ROW = np.dtype([("start", "i8"), ("end", "i8"), ("link", "i8"), ("rate", "f8")])
 
@@ -77,7 +86,31 @@ def link_rates(result: Result, most_links: int, most_changes: int) -> LinkRates:
     place[shown] = np.arange(len(shown))
     changes, until = _changes(result, place, len(shown), most_changes)
     return LinkRates([names[link] for link in shown], int(np.count_nonzero(carried)),
-                     changes[np.lexsort((changes["link"], changes["at"]))], until)
+                     changes[np.lexsort((changes["counter"], changes["at"]))], until)
+
+
+def counters_of(result: Result) -> tuple[list[str], NDArray[np.void]]:
+    """Return the counters of a cluster or an edge-cloud; none if the run was on neither.
+
+    Returns
+    -------
+    names : list of str
+    changes : ndarray of CHANGE
+        In order of time.
+    """
+    if table_of(result, "gpus") is not None:
+        usage, names = gpu_usage(result), GPU_COUNTS
+    elif on_edge(result.run):
+        usage, names = worker_usage(result), EDGE_COUNTS
+    else:
+        return [], np.empty(0, CHANGE)
+    found = []
+    for counter, name in enumerate(names):
+        values = usage[name].to_numpy(np.float64)
+        new = np.diff(values, prepend=0.0) != 0
+        found.append(_change(nanoseconds(usage["t_s"])[new], counter, values[new]))
+    changes = np.concatenate(found)
+    return [*names.values()], changes[np.lexsort((changes["counter"], changes["at"]))]
 
 
 def _chunks(result: Result) -> Iterator[pd.DataFrame]:
@@ -129,9 +162,9 @@ def _between(rows: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.void]
     return np.concatenate((stops, starts)), rows[np.append(~same, True)]
 
 
-def _change(at: NDArray[np.int64], link: NDArray[np.int64], rate: NDArray[np.float64]
+def _change(at: NDArray[np.int64], counter: NDArray[np.int64] | int, value: NDArray[np.float64]
             ) -> NDArray[np.void]:
     """Build an array of CHANGE from its columns."""
     changes = np.empty(len(at), CHANGE)
-    changes["at"], changes["link"], changes["rate"] = at, link, rate
+    changes["at"], changes["counter"], changes["value"] = at, counter, value
     return changes

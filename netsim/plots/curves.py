@@ -21,13 +21,16 @@ from netsim.plots.style import (
     new_figure,
     require_matplotlib,
     short,
+    time_axis,
 )
 from netsim.results.result import Result
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["DISTRIBUTIONS", "active_curves", "cdf_curves", "decision_marks", "timeline"]
+__all__ = ["DISTRIBUTIONS", "active_curves", "cdf_curves", "decision_marks", "thin_steps",
+           "timeline"]
 
 Floats = NDArray[np.float64]
 
@@ -36,8 +39,10 @@ Floats = NDArray[np.float64]
 DISTRIBUTIONS = {"jct": ("jobs", "jct_s", "lower_bound_s", "jobs"),
                  "cct": ("coflows", "cct_s", "gamma_s", "coflows")}
 
-#: Tables that `active_curves` can draw, with the columns of beginning and end.
-_ACTIVE = {"jobs": ("arrival_s", "finish_s"), "coflows": ("valid_s", "finish_s")}
+#: Tables that `active_curves` can draw, with the columns of beginning and end, and a label.
+_ACTIVE = {"jobs": ("arrival_s", "finish_s", "active jobs"),
+           "coflows": ("valid_s", "finish_s", "active coflows"),
+           "training": ("start_s", "end_s", "workers in training")}
 
 _POINTS = 1000  # most points of a distribution; more could not be seen
 _CHANGES, _BINS = 400, 200  # most changes of an exact curve over time; intervals of one of means
@@ -134,18 +139,19 @@ def _draw_curve(ax: Axes, times: Floats, **style: Any) -> None:
 
 def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | None = None
                   ) -> Axes:
-    """Draw the number of active jobs or coflows over time as a curve per policy.
+    """Draw the number of active jobs, coflows or edge workers over time as a curve per policy.
 
     A job is active from its arrival to its end, a coflow from the time it becomes valid to its
-    finish. Coflows that had not completed when a run was stopped are not recorded and do not
-    count. If there are too many changes to be seen, the curves show means over 200 intervals.
+    finish, a worker of an edge-cloud while it trains. Coflows that had not completed when a run was
+    stopped are not recorded and do not count. If there are too many changes to be seen, the curves
+    show means over 200 intervals.
 
     Parameters
     ----------
     results : mapping of str to Result
         Results by label, all of the same workload.
-    of : {"jobs", "coflows"}
-        Table whose rows are counted.
+    of : {"jobs", "coflows", "training"}
+        Table whose rows are counted; of training, those on workers of the edge.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure, one paper column wide.
 
@@ -169,9 +175,10 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
         raise UnknownNameError("curve", of, _ACTIVE)
     _check_recorded(results, of)
     spells = {label: _active_times(result, of) for label, result in results.items()
-              if of in result.recorded and len(getattr(result, of))}
+              if _has_rows(result, of)}
     if not spells:
-        raise InputError(f"there is nothing to draw: no {of} have completed")
+        raise InputError("there is nothing to draw: " + (
+            "nothing has trained at the edge" if of == "training" else f"no {of} have completed"))
     if ax is None:
         ax = new_axes(height_in=1.9 + 0.13 * (len(spells) // 3))
     style = looks(spells)
@@ -184,7 +191,8 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
         ax.step(times, counts, where="post", label=short(label), **style[label].line() | marks)
     ax.set_ylim(0, None)
     ax.margins(x=0.02)
-    name_axes(ax, "time (s)", f"active {of}")
+    name_axes(ax, y=_ACTIVE[of][2])
+    time_axis(ax)
     dress(ax, "both")
     ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     if len(spells) > 1:
@@ -192,9 +200,21 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
     return ax
 
 
+def _active_rows(result: Result, of: str) -> pd.DataFrame:
+    """Return the rows of a table that are counted."""
+    table: pd.DataFrame = getattr(result, of)
+    return table[table["server"] >= 0] if of == "training" else table
+
+
+def _has_rows(result: Result, of: str) -> bool:
+    """Whether a result has anything to count."""
+    return of in result.recorded and len(_active_rows(result, of)) > 0
+
+
 def _active_times(result: Result, of: str) -> tuple[Floats, Floats]:
     """Return when each row begins and ends to be active, at the latest at the end of the run."""
-    starts, ends = (getattr(result, of)[name].to_numpy(np.float64) for name in _ACTIVE[of])
+    rows = _active_rows(result, of)
+    starts, ends = (rows[name].to_numpy(np.float64) for name in _ACTIVE[of][:2])
     stop = result.run["stopped_at_s"]
     counted = ~np.isnan(ends) if stop is None else starts <= stop
     return starts[counted], np.where(np.isnan(ends), stop or 0.0, ends)[counted]
@@ -205,14 +225,35 @@ def _counts(starts: Floats, ends: Floats, span: float) -> tuple[Floats, Floats]:
     changes = np.concatenate((starts, ends))
     times, inverse = np.unique(changes, return_inverse=True)
     steps = np.bincount(inverse, np.repeat((1.0, -1.0), len(starts)), len(times))
-    counts = np.rint(np.cumsum(steps))
-    if len(times) <= _CHANGES or not times[-1] > times[0]:
-        return times, counts
+    return thin_steps(times, np.rint(np.cumsum(steps)), span)
+
+
+def thin_steps(times: Floats, values: Floats, span: float, most: int = _CHANGES,
+               intervals: int = _BINS) -> tuple[Floats, Floats]:
+    """Replace the steps of a curve by means over intervals if there are too many to be seen.
+
+    Parameters
+    ----------
+    times, values : ndarray of float
+        Instants, and the value from each on until the next one.
+    span : float
+        Time that the picture shows.
+    most : int
+        Largest number of steps that can be seen.
+    intervals : int
+        Number of intervals into which `span` is divided if there are more.
+
+    Returns
+    -------
+    times, values : ndarray of float
+    """
+    if len(times) <= most or not times[-1] > times[0]:
+        return times, values
     # Intervals have the same length for every policy, so that curves are equally smooth.
-    edges = np.append(np.arange(times[0], times[-1], span / _BINS), times[-1])
-    reached = np.concatenate(([0.0], np.cumsum(counts[:-1] * np.diff(times))))
+    edges = np.append(np.arange(times[0], times[-1], span / intervals), times[-1])
+    reached = np.concatenate(([0.0], np.cumsum(values[:-1] * np.diff(times))))
     means = np.diff(np.interp(edges, times, reached)) / np.diff(edges)
-    return edges, np.append(means, 0.0)
+    return edges, np.append(means, values[-1])
 
 
 def decision_marks(result: Result, ax: Axes | None = None) -> Axes:
@@ -256,7 +297,8 @@ def decision_marks(result: Result, ax: Axes | None = None) -> Axes:
 def timeline(results: Mapping[str, Result]) -> list[Axes]:
     """Draw the number of active jobs over time, and that of coflows if they are recorded.
 
-    For a single run with decisions recorded, the instants of decisions are drawn too.
+    On an edge-cloud, workers in training take the place of coflows. For a single run with decisions
+    recorded, the instants of decisions are drawn too.
 
     Parameters
     ----------
@@ -277,21 +319,22 @@ def timeline(results: Mapping[str, Result]) -> list[Axes]:
     """
     require_matplotlib()
     first = next(iter(results.values()), None)
-    with_coflows = any("coflows" in result.recorded and len(result.coflows)
-                       for result in results.values())
+    below = [of for of in ("coflows", "training")
+             if any(_has_rows(result, of) for result in results.values())]
     decided = len(results) == 1 and first is not None and "decisions" in first.recorded
-    heights = [1.25] + [1.25] * with_coflows + [0.22] * decided
+    heights = [1.25] + [1.25] * len(below) + [0.22] * decided
     figure = new_figure(sum(heights) + 0.4 + 0.15 * (len(results) // 2))
     panels = list(figure.subplots(len(heights), sharex=True, squeeze=False,
                                   height_ratios=heights)[:, 0])
     active_curves(results, "jobs", panels[0])
-    if with_coflows:
-        active_curves(results, "coflows", panels[1])
-        if (legend := panels[1].get_legend()) is not None:
+    for panel, of in zip(panels[1:], below, strict=False):
+        active_curves(results, of, panel)
+        if (legend := panel.get_legend()) is not None:
             legend.remove()
     if decided and first is not None:
         decision_marks(first, panels[-1])
+    time_axis(panels[-1])
     for panel in panels[:-1]:
         panel.set_xlabel("")
-    figure.align_ylabels(panels[:1 + with_coflows])
+    figure.align_ylabels(panels[:1 + len(below)])
     return panels

@@ -17,6 +17,7 @@ from netsim.plots.style import (
     name_axes,
     new_axes,
     require_matplotlib,
+    time_axis,
 )
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["gantt"]
+__all__ = ["HATCHES", "IDLE", "ROW", "WAITING", "gantt", "job_rows"]
+
+ROW = 0.84  # height of a row, as a share of the distance between two
 
 _JOBS = 40  # jobs drawn by default
 _ROW_IN = 0.125  # distance between two rows, in inches
-_ROW = 0.84  # height of a row, as a share of that distance
 _LETTERS = 14  # longest label of a job
 _SPOTS = 2000  # resolution of the axis: coflows nearer to each other are drawn as one
 
@@ -36,10 +38,10 @@ _NARROW = 0.012  # share of the axis below which a bar is drawn without a white 
 
 _ANY = "coflow"  # name of the only entry if there are too many stages to tell apart
 
-_IDLE, _WAITING = "#e4e4e4", "#9c9c9c"
+IDLE, WAITING = "#e4e4e4", "#9c9c9c"
 
 #: Hatches tell stages apart in greyscale.
-_HATCHES = ("", "/////", "\\\\\\\\\\", ".....", "xxxxx", "-----")
+HATCHES = ("", "/////", "\\\\\\\\\\", ".....", "xxxxx", "-----")
 
 
 def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest: bool = False
@@ -75,33 +77,58 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
         If coflows were not recorded, there are no jobs, or `jobs` is not a positive integer.
     """
     require_matplotlib()
-    if isinstance(jobs, bool) or not isinstance(jobs, int | np.integer) or jobs < 1:
-        raise InputError(f"jobs must be a whole number of at least 1, not {jobs!r}")
     coflows = result.coflows
-    shown = _chosen(result, jobs, longest)
-    if shown.empty:
-        raise InputError("there is nothing to draw: no job has arrived")
-    if ax is None:
-        ax = new_axes(height_in=0.75 + max(_ROW_IN * len(shown), 0.4))
+    ax, shown, span = job_rows(result, ax, jobs, longest)
     coflows = coflows[coflows["job"].isin(shown["job"])]
     coflows = coflows.assign(start_s=coflows["start_s"].fillna(coflows["finish_s"]))
     coflows["stage"] = coflows["stage"].astype(str)
     stages = list(dict.fromkeys(coflows.sort_values(["valid_s", "coflow"])["stage"]))
     if len(stages) > len(COLOURS):
         coflows["stage"], stages = _ANY, [_ANY]
-    begins, lasts = shown["arrival_s"].tolist(), (shown["end_s"] - shown["arrival_s"]).tolist()
-    span = float(shown["end_s"].max() - shown["arrival_s"].min()) or 1.0
-    for y, (job, life) in enumerate(zip(shown["job"], zip(begins, lasts, strict=True),
-                                        strict=True)):
-        # The edge keeps short jobs visible.
-        ax.broken_barh([life], (y - _ROW / 2, _ROW), facecolor=_IDLE, edgecolor=_IDLE,
-                       linewidth=0.4)
+    for y, job in enumerate(shown["job"]):
         if len(own := coflows[coflows["job"] == job]):
             _draw_coflows(ax, y, own, stages, span)
-    ax.set_xlim(min(begins) - 0.01 * span, min(begins) + 1.01 * span)
-    _finish(ax, shown, len(result.jobs), longest)
     _add_key(ax, stages, waited=bool((coflows["start_s"] > coflows["valid_s"]).any()))
     return ax
+
+
+def job_rows(result: Result, ax: Axes | None, jobs: int, longest: bool
+             ) -> tuple[Axes, pd.DataFrame, float]:
+    """Draw a labelled row per job, light grey from its arrival to its end.
+
+    Parameters
+    ----------
+    result, ax, jobs, longest
+        As for `gantt`.
+
+    Returns
+    -------
+    ax : Axes
+    shown : DataFrame
+        The jobs of the rows, from the top, with ``end_s``: their end, or that of a stopped run.
+    span : float
+        Seconds that the rows show.
+
+    Raises
+    ------
+    InputError
+        If there are no jobs, or `jobs` is not a positive integer.
+    """
+    if isinstance(jobs, bool) or not isinstance(jobs, int | np.integer) or jobs < 1:
+        raise InputError(f"jobs must be a whole number of at least 1, not {jobs!r}")
+    shown = _chosen(result, jobs, longest)
+    if shown.empty:
+        raise InputError("there is nothing to draw: no job has arrived")
+    if ax is None:
+        ax = new_axes(height_in=0.75 + max(_ROW_IN * len(shown), 0.4))
+    begins, lasts = shown["arrival_s"].tolist(), (shown["end_s"] - shown["arrival_s"]).tolist()
+    span = float(shown["end_s"].max() - shown["arrival_s"].min()) or 1.0
+    for y, life in enumerate(zip(begins, lasts, strict=True)):
+        # The edge keeps short jobs visible.
+        ax.broken_barh([life], (y - ROW / 2, ROW), facecolor=IDLE, edgecolor=IDLE, linewidth=0.4)
+    ax.set_xlim(min(begins) - 0.01 * span, min(begins) + 1.01 * span)
+    _finish(ax, shown, len(result.jobs), longest)
+    return ax, shown, span
 
 
 def _chosen(result: Result, most: int, longest: bool) -> pd.DataFrame:
@@ -121,13 +148,13 @@ def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], sp
     """Draw the coflows of a job, simultaneous ones in separate lanes of its row."""
     coflows = coflows.sort_values(["valid_s", "finish_s"])
     lanes = _lanes(coflows)
-    height = _ROW / (lanes.max() + 1)
+    height = ROW / (lanes.max() + 1)
     for key, own in coflows.groupby([lanes, coflows["stage"]]):
         lane, stage = key
-        place = (y - _ROW / 2 + lane * height, height)
+        place = (y - ROW / 2 + lane * height, height)
         waits = own[own["start_s"] > own["valid_s"]]
         ax.broken_barh(list(_merge_close(waits["valid_s"], waits["start_s"], span / _SPOTS)), place,
-                       facecolor=_WAITING, linewidth=0)
+                       facecolor=WAITING, linewidth=0)
         spells = list(_merge_close(own["start_s"], own["finish_s"], span / _SPOTS))
         style = _stage_style(stages.index(str(stage)))
         ax.broken_barh([spell for spell in spells if spell[1] >= span * _NARROW], place, **style)
@@ -139,7 +166,7 @@ def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], sp
 def _stage_style(stage: int) -> dict[str, Any]:
     """Return matplotlib's style of the bars of a stage."""
     return {"facecolor": COLOURS[stage % len(COLOURS)], "edgecolor": "white", "linewidth": 0.3,
-            "hatch": _HATCHES[stage % len(_HATCHES)]}
+            "hatch": HATCHES[stage % len(HATCHES)]}
 
 
 def _lanes(coflows: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -180,9 +207,10 @@ def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
     ax.set_ylim(len(shown) - 0.4, -0.6)
     which = "longest" if longest else "first"
     some = f"; the {which} {len(shown):,} of {jobs:,} jobs" if len(shown) < jobs else ""
-    name_axes(ax, f"time (s){some}", "job")
+    name_axes(ax, y="job")
+    time_axis(ax, some)
     dress(ax, "both")
-    ax.grid(axis="y", color=_IDLE, linewidth=0.3)  # leads the eye from a name to its bar
+    ax.grid(axis="y", color=IDLE, linewidth=0.3)  # leads the eye from a name to its bar
     ax.tick_params(axis="y", length=0, labelsize=6.5)
     ax.spines["left"].set_visible(False)
 
@@ -194,6 +222,6 @@ def _add_key(ax: Axes, stages: list[str], *, waited: bool) -> None:
     entries = [Patch(label=drawable(stage), **_stage_style(index))
                for index, stage in enumerate(stages)]
     if waited:
-        entries.append(Patch(label="waiting", facecolor=_WAITING))
-    entries.append(Patch(label="no coflow", facecolor=_IDLE))
+        entries.append(Patch(label="waiting", facecolor=WAITING))
+    entries.append(Patch(label="no coflow", facecolor=IDLE))
     add_legend(ax, entries)

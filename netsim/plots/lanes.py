@@ -1,4 +1,7 @@
-"""Coflows and computations of jobs over time, as spans on lanes that do not overlap."""
+"""Coflows, computations and training of jobs, and jobs on GPUs or workers, as spans on lanes.
+
+Spans on a lane do not overlap.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,33 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from netsim.analysis.computing import Computation, computations
+from netsim.analysis.gpus import STATES, end_of, gpus_per_server, held_gpus
 from netsim.errors import InputError
 from netsim.plots.nanoseconds import nanoseconds
 from netsim.results.lazy_table import columns_of
-from netsim.results.not_recorded import not_recorded
+from netsim.results.not_recorded import not_recorded, on_edge
 from netsim.results.result import table_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from netsim.results.result import Result
     from netsim.workload import Workload
 
-__all__ = ["SPAN", "JobSpans", "job_spans"]
+__all__ = ["MOST_GPUS", "SPAN", "GpuSpans", "JobSpans", "gpu_spans", "job_spans"]
 
-#: A span: the index of its job; its start and end in nanoseconds; its lane among those of the job
-#: and whether it is the first on that lane; and ``which``: the row of its coflow if at least 0,
-#: or else computation ``-1 - which``.
-SPAN = np.dtype([("job", "i8"), ("start", "i8"), ("end", "i8"), ("lane", "i8"), ("opens", "?"),
+_RUNNING = [*STATES].index("running")
+
+#: A span: the index of its owner (a job, a GPU or a server); its start and end in nanoseconds; its
+#: lane among those of the owner and whether it is the first on that lane; and ``which``: of jobs,
+#: the row of its coflow if at least 0, or else computation ``-1 - which``; of GPUs, see `GpuSpans`.
+SPAN = np.dtype([("owner", "i8"), ("start", "i8"), ("end", "i8"), ("lane", "i8"), ("opens", "?"),
                  ("which", "i8")])
+
+#: GPUs that have a track each; if there are more, servers have.
+MOST_GPUS = 128
 
 _COLUMNS = ("coflow", "job", "iteration", "stage", "valid_s", "start_s", "finish_s", "cct_s",
             "bytes", "width", "gamma_s", "deadline_s")
@@ -45,7 +53,7 @@ class JobSpans:
     spans : ndarray of SPAN
         The first spans, in order of their start.
     coflows : DataFrame
-        All completed coflows.
+        All completed coflows; on an edge-cloud, what jobs do from when to when.
     computations : list of Computation
         Computations that spans refer to, and possibly more.
     """
@@ -55,13 +63,40 @@ class JobSpans:
     computations: list[Computation]
 
 
+@dataclass(frozen=True, slots=True)
+class GpuSpans:
+    """GPUs that jobs hold over time, or workers of an edge-cloud on which they train.
+
+    Attributes
+    ----------
+    spans : ndarray of SPAN
+        The first spans, in order of their start. ``which`` is the row of `held`, times the number
+        of `STATES`, plus the number of the state.
+    held : DataFrame
+        A row per segment of a job and GPU, or per server, with ``gpus``, the number of GPUs there;
+        or per interval of training, with its ``chunk``.
+    names : list of str
+        Names of the GPUs or workers, or of the servers if there are too many of them.
+    noun : str
+        ``"GPUs"`` or ``"workers"``.
+    shown : str
+        The column of `held` that is shown beside the job.
+    """
+
+    spans: NDArray[np.void]
+    held: pd.DataFrame
+    names: list[str]
+    noun: str = "GPUs"
+    shown: str = "gpus"
+
+
 def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
     """Return the coflows and computations of a run as spans.
 
     Parameters
     ----------
     result : Result
-        A result with coflows recorded.
+        A result with coflows recorded, or of a run on a cluster or an edge-cloud.
     workload : Workload or None
         The simulated workload; without it, computations are not known.
     most : int
@@ -72,7 +107,11 @@ def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
     InputError
         If coflows were not recorded, or the workload is not the one that was simulated.
     """
+    if on_edge(result.run):
+        return _edge_job_spans(result, most)
     coflows = columns_of(table_of(result, "coflows"), _COLUMNS)
+    if coflows is None and table_of(result, "gpus") is not None:
+        coflows = pd.DataFrame(columns=[*_COLUMNS])  # the GPUs are shown
     if coflows is None and "execution" in result.run:
         raise not_recorded(result.run, "coflows")  # such runs have no keyword timeline
     if coflows is None:
@@ -84,28 +123,120 @@ def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
         each for each in computations(result, workload) if each.start_s <= latest]
     spans = np.zeros(len(coflows) + len(computed), SPAN)
     sent, rest = spans[:len(coflows)], spans[len(coflows):]
-    ids = result.jobs["job"].to_numpy()
-    order = np.argsort(ids)
-    sent["job"] = order[np.searchsorted(ids, coflows["job"].to_numpy(), sorter=order)]
+    sent["owner"] = _places(result, coflows["job"])
     sent["start"], sent["end"] = (nanoseconds(coflows[name]) for name in ("valid_s", "finish_s"))
     sent["which"] = np.arange(len(sent))
     if computed:
-        rest["job"] = [each.job for each in computed]
+        rest["owner"] = [each.job for each in computed]
         rest["start"] = nanoseconds([each.start_s for each in computed])
         rest["end"] = nanoseconds([each.end_s for each in computed])
     rest["which"] = -1 - np.arange(len(rest))
+    return JobSpans(_packed(spans, most), coflows, computed)
+
+
+def _places(result: Result, jobs: pd.Series) -> NDArray[np.int64]:
+    """Return the indices of jobs in the table of jobs."""
+    ids = result.jobs["job"].to_numpy()
+    order = np.argsort(ids)
+    found: NDArray[np.int64] = order[np.searchsorted(ids, jobs.to_numpy(), sorter=order)]
+    return found
+
+
+def _edge_job_spans(result: Result, most: int) -> JobSpans:
+    """Return what the jobs of an edge-cloud do: wait for the first of their data, and train."""
+    ps, end = result.ps, end_of(result)
+    where = np.where(ps["server"] < 0, "in the cloud",
+                     "server " + ps["server"].astype(str) + ", PS " + ps["ps"].astype(str))
+    does = ps.assign(stage="training", ps=where, end_s=ps["end_s"].fillna(end))
+    if "chunks" in result.recorded:
+        first = result.chunks.groupby("job", as_index=False)[["dispatch_s", "ready_s"]].min()
+        uploads = first.rename(columns={"dispatch_s": "start_s", "ready_s": "end_s"})
+        uploads["end_s"] = uploads["end_s"].fillna(end)
+        does = pd.concat([uploads.assign(stage="upload"), does])
+    does = does[["job", "stage", "ps", "start_s", "end_s"]]
+    spans = np.zeros(len(does), SPAN)
+    spans["owner"], spans["which"] = _places(result, does["job"]), np.arange(len(does))
+    spans["start"], spans["end"] = nanoseconds(does["start_s"]), nanoseconds(does["end_s"])
+    return JobSpans(_packed(spans[spans["end"] > spans["start"]], most), does, [])
+
+
+def _edge_spans(result: Result, most: int) -> GpuSpans:
+    """Return what trains on the workers of an edge-cloud over time."""
+    held = result.training[result.training["server"] >= 0]
+    held = held.assign(end_s=held["end_s"].fillna(end_of(result)), reason=None)
+    held = held[held["end_s"] > held["start_s"]]
+    workers = held["server"].to_numpy(), held["worker"].to_numpy()
+    known, owner = np.unique(np.stack(workers), axis=1, return_inverse=True)
+    names = [f"server {server}, worker {worker}" for server, worker in known.T.tolist()]
+    if len(names) > MOST_GPUS:
+        known, owner = np.unique(workers[0], return_inverse=True)
+        names = [f"server {server}" for server in known.tolist()]
+    spans = np.zeros(len(held), SPAN)
+    spans["owner"], spans["which"] = owner.ravel(), len(STATES) * np.arange(len(held)) + _RUNNING
+    spans["start"], spans["end"] = nanoseconds(held["start_s"]), nanoseconds(held["end_s"])
+    return GpuSpans(_packed(spans, most), held, names, "workers", "chunk")
+
+
+def gpu_spans(result: Result, most: int) -> GpuSpans:
+    """Return what jobs hold GPUs, or train on the edge, over time as spans; none on a network.
+
+    Parameters
+    ----------
+    result : Result
+    most : int
+        Largest number of spans: the first ones are returned.
+    """
+    if on_edge(result.run):
+        return _edge_spans(result, most)
+    if table_of(result, "gpus") is None:
+        return GpuSpans(np.zeros(0, SPAN), pd.DataFrame(columns=["job", "gpus", "reason"]), [])
+    held, per_server = held_gpus(result), gpus_per_server(result)
+    held = held[held["end_s"] > held["start_s"]]
+    if per_server.sum() > MOST_GPUS:
+        names = [f"server {server}" for server in range(len(per_server))]
+        of_server = ["job", "start_s", "server"]
+        counts = held.groupby(of_server, sort=False).size()
+        held = held.drop_duplicates(of_server).assign(gpus=counts.to_numpy())
+        owner = held["server"]
+    else:
+        names = [f"server {server}, GPU {gpu}" for server, count in enumerate(per_server.tolist())
+                 for gpu in range(count)]
+        held, owner = held.assign(gpus=1), held["number"]
+    whole = np.zeros(len(held), SPAN)
+    whole["owner"], whole["which"] = owner, np.arange(len(held))
+    whole["start"], whole["end"] = nanoseconds(held["start_s"]), nanoseconds(held["end_s"])
+    return GpuSpans(_by_state(_packed(whole, most), held)[:most], held, names)
+
+
+def _by_state(whole: NDArray[np.void], held: pd.DataFrame) -> NDArray[np.void]:
+    """Divide the spans of segments into those of states, on the same lanes."""
+    parts = []
+    for state, columns in enumerate(STATES.values()):
+        spans = whole.copy()
+        for name, column in zip(("start", "end"), columns, strict=True):
+            at = nanoseconds(held[column].to_numpy()[whole["which"]])
+            spans[name] = np.clip(at, whole["start"], whole["end"])
+        spans["opens"] &= spans["start"] == whole["start"]
+        spans["which"] = len(STATES) * whole["which"] + state
+        parts.append(spans[spans["end"] > spans["start"]])
+    found = np.concatenate(parts)
+    return found[np.lexsort((found["which"], found["start"]))]
+
+
+def _packed(spans: NDArray[np.void], most: int) -> NDArray[np.void]:
+    """Return the first spans, in order of their start, each on a lane of its own time."""
     first = spans[np.lexsort((spans["which"], spans["end"], spans["start"]))[:most]]
     _pack(first)
-    return JobSpans(first, coflows, computed)
+    return first
 
 
 def _pack(spans: NDArray[np.void]) -> None:
-    """Assign each span to the first free lane of its job."""
+    """Assign each span to the first free lane of its owner."""
     free: dict[int, list[int]] = {}
     packed = []
-    columns = (spans[name].tolist() for name in ("job", "start", "end"))
-    for job, start, end in zip(*columns, strict=True):
-        lanes = free.setdefault(job, [])
+    columns = (spans[name].tolist() for name in ("owner", "start", "end"))
+    for owner, start, end in zip(*columns, strict=True):
+        lanes = free.setdefault(owner, [])
         lane = next((lane for lane, until in enumerate(lanes) if until <= start + _SLACK),
                     len(lanes))
         opens = lane == len(lanes)

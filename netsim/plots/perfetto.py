@@ -1,4 +1,4 @@
-"""The timeline of a run for trace viewers: jobs, decisions and links over time.
+"""The timeline of a run for trace viewers: jobs, decisions, links and GPUs or workers over time.
 
 It is in the Trace Event Format (JSON), which ui.perfetto.dev and chrome://tracing open.
 """
@@ -9,7 +9,7 @@ import json
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from netsim.analysis.gpus import STATES
 from netsim.atomic import atomic_write
 from netsim.errors import InputError, NetsimWarning
-from netsim.plots.counters import LinkRates, link_rates
-from netsim.plots.lanes import JobSpans, job_spans
+from netsim.plots.counters import LinkRates, counters_of, link_rates
+from netsim.plots.lanes import GpuSpans, JobSpans, gpu_spans, job_spans
 from netsim.plots.nanoseconds import microseconds, nanoseconds
 from netsim.results.lazy_table import LazyTable, columns_of
+from netsim.results.not_recorded import on_edge, shares_links
 from netsim.results.result import records_of, table_of
 from netsim.results.store import TRACE, whole_folder, write_records
 from netsim.traces.formats import as_workload
@@ -37,13 +39,15 @@ __all__ = ["MOST_EVENTS", "MOST_LINKS", "save_with_timeline", "timeline", "write
 MOST_EVENTS, MOST_LINKS = 200_000, 16
 
 #: Groups of tracks are processes of the format, and tracks are threads. Their ids are distinct.
-_JOBS, _POLICY, _LINKS, _DECISIONS, _FIRST_LANE = 1, 2, 3, 4, 5
+_JOBS, _POLICY, _LINKS, _GPUS, _DECISIONS, _FIRST_LANE = 1, 2, 3, 4, 5, 6
 
-_GROUPS = {_JOBS: "jobs", _POLICY: "policy", _LINKS: "links"}
+#: What is said of a coflow, or of what a job on an edge-cloud does.
+_ARGUMENTS = ("coflow", "iteration", "stage", "bytes", "width", "gamma_s", "cct_s", "start_s",
+              "deadline_s", "ps")
 
 #: Number of events that name and order the groups, name the decisions' track, and mark and label
 #: the place where a timeline ends early.
-_FIXED = 2 * len(_GROUPS) + 4
+_FIXED = 2 * 4 + 4
 
 Json = dict[str, Any]
 
@@ -55,11 +59,14 @@ def timeline(result: Result, workload: Workload | str | Path | None = None, *,
     Parameters
     ----------
     result : Result
-        A result with coflows recorded. Links and decisions are shown if they were recorded.
-        `netsim.simulate` records all of them with ``timeline=True``.
+        A result with coflows recorded, or of a run on a `netsim.Cluster`, of which the GPUs are
+        shown, or on a `netsim.EdgeCloud`, of which the workers are. Coflows, links and decisions
+        are shown if they were recorded; `netsim.simulate` records all of them with
+        ``timeline=True``.
     workload : Workload, str or path, optional
         The simulated workload, which is needed to show the computations of jobs. By default,
-        that of the result's experiment; if there is none, no computations are shown.
+        that of the result's experiment; if there is none, no computations are shown. On a cluster
+        there are none either, since they depend on the placement.
     most_events : int
         Largest number of events, at least 1000. If there are more, the timeline ends early: a
         `NetsimWarning` says when, and so do a mark and a label in the timeline.
@@ -74,7 +81,8 @@ def timeline(result: Result, workload: Workload | str | Path | None = None, *,
     Raises
     ------
     InputError
-        If coflows were not recorded, the workload is not the simulated one, or a limit is invalid.
+        If there are neither coflows nor GPUs, the workload is not the simulated one, or a limit is
+        invalid.
 
     Examples
     --------
@@ -117,7 +125,8 @@ def write_timeline(result: Result, path: str | Path,
     return Path(path)
 
 
-def save_with_timeline(result: Result, folder: str | Path, workload: Workload) -> Path:
+def save_with_timeline(result: Result, folder: str | Path, workload: Workload | None
+                       ) -> Path:
     """Write a result to a folder as `Result.save` does, and its timeline as ``trace.json``.
 
     Parameters
@@ -125,8 +134,8 @@ def save_with_timeline(result: Result, folder: str | Path, workload: Workload) -
     result : Result
     folder : path-like
         A folder that is new, empty, or holds an earlier result.
-    workload : Workload
-        The simulated workload.
+    workload : Workload or None
+        The simulated workload, except on an edge-cloud.
 
     Raises
     ------
@@ -142,9 +151,6 @@ def save_with_timeline(result: Result, folder: str | Path, workload: Workload) -
 def _stream(result: Result, path: Path, workload: Workload | str | Path | None, *,
             most_events: int = MOST_EVENTS, most_links: int = MOST_LINKS) -> None:
     """Write a timeline to a file event by event, so that the text is never held in memory."""
-    if "gpus" in result.recorded:
-        raise InputError("there is no timeline of a run on a cluster; its table `gpus` says which "
-                         "job had which GPUs, from when to when")
     made = _Timeline.of(result, workload, most_events, most_links)
     with path.open("w", encoding="ascii") as file:
         file.write(json.dumps(made.head())[:-1] + ', "traceEvents": [')
@@ -159,7 +165,10 @@ class _Timeline:
 
     result: Result
     jobs: JobSpans
+    gpus: GpuSpans
     links: LinkRates
+    counters: list[str]
+    counts: NDArray[np.void]
     decisions: pd.DataFrame
     cut: int | None
 
@@ -170,17 +179,21 @@ class _Timeline:
         _check_whole("most_events", most_events, 1000)
         _check_whole("most_links", most_links, 0)
         jobs = job_spans(result, _workload(result, workload), most_events)
+        gpus = gpu_spans(result, most_events)
         links = link_rates(result, most_links, most_events)
+        counters, counts = counters_of(result)
         decisions = _first_decisions(result, most_events)
-        kinds = [(jobs.spans["start"], 1 + 2 * jobs.spans["opens"]),
-                 (nanoseconds(decisions["time_s"]), np.ones(len(decisions), np.int64)),
-                 (links.changes["at"], np.ones(len(links.changes), np.int64))]
+        kinds = [*((each.spans["start"], 1 + 2 * each.spans["opens"]) for each in (jobs, gpus)),
+                 *((at, np.ones(len(at), np.int64)) for at in (
+                     nanoseconds(decisions["time_s"]), links.changes["at"], counts["at"]))]
         kept, cut = _earliest(kinds, most_events - _FIXED, links.until)
-        if cut is not None:  # an event per link is needed to end its counter
-            kept, cut = _earliest(kinds, most_events - _FIXED - len(links.names), links.until)
+        if cut is not None:  # an event per counter is needed to end it
+            room = most_events - _FIXED - len(links.names) - len(counters)
+            kept, cut = _earliest(kinds, room, links.until)
         made = cls(result, JobSpans(jobs.spans[kept[0]], jobs.coflows, jobs.computations),
-                   LinkRates(links.names, links.used, links.changes[kept[2]], links.until),
-                   decisions[kept[1]], cut)
+                   replace(gpus, spans=gpus.spans[kept[1]]),
+                   LinkRates(links.names, links.used, links.changes[kept[3]], links.until),
+                   counters, counts[kept[4]], decisions[kept[2]], cut)
         if cut is not None:
             warnings.warn(NetsimWarning(made.notice()), stacklevel=3)
         return made
@@ -188,8 +201,14 @@ class _Timeline:
     def notice(self) -> str:
         """Return the notice of a timeline that ends early."""
         assert self.cut is not None
-        shown = [f"{np.count_nonzero(self.jobs.spans['which'] >= 0):,} of "
-                f"{len(self.jobs.coflows):,} coflows"]
+        shown = []
+        if table_of(self.result, "coflows") is not None:
+            shown.append(f"{np.count_nonzero(self.jobs.spans['which'] >= 0):,} of "
+                         f"{len(self.jobs.coflows):,} coflows")
+        if self.gpus.names:
+            begun = len(np.unique(self.gpus.spans["which"] // len(STATES)))
+            shown.append(f"{begun:,} of {len(self.gpus.held):,} times that jobs held "
+                         f"{self.gpus.noun}")
         times = columns_of(table_of(self.result, "decisions"), ["time_s"])
         if times is not None:
             shown.append(f"{len(self.decisions):,} of {len(times):,} decisions")
@@ -200,68 +219,86 @@ class _Timeline:
         """Return the description of the run at the head of the file."""
         run, links = self.result.run, self.links
         facts = {"workload": run["workload"], "network": run["network"],
-                "allocator": run["allocator"]["name"], "netsim": run["version"],
-                "links": f"{len(links.names)} of {links.used} that carried something"}
+                 "allocator": run["allocator"]["name"], "netsim": run["version"],
+                 "links": f"{len(links.names)} of {links.used} that carried something"}
+        if self.counters:
+            facts |= {name: run[name] for name in ("cluster",) if name in run}
+            facts["scheduler"] = run["scheduler"]["name"]
         if self.cut is not None:
             facts["notice"] = self.notice()
         return {"displayTimeUnit": "ms", "otherData": facts}
 
     def events(self) -> Iterator[Json]:
         """Yield all events: first those that name tracks, then spans, marks and counters."""
-        run = self.result.run
-        for group, name in _GROUPS.items():
-            name = f"{name}: {run['workload']}" if group == _JOBS else name
-            name = f"{name}: {run['allocator']['name']}" if group == _POLICY else name
+        for group, name in self._groups().items():
             yield _named("process_name", group, group, name=name)
             yield _named("process_sort_index", group, group, sort_index=group)
         if len(self.decisions):
             yield _named("thread_name", _POLICY, _DECISIONS, name="decisions")
         if self.cut is not None:
             yield _named("process_labels", _JOBS, _JOBS, labels=self.notice())
-        yield from self._lanes()
-        yield from self._spans()
+        names = [*self._labels().values()]
+        tracks, after = _tracks(self.jobs.spans, len(names), _FIRST_LANE)
+        yield from _lanes(_JOBS, self.jobs.spans, names, tracks)
+        yield from self._spans(tracks)
+        tracks, _ = _tracks(self.gpus.spans, len(self.gpus.names), after)
+        yield from _lanes(_GPUS, self.gpus.spans, self.gpus.names, tracks)
+        yield from self._held(tracks)
         yield from self._marks()
         yield from self._counters()
 
-    def _tracks(self) -> NDArray[np.int64]:
-        """Return the number of the first track of each job."""
-        lanes = np.zeros(len(self.result.jobs), np.int64)
-        np.maximum.at(lanes, self.jobs.spans["job"], self.jobs.spans["lane"] + 1)
-        return _FIRST_LANE + np.cumsum(lanes) - lanes
+    def _groups(self) -> dict[int, str]:
+        """Return the names of the groups."""
+        run = self.result.run
+        groups = {_JOBS: f"jobs: {run['workload']}",
+                  _POLICY: f"policy: {run['allocator']['name']}", _LINKS: "links"}
+        if not shares_links(run):
+            groups = {_JOBS: groups[_JOBS]}
+        if self.counters:
+            groups[_GPUS] = f"{self.gpus.noun}: {run['scheduler']['name']}"
+        return groups
 
-    def _lanes(self) -> Iterator[Json]:
-        """Yield the events that name and order the tracks of jobs."""
-        opening = self.jobs.spans[self.jobs.spans["opens"]]
-        ids, names = (self.result.jobs[name].to_numpy() for name in ("job", "name"))
-        track = self._tracks()[opening["job"]] + opening["lane"]
-        for job, lane, thread in zip(opening["job"].tolist(), opening["lane"].tolist(),
-                                     track.tolist(), strict=True):
-            label = f"job {ids[job]}" + (f" {names[job]}" if names[job] else "")
-            label += f" ({lane + 1})" if lane else ""
-            yield _named("thread_name", _JOBS, thread, name=label)
-            yield _named("thread_sort_index", _JOBS, thread, sort_index=thread)
+    def _labels(self) -> dict[int, str]:
+        """Return the label of each job by its id."""
+        ids, names = (self.result.jobs[name].tolist() for name in ("job", "name"))
+        return {job: f"job {job}" + (f" {name}" if name else "")
+                for job, name in zip(ids, names, strict=True)}
 
-    def _spans(self) -> Iterator[Json]:
-        """Yield an event per coflow and computation."""
+    def _spans(self, tracks: NDArray[np.int64]) -> Iterator[Json]:
+        """Yield an event per span of a job, given the first track of each job."""
         spans = self.jobs.spans
         sent = spans["which"] >= 0
         rows = iter(self.jobs.coflows.iloc[spans["which"][sent]].to_dict("records"))
-        track = self._tracks()[spans["job"]] + spans["lane"]
+        track = tracks[spans["owner"]] + spans["lane"]
         for which, thread, start, long in zip(
                 spans["which"].tolist(), track.tolist(), microseconds(spans["start"]),
                 microseconds(spans["end"] - spans["start"]), strict=True):
             if which >= 0:
                 row = next(rows)
-                name, kind = str(row["stage"]), "coflow"
-                args = _known({key: row[key] for key in (
-                    "coflow", "iteration", "stage", "bytes", "width", "gamma_s", "cct_s",
-                    "start_s", "deadline_s")})
+                name = str(row["stage"])
+                kind = "coflow" if "coflow" in row else name
+                args = _known({key: row[key] for key in _ARGUMENTS if key in row})
             else:
                 computed = self.jobs.computations[-1 - which]
                 name = kind = "compute"
                 args = {"iteration": computed.iteration, "stage": computed.stage}
             yield {"name": name, "cat": kind, "ph": "X", "pid": _JOBS, "tid": thread,
                    "ts": start, "dur": long, "args": args}
+
+    def _held(self, tracks: NDArray[np.int64]) -> Iterator[Json]:
+        """Yield an event per state of a job on GPUs, given the first track of each of `names`."""
+        spans, labels, states = self.gpus.spans, self._labels(), [*STATES]
+        rows, state = np.divmod(spans["which"], len(STATES))
+        held = self.gpus.held.iloc[rows]
+        columns = (held[name].tolist() for name in ("job", self.gpus.shown, "reason"))
+        for job, shown, reason, each, thread, start, long in zip(
+                *columns, state.tolist(), (tracks[spans["owner"]] + spans["lane"]).tolist(),
+                microseconds(spans["start"]), microseconds(spans["end"] - spans["start"]),
+                strict=True):
+            name = labels[job] if states[each] == "running" else f"{labels[job]}: {states[each]}"
+            ended = {"ended": reason} if isinstance(reason, str) else {}
+            yield {"name": name, "cat": states[each], "ph": "X", "pid": _GPUS, "tid": thread,
+                   "ts": start, "dur": long, "args": {"job": job, self.gpus.shown: shown} | ended}
 
     def _marks(self) -> Iterator[Json]:
         """Yield an event per decision, and one where the timeline ends early."""
@@ -274,14 +311,36 @@ class _Timeline:
                    "tid": _JOBS, "ts": microseconds(np.array([self.cut]))[0], "args": {}}
 
     def _counters(self) -> Iterator[Json]:
-        """Yield an event per change of a link's rate."""
-        changes = self.links.changes
-        if self.cut is not None:
-            changes = np.concatenate((changes, _all_off(changes, self.cut)))
-        for at, link, rate in zip(microseconds(changes["at"]), changes["link"].tolist(),
-                                  changes["rate"].tolist(), strict=True):
-            yield {"name": self.links.names[link], "ph": "C", "pid": _LINKS, "tid": _LINKS,
-                   "ts": at, "args": {"bytes/s": rate}}
+        """Yield an event per change of a link's rate, or of a number of GPUs or jobs."""
+        for group, names, unit, changes in (
+                (_LINKS, self.links.names, "bytes/s", self.links.changes),
+                (_GPUS, self.counters, "number", self.counts)):
+            if self.cut is not None:
+                changes = np.concatenate((changes, _all_off(changes, self.cut)))
+            for at, counter, value in zip(microseconds(changes["at"]), changes["counter"].tolist(),
+                                          changes["value"].tolist(), strict=True):
+                yield {"name": names[counter], "ph": "C", "pid": group, "tid": group, "ts": at,
+                       "args": {unit: value}}
+
+
+def _tracks(spans: NDArray[np.void], owners: int, first: int) -> tuple[NDArray[np.int64], int]:
+    """Return the number of the first track of each owner of spans, and the first one after all."""
+    lanes = np.zeros(owners, np.int64)
+    np.maximum.at(lanes, spans["owner"], spans["lane"] + 1)
+    ends = first + np.cumsum(lanes)
+    return ends - lanes, first + int(lanes.sum())
+
+
+def _lanes(group: int, spans: NDArray[np.void], names: Sequence[str], tracks: NDArray[np.int64]
+           ) -> Iterator[Json]:
+    """Yield the events that name and order the tracks of a group."""
+    opening = spans[spans["opens"]]
+    track = tracks[opening["owner"]] + opening["lane"]
+    for owner, lane, thread in zip(opening["owner"].tolist(), opening["lane"].tolist(),
+                                   track.tolist(), strict=True):
+        label = names[owner] + (f" ({lane + 1})" if lane else "")
+        yield _named("thread_name", group, thread, name=label)
+        yield _named("thread_sort_index", group, thread, sort_index=thread)
 
 
 def _check_whole(name: str, value: object, least: int) -> None:
@@ -291,7 +350,12 @@ def _check_whole(name: str, value: object, least: int) -> None:
 
 
 def _workload(result: Result, given: Workload | str | Path | None) -> Workload | None:
-    """Return the simulated workload: the given one, or that of the result's experiment, if any."""
+    """Return the simulated workload: the given one, or that of the result's experiment, if any.
+
+    None on a cluster, where the stages of jobs depend on their placement, and on an edge-cloud.
+    """
+    if table_of(result, "gpus") is not None or on_edge(result.run):
+        return None
     if given is not None:
         return as_workload(given, int(result.run["workload_seed"]))
     if result.spec is None:
@@ -348,11 +412,11 @@ def _earliest(kinds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], room
 
 
 def _all_off(changes: NDArray[np.void], at: int) -> NDArray[np.void]:
-    """Return a change to 0 for each link with a rate above 0: counters keep their last value."""
-    last = np.unique(changes["link"][::-1], return_index=True)[1]
+    """Return a change to 0 for each counter above 0, as counters keep their last value."""
+    last = np.unique(changes["counter"][::-1], return_index=True)[1]
     off = changes[::-1][last]
-    off = off[off["rate"] > 0]
-    off["at"], off["rate"] = at, 0.0
+    off = off[off["value"] > 0]
+    off["at"], off["value"] = at, 0.0
     return off
 
 

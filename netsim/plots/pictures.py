@@ -10,13 +10,19 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.plots.bars import total_jct_bars
 from netsim.plots.coflows import improvement_bars, link_strips, slowdown_bars
 from netsim.plots.curves import cdf_curves, timeline
+from netsim.plots.edge_gantt import edge_gantt
+from netsim.plots.edge_usage import worker_curves
 from netsim.plots.gantt import gantt
+from netsim.plots.gpu_gantt import gpu_gantt
+from netsim.plots.gpu_usage import COUNTS, usage_areas, usage_curves
 from netsim.plots.sweeps import METRICS, mean_bars, sweep_lines
+from netsim.results.not_recorded import on_edge, shares_links
+from netsim.results.result import EDGE_TABLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ALIASES", "PICTURES", "Picture", "check_picture", "draw_picture", "lacking_on_edge",
+__all__ = ["ALIASES", "PICTURES", "Picture", "check_picture", "draw_picture", "lacking_on",
            "records_lacking"]
 
 
@@ -29,8 +35,8 @@ class Picture(NamedTuple):
         Draws the plot. It takes the run, comparison or sweep and one of the keys of `of`, and
         returns the Axes; the first ones if there are several.
     of : mapping of str to str
-        Quantities that can be drawn, the default first, with the record that each needs. The key is
-        ``""`` if there is nothing to choose.
+        Quantities that can be drawn, with the record that each needs; the default is the first
+        whose record such a run can have. The key is ``""`` if there is nothing to choose.
     also : tuple of str
         Further records that are drawn if they are there.
     """
@@ -41,17 +47,25 @@ class Picture(NamedTuple):
 
 
 _TIMES = {"jct": "jobs", "cct": "coflows"}
+_ROWS = {"coflows": "coflows", "training": "training"}
+_USED = {"links": "links", "workers": "training"}
+
+#: Tables that need not be asked for.
+_ALWAYS = ("jobs", "gpus")
 _MEANS = dict.fromkeys(METRICS, "jobs")
 
 #: Plots of runs, comparisons and sweeps, by kind. The first of each is the default.
 PICTURES: dict[str, dict[str, Picture]] = {
     "run": {
         "timeline": Picture(lambda run, _: timeline(_alone(run))[0], {"": "jobs"},
-                            ("coflows", "decisions")),
-        "gantt": Picture(lambda run, _: gantt(run), {"": "coflows"}),
+                            ("coflows", "training", "decisions")),
+        "gantt": Picture(lambda run, of: {"coflows": gantt, "training": edge_gantt}[of](run),
+                         _ROWS),
         "cdf": Picture(lambda run, of: cdf_curves(_alone(run), of), _TIMES),
         "slowdown": Picture(lambda run, _: slowdown_bars(_alone(run)), {"": "coflows"}),
-        "utilisation": Picture(lambda run, _: link_strips(_alone(run))[0], {"": "links"}),
+        "utilisation": Picture(lambda run, of: _utilisation(_alone(run), of), _USED),
+        "gpus": Picture(lambda run, _: gpu_gantt(run)[0], {"": "gpus"}),
+        "usage": Picture(lambda run, _: usage_areas(run)[0], {"": "gpus"}),
     },
     "comparison": {
         "bars": Picture(lambda compared, _: total_jct_bars(compared.table), {"": "jobs"}),
@@ -60,9 +74,10 @@ PICTURES: dict[str, dict[str, Picture]] = {
                            {"": "coflows"}),
         "slowdown": Picture(lambda compared, _: slowdown_bars(compared.results), {"": "coflows"}),
         "timeline": Picture(lambda compared, _: timeline(compared.results)[0], {"": "jobs"},
-                            ("coflows",)),
-        "utilisation": Picture(lambda compared, _: link_strips(compared.results)[0],
-                               {"": "links"}),
+                            ("coflows", "training")),
+        "utilisation": Picture(lambda compared, of: _utilisation(compared.results, of), _USED),
+        "usage": Picture(lambda compared, of: usage_curves(compared.results, of)[0],
+                         dict.fromkeys(COUNTS, "gpus")),
     },
     "sweep": {
         "bars": Picture(lambda sweep, of: mean_bars(sweep.means([of]), of), _MEANS),
@@ -72,7 +87,11 @@ PICTURES: dict[str, dict[str, Picture]] = {
 }
 
 #: Other names of kinds, with the quantity that they imply.
-ALIASES = {"jct": ("bars", None), "cct": ("cdf", "cct"), "links": ("utilisation", None)}
+ALIASES = {"jct": ("bars", None), "cct": ("cdf", "cct"), "links": ("utilisation", "links")}
+
+#: What the quantities of a plot are, if not metrics.
+_CHOICES = {"cdf": "distribution", "gantt": "table", "utilisation": "part of the system",
+            "usage": "count of GPUs"}
 
 
 def check_picture(kind: str | None, what: str, of: str | None = None,
@@ -91,7 +110,7 @@ def check_picture(kind: str | None, what: str, of: str | None = None,
     record : collection of str, optional
         Records besides jobs. If not given, the need for records is not checked.
     lacking : mapping of str to str
-        Records that such runs cannot have, with the reason; see `lacking_on_edge`.
+        Records that such runs cannot have, with the reason; see `lacking_on`.
 
     Returns
     -------
@@ -116,14 +135,15 @@ def check_picture(kind: str | None, what: str, of: str | None = None,
     choices = known[name].of
     if of is not None and "" in choices:
         raise InputError(f"the plot {name!r} has no choice of quantity; leave out {of!r}")
-    chosen = of or implied or next(iter(choices))
+    possible = (each for each, needs in choices.items() if needs not in lacking)
+    chosen = of or implied or next(possible, next(iter(choices)))
     if chosen not in choices:
-        raise UnknownNameError("distribution" if choices is _TIMES else "metric", chosen, choices)
+        raise UnknownNameError(_CHOICES.get(name, "metric"), chosen, choices)
     needs = choices[chosen]
     if needs in lacking:
         raise InputError(f"the plot {kind or name!r} needs {needs}: {lacking[needs]}; choose "
                          f"from: {', '.join(_drawable(known, lacking))}")
-    if record is not None and needs not in {*record, "jobs"}:
+    if record is not None and needs not in {*record, *_ALWAYS}:
         listed = ", ".join(f'"{each}"' for each in (*record, needs))
         raise InputError(f"the plot {kind or name!r} needs {needs} recorded: "
                          f"record = [{listed}]")
@@ -141,19 +161,28 @@ def _drawable(known: Mapping[str, Picture], lacking: Collection[str]) -> list[st
     return found
 
 
-def lacking_on_edge(transport: str) -> dict[str, str]:
-    """Map each record that runs on an edge-cloud cannot have to the reason.
+def lacking_on(target: str, shares_links: bool = True) -> dict[str, str]:
+    """Map each record that runs on a target cannot have to the reason.
 
     Parameters
     ----------
-    transport : str
-        Name of the transport.
+    target : {"network", "cluster", "edge-cloud"}
+    shares_links : bool
+        On an edge-cloud, whether chunks move over links, whose bandwidth an allocator shares.
     """
-    lacking = dict.fromkeys(("coflows", "flows"), "a run on an edge-cloud has none")
-    if transport == "constant":
-        lacking |= dict.fromkeys(("links", "decisions"), "a run on an edge-cloud has none with "
-                                                         "transport 'constant'")
+    lacking = {} if target == "cluster" else {"gpus": "only runs on a cluster have them"}
+    if target != "edge-cloud":
+        return lacking | dict.fromkeys(EDGE_TABLES, "only runs on an edge-cloud have it")
+    lacking |= dict.fromkeys(("coflows", "flows"), "a run on an edge-cloud has none")
+    if not shares_links:
+        lacking |= dict.fromkeys(("links", "decisions"),
+                                 "a run on an edge-cloud has none where delays and rates are "
+                                 "constant")
     return lacking
+
+
+#: Records that runs on networks and clusters cannot have.
+LACKING_ELSEWHERE = dict.fromkeys(EDGE_TABLES, "only runs on an edge-cloud have it")
 
 
 def records_lacking(thing: Any, what: str) -> dict[str, str]:
@@ -167,11 +196,10 @@ def records_lacking(thing: Any, what: str) -> dict[str, str]:
     """
     if what == "sweep":
         return {}
-    first = thing if what == "run" else next(iter(thing.results.values()))
-    execution = first.run.get("execution")
-    if not isinstance(execution, Mapping) or execution.get("name") != "edge":
-        return {}
-    return lacking_on_edge(str(execution.get("transport")))
+    run = (thing if what == "run" else next(iter(thing.results.values()))).run
+    if on_edge(run):
+        return lacking_on("edge-cloud", shares_links(run))
+    return lacking_on("cluster" if "cluster" in run else "network")
 
 
 def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None) -> Axes:
@@ -202,3 +230,8 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None)
 def _alone(run: Any) -> dict[str, Any]:
     """Return a run as a mapping with the name of its policy as the only label."""
     return {run.run["allocator"]["name"]: run}
+
+
+def _utilisation(results: Mapping[str, Any], of: str) -> Axes:
+    """Draw the utilisation of links, or of the workers of an edge-cloud, over time."""
+    return link_strips(results)[0] if of == "links" else worker_curves(results)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COLOURS", "GREY", "INK", "WIDTH_IN", "Look", "add_legend", "colour", "drawable",
            "dress", "duration", "fill", "log_seconds", "log_values", "looks", "name_axes",
-           "new_axes", "new_figure", "require_matplotlib", "schemes_of", "short", "three_figures"]
+           "new_axes", "new_figure", "require_matplotlib", "schemes_of", "short", "three_figures",
+           "time_axis"]
 
 #: Colours of Okabe and Ito, which are distinct for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -46,6 +47,9 @@ _DECADES = (*(10.0**power for power in range(-9, 2)), 60.0, 600.0, 3600.0, 36000
             864000.0, 8640000.0)
 _BETWEEN = (*(digit * 10.0**power for power in range(-9, 1) for digit in (2, 5)), 20.0, 30.0,
             120.0, 300.0, 1200.0, 1800.0, 7200.0, 18000.0, 172800.0, 432000.0)
+
+#: Units of an axis of times: name, length in seconds, and the time up to which it is used.
+_UNITS = (("s", 1.0, 1e5), ("h", 3600.0, 8.64e6), ("d", 86400.0, math.inf))
 
 #: Space that the label of a tick needs, as a share of an axis one column wide.
 _LABEL = 0.1
@@ -94,6 +98,8 @@ def dress(ax: Axes, grid: str) -> None:
     """Set ticks and frame, and a light grid along `grid`: "x", "y" or "both"."""
     ax.tick_params(labelsize=7.5, labelcolor=INK, color=GREY)
     ax.tick_params(which="minor", length=0)
+    for axis in (ax.xaxis, ax.yaxis):  # the power of ten, if there is one
+        axis.get_offset_text().set(fontsize=6.5, color=INK)
     ax.grid(axis=grid, color=GREY, linewidth=0.4)  # type: ignore[arg-type]
     ax.set_axisbelow(True)
     ax.spines[["top", "right", "bottom"]].set_visible(False)
@@ -235,6 +241,29 @@ def duration(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds / length:.4g} {unit}"
     return format_seconds(seconds)
+
+
+def time_axis(ax: Axes, note: str = "") -> None:
+    """Label the x axis as time, in hours or days where seconds would have too many digits.
+
+    To be called when the limits of the axis are final.
+
+    Parameters
+    ----------
+    ax : Axes
+        Axes whose x is in seconds.
+    note : str
+        Text that follows the unit.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = sorted(ax.get_xlim())
+    unit, length = next((name, length) for name, length, most in _UNITS if high < most)
+    ax.set_xlabel(drawable(f"time ({unit}){note}"), fontsize=7.5, color=INK)
+    if length > 1:
+        ticks = [tick for tick in MaxNLocator(6).tick_values(low / length, high / length)
+                 if low <= tick * length <= high]
+        ax.set_xticks([tick * length for tick in ticks], [f"{tick:,.10g}" for tick in ticks])
 
 
 def log_seconds(axis: Axis) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.records import COFLOW, FLOW
-from netsim.jobs.process import JobProcess
+from netsim.jobs.process import CompletedCoflow, JobProcess
 from netsim.recording.chain_log import ChainLog
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.link_recorder import MOST_NOTED, LinkRecorder, categories
@@ -124,14 +124,12 @@ class Recorder(LinkRecorder):
 
     # --- buffering of events: as tuples, since a run may have millions of them -------------
 
-    def coflow_finished(self, job: JobProcess, stage: int, transfer: CoflowEvent, finish: float
-                        ) -> None:
+    def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
         """Record a completed coflow."""
         self.coflows_done += 1
-        stages = job.graph.stages
-        self._ended.append((job.index, job.iteration, stages, stage, self._name(stages[stage]),
-                            transfer, finish))
-        self._note(_OF_COFLOW + len(transfer.demand.flows))
+        self._ended.append((job.index, done.iteration, tuple(done.stages), done.stage,
+                            self._name(done.stages[done.stage]), done.transfer, done.finish))
+        self._note(_OF_COFLOW + len(done.transfer.demand.flows))
 
     def coflow_begun(self, job: JobProcess, stage: int) -> None:
         """Hear of a coflow that a job submits."""

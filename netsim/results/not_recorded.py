@@ -8,9 +8,23 @@ from typing import Any
 
 from netsim.errors import NotRecordedError
 
-__all__ = ["not_recorded"]
+__all__ = ["not_recorded", "on_edge", "shares_links"]
 
 _OF_EDGE = ("chunks", "training", "workers", "servers", "ps")
+
+
+def on_edge(run: Mapping[str, Any]) -> bool:
+    """Whether a run, given by its identity, was on an edge-cloud."""
+    execution = run.get("execution")
+    return isinstance(execution, Mapping) and execution.get("name") == "edge"
+
+
+def shares_links(run: Mapping[str, Any]) -> bool:
+    """Whether the jobs of a run shared links, so that an allocator had something to do."""
+    execution = run.get("execution") or {}
+    # Where nothing is allocated, the allocator has the name of what takes its place.
+    instead = (execution.get("name"), execution.get("transport"))
+    return (run.get("allocator") or {}).get("name") not in instead
 
 
 def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
@@ -27,12 +41,12 @@ def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
     model = execution.get("name", "fabric")
     if name == "gpus":
         return _of_others(name, "netsim.Cluster")
-    if model == "edge":
-        return _on_edge(str(execution.get("transport")), name)
+    if on_edge(run):
+        return _on_edge(run, name)
     if name in _OF_EDGE:
         return _of_others(name, "netsim.EdgeCloud")
     record = list(dict.fromkeys(("jobs", "coflows", name)))
-    if (run.get("allocator") or {}).get("name") == model:
+    if not shares_links(run):
         given: dict[str, Any] = {"execution": "fabric"}
         return _error(f"there are no {name}: jobs ran by the model {model!r}, and sent nothing "
                       "over a network; `gpus` says which job had which GPU",
@@ -46,7 +60,7 @@ def _of_others(name: str, target: str) -> NotRecordedError:
                             *[f"only runs on a {target} have them"] * 2)
 
 
-def _on_edge(transport: str, name: str) -> NotRecordedError:
+def _on_edge(run: Mapping[str, Any], name: str) -> NotRecordedError:
     """Return the error for a table of a run on an edge-cloud."""
     if name in ("coflows", "flows"):
         return NotRecordedError(f"there are no {name} of a run on an edge-cloud",
@@ -56,10 +70,10 @@ def _on_edge(transport: str, name: str) -> NotRecordedError:
         return _error("chunks were not recorded, or the scheduler is one for whole jobs", record)
     if name in _OF_EDGE:
         return _error(f"{name} were not recorded", record)
-    if transport == "fabric":
+    if shares_links(run):
         return _error(f"{name} were not recorded", record)
-    return _error(f"there are no {name}: with transport {transport!r} no links are shared",
-                  {"transport": "fabric"} | record)
+    return _error(f"there are no {name}: with transport {run['execution']['transport']!r} no links "
+                  "are shared", {"transport": "fabric"} | record)
 
 
 def _error(problem: str, settings: Mapping[str, Any]) -> NotRecordedError:

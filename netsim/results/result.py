@@ -44,13 +44,17 @@ class Result:
         finished when the run was stopped are NaN. On a `netsim.Cluster`, start_s is the time at
         which the job got its GPUs, and there are also queue_s (start_s minus arrival_s), gpus and
         servers (their numbers) and placement (``"0:2 3:1"``: two GPUs of server 0, one of server
-        3). On a `netsim.EdgeCloud`, start_s is the first time the job trained, and there are also
-        queue_s, type, chunks, cloud_chunks, zeta (1 if all chunks are in the cloud), preemptions
-        and communication_s; of a stopped run, bytes and communication_s are those of uploads that
-        had arrived and of exchanges of chunks, or whole jobs, that had ended. If jobs
-        restart on the loss of a host: restarts (their number), lost_s (time spent in iterations
-        that had to be repeated) and, for jobs that send, lost_bytes (sent in these iterations;
-        bytes does not count them).
+        3); preemptions, restarts (on the loss of a server) and promotions (in queues of the
+        scheduler); waited_s, all time without GPUs; and held_gpu_s, the GPU-seconds that it held,
+        with their parts useful_gpu_s (progress that was kept), lost_gpu_s (progress that was not)
+        and overhead_gpu_s (saving, moving and restoring). On a `netsim.EdgeCloud`, start_s is the
+        first time the job trained, and there are also queue_s, type, chunks, cloud_chunks, zeta (1
+        if all chunks are in the cloud), preemptions and communication_s; of a stopped run, bytes
+        and communication_s are those of uploads that had arrived and of exchanges of chunks, or
+        whole jobs, that had ended. If jobs restart on the loss of a host: restarts (their number)
+        and lost_s (time spent in iterations that had to be repeated); if they restart or are
+        preempted, and send: lost_bytes (sent in iterations that were repeated; bytes does not count
+        them).
     recorded : tuple of str
         Names of the tables that are present.
     coflows : DataFrame
@@ -65,17 +69,19 @@ class Result:
         coarser: see `timeline` of `netsim.simulate`.
     run : mapping
         Identity of the run: allocator, network, workload, seed, version, platform, and on a cluster
-        also cluster, scheduler, placement and execution. Further keys are ``sharing``, which says
-        how the bandwidth left over by the allocator's order was allocated and when rates were
-        decided (empty if no links were shared); ``stopped_at_s``, the instant at which `until`
+        also cluster, scheduler, placement, execution, gpus and gpus_per_server; on an edge-cloud
+        scheduler, execution and workers (their number at the edge). Further keys are ``sharing``,
+        which says how the bandwidth left over by the allocator's order was allocated and when rates
+        were decided (empty if no links were shared); ``stopped_at_s``, the instant at which `until`
         stopped the run (None if all jobs finished); ``decisions``, ``simpy_events`` and
         ``wall_s``, the cost of the run; ``counts`` of the allocator; and ``overdue``, the number
         of coflows past their deadline when the run was stopped.
     spec : mapping or None
         The resolved experiment that the run is of, if any.
     gpus : DataFrame
-        On a `netsim.Cluster`, one row per job and GPU that it held: job, server, gpu (numbered
-        within the server), start_s, end_s.
+        On a `netsim.Cluster`, one row per GPU and interval for which a job held it: job, server,
+        gpu (numbered within the server), start_s, run_s and stop_s (between which the job made
+        progress), end_s, and reason (``"finish"``, ``"preempt"`` or ``"fault"``).
     chunks : DataFrame
         On a `netsim.EdgeCloud` with a scheduler of chunks, one row per chunk: job, chunk (numbered
         within the job), server and worker (-1 in the cloud; workers are numbered within the
@@ -141,12 +147,15 @@ class Result:
 
         Parameters
         ----------
-        kind : {"timeline", "gantt", "cdf", "slowdown", "utilisation"}
-            Active jobs and coflows over time; a Gantt chart of jobs and their coflows; the
-            distribution of JCTs or CCTs; slowdowns by class of coflow; the utilisation of
-            links over time.
-        of : {"jct", "cct"}, optional
-            Times that ``"cdf"`` shows. By default JCTs.
+        kind : {"timeline", "gantt", "cdf", "slowdown", "utilisation", "gpus", "usage"}
+            Active jobs and coflows over time, on an edge-cloud workers instead of coflows; a
+            Gantt chart of jobs and their coflows, or the training of their chunks; the
+            distribution of JCTs or CCTs; slowdowns by class of coflow; the utilisation of links,
+            or of the workers of an edge-cloud, over time; on a cluster, a Gantt chart of GPUs, and
+            the numbers of GPUs in use and of jobs that wait over time.
+        of : str, optional
+            What ``"cdf"`` shows, ``"jct"`` (by default) or ``"cct"``; ``"utilisation"``,
+            ``"links"`` (by default, if there are any) or ``"workers"``.
 
         Returns
         -------

@@ -21,6 +21,9 @@ PERCENTILES = (50, 95, 99)
 #: Columns of jobs on losses with failed hosts, if recorded.
 _LOST = ("lost_s", "lost_bytes")
 
+#: Columns of jobs on clusters that the summary adds up.
+_OF_JOBS_ON_GPUS = ("preemptions", "lost_gpu_s", "overhead_gpu_s")
+
 #: Keys of `Result.run` that a summary repeats.
 OF_RUN = ("stopped_at_s", "decisions", "simpy_events", "wall_s")
 
@@ -86,12 +89,13 @@ def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | LazyTable | None,
     that was met). ``lower_bound_total_s`` sums the bounds of completed jobs. ``stopped_at_s`` is
     None if all jobs completed. The allocator's counts come last.
 
-    On a cluster, there are also ``makespan_bound_s``, a lower bound from the longest job and from
-    the total work of all GPUs; ``queue_mean_s`` and percentiles of the time from arrival to start;
-    ``gpu_utilisation``, the share of the GPUs' time, from the first arrival to the last completion
-    or the end of a stopped run, in which a job held them; and ``idle_while_waiting``, the share in
-    which they were idle although a job waited, which is the cost of fragmentation and of queueing
-    in order. GPUs of lost servers count as idle; waits after a restart do not count.
+    On a cluster or an edge-cloud, there are also ``queue_mean_s`` and percentiles of the time from
+    arrival to start. On a cluster, there are ``makespan_bound_s``, a lower bound from the longest
+    job and from the total work of all GPUs; ``gpu_utilisation``, the share of the GPUs' time, from
+    the first arrival to the last completion or the end of a stopped run, in which a job held them;
+    and ``idle_while_waiting``, the share in which they were idle although a job waited, which is
+    the cost of fragmentation and of queueing in order. GPUs of lost servers count as idle; waits
+    after a restart do not count.
 
     If hosts may be lost, there are also ``restarts``, ``lost_s`` and ``lost_bytes`` of all jobs.
     """
@@ -106,10 +110,13 @@ def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | LazyTable | None,
     found["makespan_s"] = float(makespan)
     if gpus is not None:
         found["makespan_bound_s"] = _least_makespan(jobs, int(run["gpus"]))
+    if "queue_s" in jobs:
+        found |= {f"queue_{key}_s": value for key, value in spread(jobs["queue_s"]).items()}
+    if gpus is not None:
         end = run["stopped_at_s"]
         found |= _of_gpus(jobs, gpus, int(run["gpus"]),
                           float(jobs["finish_s"].max() if end is None else end))
-    if "restarts" in jobs:
+    if "lost_s" in jobs:
         found["restarts"] = int(jobs["restarts"].sum())
         found |= {name: float(jobs[name].sum()) for name in _LOST if name in jobs}
     found["coflows"] = int(jobs["coflows"].sum())
@@ -127,20 +134,27 @@ def _least_makespan(jobs: pd.DataFrame, total: int) -> float:
 
 def _of_gpus(jobs: pd.DataFrame, gpus: pd.DataFrame, total: int, end: float
              ) -> dict[str, float]:
-    """Return statistics of the times that jobs waited for GPUs, and of the use of GPUs."""
-    found = {f"queue_{key}_s": value for key, value in spread(jobs["queue_s"]).items()}
+    """Return the shares of time for which GPUs were held and useful, and idle while jobs waited."""
     arrival = jobs["arrival_s"].to_numpy()
     offered = total * (end - arrival.min())
+    found = {name: float(jobs[name].sum()) for name in _OF_JOBS_ON_GPUS if name in jobs}
     if not offered > 0:
-        return found | {"gpu_utilisation": float("nan"), "idle_while_waiting": float("nan")}
+        return found | dict.fromkeys(
+            ("gpu_utilisation", "useful_utilisation", "idle_while_waiting"), float("nan"))
     begun, gone = gpus["start_s"].to_numpy(), gpus["end_s"].fillna(end).to_numpy()
-    started = jobs["start_s"].fillna(end).to_numpy()
-    instants = np.unique(np.concatenate([arrival[arrival < end], started, gone, [end]]))
+    held = gpus.drop_duplicates(["job", "start_s"])
+    start, stop = held["start_s"].to_numpy(), held["end_s"].fillna(end).to_numpy()
+    there = arrival < end
+    left = jobs["finish_s"].fillna(end).to_numpy()[there]
+    instants = np.unique(np.concatenate([arrival[there], start, stop, left, [end]]))
+    waiting = _number_at(instants, arrival[there], left) - _number_at(instants, start, stop)
     taken = _number_at(instants, begun, gone)
-    waiting = _number_at(instants, arrival, started)
     idle = (np.diff(instants) * np.where(waiting > 0, total - taken, 0)[:-1]).sum()
-    return found | {"gpu_utilisation": float((gone - begun).sum() / offered),
-                    "idle_while_waiting": float(idle / offered)}
+    held_gpu_s = (gone - begun).sum()
+    useful = jobs["useful_gpu_s"].sum() if "useful_gpu_s" in jobs else held_gpu_s
+    return {"gpu_utilisation": float(held_gpu_s / offered),
+            "useful_utilisation": float(useful / offered),
+            "idle_while_waiting": float(idle / offered)} | found
 
 
 def _number_at(instants: NDArray[np.float64], start: NDArray[np.float64],

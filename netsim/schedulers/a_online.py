@@ -24,7 +24,7 @@ __all__ = ["AOnline", "AOnlineEdge", "ChunkRun", "CloudOnly", "Dispatcher"]
 class Dispatcher(Protocol):
     """Decides where the chunks of jobs go, in one run.
 
-    A scheduler of chunks has ``begin(setting)``, which returns a dispatcher. It declares in
+    A scheduler of chunks has ``dispatcher(setting)``, which returns one. It declares in
     ``needs`` what a run must have, by names of `netsim.simulation.compatibility.NEEDS`, such as
     ``"edge workers"`` and ``"edge storage"`` if it does not use the cloud.
     """
@@ -57,7 +57,7 @@ class AOnline:
     needs: ClassVar[frozenset[str]] = frozenset({"edge storage or a cloud"})
     cloud: ClassVar[bool] = True
 
-    def begin(self, setting: EdgeSetting) -> Dispatcher:
+    def dispatcher(self, setting: EdgeSetting) -> Dispatcher:
         """Return the dispatcher of a run; see `Dispatcher`."""
         return _Greedy(setting, self.cloud and setting.system.cloud)
 
@@ -76,7 +76,7 @@ class CloudOnly:
 
     needs: ClassVar[frozenset[str]] = frozenset({"a cloud"})
 
-    def begin(self, setting: EdgeSetting) -> Dispatcher:
+    def dispatcher(self, setting: EdgeSetting) -> Dispatcher:
         """Return the dispatcher of a run; see `Dispatcher`."""
         return _ToCloud(setting)
 
@@ -144,7 +144,7 @@ class ChunkRun(SteppedRun):
     def __init__(self, scheduler: AOnline | CloudOnly, setting: EdgeSetting, transport: Transport
                  ) -> None:
         self._setting, self.transport = setting, transport
-        self._decider: Dispatcher = scheduler.begin(setting)
+        self._decider: Dispatcher = scheduler.dispatcher(setting)
         self._storage = Storage(setting)
         self._placed: list[ChunkPlacement] = Rows()
         self._expect()

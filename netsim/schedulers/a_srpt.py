@@ -163,7 +163,7 @@ class _Run:
         wake_at = self._machine.next_completion
         if self._window is not None:
             wake_at = min(wake_at, self._window.deadline)
-        return Decision(starts, wake_at)
+        return Decision(starts, wake_at=wake_at)
 
     def _submit(self, view: ClusterView, job: int) -> None:
         """Submit an arriving job to the virtual machine."""

@@ -1,39 +1,74 @@
-"""Queueing schedulers: first in, first out, and smallest job first."""
+"""Queueing schedulers: first in, first out, and smallest or shortest job first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from netsim.engine.view import ClusterView, Start
+from netsim.engine.view import ClusterView
+from netsim.errors import UnknownNameError
+from netsim.plain import plain_numbers
+from netsim.schedulers.in_order import InOrder, Ints, Keys
 
 __all__ = ["FIFO", "SJF"]
 
+_BY = ("gpus", "time")
 
+
+@plain_numbers
 @dataclass(frozen=True)
-class FIFO:
-    """A queue in order of arrival; the first job blocks the others if it does not fit."""
+class FIFO(InOrder):
+    """A queue in order of arrival; jobs keep their GPUs.
 
-    def order(self, view: ClusterView) -> Sequence[int]:
-        """Return the waiting jobs in the order of the queue."""
-        return view.waiting
+    Parameters
+    ----------
+    backfill : bool
+        Whether jobs may start that come after one that does not fit.
+    """
 
-    def decide(self, view: ClusterView) -> list[Start]:
-        """Return the jobs at the head of the queue that fit; see `Scheduler.decide`."""
-        room = view.room()
-        starts: list[Start] = []
-        for job in self.order(view):
-            gpus = room.place(job)
-            if gpus is None:
-                break
-            starts.append((job, gpus))
-        return starts
+    preempts: ClassVar[bool] = False
+
+    backfill: bool = False
+
+    def keys(self, view: ClusterView, jobs: Ints) -> Keys:
+        """Return equal keys: jobs are in order of arrival."""
+        return Keys()
 
 
+@plain_numbers
 @dataclass(frozen=True)
-class SJF(FIFO):
-    """A queue by GPUs, fewest first; the first job blocks the others if it does not fit."""
+class SJF(InOrder):
+    """A queue by GPUs, fewest first, or by remaining time; jobs keep their GPUs.
 
-    def order(self, view: ClusterView) -> Sequence[int]:
-        """Return the waiting jobs in the order of the queue."""
-        return sorted(view.waiting, key=lambda job: view.jobs[job].ranks)
+    Parameters
+    ----------
+    backfill : bool
+        Whether jobs may start that come after one that does not fit.
+    by : {"gpus", "time"}
+        What makes a job small.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such `by`.
+    """
+
+    preempts: ClassVar[bool] = False
+
+    backfill: bool = False
+    by: str = "gpus"
+
+    def __post_init__(self) -> None:
+        if self.by not in _BY:
+            raise UnknownNameError("size of a job by which SJF orders", self.by, _BY)
+
+    @property
+    def clairvoyant(self) -> bool:
+        """Whether it uses the iterations that jobs will make."""
+        return self.by == "time"
+
+    def keys(self, view: ClusterView, jobs: Ints) -> Keys:
+        """Return the GPUs of jobs, or their estimated remaining times."""
+        if self.by == "time":
+            return Keys(value=view.remaining_s(jobs))
+        return Keys(value=view.accounts.gpus(jobs))

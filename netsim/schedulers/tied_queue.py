@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 from netsim.ties import equal
@@ -81,6 +81,22 @@ class TiedQueue(Generic[Entry]):
             if other in self._entries:
                 heappush(self._keys, other)
         return first
+
+    def remove(self, key: float, entry: Entry) -> None:
+        """Remove an entry, wherever it is; this takes time in proportion to the queue.
+
+        Raises
+        ------
+        ValueError
+            If it is not there.
+        """
+        entries = self._entries[key]
+        entries.remove(entry)
+        heapify(entries)
+        if not entries:
+            del self._entries[key]
+            self._keys.remove(key)
+            heapify(self._keys)
 
     def _take_run(self) -> list[float]:
         """Remove the first run of keys that tie from the heap, and return it."""

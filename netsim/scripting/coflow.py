@@ -45,12 +45,12 @@ class Coflow(CoflowEvent):
     """A coflow in flight: a SimPy event, which fires when its completion is noticed.
 
     Its value is a `CoflowDone`. If the coflow is cancelled, or one of its hosts is lost, the event
-    fails with `netsim.Cancelled`; whoever does not wait for it any more need not handle that.
+    fails with `netsim.Cancelled`; processes that no longer wait for it need not handle that.
 
     Parameters
     ----------
     completed : callable
-        Called with the coflow when it has completed, before whoever waits is told.
+        Called with the coflow when it has completed, before waiting processes resume.
     cancel : callable
         Takes the coflow back, given it and why; returns the bytes that it has left.
 
@@ -105,7 +105,7 @@ class Coflow(CoflowEvent):
         self.complete()
 
     def complete(self) -> None:
-        """Record the coflow, and tell whoever waits for it.
+        """Record the coflow, and resume the processes that wait for it.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class Coflow(CoflowEvent):
         self.cancelled = True
         self.fail(Cancelled(f"{why} at {self.env.now:g} s, with {left:g} of "
                             f"{self.demand.nbytes:g} bytes left", left))
-        for each in (self, *_conditions_on(self)):  # who waited for them may have left
+        for each in (self, *_conditions_on(self)):  # their waiting processes may have left
             each.defused = True
 
     def uses(self, host: int) -> bool:

@@ -246,7 +246,7 @@ class Fabric:
                 "looked at or changed; do it in a process, or step with env.run(until=...)")
 
     def _completed(self, coflow: Coflow) -> None:
-        """Take note of a coflow that has completed, before whoever waits is told."""
+        """Record a completed coflow, before waiting processes resume."""
         del self._in_flight[coflow]
         self._recorder.completed(coflow)
         owner = coflow.owner
@@ -271,14 +271,16 @@ class Fabric:
         return left
 
     def _drop(self, coflow: Coflow) -> None:
-        """Take note of a coflow that will not complete; nor does the job that is of it only."""
+        """Record a coflow that will not complete, and end its job if it was made for it alone."""
         self._cancelled.append(coflow)
         self._see_start(coflow)
         if coflow.alone:
             self._let_end(coflow.owner, math.nan)
 
     def _see_start(self, coflow: Coflow) -> None:
-        coflow.owner.start_s = float(np.fmin(coflow.owner.start_s, coflow.start_s))
+        owner = coflow.owner
+        if coflow.start_s < owner.start_s or math.isnan(owner.start_s):
+            owner.start_s = coflow.start_s
 
     def _end(self, job: Job) -> None:
         self._check_job(job)
@@ -311,7 +313,7 @@ class Fabric:
         self._set_capacities({self.network.link(link): parse_rate(capacity, "capacity")})
 
     def fail(self, *, link: str | int | None = None, host: int | None = None) -> None:
-        """Let a link carry nothing from now on, or lose a host.
+        """Fail a link, or a host with all of its links, from now on.
 
         Coflows that need the link wait for its repair, or take other paths if there are some. Those
         that leave or reach the host fail with `netsim.Cancelled`; so do such that are submitted
@@ -347,7 +349,7 @@ class Fabric:
         self._reroute()
 
     def _reroute(self) -> None:
-        """Let flows avoid dead links where there is another path, and take the usual one again."""
+        """Route flows around failed links, and back when these are repaired."""
         dead = np.flatnonzero(self._process.table.capacity == 0)
         if self._routed is self.network:
             if not (isinstance(self.network, GraphTopology) and self.network.avoidable[dead].any()):
@@ -392,7 +394,7 @@ class Fabric:
         return links_now(self._look()[0], self.network)
 
     def view(self) -> FabricView:
-        """Return what the allocator would see now."""
+        """Return the view that the allocator would get now."""
         self._check_clock()
         return self._process.view()
 

@@ -48,7 +48,7 @@ class Job:
         return self.index
 
     def end(self) -> None:
-        """Let the job end now: it submits no more.
+        """End the job now: it submits no more coflows.
 
         Raises
         ------

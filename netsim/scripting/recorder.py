@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ScriptRecorder"]
 
+#: How many coflows that have ended are kept as objects at most: many make Python's garbage
+#: collector slow.
+_MOST_ENDED = 512
+
 
 class ScriptRecorder(LinkRecorder):
     """Records coflows, flows, links and decisions, if asked to; see `LinkRecorder`.
@@ -40,7 +44,7 @@ class ScriptRecorder(LinkRecorder):
         self._names: dict[str, int] = {}
 
     def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
-        """Keep the flows of a completed coflow until `completed` is told of it."""
+        """Keep the flows of a completed coflow until `completed` is called for it."""
         if "flows" in self._rows:
             self._sent[transfer] = flows.tobytes()
 
@@ -49,9 +53,16 @@ class ScriptRecorder(LinkRecorder):
         self.done += 1
         if self._keeps_coflows:
             self._ended.append((coflow, self._sent.pop(coflow, b"")))
+            if len(self._ended) == _MOST_ENDED:
+                self._pack_ended()
 
     def pack(self) -> None:
         """Move all buffered records to their tables."""
+        self._pack_ended()
+        super().pack()
+
+    def _pack_ended(self) -> None:
+        """Move buffered coflows, and their flows, to their tables."""
         ended, self._ended = self._ended, []
         if ended:
             coflows = self._rows_of([coflow for coflow, _ in ended])
@@ -59,7 +70,6 @@ class ScriptRecorder(LinkRecorder):
                 self._rows["coflows"].extend(coflows.rows)
             if "flows" in self._rows:
                 self._rows["flows"].extend(coflows.flow_rows([sent for _, sent in ended]))
-        super().pack()
 
     def frame_of(self, coflows: Sequence[Coflow]) -> pd.DataFrame:
         """Return the table of coflows that have not completed; what has not happened is NaN."""

@@ -13,14 +13,16 @@ from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
 from netsim.edge.transport import LinkSettings
+from netsim.engine.preemption import as_preemption
 from netsim.errors import UnknownNameError
 from netsim.jobs.stragglers import factors_of
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.recording.link_recorder import OF_LINKS, RECORDS, LinkRecorder
-from netsim.simulation.compatibility import edge_inputs_of, inputs_of, refuse_arguments
+from netsim.simulation.compatibility import edge_inputs_of, inputs_of
 from netsim.simulation.events import FaultEvent, capacities_of
 from netsim.simulation.faults import Faults
+from netsim.simulation.inapplicable import refuse_arguments
 from netsim.simulation.on_cluster import OnCluster
 from netsim.simulation.on_edge import OnEdge, as_edge_workload
 from netsim.simulation.on_network import OnNetwork
@@ -52,6 +54,7 @@ class Arguments(NamedTuple):
     execution: Any = None
     epsilon: float = 0.0
     transport: Any = "constant"
+    preemption: Any = None
 
     @property
     def interval(self) -> float:
@@ -68,7 +71,7 @@ class Arguments(NamedTuple):
             "observe_interval": self.interval != 0,
             "events": not (isinstance(self.events, Sequence) and not self.events),
             "scheduler": self.scheduler is not None, "epsilon": self.epsilon != 0,
-            "transport": self.transport != "constant",
+            "transport": self.transport != "constant", "preemption": self.preemption is not None,
             **{f"record.{name}": isinstance(self.record, Sequence) and name in self.record
                for name in OF_LINKS}}
         return [name for name, is_given in differs.items() if is_given]
@@ -124,18 +127,20 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
                                 args.seed, args.events)
     faults = Faults(args.events, cluster.network)
     factors = factors_of(args.stragglers, cluster.servers)
-    interval = args.interval
+    interval, preemption = args.interval, as_preemption(args.preemption)
     on_fabric = policies.model.uses_links
     if not on_fabric:
         refuse_arguments("cluster by a model", args.given)
     allocator = make_allocator(args.allocator) if on_fabric else None
     return partial(OnCluster, cluster, rings, policies, faults, args.seed, args.record, factors,
-                   allocator, interval, args.check)
+                   allocator, interval, args.check, preemption,
+                   TIMELINE if args.timeline and on_fabric else ())
 
 
 def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEdge:
-    recorder = LinkRecorder(args.record, system.network.capacity)
     transport = make_transport(args.transport)
+    recorder = LinkRecorder(args.record, system.network.capacity,
+                            OF_LINKS if args.timeline and transport.shares_links else ())
     if not transport.shares_links:
         refuse_arguments("edge-cloud without links", args.given,
                          transport=TRANSPORTS.to_dict(transport)["name"])

@@ -6,6 +6,7 @@ A policy lists its requirements in an attribute ``needs``. Each requirement is a
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,30 +21,35 @@ from netsim.cluster.slices import is_sliced
 from netsim.edge.jobs import EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
 from netsim.edge.setting import EdgeSetting
+from netsim.edge.storage import why_only_cloud
 from netsim.edge.system import EdgeCloud
 from netsim.edge.transport import ConstantTransport, TransportKind
+from netsim.edge.whole_jobs import check_room, contexts_of
 from netsim.engine.registry import make_execution
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError, NetsimWarning, UnknownNameError
 from netsim.jobs.patterns import model_coflows
 from netsim.models import ParallelModel
 from netsim.models.mapping import can_hold
 from netsim.placements.placement import Placement
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import Registry
-from netsim.recording.link_recorder import OF_LINKS
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, make_edge_scheduler
 from netsim.schedulers.plan import check_at_start
-from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
+from netsim.schedulers.registry import (
+    SCHEDULERS,
+    chooses_gpus,
+    make_scheduler,
+    schedules_whole_jobs,
+)
 from netsim.simulation.events import Change, FaultEvent, changes_of
 from netsim.workload import JobSpec, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NEEDS", "NOT_FOR", "ClusterRun", "EdgeRun", "Need", "Policies",
+__all__ = ["NEEDS", "ClusterRun", "EdgeRun", "Need", "Policies",
            "check_jobs", "check_policy", "check_submitted", "edge_inputs_of", "goes_with",
-           "inputs_of", "needs_of", "policies_of", "problems_of_arguments",
-           "problems_of_cluster", "problems_of_edge", "refuse_arguments"]
+           "inputs_of", "needs_of", "places_of", "policies_of", "problems_of_cluster",
+           "problems_of_edge"]
 
 
 class ClusterRun(NamedTuple):
@@ -179,6 +185,9 @@ _OTHERS = "other patterns, stages written out"
 _FACTOR = "`allreduce_factor` other than 1"
 
 _ON_CLUSTERS: Mapping[str, Need] = {
+    "an edge-cloud": Need(
+        lambda run: f"{run.context.cluster.name!r} is a cluster",
+        "", (), "it schedules chunks of jobs, or sends jobs to the cloud"),
     "rings": Need(
         _not_rings, "workload", (_STAGED, _OTHERS, _FACTOR),
         "`rar-contention` and the plans of SJF-BCO know rings: the pattern `ring-all-reduce`, or "
@@ -240,9 +249,13 @@ _FULL = "servers that are full"
 _NO_ROOM = f"{_FULL}, and no cloud"
 
 _ON_EDGE_CLOUDS: Mapping[str, Need] = {
+    "a cluster": Need(
+        lambda run: (f"{run.setting.system.name!r} is an edge-cloud, where jobs say themselves how "
+                     "long they train"),
+        "", (), "it needs what only runs on clusters have"),
     "constant delays": Need(
         _shared_links, "", ("a `transport` other than `constant`",),
-        "schedulers of whole jobs, which have `run` and not `begin`, work out times themselves"),
+        "whole jobs train when all their data is there, which is at instants that are known"),
     "a cloud": Need(
         _no_cloud, "", ("no cloud", _NO_ROOM), "all chunks train there"),
     "edge workers": Need(
@@ -251,6 +264,9 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
     "edge storage": Need(
         lambda run: _refusal(run.setting.check_storage, False),
         "workload", (_FULL, _NO_ROOM), "servers of the edge hold all chunks"),
+    "edge storage for whole jobs": Need(
+        lambda run: _refusal(check_room, run.setting),
+        "workload", (_FULL, _NO_ROOM), "servers of the edge hold all that a job's workers train"),
     "edge storage or a cloud": Need(
         lambda run: _refusal(run.setting.check_storage, True),
         "workload", (_NO_ROOM,), "servers of the edge or the cloud hold each chunk"),
@@ -273,9 +289,16 @@ NEEDS: Mapping[str, Mapping[str, Need]] = {"cluster": _ON_CLUSTERS, "edge-cloud"
 
 #: What a policy needs as its other attributes say, and need not declare.
 _IMPLIED: Mapping[str, Callable[[Any], bool]] = {
+    "a cluster": lambda policy: bool(
+        {*_declared(policy)} - {*NEEDS["edge-cloud"], "an edge-cloud"}),
+    "an edge-cloud": lambda policy: (hasattr(policy, "dispatcher") or hasattr(policy, "run")
+                                     or _uses_cloud(policy)),
     "no placement": chooses_gpus,
     "no slices": lambda policy: not getattr(policy, "keeps_slices", True),
-    "constant delays": lambda policy: hasattr(policy, "run") and not hasattr(policy, "begin"),
+    "constant delays": lambda policy: schedules_whole_jobs(policy) or hasattr(policy, "run"),
+    "edge workers": lambda policy: schedules_whole_jobs(policy) and not _uses_cloud(policy),
+    "edge storage for whole jobs": lambda policy: (schedules_whole_jobs(policy)
+                                                   and not _uses_cloud(policy)),
     "sites of the network": lambda policy: getattr(policy, "shares_links", False),
     "no restarts": lambda policy: getattr(policy, "shares_links", False),
     "placed jobs": lambda policy: (getattr(policy, "sees_running", False)
@@ -302,13 +325,30 @@ def needs_of(policy: Any, target: str) -> tuple[str, ...]:
     UnknownNameError
         If the policy declares a requirement that is not in the table.
     """
-    rows, declared = NEEDS[target], getattr(policy, "needs", ())
-    declared = (declared,) if isinstance(declared, str) else tuple(declared)
+    rows, declared = NEEDS[target], _declared(policy)
     for name in declared:
-        if name not in rows:
+        if not any(name in each for each in NEEDS.values()):
             raise UnknownNameError("need", name, rows)
     return tuple(name for name in rows
                  if name in declared or (name in _IMPLIED and _IMPLIED[name](policy)))
+
+
+def _declared(policy: Any) -> tuple[str, ...]:
+    """Return the requirements that a policy declares."""
+    declared = getattr(policy, "needs", ())
+    return (declared,) if isinstance(declared, str) else tuple(declared)
+
+
+def _uses_cloud(scheduler: Any) -> bool:
+    """Whether a scheduler sends jobs that no worker of the edge can train to the cloud."""
+    return bool(getattr(scheduler, "uses_cloud", False))
+
+
+def places_of(scheduler: Any) -> tuple[str, ...]:
+    """List where a scheduler runs: on a ``"cluster"``, an ``"edge-cloud"``, or both."""
+    return tuple(place for place, other in (("cluster", "an edge-cloud"),
+                                            ("edge-cloud", "a cluster"))
+                 if other not in needs_of(scheduler, place))
 
 
 def goes_with(registry: Registry, target: str) -> pd.DataFrame:
@@ -322,14 +362,17 @@ def goes_with(registry: Registry, target: str) -> pd.DataFrame:
     Returns
     -------
     DataFrame of bool
-        A row per policy, and a column per case that at least one of them does not support.
+        A row per policy that runs on the target at all, and a column per case that at least one of
+        them does not support.
     """
     import pandas as pd
 
     rows = NEEDS[target]
     cases = dict.fromkeys(case for need in rows.values() for case in need.cases)
-    refused = {name: {case for need in needs_of(registry.make(name, {}), target)
-                      for case in rows[need].cases} for name in registry}
+    made = {name: registry.make(name, {}) for name in registry}
+    refused = {name: {case for need in needs_of(policy, target) for case in rows[need].cases}
+               for name, policy in made.items()
+               if registry is not SCHEDULERS or target in places_of(policy)}
     table = pd.DataFrame.from_dict(
         {name: {case: case not in refused[name] for case in cases} for name in registry},
         orient="index")
@@ -370,7 +413,8 @@ def _own_problems(context: RunContext, policies: Iterable[_Asked]) -> Iterator[t
             yield kind, f"{kind} {called!r}: {problem}"
 
 
-def check_policy(kind: str, policy: Any, context: RunContext) -> None:
+def check_policy(kind: str, policy: Any, context: RunContext, changes: Sequence[Change] = ()
+                 ) -> None:
     """Check that a scheduler or a placement supports a cluster and its jobs.
 
     Parameters
@@ -378,6 +422,8 @@ def check_policy(kind: str, policy: Any, context: RunContext) -> None:
     kind : {"scheduler", "placement"}
     policy : object
     context : RunContext
+    changes : sequence of Change
+        The fault events of the run.
 
     Raises
     ------
@@ -385,7 +431,7 @@ def check_policy(kind: str, policy: Any, context: RunContext) -> None:
         If it does not; the message names the policy and the requirement.
     """
     asked = [_Asked(kind, type(policy).__name__, policy)]
-    for _, problem in (*_problems(ClusterRun(context), "cluster", asked),
+    for _, problem in (*_problems(ClusterRun(context, changes), "cluster", asked),
                        *_own_problems(context, asked)):
         raise InputError(problem)
 
@@ -551,13 +597,24 @@ def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, scheduler: Any = N
     ------
     InputError
         If there is no such policy, or jobs, policies and edge-cloud do not go together.
+
+    Warns
+    -----
+    NetsimWarning
+        If all jobs will train in the cloud although the scheduler uses the edge, as nothing there
+        could serve them.
     """
     workload.check_on(system)
     setting = EdgeSetting(system, workload.jobs, seed, epsilon)
-    decider = make_edge_scheduler("a-online" if scheduler is None else scheduler)
+    decider = make_scheduler("a-online" if scheduler is None else scheduler)
     kind = make_transport(transport)
     for _, problem in problems_of_edge(setting, decider, kind, allocator, events):
         raise InputError(problem)
+    if system.cloud and "a cloud" not in needs_of(decider, "edge-cloud") and (
+            why := why_only_cloud(setting)):
+        # Of this line, so that the filters of Python show it once for all runs of a comparison.
+        warnings.warn(NetsimWarning(f"everything goes to the cloud, as nothing else could serve "
+                                    f"it: {why}"), stacklevel=1)
     return setting, decider, kind
 
 
@@ -571,82 +628,21 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
     ----------
     setting : EdgeSetting
     scheduler : object
-        See `netsim.schedulers.edge_registry.make_edge_scheduler`.
+        See `netsim.schedulers.registry.make_scheduler`.
     transport : TransportKind
     allocator, events
         As for `netsim.simulate`; ignored if the transport has no links.
     """
     found: list[tuple[str, Any, Registry]] = [
-        ("scheduler", scheduler, EDGE_SCHEDULERS), ("transport", transport, TRANSPORTS)]
+        ("scheduler", scheduler, SCHEDULERS), ("transport", transport, TRANSPORTS)]
     changes: Sequence[Change] = ()
     if transport.shares_links:
         found.append(("allocator", make_allocator(allocator), ALLOCATORS))
         changes = changes_of(events, setting.system.network)
     asked = [_Asked(kind, registry.to_dict(policy)["name"], policy)
              for kind, policy, registry in found]
-    return list(_problems(EdgeRun(setting, transport, changes), "edge-cloud", asked))
-
-
-# --- arguments ------------------------------------------------------------------------------
-
-_NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
-                     'execution = "fabric"')
-_FOR_EDGE_CLOUDS = "for jobs on an edge-cloud, [edge_cloud] in a file"
-_AS_COFLOWS = "on a network all jobs run when they arrive, as coflows"
-_FOR_CLUSTERS = f"for jobs on a cluster, [cluster] in a file; {_AS_COFLOWS}"
-_FOR_SCHEDULERS = f"for jobs on a cluster or an edge-cloud; {_AS_COFLOWS}"
-_PLACED_BY_SCHEDULERS = "for jobs on a cluster; on an edge-cloud the scheduler places jobs"
-_CONSTANT = "for transport 'fabric'; with {transport!r} delays and rates are constant"
-
-#: What runs -> the arguments of `netsim.simulate`, or keys of an experiment, that are not for it,
-#: with the reason.
-NOT_FOR: Mapping[str, Mapping[str, str]] = {
-    "network": {
-        **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS),
-        **dict.fromkeys(("scheduler", "compare.schedulers"), _FOR_SCHEDULERS),
-        **dict.fromkeys(("placement", "execution"), _FOR_CLUSTERS)},
-    "cluster": {
-        **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS),
-        "timeline": "there is no timeline of a run on a cluster; its table `gpus` says which job "
-                    "had which GPUs, and when"},
-    "cluster by a model": dict.fromkeys(
-        ("allocator", "observe_interval", "compare.allocators"), _NOTHING_TO_SHARE),
-    "edge-cloud": {
-        "cluster": "an edge-cloud has none",
-        **dict.fromkeys(("placement", "execution"), _PLACED_BY_SCHEDULERS),
-        "stragglers": "for hosts and servers; on an edge-cloud, jobs say how long training takes",
-        "timeline": "there is no timeline of a run on an edge-cloud"},
-    "edge-cloud without links": dict.fromkeys(
-        ("network", "events", "allocator", "observe_interval", "compare.allocators",
-         *(f"record.{name}" for name in OF_LINKS)), _CONSTANT),
-}
-
-
-def problems_of_arguments(target: str, given: Iterable[str], **said: str) -> list[tuple[str, str]]:
-    """List the arguments that do not apply to a target, with reasons.
-
-    Parameters
-    ----------
-    target : str
-        A key of `NOT_FOR`.
-    given : iterable of str
-        The arguments that are given, in the order in which messages name them.
-    **said
-        Values of the placeholders in reasons.
-    """
-    return [(name, NOT_FOR[target][name].format(**said)) for name in given
-            if name in NOT_FOR[target]]
-
-
-def refuse_arguments(target: str, given: Iterable[str], **said: str) -> None:
-    """Check that all given arguments apply to a target; see `problems_of_arguments`.
-
-    Raises
-    ------
-    InputError
-        If one does not; the message names the first, and others with the same reason.
-    """
-    problems = problems_of_arguments(target, given, **said)
-    for _, reason in problems:
-        names = ", ".join(name for name, why in problems if why == reason)
-        raise InputError(f"{names}: {reason}")
+    problems = list(_problems(EdgeRun(setting, transport, changes), "edge-cloud", asked))
+    if not problems and hasattr(scheduler, "suits"):
+        for context in contexts_of(setting):
+            problems += _own_problems(context, asked[:1])
+    return problems

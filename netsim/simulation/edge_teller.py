@@ -1,4 +1,4 @@
-"""Tells those who listen what happens on an edge-cloud."""
+"""Notify listeners of events on an edge-cloud."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from netsim.simulation.run_events import RunEvent
 
 __all__ = ["EdgeTeller"]
 
-#: What is told of jobs, in this order.
+#: Events of jobs, in the order in which listeners are notified.
 _KINDS = ("job-arrived", "job-started", "job-done")
 
 #: When each job first trains, and when it ends, so far as known; else NaN.
@@ -27,7 +27,7 @@ class EdgeTeller:
     Parameters
     ----------
     tell : callable
-        Called with each event; can be set anew, as `tell_to`.
+        Called with each event; can be changed, as `tell_to`.
     setting : EdgeSetting
     now : float
         What has happened by this instant, in seconds, is not told; -inf before the first step.
@@ -56,7 +56,7 @@ class EdgeTeller:
         return self._setting.arrival, *times
 
     def _see(self, fabric: FabricProcess) -> None:
-        """Take note of how things stand on the fabric."""
+        """Save the state of the fabric, to find what changes."""
         self._decisions, self._last_key = fabric.decisions, fabric.table.last_key
         self._active: dict[int, CoflowEvent] = fabric.in_flight.active.copy()
         self._capacity = fabric.table.capacity[:self._links].copy()
@@ -66,7 +66,7 @@ class EdgeTeller:
         self._told = [np.insert(told, place, False) for told in self._told]
 
     def next_at(self, times: Times) -> float:
-        """Return when something of jobs is to be told next, in seconds; inf if not known."""
+        """Return the time of the next event of a job, in seconds; inf if not known."""
         return min(float(np.nanmin(each[~told], initial=np.inf))
                    for each, told in zip(self._instants(times), self._told, strict=True))
 

@@ -10,12 +10,12 @@ import simpy
 
 from netsim.checks import check_sequence, is_whole
 from netsim.errors import InputError
-from netsim.fabric.clock import LAST, call_at
+from netsim.fabric.clock import LOSSES, call_at
 from netsim.network import Topology
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate, parse_seconds, question_rates
 
-__all__ = ["KINDS", "Change", "FaultEvent", "after_all_else", "capacities_of", "changes_of"]
+__all__ = ["KINDS", "Change", "FaultEvent", "after_all_ends", "capacities_of", "changes_of"]
 
 #: What can happen to a link or a host.
 KINDS = ("degrade", "fail", "repair")
@@ -150,6 +150,6 @@ def _resolve(event: FaultEvent | Mapping[str, Any], network: Topology) -> Change
     return Change(parse_seconds(event.at), capacity, event.host, event.kind, event.restart)
 
 
-def after_all_else(env: simpy.Environment, act: Callable[[simpy.Event], None]) -> None:
-    """Call a function with an event at the current instant, after all other events at it."""
-    call_at(env, env.now, act, LAST)
+def after_all_ends(env: simpy.Environment, act: Callable[[simpy.Event], None]) -> None:
+    """Call a function with an event at the current instant, after all that ends at it."""
+    call_at(env, env.now, act, LOSSES)

@@ -22,7 +22,7 @@ from netsim.jobs.stragglers import factors_of
 from netsim.network import GraphTopology, Topology
 from netsim.network.live import LiveNetwork
 from netsim.recording.recorder import Recorder
-from netsim.simulation.events import Change, FaultEvent, after_all_else, changes_of
+from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes_of
 from netsim.simulation.teller import Teller
 
 __all__ = [
@@ -47,7 +47,7 @@ class JobHost(Protocol):
         """Return the processes of jobs that use the network."""
 
     def routed_anew(self) -> Mapping[int, Sequence[RoutedCoflow]]:
-        """Return what jobs send that the fabric goes through by itself, on their present routes."""
+        """Return the demands of jobs without a process, on their present routes."""
 
     def lose(self, host: int, restart: bool) -> None:
         """Start no more jobs or iterations on a host."""
@@ -117,7 +117,7 @@ class Faults:
         fabric, recorder : FabricProcess, Recorder, optional
             Given if jobs use links.
         teller : Teller, optional
-            Tells those who listen.
+            Notifies listeners.
         seen : callable, optional
             Maps the time of an event to the time at which the run notices it.
         """
@@ -148,7 +148,7 @@ class Faults:
         self.most_capacity[self.given.avoidable] = math.inf
 
     def apply(self, change: Change) -> None:
-        """Let a change happen now, or when the run notices it."""
+        """Apply a change now, or when the run notices it."""
         self.most_capacity[list(change.capacity)] = np.maximum(
             self.most_capacity[list(change.capacity)], list(change.capacity.values()))
         if (at := self._seen_at(change)) > self._env.now:
@@ -167,7 +167,7 @@ class Faults:
             keeper.lose(change.host, change.restart)
             if change.restart:
                 # What ends at this instant has ended, and is not lost.
-                after_all_else(self._env, partial(self._stop, change.host))
+                after_all_ends(self._env, partial(self._stop, change.host))
         if change.host is not None and change.kind == "repair":
             keeper.repair(change.host)
         if fabric is not None and self._teller is not None:

@@ -17,10 +17,13 @@ from netsim.cluster.cluster import Cluster
 from netsim.cluster.context import RunContext
 from netsim.cluster.placed import ring_of
 from netsim.engine.as_coflows import CoflowExecution
+from netsim.engine.by_contention import ContentionExecution
 from netsim.engine.by_iteration_time import IterationTimeExecution
-from netsim.engine.engine import ContentionExecution, Engine, Execution
+from netsim.engine.engine import Engine
+from netsim.engine.execution import Execution
+from netsim.engine.preemption import Preemption
 from netsim.engine.registry import IterationTime
-from netsim.engine.view import decider_of
+from netsim.engine.view import check_open, decider_of
 from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock
@@ -73,20 +76,25 @@ class OnCluster(Clocked):
         In seconds; used on the fabric only.
     check : bool
         Whether to check allocations; used on the fabric only.
+    preemption : Preemption
+    beside : sequence of str
+        Further tables to record; see `netsim.recording.recorder.Recorder`.
     """
 
     counts = "jobs"
 
     def __init__(self, cluster: Cluster, workload: Workload, policies: Policies, faults: Faults,
                  seed: int, record: Sequence[str], factors: NDArray[np.float64],
-                 allocator: Allocator | None, observe_interval: float, check: bool) -> None:
+                 allocator: Allocator | None, observe_interval: float, check: bool,
+                 preemption: Preemption, beside: Sequence[str] = ()) -> None:
         self.cluster, self.workload, self.seed = cluster, workload, seed
         self.scheduler, self.placement, self.execution, self.model = policies
-        self.faults, self.factors = faults, factors
+        self.faults, self.factors, self.preemption = faults, factors, preemption
         self.arrival_s = np.array([job.arrival_s for job in workload])
         self.env = Clock(0.0)
         numbers = CoflowNumbers(workload, emitted=allocator is not None)
-        self.recorder = Recorder(record, len(workload), numbers, cluster.network.capacity)
+        self.recorder = Recorder(record, len(workload), numbers, cluster.network.capacity,
+                                 beside)
         self._timed: IterationTimeExecution | None = None
         self.fabric: FabricProcess | None = None
         self._on_fabric: CoflowExecution | None = None
@@ -115,7 +123,8 @@ class OnCluster(Clocked):
             completed=recorder.chains_finished)
         self._on_fabric = CoflowExecution(self.env, self.fabric, self.cluster, self.workload.jobs,
                                           self.model, recorder, self.faults.most_capacity,
-                                          self.factors, self.workload.seed)
+                                          self.factors, self.workload.seed,
+                                          may_go_back=self.preemption.on_fault == "checkpoint")
         self._begin(self._on_fabric)
 
     def _begin(self, execution: Execution,
@@ -123,7 +132,7 @@ class OnCluster(Clocked):
         jobs = self.workload.jobs
         self.decider = decider_of(self.scheduler, self._context)
         self.engine = Engine(self.env, self.cluster, jobs, self.decider, execution, self.placement,
-                             SCHEDULERS.to_dict(self.scheduler)["name"])
+                             SCHEDULERS.to_dict(self.scheduler)["name"], self.preemption)
         self.teller = Teller(self.env, self.recorder, self.fabric, starts=False)
         self.faults.begin(self.env, JobsOnServers(self.engine, self._on_fabric), self.fabric,
                           self.recorder, self.teller, seen)
@@ -173,9 +182,7 @@ class OnCluster(Clocked):
         workload, index = self._with(job)
         policies = Policies(self.scheduler, self.placement, self.execution, self.model)
         workload = check_submitted(self.cluster, workload, policies, self.seed)
-        if hasattr(self.scheduler, "begin") and not hasattr(self.decider, "add_job"):
-            raise InputError(f"job {job.id}: scheduler {type(self.scheduler).__name__} learns of "
-                             "all jobs when the run begins, and has no add_job")
+        check_open(self.scheduler, self.decider)
         self.workload = workload
         self.arrival_s = np.insert(self.arrival_s, index, job.arrival_s)
         self.recorder.add_job(index, CoflowNumbers(workload, emitted=self.fabric is not None))
@@ -234,7 +241,8 @@ class OnCluster(Clocked):
             PLACEMENTS.to_dict(self.placement),
             "execution": {"name": self.execution} | (
                 {} if isinstance(self.model, IterationTime) else asdict(self.model)),
-            "gpus": self.cluster.total,
+            "preemption": asdict(self.preemption), "gpus": self.cluster.total,
+            "gpus_per_server": self.cluster.gpus.tolist(),
             "observe_interval": 0.0 if fabric is None else fabric.observe_interval}
 
     def cost(self) -> dict[str, Any]:
@@ -266,19 +274,29 @@ class OnCluster(Clocked):
         return jobs_table(
             jobs, arrival_s=self.arrival_s, start_s=engine.start_s, finish_s=engine.end_s,
             iterations=[job.iterations for job in jobs], ranks=[job.ranks for job in jobs],
-            coflows=self.recorder.coflows_of_job, nbytes=self.recorder.bytes_of_job,
+            coflows=self.recorder.coflows_of_job, nbytes=self._bytes(),
             lower_bound_s=self._lower_bounds(), queue_s=engine.start_s - self.arrival_s,
-            gpus=gpus, servers=servers, placement=placement, **self._lost())
+            gpus=gpus, servers=servers, placement=placement, **self._accounts(), **self._lost())
+
+    def _accounts(self) -> dict[str, Any]:
+        """Return the columns of what jobs held, and how often they lost it."""
+        ledger, now = self.engine.ledger, self.env.now
+        rows, promoted = ledger.rows, getattr(self.decider, "promotions", {})
+        there = np.fmin(rows["end"], now) - self.arrival_s
+        return {"preemptions": rows["preemptions"], "restarts": rows["restarts"],
+                "promotions": [promoted.get(job, 0) for job in range(len(self.workload))],
+                "waited_s": np.maximum(there, 0.0) - ledger.held_s(slice(None), now),
+                **ledger.accounts(now)}
 
     def _lost(self) -> dict[str, Any]:
-        """Return the columns of restarts and lost work, if jobs restart when a server fails."""
-        jobs, engine, lost = len(self.workload), self.engine, dict[str, Any]()
+        """Return the columns of lost work, if jobs may lose some."""
+        rows, lost = self.engine.ledger.rows, dict[str, Any]()
         if self.faults.restarts:
-            cut = np.array([job for job, *_ in engine.cut], np.int64)
-            lost = {"restarts": np.bincount(cut, minlength=jobs), "lost_s": engine.lost_s}
-            if self._on_fabric is not None:
-                ran = self._on_fabric.processes
-                lost["lost_bytes"] = [ran[k].lost_bytes if k in ran else 0.0 for k in range(jobs)]
+            lost["lost_s"] = rows["lost_s"]
+        if self._on_fabric is not None and (self.faults.restarts or rows["preemptions"].any()):
+            ran = self._on_fabric.processes
+            lost["lost_bytes"] = [ran[k].lost_bytes if k in ran else 0.0
+                                  for k in range(len(self.workload))]
         return lost
 
     def _held(self) -> tuple[list[int], list[int], list[str]]:
@@ -312,17 +330,30 @@ class OnCluster(Clocked):
         bounds: NDArray[np.float64] = np.array([job.iterations for job in jobs]) * least
         return bounds
 
+    def _bytes(self) -> NDArray[np.float64]:
+        """Return the bytes of each job's coflows, with those sent before it was preempted."""
+        sent = self.recorder.bytes_of_job.copy()
+        if self._on_fabric is not None:
+            for job, process in self._on_fabric.processes.items():
+                sent[job] += process.kept_bytes
+        return sent
+
     def _gpus_frame(self) -> pd.DataFrame:
-        engine, cluster = self.engine, self.cluster
-        stays = [(job, held, float(engine.since_s[job]), float(engine.end_s[job]))
-                 for job, held in engine.gpus.items() if engine.since_s[job] >= 0]
-        stays = sorted(stays + engine.cut, key=lambda stay: (stay[0], stay[2]))
-        order, held, start_s, end_s = zip(*stays, strict=True) if stays else ((), (), (), ())
-        gpus, counts = np.concatenate([_NONE, *held]), [len(each) for each in held]
+        ledger, cluster, jobs = self.engine.ledger, self.cluster, self.workload.jobs
+        segments = sorted([*ledger.segments, *ledger.open.values()],
+                          key=lambda segment: (segment.job, segment.got))
+        counts = [len(segment.gpus) for segment in segments]
+        gpus = np.concatenate([_NONE, *(segment.gpus for segment in segments)])
         servers = cluster.server_of[gpus]
-        jobs = self.workload.jobs
+
+        def each(values: list[Any], dtype: Any = np.float64) -> NDArray[Any]:
+            return np.repeat(np.array(values, dtype), counts)
+
         return pd.DataFrame({
-            "job": np.repeat(np.array([jobs[k].id for k in order], np.int64), counts),
+            "job": each([jobs[segment.job].id for segment in segments], np.int64),
             "server": servers, "gpu": gpus - cluster.first[servers],
-            "start_s": np.repeat(np.array(start_s, np.float64), counts),
-            "end_s": np.repeat(np.array(end_s, np.float64), counts)})
+            "start_s": each([segment.got for segment in segments]),
+            "run_s": each([segment.run for segment in segments]),
+            "stop_s": each([segment.stop for segment in segments]),
+            "end_s": each([segment.free for segment in segments]),
+            "reason": each([segment.reason for segment in segments], object)})

@@ -23,12 +23,14 @@ from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.stepped_run import AtOnce, SteppedRun
 from netsim.edge.storage import peaks
 from netsim.edge.transport import LinkSettings, TransportKind
+from netsim.edge.whole_jobs import WholeJobs
 from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
+from netsim.fabric.clock import Clock
 from netsim.fabric.flow_table import FlowTable
 from netsim.recording.link_recorder import LinkRecorder
 from netsim.schedulers.a_online import ChunkRun
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
+from netsim.schedulers.registry import SCHEDULERS
 from netsim.simulation.compatibility import problems_of_edge
 from netsim.simulation.edge_teller import EdgeTeller
 from netsim.simulation.events import FaultEvent, capacities_of
@@ -57,7 +59,7 @@ class OnEdge:
     workload : EdgeWorkload
         The workload that the jobs come from.
     scheduler : object
-        See `netsim.schedulers.edge_registry.make_edge_scheduler`.
+        See `netsim.schedulers.registry.make_scheduler`.
     kind : TransportKind
     sharing : LinkSettings
         Used by transports with links.
@@ -101,12 +103,15 @@ class OnEdge:
         return self._begun
 
     def _begin(self) -> SteppedRun:
-        if hasattr(self._scheduler, "begin"):
+        if hasattr(self._scheduler, "dispatcher"):
             self._moved = self._kind.begin(self._setting, self._sharing)
             return ChunkRun(self._scheduler, self._setting, self._moved)
+        name = SCHEDULERS.to_dict(self._scheduler)["name"]
+        if not hasattr(self._scheduler, "run"):
+            return WholeJobs(self._setting, self._scheduler, name)
         found = self._scheduler.run(self._setting)
         if isinstance(found, Schedule):
-            return AtOnce(found, EDGE_SCHEDULERS.to_dict(self._scheduler)["name"])
+            return AtOnce(found, name)
         run: SteppedRun = found
         return run
 
@@ -121,7 +126,7 @@ class OnEdge:
         self._held_at = limit
 
     def next_at(self) -> float:
-        """See `Target.next_at`: what the run does next, or somebody is told, or it is held."""
+        """See `Target.next_at`: the next event, notification of listeners, or hold."""
         if self.ended:
             return math.inf
         at = min(self._run.next_at(), self._held_at)
@@ -138,18 +143,18 @@ class OnEdge:
     def step(self) -> None:
         """See `Target.step`."""
         at, self._stepped = self.next_at(), True
-        stepped = self._run.next_at() <= at
-        if stepped:
+        if at < math.inf:  # else the run raises
+            self.now = max(self.now, at)
+        if self._run.next_at() <= at:
             self._run.step()
-        self.now = max(self.now, at)
-        if not stepped:
+        else:
             self.ended = self._run.over and self._end() <= at
             if self._held_at <= at:
                 self._held_at = math.inf
         self._tell()
 
     def _tell(self) -> None:
-        """Tell those who listen what has happened."""
+        """Notify listeners of what has happened."""
         if self._teller is not None:
             self._teller.tell(self.now, self._run.times())
 
@@ -205,12 +210,34 @@ class OnEdge:
         return np.array([job.id for job in self._setting.jobs], np.int64)
 
     @property
+    def env(self) -> Clock:
+        """The SimPy environment of the transport, at the time of the run.
+
+        Raises
+        ------
+        InputError
+            If the transport has none.
+        """
+        if not self._kind.shares_links:
+            raise InputError(
+                f"a run with transport {self._transport!r} has no SimPy environment, as it goes "
+                "from arrival to arrival; with 'fabric' it has one")
+        env: Clock = self._links.env
+        return env
+
+    @property
+    def _transport(self) -> str:
+        """The name of the transport."""
+        name: str = TRANSPORTS.to_dict(self._kind)["name"]
+        return name
+
+    @property
     def _links(self) -> Any:
         """The transport, its clock wound, for what only makes sense where links are shared."""
-        transport = TRANSPORTS.to_dict(self._kind)["name"]
         if not self._kind.shares_links:
-            raise InputError(f"there are no links and no allocator with transport {transport!r}, "
-                             "where delays and rates are constant; with 'fabric' there are some")
+            raise InputError(
+                f"there are no links and no allocator with transport {self._transport!r}, where "
+                "delays and rates are constant; with 'fabric' there are some")
         assert self._run is not None
         self._moved.hold(self.now)
         return self._moved
@@ -321,10 +348,10 @@ class OnEdge:
             "allocator": (ALLOCATORS.to_dict(make_allocator(self._sharing.allocator)) if shares
                           else {"name": moves_by["name"]}),
             "sharing": leftover_of(self._moved.fabric) if shares else {},
-            "scheduler": EDGE_SCHEDULERS.to_dict(self._scheduler), "placement": None,
+            "scheduler": SCHEDULERS.to_dict(self._scheduler), "placement": None,
             "execution": {**moves_by, "name": "edge", "transport": moves_by["name"],
                           "epsilon": float(self._setting.epsilon)},
-            "observe_interval": self._sharing.observe_interval}
+            "workers": self._system.total, "observe_interval": self._sharing.observe_interval}
 
     def cost(self) -> dict[str, Any]:
         """See `Target.cost`."""
@@ -342,12 +369,14 @@ class OnEdge:
             "workers": found.workers(), "servers": found.servers(), "ps": found.ps()}
 
     def _recorded(self) -> LinkRecorder:
-        """Return what is recorded of links up to now; the run goes on without feeling it."""
+        """Return the records of links up to now, without changing the run."""
         if self.ended or not self._recorder.watches_fabric:
             self._recorder.pack()
             return self._recorder
-        seen = self.fork()
-        seen._moved.hold(self.now)
+        # Nothing happens in the copy, so that it needs no events, nor policies of its own.
+        memo = {id(each): each for each in (*self.shared(), *self.policies().values())}
+        memo[id(self.env)] = self.env.stopped()
+        seen = copy.deepcopy(self, memo)
         seen._moved.fabric.catch_up()
         seen._recorder.pack()
         return seen._recorder
@@ -357,8 +386,9 @@ class OnEdge:
     def shared(self) -> list[Any]:
         """See `Target.shared`."""
         # SimPy knows by the identity of PENDING what has not happened.
+        begun = [] if self._begun is None else self._begun.shared()
         return [self._system, self._system.network, self._workload, self._setting.jobs,
-                simpy.events.PENDING]
+                simpy.events.PENDING, *begun]
 
     def policies(self) -> dict[str, Any]:
         """See `Target.policies`."""

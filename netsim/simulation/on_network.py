@@ -91,7 +91,7 @@ class OnNetwork(Clocked):
         self._herald: Arrivals | None = None
 
     def _arrive(self, index: int) -> None:
-        """Let a job begin that has a process."""
+        """Start a job that has a process."""
         job = JobProcess(self.env, self.fabric, index, float(self.arrival_s[index]), self.recorder,
                          self.faults.touch_jobs, self.on_hosts.may_run)
         self.jobs.append(job)
@@ -185,9 +185,11 @@ class OnNetwork(Clocked):
 
     def _check_change(self, change: Change) -> None:
         if change.restart and not self._can_stop:
-            raise InputError("restart: jobs of this run cannot be stopped, as the fabric goes "
-                             "through their coflows by itself; give the run an event with restart, "
-                             "at any time, and they can")
+            raise InputError(
+                "restart: jobs of this run cannot be stopped, as the fabric goes through their "
+                "coflows by itself. They can if the run begins with an event with restart, which "
+                'may never happen: events=[{"at": 1e9, "host": 0, "kind": "fail", "restart": '
+                "True}]; without restart, a host can fail now")
 
     def _route_on(self, network: Topology) -> None:
         super()._route_on(network)
@@ -196,7 +198,7 @@ class OnNetwork(Clocked):
             job.route_on(network)
 
     def _routed_anew(self) -> dict[int, Sequence[RoutedCoflow]]:
-        """Return what jobs send that the fabric goes through by itself; see `JobHost`.
+        """Return the demands of jobs without a process; see `JobHost`.
 
         What it expects to come gets its present routes, too.
         """
@@ -207,7 +209,7 @@ class OnNetwork(Clocked):
                 else self._chain(job) for job in table.alone().tolist()}
 
     def _chain(self, job: int) -> Sequence[RoutedCoflow]:
-        """Return what a job in a chain sends in each iteration."""
+        """Return the demands of one iteration of a job in a chain."""
         graph = self._plan(job).graph(0)
         return [demand for k in graph.dag.sequence if (demand := graph.demands[k]) is not None]
 

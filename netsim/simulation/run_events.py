@@ -1,4 +1,4 @@
-"""What happens in a run, as those hear of it who listen."""
+"""Events of a run, for listeners."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from netsim.errors import UnknownNameError
 __all__ = ["EVENT_KINDS", "RunEvent", "check_kind"]
 
 #: What one can listen for.
-EVENT_KINDS = ("job-arrived", "job-started", "job-done", "coflow-valid", "coflow-done", "decision",
-               "capacity")
+EVENT_KINDS = ("job-arrived", "job-started", "job-preempted", "job-done", "coflow-valid",
+               "coflow-done", "decision", "capacity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,9 @@ class RunEvent:
     ----------
     kind : str
         ``"job-arrived"``, ``"job-started"`` (it has sent its first bytes; on a cluster or an
-        edge-cloud, it has begun), ``"job-done"``, ``"coflow-valid"``, ``"coflow-done"``,
-        ``"decision"`` (of the allocator), or ``"capacity"`` (of a link has changed).
+        edge-cloud, it has got GPUs or workers), ``"job-preempted"``, ``"job-done"``,
+        ``"coflow-valid"``, ``"coflow-done"``, ``"decision"`` (of the allocator), or
+        ``"capacity"`` (of a link has changed).
     at_s : float
         When, in seconds: the time of the simulation. With an observe interval, that is when it is
         noticed.

@@ -30,7 +30,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
              events: Sequence[FaultEvent | Mapping[str, Any]] = (),
              stragglers: Mapping[int, float] | None = None, check: bool = True,
              scheduler: Any = None, placement: Any = None, execution: Any = None,
-             epsilon: float = 0.0, transport: Any = "constant",
+             epsilon: float = 0.0, transport: Any = "constant", preemption: Any = None,
              progress: bool | Callable[[int, int], None] = False) -> Result:
     """Simulate a workload on a network, on the servers of a cluster, or on an edge-cloud.
 
@@ -38,8 +38,8 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     ----------
     network : Topology, Cluster, EdgeCloud, str or path
         A network, or the name or file of one, see `read_network`; a cluster of servers with GPUs;
-        or an edge-cloud. On an edge-cloud, `until`, `timeline`, `placement` and `execution` are
-        not supported, and `allocator`, `observe_interval`, `events` and `record` only with
+        or an edge-cloud. On an edge-cloud, `placement` and `execution` are not supported, and
+        `allocator`, `observe_interval`, `events` and links and decisions in `record` only with
         ``transport="fabric"``.
     workload : Workload, sequence of JobSpec, str or path
         A workload, a sequence of jobs, or the name or file of a workload, see `read_workload`. On
@@ -69,10 +69,9 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     check : bool
         Whether to check that each allocation is feasible, which costs a few percent of the run.
     scheduler : str, mapping or object, optional
-        On a cluster, the policy that decides when jobs start, ``"fifo"`` by default; see
-        `netsim.schedulers.registry.make_scheduler`. On an edge-cloud, the policy that decides
-        where chunks train, ``"a-online"`` by default; see
-        `netsim.schedulers.edge_registry.make_edge_scheduler`.
+        The policy that decides when jobs start on a cluster, ``"fifo"`` by default, or where and
+        when they or their chunks train on an edge-cloud, ``"a-online"`` by default; see
+        `netsim.schedulers.registry.make_scheduler`.
     placement : str, mapping or Placement, optional
         On a cluster, the policy that chooses the GPUs of a job, for schedulers that do not choose
         them; see `netsim.placements.registry.make_placement`. The default is that of the
@@ -88,6 +87,10 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         On an edge-cloud, how chunks reach workers and exchange gradients: in nominal times
         (``"constant"``), or as flows over the links (``"fabric"``). See
         `netsim.edge.registry.make_transport`.
+    preemption : mapping or Preemption, optional
+        On a cluster, what jobs keep that are preempted or lose a server, and what it costs, such as
+        ``{"keep": "fraction", "checkpoint_s": "5s", "restore_s": "10s"}``; see
+        `netsim.engine.preemption.Preemption`. By default whole iterations, at no cost.
     progress : bool or callable
         Whether to show a progress bar on a terminal or in a notebook; or a function to call with
         the numbers of coflows done and in total, or of jobs on a cluster or an edge-cloud.
@@ -119,5 +122,5 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         network, workload, allocator=allocator, observe_interval=observe_interval, seed=seed,
         record=record, timeline=timeline, events=events, stragglers=stragglers, check=check,
         scheduler=scheduler, placement=placement, execution=execution, epsilon=epsilon,
-        transport=transport)
+        transport=transport, preemption=preemption)
     return sim.run(until, progress).result()

@@ -26,7 +26,7 @@ from netsim.simulation.interrupt import interrupt_with_status
 from netsim.simulation.progress import show_progress
 from netsim.simulation.run_events import EVENT_KINDS, RunEvent, check_kind
 from netsim.simulation.target import Target, run_info
-from netsim.units import Quantity, parse_seconds
+from netsim.units import Quantity, parse_rate, parse_seconds
 from netsim.workload import JobSpec, Workload
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Simulation:
     Parameters
     ----------
     network, workload, allocator, observe_interval, seed, record, timeline, events, stragglers, \
-check, scheduler, placement, execution, epsilon, transport
+check, scheduler, placement, execution, epsilon, transport, preemption
         As for `netsim.simulate`.
 
     Raises
@@ -86,10 +86,11 @@ check, scheduler, placement, execution, epsilon, transport
                  events: Sequence[FaultEvent | Mapping[str, Any]] = (),
                  stragglers: Mapping[int, float] | None = None, check: bool = True,
                  scheduler: Any = None, placement: Any = None, execution: Any = None,
-                 epsilon: float = 0.0, transport: Any = "constant") -> None:
+                 epsilon: float = 0.0, transport: Any = "constant", preemption: Any = None
+                 ) -> None:
         self._target: Target = target_of(network, workload, Arguments(
             allocator, observe_interval, seed, None, record, timeline, events, stragglers, check,
-            scheduler, placement, execution, epsilon, transport))
+            scheduler, placement, execution, epsilon, transport, preemption))
         self._begun = self._stepping = False
         self._steps, self._wall_s, self._limit = 0, 0.0, math.inf
         self._listeners: dict[str, list[Listener]] = {}
@@ -173,18 +174,17 @@ check, scheduler, placement, execution, epsilon, transport
         return self._target.ended
 
     @property
-    def env(self) -> Any:
+    def env(self) -> simpy.Environment:
         """The SimPy environment of the run, for processes of your own beside it.
+
+        Their events are events of the run, which ends with its last job.
 
         Raises
         ------
         InputError
-            If the run has none.
+            On an edge-cloud whose transport has none.
         """
-        env = getattr(self._target, "env", None)
-        if env is None:
-            raise InputError("this run has no SimPy environment")
-        return env
+        return self._target.env
 
     # --- to look ----------------------------------------------------------------------
 
@@ -207,12 +207,13 @@ check, scheduler, placement, execution, epsilon, transport
         """Return all jobs as they are now: the table `jobs` of a result, and a column `state`.
 
         The state is ``"to come"``, ``"waiting"`` (for GPUs, or for a lost host), ``"running"`` or
-        ``"done"``. On a cluster, `gpus`, `servers` and `placement` say what a job has, or had.
+        ``"done"``; on a cluster also ``"restoring"`` or ``"saving"`` progress. There, `gpus`,
+        `servers` and `placement` say what a job has, or had.
         """
         return self._target.jobs_now()
 
     def view(self) -> FabricView:
-        """Return what the allocator would see now."""
+        """Return the view that the allocator would get now."""
         return self._target.view()
 
     def result(self) -> Result:
@@ -255,15 +256,17 @@ check, scheduler, placement, execution, epsilon, transport
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
-        self._target.set_capacity(plain(link), plain(capacity))
+        self._target.set_capacity(plain(link), parse_rate(plain(capacity), "capacity"))
 
     def fail(self, *, link: str | int | None = None, host: int | None = None,
              restart: bool = False) -> None:
-        """Let a link, or a host and all of its links, fail now; see `netsim.FaultEvent`."""
+        """Fail a link, or a host and all of its links, now; see `netsim.FaultEvent`."""
+        _check_one("fail", link, host)
         self._target.fail(plain(link), plain(host), restart)
 
     def repair(self, *, link: str | int | None = None, host: int | None = None) -> None:
         """Give a link, or all links of a host, the capacity that the network says."""
+        _check_one("repair", link, host)
         self._target.repair(plain(link), plain(host))
 
     @property
@@ -295,8 +298,8 @@ check, scheduler, placement, execution, epsilon, transport
 
         Parameters
         ----------
-        kind : {"job-arrived", "job-started", "job-done", "coflow-valid", "coflow-done", \
-"decision", "capacity"}
+        kind : {"job-arrived", "job-started", "job-preempted", "job-done", "coflow-valid", \
+"coflow-done", "decision", "capacity"}
         function : callable
             Takes a `netsim.RunEvent`.
 
@@ -315,7 +318,7 @@ check, scheduler, placement, execution, epsilon, transport
             function(event)
 
     def events(self) -> Iterator[RunEvent]:
-        """Let the run go on, and yield its events one by one, until all jobs have finished.
+        """Continue the run, and yield its events one by one, until all jobs have finished.
 
         Between two of them the run is held at the instant of the first, and may be looked at,
         changed and forked; after a ``break`` it can go on in any way.
@@ -384,3 +387,9 @@ check, scheduler, placement, execution, epsilon, transport
         target = self._target
         return (f"<Simulation at {target.now:g} s: {target.done:,} of {target.total:,} "
                 f"{target.counts} done>")
+
+
+def _check_one(method: str, link: Any, host: Any) -> None:
+    if (link is None) == (host is None):
+        raise InputError(f"{method}: give a link or a host, not link={link!r} and "
+                         f"host={host!r}")

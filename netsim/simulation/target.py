@@ -81,6 +81,10 @@ class Target(Protocol):
     @property
     def workload_seed(self) -> int: ...
 
+    @property
+    def env(self) -> simpy.Environment:
+        """The SimPy environment of the run, at its time; see `Simulation.env`."""
+
     def begin(self) -> None:
         """Prepare the first step."""
 
@@ -106,7 +110,7 @@ class Target(Protocol):
         """Make the error for jobs that are pending although no event is left."""
 
     def stopped(self) -> Target:
-        """Return what says how things stand now; the run goes on without feeling it.
+        """Return a snapshot of the target, without changing the run.
 
         Of it, `identity`, `cost` and `tables` are asked.
         """
@@ -133,7 +137,7 @@ class Target(Protocol):
         """Return the links; see `Simulation.links`."""
 
     def view(self) -> FabricView:
-        """Return what the allocator would see now."""
+        """Return the view that the allocator would get now."""
 
     def jobs_now(self) -> pd.DataFrame:
         """Return all jobs with their states; see `Simulation.jobs`."""
@@ -145,7 +149,7 @@ class Target(Protocol):
         """Change a link; see `Simulation.set_capacity`."""
 
     def fail(self, link: str | int | None, host: int | None, restart: bool) -> None:
-        """Let a link or a host fail; see `Simulation.fail`."""
+        """Fail a link or a host; see `Simulation.fail`."""
 
     def repair(self, link: str | int | None, host: int | None) -> None:
         """Repair a link or a host; see `Simulation.repair`."""
@@ -173,7 +177,7 @@ class Clocked:
     faults : Faults
     recorder : Recorder
     teller : Teller
-        Tells those who listen.
+        Notifies listeners.
     begun : bool
         Whether the first step has been prepared.
     """
@@ -214,7 +218,7 @@ class Clocked:
         """See `Target.settle`."""
         if self.fabric is None:
             return
-        # Whoever listens is told of the last end in an event of its own.
+        # Listeners are notified of the last end in an event of its own.
         if (end := self.fabric.ahead) > self.env.now or self.fabric.stepwise:
             self.hold_at(end)
             while self.env.peek() <= end:
@@ -372,7 +376,7 @@ class Clocked:
         raise NotImplementedError
 
     def _route_on(self, network: Topology) -> None:
-        """Let all routes be those of a network with the same links, from now on."""
+        """Use the routes of a network with the same links from now on."""
         self._links.network = network
 
     @property

@@ -1,4 +1,4 @@
-"""Tells those who listen what happens in a run, when the clock is there."""
+"""Notify listeners of the events of a run, at their instants."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ from netsim.plugins import parse_named
 from netsim.reading import read_bytes
 from netsim.workload import Workload
 
-__all__ = ["RESULT_DATA", "RESULT_PARTS", "code_version", "digest_of_package", "digest_of_source",
-           "own_modules", "result_modules"]
+__all__ = ["RESULT_DATA", "RESULT_PARTS", "code_version", "digest_of_files", "digest_of_package",
+           "digest_of_source", "own_modules", "result_modules"]
 
 #: The parts of netsim that results depend on: folders and modules, by path within the package.
 #: `tests/studies/test_code_version.py` holds this list against what a run imports.
@@ -41,6 +41,8 @@ RESULT_PARTS = (
 #: TOML files with numbers that results depend on.
 RESULT_DATA = ("models/catalogue.toml",)
 
+#: The package.
+_NETSIM = Path(__file__).parents[1]
 
 #: A class or a function by name.
 _PLACE = re.compile(r"[\w.]+:[\w.]+")
@@ -60,9 +62,31 @@ def code_version(*modules: str) -> str:
     *modules : str
         Names of loaded modules, as returned by `own_modules`.
     """
-    files = [Path(str(sys.modules[module].__file__)) for module in modules]
     return " ".join([__version__, _digest_of_netsim(),
-                     *(digest_of_source(read_bytes(file)) for file in files)])
+                     *(digest_of_source(source) for source in _sources_of(modules))])
+
+
+def digest_of_files(*modules: str) -> str:
+    """Hash the files that `code_version` depends on, byte by byte.
+
+    Equal files have equal versions, and to find that takes a hundredth of the time, for nothing is
+    parsed.
+
+    Parameters
+    ----------
+    *modules : str
+        As for `code_version`.
+    """
+    digest = hashlib.sha256(_digest_of_netsim_files())
+    for source in _sources_of(modules):
+        digest.update(hashlib.sha256(source).digest())
+    return digest.hexdigest()[:16]
+
+
+def _sources_of(modules: Iterable[str]) -> Iterator[bytes]:
+    """Yield the contents of the files of loaded modules."""
+    for module in modules:
+        yield read_bytes(Path(str(sys.modules[module].__file__)))
 
 
 def own_modules(values: object) -> tuple[str, ...]:
@@ -120,7 +144,16 @@ def _is_own(module: str) -> bool:
 
 @functools.cache
 def _digest_of_netsim() -> str:
-    return digest_of_package(Path(__file__).parents[1])
+    return digest_of_package(_NETSIM)
+
+
+@functools.cache
+def _digest_of_netsim_files() -> bytes:
+    digest = hashlib.sha256()
+    for path in (*result_modules(_NETSIM), *(_NETSIM / name for name in RESULT_DATA)):
+        digest.update(f"{path.relative_to(_NETSIM).as_posix()} ".encode())
+        digest.update(hashlib.sha256(read_bytes(path)).digest())
+    return digest.digest()
 
 
 def digest_of_package(folder: Path) -> str:

@@ -130,12 +130,15 @@ class Comparison:
 
         Parameters
         ----------
-        kind : {"bars", "cdf", "classes", "slowdown", "timeline", "utilisation"}
+        kind : {"bars", "cdf", "classes", "slowdown", "timeline", "utilisation", "usage"}
             Total JCTs over the lower bound; distributions of JCTs or CCTs; factors by which mean
             CCTs improve on the baseline, by class; slowdowns by class; active jobs and coflows
-            over time; the utilisation of links over time.
-        of : {"jct", "cct"}, optional
-            The times that ``"cdf"`` shows; JCTs by default.
+            over time, on an edge-cloud workers instead of coflows; the utilisation of links, or of
+            the workers of an edge-cloud, over time; on a cluster, GPUs in use and jobs that wait
+            over time.
+        of : str, optional
+            As for `Result.plot`; and the GPUs that ``"usage"`` counts, ``"held"`` (by default) or
+            ``"running"``.
 
         Returns
         -------

@@ -49,6 +49,9 @@ _AHEAD = 2
 #: How often to look after a Dask cluster, and to say that it still has no workers.
 _LOOK_S, _REMIND_S = 2.0, 60.0
 
+#: How long to try to reach its scheduler.
+_TRY = "10s"
+
 
 class Task(Protocol):
     """Protocol of a run that is sent to a worker."""
@@ -227,7 +230,7 @@ def on_dask(tasks: Sequence[Task], scheduler: str) -> Iterator[tuple[int, Outcom
     from distributed import Client
 
     try:
-        client = Client(scheduler, timeout="10s", set_as_default=False)
+        client = Client(scheduler, timeout=_TRY, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(f"scheduler: there is no Dask scheduler at {scheduler!r}: {error}"
                          ) from error

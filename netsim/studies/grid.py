@@ -25,14 +25,11 @@ from netsim.plain import plain_numbers
 from netsim.plugins import parse_named
 from netsim.reading import read_text
 from netsim.simulation.arguments import Arguments, check_call
-from netsim.simulation.compatibility import (
-    policies_of,
-    problems_of_arguments,
-    refuse_arguments,
-)
+from netsim.simulation.compatibility import policies_of
+from netsim.simulation.inapplicable import problems_of_arguments, refuse_arguments
 from netsim.simulation.on_edge import as_edge_workload
 from netsim.simulation.simulate import simulate
-from netsim.studies.code_version import code_version, own_modules
+from netsim.studies.code_version import code_version, digest_of_files, own_modules
 from netsim.studies.labels import as_cell, policy_label
 from netsim.studies.sending import digest_of, main_classes
 from netsim.studies.tasks import (
@@ -167,6 +164,8 @@ def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any]) -> It
         varied = dict.fromkeys(key.partition(".")[0] for key in values)
         if problems := problems_of_arguments("cluster by a model", varied):
             raise SpecError([f"sweep.vary: {name}: {why}" for name, why in problems])
+    if first.edge_cloud is not None:  # which warns here, as processes of a sweep do not
+        check_call(first.target, first.jobs, Arguments(**first.sharing, **first.settings))
     resolved = first.single().resolved()
     labels = {_column(key): _label(key, value, variant.path) for key, value in values.items()}
     origin = cache(partial(_origin, {}, resolved, own_modules([resolved, first.jobs]), {}))
@@ -181,7 +180,8 @@ def _origin(identity: Mapping[str, Any], settings: Mapping[str, Any], modules: S
     """Make an `_Origin`, with the version of the code that some settings use."""
     code, classes = code_version(*modules), main_classes(settings)
     return _Origin({**identity, "code": code, "classes": identity_of(classes)},
-                   partial(SentTask, code=code, modules=modules, classes=classes, files=files))
+                   partial(SentTask, code=code, sources=digest_of_files(*modules), modules=modules,
+                           classes=classes, files=files))
 
 
 def _column(key: str) -> str:

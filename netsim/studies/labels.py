@@ -14,7 +14,6 @@ from netsim.analysis.comparison import check_baseline
 from netsim.errors import InputError, NetsimError
 from netsim.fabric.allocator import Allocator
 from netsim.plugins import labelled, parse_named, parse_policy
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 from netsim.schedulers.registry import SCHEDULERS
 
 __all__ = ["Policy", "as_cell", "by_label", "label_in", "label_of", "policies_by_label",
@@ -76,8 +75,7 @@ def policy_label(kind: str, given: Any) -> str:
     if kind == "allocator":
         return label_of(given)
     if kind == "scheduler" and not isinstance(given, str | Mapping):
-        names = [str(known.to_dict(given)["name"]) for known in (SCHEDULERS, EDGE_SCHEDULERS)]
-        return min(names, key=lambda name: ":" in name)  # the registered one, if one is
+        return str(SCHEDULERS.to_dict(given)["name"])
     name, options = parse_policy(given, kind)
     return labelled({"name": name} | options)
 

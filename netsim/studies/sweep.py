@@ -41,6 +41,9 @@ __all__ = ["default_sweep_folder", "prepare", "run_sweep", "sweep", "sweep_exper
 #: Keywords whose value may be a table with a name.
 _TABLES = ("allocator", "transport", *POLICIES)
 
+#: Keywords whose value may be a table without a name.
+_OPTIONS = ("stragglers", "preemption")
+
 #: Types of a single value, though some are iterable.
 _WHOLE = (str, Workload, EdgeWorkload, Topology, Cluster, EdgeCloud)
 
@@ -126,7 +129,7 @@ def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
     if isinstance(value, _WHOLE) or not isinstance(value, Iterable):
         return None
     if isinstance(value, Mapping):
-        one = (name in _TABLES and "name" in value) or (name == "stragglers" and not any(
+        one = (name in _TABLES and "name" in value) or (name in _OPTIONS and not any(
             isinstance(each, Mapping) for each in value.values()))
     else:
         one = name in _LISTS

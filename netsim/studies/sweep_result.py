@@ -36,7 +36,7 @@ _MEANS_OF = ("jct_total_s", "over_lower_bound", "jct_mean_s", "jct_p95_s", "cct_
 #: What a stored summary has besides metrics.
 _OF_RUN = ("allocator", "cluster", "counts", "execution", "gpus", "network", "observe_interval",
            "overdue", "placement", "platform", "python", "scheduler", "seed", "tables", "version",
-           "workload", "workload_seed")
+           "workers", "workload", "workload_seed")
 
 #: Not written to tables: the same sweep gives the same bytes.
 _UNSTEADY = ("wall_s",)

@@ -20,11 +20,10 @@ from netsim.placements.registry import PLACEMENTS
 from netsim.plugins import Registry
 from netsim.reading import read_bytes
 from netsim.results.result import Result
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS, make_edge_scheduler
-from netsim.schedulers.registry import SCHEDULERS
+from netsim.schedulers.registry import SCHEDULERS, make_scheduler
 from netsim.simulation.compatibility import policies_of
 from netsim.simulation.simulate import simulate
-from netsim.studies.code_version import code_version
+from netsim.studies.code_version import code_version, digest_of_files
 from netsim.studies.run import run_experiment
 from netsim.studies.sending import is_sent_whole, put_in_main
 
@@ -85,6 +84,8 @@ class SentTask:
     task : ExperimentTask or CallTask
     code : str
         Version of the code that must run the task; see `code_version`.
+    sources : str
+        Digest of the files of that code; see `digest_of_files`.
     modules : sequence of str
         User-defined modules, which are part of `code`.
     classes : mapping of str to object
@@ -95,6 +96,7 @@ class SentTask:
 
     task: ExperimentTask | CallTask
     code: str
+    sources: str
     modules: Sequence[str] = ()
     classes: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
@@ -110,7 +112,8 @@ class SentTask:
         put_in_main(self.classes)
         for module in self.modules:
             import_module(module)
-        if (here := code_version(*self.modules)) != self.code:
+        if (digest_of_files(*self.modules) != self.sources
+                and (here := code_version(*self.modules)) != self.code):
             raise InputError(f"this process has other code than the sweep was prepared by: "
                              f"{here}, not {self.code}")
         for path, digest in self.files.items():
@@ -137,8 +140,7 @@ def policies_of_call(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[
         made |= {"scheduler": (scheduler, SCHEDULERS), "placement": (placement, PLACEMENTS),
                  "execution": (model, EXECUTIONS)}
     elif isinstance(settings["network"], EdgeCloud):
-        scheduler = make_edge_scheduler(settings.get("scheduler") or "a-online")
-        made["scheduler"] = (scheduler, EDGE_SCHEDULERS)
+        made["scheduler"] = (make_scheduler(settings.get("scheduler") or "a-online"), SCHEDULERS)
     identity: dict[str, Any] = {}
     for name, (policy, registry) in made.items():
         identity[name] = registry.to_dict(policy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,27 +12,31 @@ import numpy as np
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.cluster.context import RunContext
+from netsim.engine.preemption import Preemption
 from netsim.models import ModelStage, ParallelModel
 from netsim.models.mapping import can_hold
+from netsim.simulation.events import FaultEvent
 from netsim.testing.cases import Pick
 from netsim.workload import History, JobSpec
 
-__all__ = ["ClusterCase", "Submitted", "Taken", "draw_jobs", "draw_taken"]
+__all__ = ["ClusterCase", "Loss", "Submitted", "Taken", "draw_jobs", "draw_run", "draw_taken"]
 
 _QUARTER = 0.25
+#: Whole iterations are kept, and nothing is paid.
+_USUAL = Preemption()
 #: Earlier jobs, for schedulers that predict.
 _HISTORY = History(np.array([0, 0, 1, 2]), np.array([0, 0, 0, 0]), np.array([2.0, 4.0, 8.0, 3.0]))
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """A job, with its running time, which schedulers do not know.
+    """A job, with the time of its iterations, which schedulers do not know.
 
     Parameters
     ----------
     ranks : int
-    arrival_s, takes_s : float
-        Arrival and running time in seconds.
+    arrival_s, iteration_s : float
+        Arrival, and time of an iteration on any GPUs, in seconds.
     iterations, group : int
     estimate_s : float
     slices : int
@@ -41,11 +45,16 @@ class Submitted:
 
     ranks: int
     arrival_s: float = 0.0
-    takes_s: float = 1.0
+    iteration_s: float = 1.0
     iterations: int = 1
     estimate_s: float = 1.0
     group: int = 0
     slices: int = 0
+
+    @property
+    def takes_s(self) -> float:
+        """Running time without interruptions, in seconds."""
+        return self.iterations * self.iteration_s
 
     def spec(self, number: int) -> JobSpec:
         """Return the job as it is submitted."""
@@ -64,8 +73,26 @@ class Submitted:
 
 
 @dataclass(frozen=True)
+class Loss:
+    """The loss of a server with the jobs on it, and its repair, in seconds."""
+
+    server: int
+    at: float
+    until: float
+
+    @property
+    def events(self) -> tuple[FaultEvent, FaultEvent]:
+        """The events of a run."""
+        return (FaultEvent(self.at, host=self.server, kind="fail", restart=True),
+                FaultEvent(self.until, host=self.server, kind="repair"))
+
+    def __str__(self) -> str:
+        return f"server {self.server} is lost from {self.at:g} s to {self.until:g} s"
+
+
+@dataclass(frozen=True)
 class ClusterCase:
-    """Jobs that arrive at a cluster.
+    """Jobs that arrive at a cluster, and what happens to those that lose their GPUs.
 
     Parameters
     ----------
@@ -73,10 +100,16 @@ class ClusterCase:
         GPUs of each server.
     jobs : tuple of Submitted
         Jobs in order of arrival.
+    preemption : Preemption
+        What jobs keep, and what it costs.
+    losses : tuple of Loss
+        Losses of different servers.
     """
 
     gpus: tuple[int, ...]
     jobs: tuple[Submitted, ...]
+    preemption: Preemption = _USUAL
+    losses: tuple[Loss, ...] = ()
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -87,6 +120,11 @@ class ClusterCase:
     def specs(self) -> tuple[JobSpec, ...]:
         """The jobs as they are submitted."""
         return tuple(job.spec(number) for number, job in enumerate(self.jobs))
+
+    @property
+    def events(self) -> list[FaultEvent]:
+        """The fault events of a run."""
+        return [event for loss in self.losses for event in loss.events]
 
     def context(self, seed: int) -> RunContext:
         """Return the context of a run, which schedulers may see."""
@@ -99,10 +137,15 @@ class ClusterCase:
         return replace(self, jobs=tuple(jobs))
 
     def smaller(self) -> Iterator[ClusterCase]:
-        """Yield simpler cases: without a job, without a server or a GPU, or with a simpler job."""
+        """Yield simpler cases: without a job, a loss, a cost, a server or a GPU; simpler jobs."""
         if len(self.jobs) > 1:
             for place in range(len(self.jobs)):
                 yield replace(self, jobs=_without(self.jobs, place))
+        for place in range(len(self.losses)):
+            yield replace(self, losses=_without(self.losses, place))
+        for name in _changed(self.preemption):
+            yield replace(self, preemption=replace(self.preemption,
+                                                   **{name: getattr(_USUAL, name)}))
         if len(self.gpus) > 1:
             for server in range(len(self.gpus)):
                 yield self._on(_without(self.gpus, server))
@@ -114,7 +157,7 @@ class ClusterCase:
             fewer = sorted({step, job.ranks - step} - {0, job.ranks})
             for name, plain in (*(("ranks", ranks) for ranks in fewer), ("slices", 0),
                                 ("iterations", 1), ("group", 0), ("estimate_s", 1.0),
-                                ("takes_s", 1.0), ("arrival_s", 0.0)):
+                                ("iteration_s", 1.0), ("arrival_s", 0.0)):
                 if getattr(job, name) != plain:
                     other = self.with_job(place, **{name: plain})
                     if other.jobs == tuple(sorted(other.jobs, key=lambda each: each.arrival_s)):
@@ -122,13 +165,24 @@ class ClusterCase:
 
     def _on(self, gpus: tuple[int, ...]) -> ClusterCase:
         """Return the case on fewer servers or GPUs, with jobs shrunk to fit."""
-        return ClusterCase(gpus, tuple(_cut(job, gpus) for job in self.jobs))
+        return replace(self, gpus=gpus, jobs=tuple(_cut(job, gpus) for job in self.jobs),
+                       losses=tuple(loss for loss in self.losses if loss.server < len(gpus)))
 
     def __str__(self) -> str:
         lines = [f"Cluster(gpus={list(self.gpus)})"]
+        if changed := _changed(self.preemption):
+            lines.append("preemption: " + ", ".join(
+                f"{name}={getattr(self.preemption, name)!r}" for name in changed))
+        lines += map(str, self.losses)
         for number, job in enumerate(self.jobs):
             lines.append(f"job {number}: {job}; it takes {job.takes_s:g} s")
         return "\n".join(lines)
+
+
+def _changed(preemption: Preemption) -> list[str]:
+    """Return the names of options that do not have their default."""
+    return [each.name for each in fields(preemption)
+            if getattr(preemption, each.name) != getattr(_USUAL, each.name)]
 
 
 def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
@@ -172,13 +226,30 @@ def draw_jobs(pick: Pick, size: int, slices: bool = False) -> ClusterCase:
     for _ in range(pick(1, 2 * size)):
         ranks = sum(gpus) if pick(0, 5) == 5 else pick(1, sum(gpus))
         job = Submitted(ranks, 0.0 if together else _QUARTER * pick(0, 12),
-                        _QUARTER * pick(1, 12), pick(1, 9), float(pick(1, 4)), pick(0, 3))
+                        _QUARTER * pick(1, 4), pick(1, 9), float(pick(1, 4)), pick(0, 3))
         many = pick(1, 2) if slices else 0
         if many and pick(0, 1) and ranks % many == 0:
             cut = replace(job, slices=many)
             job = cut if _fits(cut, gpus) else job
         jobs.append(job)
     return ClusterCase(gpus, tuple(sorted(jobs, key=lambda each: each.arrival_s)))
+
+
+def draw_run(pick: Pick, size: int) -> ClusterCase:
+    """Draw jobs on a cluster, what a preemption keeps and costs, and now and then lost servers.
+
+    All times are multiples of a quarter of a second, so that events often coincide.
+    """
+    case = draw_jobs(pick, size)
+    options = Preemption(("iterations", "fraction")[pick(0, 1)],
+                         on_fault=("iterations", "checkpoint")[pick(0, 1)])
+    if pick(0, 1):
+        options = replace(options, checkpoint_s=_QUARTER * pick(0, 3),
+                          restore_s=_QUARTER * pick(0, 3),
+                          state_bytes=_QUARTER * pick(0, 2) * case.cluster.nic)
+    losses = [Loss(server, at := _QUARTER * pick(1, 12), at + _QUARTER * pick(1, 8))
+              for server in range(len(case.gpus)) if pick(0, 3) == 3] if pick(0, 3) == 3 else []
+    return replace(case, preemption=options, losses=tuple(losses))
 
 
 @dataclass(frozen=True)

@@ -6,52 +6,68 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from netsim.engine.timed import run_timed
+from netsim.engine.timed import run_to_end, timed_engine
 from netsim.engine.view import ClusterView, Decision, Scheduler, decider_of
 from netsim.errors import AllocationError, InputError, StalledError
 from netsim.placements.registry import make_placement
 from netsim.plugins import labelled
-from netsim.schedulers.registry import SCHEDULERS, make_scheduler
+from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
 from netsim.simulation.compatibility import check_policy
-from netsim.testing.cluster_cases import ClusterCase, draw_jobs
+from netsim.simulation.events import changes_of
+from netsim.simulation.faults import Faults, JobsOnServers
+from netsim.testing.audit import Asked, Record, audit
+from netsim.testing.cluster_cases import ClusterCase, draw_run
 from netsim.testing.hunt import BrokenPromise, hunt, noted
 
 __all__ = ["check_scheduler"]
 
 _LARGEST = 4
+#: Iterations that a job makes more, to see whether a scheduler knows of them.
+_MORE = 8
 #: Successive calls, with no job running or still to arrive, after which a scheduler is stuck.
 _IN_VAIN = 1000
+#: Preemptions of a job in a row that keep nothing, after which they are taken to go on forever.
+_PREEMPTED = 50
 #: Calls in one run after which a scheduler is taken to ask to be woken forever.
 _ASKED = 50_000
 
 #: Repeated runs before a difference is blamed on the example: a scheduler that is not deterministic
 #: may have agreed with itself by chance.
-_RUNS = 4
+_RUNS = 10
 
 _UNSTEADY = "is not deterministic"
 _WAITS = "leaves jobs waiting forever"
 
-#: The start of a job: the instant, the job and its GPUs.
-_Start = tuple[float, int, tuple[int, ...]]
+#: Ends this much earlier, relative, count as equal: on another example they may be rounded.
+_ROUNDING = 1e-9
+
+#: A start or preemption: the instant, the job, and its GPUs or None.
+_Act = tuple[float, int, tuple[int, ...] | None]
 
 
 def check_scheduler(scheduler: Any, *, placement: Any = None, examples: int = 60, seed: int = 0
                     ) -> None:
     """Check on random jobs that a scheduler keeps its promises.
 
-    It must start each job once, on as many free GPUs as the job needs, so that every job ends. It
-    must not change the view. Its decisions must be the same in each run with the same seed and,
-    unless it declares ``clairvoyant = True``, must not depend on the number of iterations that a
-    job has not made yet or on jobs that have not arrived.
+    Every decision must be legal: a job starts on as many free GPUs as it needs, one that is
+    preempted holds GPUs and has not been started at this very instant, and GPUs of a job that saves
+    its progress are not free. Every job must end. The scheduler must not change the view. Its
+    decisions must be the same in each run with the same seed and, unless it declares
+    ``clairvoyant = True``, must not depend on the number of iterations that a job has not made yet
+    or on jobs that have not arrived.
 
     If it claims to be ``work_conserving``, no job may be left waiting that would fit after its
-    decision. The running times of jobs are part of the example and independent of their iterations
-    and estimates. Examples that the scheduler refuses, by its ``needs``, ``suits`` or ``begin``,
-    are skipped.
+    decision, unless another one saves its progress; this is checked with placements that take any
+    free GPUs. What a preemption keeps and costs, and the loss of servers, are part of an example,
+    as is the time of an iteration, which is independent of estimates. Examples that the scheduler
+    refuses, by its ``needs``, ``suits`` or ``begin``, are skipped.
+
+    Each run is audited, too: no GPU is held twice, progress that was kept is not lost, costs are
+    paid where they are due, and what jobs held adds up.
 
     Parameters
     ----------
@@ -84,7 +100,7 @@ def check_scheduler(scheduler: Any, *, placement: Any = None, examples: int = 60
 
     def trials() -> Iterator[_Trial]:
         for example in range(examples):
-            case = draw_jobs(pick, 1 + _LARGEST * example // examples)
+            case = draw_run(pick, 1 + _LARGEST * example // examples)
             trial = _Trial(scheduler, placement, case, seed + example)
             if (refusal := trial.refusal) is None:
                 yield trial
@@ -102,26 +118,40 @@ def _describe(scheduler: Any) -> str:
     return f"scheduler {labelled(SCHEDULERS.to_dict(make_scheduler(scheduler)))}"
 
 
-class _Asked(NamedTuple):
-    """A decision: instant, starts, jobs that were left out though they fit, changes of the view."""
-
-    now: float
-    starts: tuple[tuple[int, tuple[int, ...]], ...]
-    left_out: tuple[int, ...]
-    changed: tuple[str, ...]
-
-
 class _Watched:
     """A scheduler in a run, with a log of its decisions."""
 
     def __init__(self, scheduler: Scheduler, case: ClusterCase) -> None:
         self._scheduler, self._case = scheduler, case
-        self._last = max(job.arrival_s for job in case.jobs)
+        self._last = max([job.arrival_s for job in case.jobs] + [
+            loss.until for loss in case.losses])
         self._in_vain = 0
-        self.log: list[_Asked] = []
+        self.log: list[Asked] = []
 
     def decide(self, view: ClusterView) -> Decision | Sequence[Any]:
-        waits = view.pending and not view.running and view.now > self._last
+        self._count_calls(view)
+        before = _snapshot(view)
+        with noted(f"on the example\n{self._case}"):
+            answer = self._scheduler.decide(view)
+        after = _snapshot(view)
+        decision = answer if isinstance(answer, Decision) else Decision(answer)
+        try:
+            starts = tuple((job, tuple(np.asarray(gpus).tolist())) for job, gpus in decision.start)
+            preempted = tuple(decision.preempt)
+        except (TypeError, ValueError):
+            return answer  # the engine refuses it
+        changed = tuple(name for name in before if before[name] != after[name])
+        self.log.append(Asked(view.now, starts, preempted, decision.wake_at, changed))
+        return decision
+
+    def _count_calls(self, view: ClusterView) -> None:
+        """Stop a scheduler that asks to be woken without end."""
+        for job in np.flatnonzero(view.accounts.at("in_vain", np.arange(len(view.jobs)))
+                                  >= _PREEMPTED):
+            raise _EndlessCalls(_WAITS, f"job {job} has been preempted {_PREEMPTED} times in a row "
+                                        f"and kept nothing, last before {view.now:g} s")
+        waits = (view.pending and not view.running and not view.saving
+                 and view.now > self._last)
         self._in_vain = self._in_vain + 1 if waits else 0
         if self._in_vain > _IN_VAIN:
             raise _EndlessCalls(_WAITS, f"it has been asked {_IN_VAIN:,} times in a row, last at "
@@ -129,21 +159,6 @@ class _Watched:
         if len(self.log) == _ASKED:
             raise _EndlessCalls("asks to be woken forever", f"it has been asked {_ASKED:,} times, "
                                                             f"last at {view.now:g} s")
-        before = _snapshot(view)
-        with noted(f"on the example\n{self._case}"):
-            answer = self._scheduler.decide(view)
-        after = _snapshot(view)
-        decision = answer if isinstance(answer, Decision) else Decision(answer)
-        try:
-            starts = tuple((job, tuple(np.asarray(gpus).tolist())) for job, gpus in decision.starts)
-        except (TypeError, ValueError):
-            return answer  # the engine refuses it
-        idle = view.idle - sum(len(gpus) for _, gpus in starts)
-        left_out = tuple(job for job in view.pending if view.jobs[job].ranks <= idle
-                         and job not in dict(starts))
-        changed = tuple(name for name in before if before[name] != after[name])
-        self.log.append(_Asked(view.now, starts, left_out, changed))
-        return decision
 
 
 class _EndlessCalls(Exception):
@@ -156,21 +171,19 @@ class _EndlessCalls(Exception):
 
 def _snapshot(view: ClusterView) -> dict[str, Any]:
     """Return all parts of a view that a scheduler must not change."""
+    jobs = np.arange(len(view.jobs))
     arrays = {name: getattr(view, name).tobytes()
-              for name in ("free", "free_on", "load", "estimates")}
-    return arrays | {
+              for name in ("free", "free_on", "load", "estimates", "holding")}
+    accounts = {name: getattr(view, name)(jobs).tobytes()
+                for name in ("progress", "held_s", "run_s", "first_start", "got", "ready",
+                             "waits_since")}
+    return arrays | accounts | {
         "cluster": (view.cluster.gpus.tobytes(), view.cluster.first.tobytes()),
         "jobs": tuple(view.jobs), "arrived": tuple(view.arrived), "ended": tuple(view.ended),
         "pending": tuple(view.pending),
         "running": {job: gpus.tobytes() for job, gpus in view.running.items()},
-        "idle": view.idle}
-
-
-class _Run(NamedTuple):
-    """The decisions of a scheduler in a run, and the ends of the jobs."""
-
-    log: list[_Asked]
-    end_s: list[float]
+        "saving": {job: (each.gpus.tobytes(), each.until) for job, each in view.saving.items()},
+        "lost": tuple(view.lost), "idle": view.idle}
 
 
 @dataclass(frozen=True)
@@ -206,24 +219,26 @@ class _Trial:
         """The error with which scheduler or placement refuses the example; None if neither does."""
         context = self.case.context(self.seed)
         try:
-            check_policy("scheduler", self.instance, context)
-            check_policy("placement", self._placed(), context)
+            changes = changes_of(self.case.events, self.case.cluster.network)
+            check_policy("scheduler", self.instance, context, changes)
+            check_policy("placement", self.placed, context, changes)
             decider_of(make_scheduler(self.scheduler), context)
         except InputError as error:
             return error
         return None
 
-    def _placed(self) -> Any:
-        """Return the placement of the run."""
+    @property
+    def placed(self) -> Any:
+        """A placement for a run."""
         usual = getattr(self.instance, "placement", "first-fit")
         return make_placement(usual if self.placement is None else self.placement, self.seed)
 
     @cached_property
-    def run(self) -> _Run:
+    def run(self) -> Record:
         """The run on the example."""
         return self.run_on(self.case)
 
-    def run_on(self, case: ClusterCase) -> _Run:
+    def run_on(self, case: ClusterCase) -> Record:
         """Run the scheduler on another example.
 
         Raises
@@ -233,52 +248,66 @@ class _Trial:
         """
         context = case.context(self.seed)
         watched = _Watched(decider_of(make_scheduler(self.scheduler), context), case)
+        env, engine = timed_engine(context, watched, self.placed,
+                                   [job.takes_s for job in case.jobs],
+                                   type(self.instance).__name__, case.preemption)
+        Faults(case.events, case.cluster.network).begin(env, JobsOnServers(engine))
         trial = replace(self, case=case)
         try:
-            engine = run_timed(context, watched, self._placed(),
-                               [job.takes_s for job in case.jobs], type(self.instance).__name__)
+            run_to_end(env, engine)
         except AllocationError as error:
             raise BrokenPromise(trial, "breaks a rule", str(error)) from None
         except StalledError as error:
             raise BrokenPromise(trial, _WAITS, str(error)) from None
         except _EndlessCalls as error:
             raise BrokenPromise(trial, error.promise, str(error)) from None
-        return _Run(watched.log, engine.end_s.tolist())
+        rows = engine.ledger.rows
+        counts = {name: rows[name] for name in ("first_start", "end", "preemptions", "restarts")}
+        return Record(case, watched.log, engine.ledger.segments,
+                      counts | engine.ledger.accounts(env.now))
 
     def difference(self, case: ClusterCase, until: float, what: str) -> str | None:
-        """Describe the first start before an instant that differs on another example, if one does.
+        """Describe the first act before an instant that differs on another example, if one does.
 
         Raises
         ------
         BrokenPromise
             If two runs on this example differ too.
         """
-        here, there = (_starts(run, until) for run in (self.run, self.run_on(case)))
+        here = _acts(self.run, until)
+        try:
+            there = _acts(self.run_on(case), until)
+        except BrokenPromise:
+            return None  # another promise, which examples of their own show
         fault = _first_difference(here, there)
         if fault is None:
             return None
         for _ in range(_RUNS):
-            again = _first_difference(here, _starts(self.run_on(self.case), until))
+            again = _first_difference(here, _acts(self.run_on(self.case), until))
             if again is not None:
                 raise BrokenPromise(self, _UNSTEADY, f"{again}, in another run")
         return f"{fault}, {what}"
 
 
-def _starts(run: _Run, until: float) -> list[_Start]:
-    """Return the starts of jobs before an instant."""
-    return [(each.now, *start) for each in run.log for start in each.starts if each.now < until]
+def _acts(run: Record, until: float) -> list[_Act]:
+    """Return what a scheduler did before an instant."""
+    before = until * (1 - _ROUNDING)
+    return [(each.now, *act) for each in run.log if each.now < before
+            for act in (*((job, None) for job in each.preempted), *each.starts)]
 
 
-def _first_difference(here: Sequence[_Start], there: Sequence[_Start]) -> str | None:
-    """Describe the first start in which two runs differ, if they do."""
+def _first_difference(here: Sequence[_Act], there: Sequence[_Act]) -> str | None:
+    """Describe the first act in which two runs differ, if they do."""
     return next((f"{_in_words(other)}, not {_in_words(one)}"
                  for one, other in zip_longest(here, there) if one != other), None)
 
 
-def _in_words(start: _Start | None) -> str:
-    if start is None:
+def _in_words(act: _Act | None) -> str:
+    if act is None:
         return "no job starts"
-    now, job, gpus = start
+    now, job, gpus = act
+    if gpus is None:
+        return f"job {job} is preempted at {now:g} s"
     return f"job {job} starts at {now:g} s on GPUs {list(gpus)}"
 
 
@@ -288,7 +317,7 @@ def _changes_the_view(trial: _Trial) -> str | None:
 
 
 def _is_not_deterministic(trial: _Trial) -> str | None:
-    fault = _first_difference(*(_starts(run, np.inf)
+    fault = _first_difference(*(_acts(run, np.inf)
                                 for run in (trial.run, trial.run_on(trial.case))))
     return None if fault is None else f"{fault}, in another run"
 
@@ -297,10 +326,10 @@ def _peeks_at_iterations(trial: _Trial) -> str | None:
     if getattr(trial.instance, "clairvoyant", False):
         return None
     for place, job in enumerate(trial.case.jobs):
-        other = trial.case.with_job(place, iterations=1 if job.iterations > 1 else 9)
-        fault = trial.difference(other, trial.run.end_s[place],
-                                 f"if job {place} makes {other.jobs[place].iterations} iterations "
-                                 f"in the same time")
+        more = job.iterations + _MORE
+        fault = trial.difference(trial.case.with_job(place, iterations=more),
+                                 float(trial.run.jobs["end"][place]),
+                                 f"if job {place} makes {more} iterations")
         if fault:
             return fault
     return None
@@ -318,16 +347,26 @@ def _peeks_ahead(trial: _Trial) -> str | None:
 
 
 def _is_not_work_conserving(trial: _Trial) -> str | None:
-    if not getattr(trial.instance, "work_conserving", False):
+    if not getattr(trial.instance, "work_conserving", False) or not (
+            chooses_gpus(trial.instance) or not getattr(trial.placed, "refuses", True)):
         return None
-    for each in trial.run.log:
-        if each.left_out:
-            return f"at {each.now:g} s job {each.left_out[0]} fits but does not start"
+    run, specs = trial.run, trial.case.specs
+    for now in dict.fromkeys(each.now for each in run.log):
+        idle = run.idle(now)
+        for job in run.waiting(now):
+            # What is being saved is kept for jobs that come before this one.
+            if specs[job].ranks <= idle and not run.saves(now):
+                return f"at {now:g} s job {job} fits but does not start"
     return None
+
+
+def _does_not_add_up(trial: _Trial) -> str | None:
+    return next(audit(trial.run), None)
 
 
 _PROMISES: dict[str, Callable[[_Trial], str | None]] = {
     "changes the view": _changes_the_view,
+    "is run against the rules, by a fault of netsim": _does_not_add_up,
     _UNSTEADY: _is_not_deterministic,
     "depends on iterations that a job has not made yet (declare clairvoyant = True if that is "
     "intended)": _peeks_at_iterations,

@@ -95,7 +95,7 @@ class Trial:
             self.allocation(case))
 
     def allocation(self, case: Case) -> Allocation:
-        """Return what the allocator gives in a case.
+        """Return the allocation in a case.
 
         Raises
         ------

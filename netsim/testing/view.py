@@ -109,9 +109,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
 
     per_job = {"arrival_s": arrival_s, "attained": attained, "completed": completed,
                "ahead_s": ahead_s, "longest_s": longest_s, "running": running}
-    table = _table(network, owner, demands, per_job)
-    for c, demand in enumerate(demands):
-        table.add(demand, owner[c], float(valid[c]))
+    table = _table(network, owner, valid, demands, per_job)
     table.coflows["deadline"] = _given("deadline_s", deadline_s, count, np.inf)
     _set_progress(table, demands, parts)
     for link, quantity in (capacity or {}).items():
@@ -141,14 +139,14 @@ def _check_order(valid: Sequence[float], owner: Sequence[int]) -> None:
                          + ", ".join(f"({at:g}, {job})" for at, job in keys))
 
 
-def _table(network: Topology, owner: Sequence[int], demands: Sequence[RoutedCoflow],
-           per_job: Mapping[str, Sequence | None]) -> FlowTable:
-    """Return a table with rows for all jobs, without coflows."""
+def _table(network: Topology, owner: Sequence[int], valid: Sequence[float],
+           demands: Sequence[RoutedCoflow], per_job: Mapping[str, Sequence | None]) -> FlowTable:
+    """Return a table of coflows, with rows for all jobs."""
     given = {name: values for name, values in per_job.items() if values is not None}
     count = max([max(owner) + 1, *(len(values) for values in given.values())])
     table = FlowTable(network.capacity, np.zeros(count))
-    for job, demand in zip(owner, demands, strict=True):
-        table.jobs[job]["longest"] = max(table.jobs[job]["longest"], demand.gamma)
+    for job, at, demand in zip(owner, valid, demands, strict=True):
+        table.add(demand, job, float(at))
     for name, values in given.items():
         if len(values) != count:
             raise InputError(f"{name} has {len(values)} values for {count} jobs")

@@ -355,6 +355,27 @@ def _plan(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     return (lambda: scheduler.plan_at(planner, 20_000, 4)), check
 
 
+def _preempting(scheduler: str) -> Callable[[bool], Any]:
+    """Jobs of 1 to 8 GPUs that offer 2,000 GPUs 95 % of what they can do, by formula."""
+    def build(smoke: bool) -> Any:
+        rng, count = np.random.default_rng(1), 2_000 if smoke else 100_000
+        ranks = rng.choice([1, 2, 4, 8], count, p=[0.6, 0.15, 0.15, 0.1])
+        seconds = np.round(rng.lognormal(6.5, 1.5, count)) + 1
+        gap_s = (ranks * seconds).mean() / (0.95 * 2_000)
+        arrival = np.cumsum(rng.exponential(gap_s, count))
+        jobs = [netsim.JobSpec(k, at, int(long), pattern="ring-all-reduce", ranks=int(wide),
+                               compute_s=1.0, estimate_s=long)
+                for k, (at, long, wide) in enumerate(zip(arrival.tolist(), seconds.tolist(),
+                                                         ranks.tolist(), strict=True))]
+        cluster = netsim.Cluster(servers=250, gpus=8)
+
+        def run() -> Any:
+            return netsim.simulate(cluster, jobs, scheduler=scheduler, execution="asrpt",
+                                   record=["jobs"])
+        return run, lambda result: _check_jobs(result, len(jobs))
+    return build
+
+
 def _recurrent(scheduler: str) -> Callable[[bool], Any]:
     """Jobs that recur, of many models, on 250 servers of 8 GPUs, by the time of an iteration."""
     def build(smoke: bool) -> Any:
@@ -463,6 +484,8 @@ CASES = {case.name: case for case in (
       for scheduler in ("a-srpt-perfect", "spjf:predictor=perfect", "spwf:predictor=perfect",
                         "wcs-duration:predictor=perfect", "wcs-workload:predictor=perfect",
                         "wcs-subtime")),
+    *(Case(f"preempt-100000-jobs-{scheduler}", _preempting(scheduler), 30.0)
+      for scheduler in ("srtf", "tiresias")),
     Case("forest-100000-jobs", _forest, 20.0),
     Case("heavy-edge-100-jobs", _heavy_edge, 0.2),
     *(Case(f"edge-{scheduler}", _edge_cloud(scheduler, 100, 300), 2.0)

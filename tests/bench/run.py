@@ -31,7 +31,7 @@ from reference import REFERENCES, cpu_of
 #: A short case is run so often that it takes about so many CPU seconds, small and in full; and how
 #: often at most. Of the small ones a large regression is seen at once, and any is measured again.
 _WORTH = {True: 0.2, False: 3.0}
-_RUNS = {True: 4, False: 7}
+_RUNS = {True: 2, False: 7}
 
 #: How often a case is run between two runs of a reference that is longer.
 _IN_TURN = 3

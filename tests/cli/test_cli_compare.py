@@ -153,9 +153,9 @@ def test_jobs_that_did_not_finish_are_said(netsim) -> None:
      "parrot\n"),
     (["--set", "compare.allocators=[]"], "compare.allocators: is empty"),
     (["--plot", "cdfs=a.png"], "unknown plot 'cdfs' (did you mean 'cdf'?); choose from: bars, "
-     "cdf, classes, slowdown, timeline, utilisation\n"),
+     "cdf, classes, slowdown, timeline, usage, utilisation\n"),
     (["--plot", "gantt=a.png"], "the plot 'gantt' is for a run, not for a comparison; choose "
-     "from: bars, cdf, classes, slowdown, timeline, utilisation\n"),
+     "from: bars, cdf, classes, slowdown, timeline, usage, utilisation\n"),
     (["--plot", "utilisation=a.png"], "the plot 'utilisation' needs links recorded: record = "),
     (["--plot", "links=a.png"], "the plot 'links' needs links recorded: record = [\"jobs\", "
      "\"coflows\", \"links\"]\n"),

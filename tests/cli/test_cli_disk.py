@@ -6,6 +6,7 @@ import builtins
 import errno
 import io
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,14 +26,20 @@ COMMANDS = [
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """Let no file grow beyond a few bytes, whoever writes it."""
+    """Allow no file to grow beyond a few bytes, whoever writes it.
+
+    Bytecode is not written: older Pythons put what there is room for in its place, and every later
+    process that imports the module fails.
+    """
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", True)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @contextmanager

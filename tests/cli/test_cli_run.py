@@ -292,3 +292,16 @@ def test_a_run_that_was_stopped_says_so(netsim) -> None:
     assert "finished   1 of 2 jobs; stopped at 14 s\n" in said
     assert json.loads(Path("r/summary.json").read_text())["stopped_at_s"] == 14
     assert api.load_result("r").summary()["stopped_at_s"] == 14
+
+
+def test_a_timeline_of_a_cluster(netsim, here) -> None:
+    (here / "c.toml").write_text(
+        'execution = "fabric"\n[cluster]\nservers = 2\ngpus = 2\n[workload]\n'
+        'format = "ring-jobs"\nmix = {"2" = 2, "3" = 1}\niterations = [2, 3]\n')
+    done = netsim("run", "c.toml", "--out", "r", "--timeline", "--quiet")
+    assert (done.exit_code, done.stderr) == (0, "")
+    made = json.loads((here / "r" / "trace.json").read_text())
+    assert {event["cat"] for event in made["traceEvents"] if event["ph"] == "X"} == {
+        "coflow", "running"}
+    done = netsim("plot", "r", "--kind", "gpus", "--out", "a.png")
+    assert (done.exit_code, done.stdout) == (0, "picture: a.png\n")

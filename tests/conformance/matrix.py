@@ -11,9 +11,9 @@ from pathlib import Path
 from netsim.edge.registry import TRANSPORTS
 from netsim.engine.registry import EXECUTIONS
 from netsim.placements.registry import PLACEMENTS
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.simulation.compatibility import NEEDS, NOT_FOR, goes_with
+from netsim.simulation.compatibility import NEEDS, goes_with
+from netsim.simulation.inapplicable import NOT_FOR
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 
@@ -50,7 +50,7 @@ TABLES = {
     "schedulers": lambda: table("scheduler", SCHEDULERS, "cluster"),
     "placements": lambda: table("placement", PLACEMENTS, "cluster"),
     "needs": lambda: needs("cluster"),
-    "edge": lambda: table("scheduler", EDGE_SCHEDULERS, "edge-cloud"),
+    "edge": lambda: table("scheduler", SCHEDULERS, "edge-cloud"),
     "transports": lambda: table("transport", TRANSPORTS, "edge-cloud"),
     "edge_needs": lambda: needs("edge-cloud"),
     "arguments": arguments,

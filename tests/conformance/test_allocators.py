@@ -41,7 +41,7 @@ def text(options):
 
 @pytest.mark.parametrize("policy", ALLOCATORS, ids=text)
 def test_keeps_its_promises(policy):
-    check_allocator(policy, examples=60)
+    check_allocator(policy, examples=30)
 
 
 def test_every_choice_is_covered():
@@ -71,7 +71,7 @@ class Line(Topology):
 
 @pytest.mark.parametrize("policy", ALLOCATORS, ids=text)
 def test_keeps_its_promises_on_other_topologies(policy):
-    check_allocator(policy, networks=[Line(), netsim.big_switch(3, "1Gbps")], examples=20)
+    check_allocator(policy, networks=[Line(), netsim.big_switch(3, "1Gbps")], examples=10)
 
 
 # --- broken allocators, one for each promise ----------------------------------------------------

@@ -99,7 +99,7 @@ def test_every_run(policy, network, workload, interval, changes):
 
 @pytest.mark.parametrize("network", TOPOLOGIES, ids=lambda network: network.name)
 @pytest.mark.parametrize("policy", COFLOW_POLICIES, ids=text)
-@settings(deadline=None, max_examples=5, derandomize=True)
+@settings(deadline=None, max_examples=3, derandomize=True)
 @given(workload=workloads(HOSTS), interval=INTERVALS)
 def test_every_coflow_policy_on_every_topology(policy, network, workload, interval):
     result = netsim.simulate(network, workload, allocator=policy, observe_interval=interval,

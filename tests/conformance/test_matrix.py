@@ -33,7 +33,6 @@ from netsim.experiment_file.experiment import Experiment
 from netsim.jobs.patterns import PATTERNS
 from netsim.placements.registry import PLACEMENTS
 from netsim.predictors import PREDICTORS
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
 from netsim.simulation.compatibility import needs_of as needs_of_policy
 from netsim.workload import History
@@ -79,6 +78,16 @@ def jobs_of(kinds, late=True, history=HISTORY):
         jobs.append(JobSpec(k, arrival_s=0.05 * k * late, iterations=1 + k % 2, group=k % 2,
                             user=0, **what))
     return Workload(jobs, history=history)
+
+
+def runs_on(name, target):
+    """Whether a scheduler is for clusters, or for edge-clouds."""
+    other = {"cluster": "an edge-cloud", "edge-cloud": "a cluster"}[target]
+    return other not in needs_of_policy(make_scheduler(quick(name)), target)
+
+
+ON_CLUSTERS = [name for name in SCHEDULERS if runs_on(name, "cluster")]
+ON_EDGE_CLOUDS = [name for name in SCHEDULERS if runs_on(name, "edge-cloud")]
 
 
 def needs_of(registry, name, target="cluster"):
@@ -158,7 +167,7 @@ def holds(result, workload, cluster):
     assert (end[order][:-1] <= begin[order][1:])[same].all()
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("scheduler", ON_CLUSTERS)
 def test_schedulers_x_placements_x_executions(scheduler):
     """The whole product, on rings and on models with slices."""
     late = comes_late(scheduler)
@@ -166,7 +175,7 @@ def test_schedulers_x_placements_x_executions(scheduler):
         try_jobs(ALIKE, [kind], scheduler, placement, execution, late)
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("scheduler", ON_CLUSTERS)
 def test_schedulers_x_executions_x_jobs_x_servers(scheduler):
     """The whole product, with the scheduler's own placement; and jobs that come late."""
     late = comes_late(scheduler)
@@ -192,7 +201,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("scheduler", ON_CLUSTERS)
 def test_schedulers_x_executions_x_faults(scheduler, fault):
     """A server or a link that fails, and is repaired."""
     events, against = FAULTS[fault]
@@ -207,7 +216,7 @@ def test_allocators_x_schedulers_and_placements(allocator):
 
     Presets are allocators with options, and do not run here.
     """
-    for scheduler in SCHEDULERS:
+    for scheduler in ON_CLUSTERS:
         needs = needs_together(scheduler)
         kinds = (["ring", "data parallel"] if "rings" in needs else
                  ["ring", "pipeline", "slices"] if "known iteration times" in needs else
@@ -224,7 +233,7 @@ def test_topologies_x_schedulers(kind):
     """The whole product, on the fabric; allocators take turns."""
     cluster = Cluster(gpus=2, topology=NETWORKS[kind], nic="1MB/s", intra="8MB/s")
     for scheduler, allocator in zip(
-            SCHEDULERS, cycle([*ALLOCATORS.presets, *ALLOCATORS]), strict=False):
+            ON_CLUSTERS, cycle([*ALLOCATORS.presets, *ALLOCATORS]), strict=False):
         try_jobs(cluster, ["ring", "data parallel"], scheduler, None, "fabric",
                  comes_late(scheduler), allocator=allocator)
 
@@ -256,7 +265,7 @@ def test_presets(preset):
 def test_predictors_x_schedulers(predictor):
     """The whole product, of schedulers that ask one; without a history none but the truth can."""
     given = {"name": predictor} | ({"trees": 3, "n_jobs": 1} if "forest" in predictor else {})
-    for name in SCHEDULERS:
+    for name in ON_CLUSTERS:
         for history in (HISTORY, None) if "predictor" in quick(name) else ():
             against = {"a history"} if history is None and predictor != "perfect" else set()
             workload = jobs_of(["ring", "pipeline"], history=history)
@@ -288,7 +297,7 @@ def test_experiment_files(execution):
     ran = 0
     places = product(FILE_JOBS, FILE_CLUSTERS)
     for (scheduler, placement), (jobs, servers) in zip(
-            product(SCHEDULERS, (None, *PLACEMENTS)), cycle(places), strict=False):
+            product(ON_CLUSTERS, (None, *PLACEMENTS)), cycle(places), strict=False):
         table, against = FILE_JOBS[jobs]
         against = against | {need for need, is_so in (
             ("equal servers", servers == "unlike"),
@@ -325,28 +334,29 @@ SYSTEMS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:everything goes to the cloud")
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("scheduler", EDGE_SCHEDULERS)
+@pytest.mark.parametrize("scheduler", ON_EDGE_CLOUDS)
 def test_schedulers_of_edge_clouds(scheduler, system):
     """Full servers are found as chunks come: that alone is refused in the middle of a run."""
     where, against = SYSTEMS[system]
-    result = expect(needs_of(EDGE_SCHEDULERS, scheduler, "edge-cloud") & against, netsim.simulate,
-                    where, edge_jobs(where.servers), scheduler=scheduler)
+    result = expect(needs_of(SCHEDULERS, scheduler, "edge-cloud") & against, netsim.simulate,
+                    where, edge_jobs(where.servers), scheduler=quick(scheduler))
     if result is not None:
         assert result.jobs["finish_s"].notna().all()
         assert (result.jobs["jct_s"] >= result.jobs["lower_bound_s"] - 1e-9).all()
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("scheduler", EDGE_SCHEDULERS)
+@pytest.mark.parametrize("scheduler", ON_EDGE_CLOUDS)
 def test_schedulers_x_transports(scheduler, transport):
     """And where links are shared, every allocator."""
     where, jobs = EdgeCloud([["a", "a"], ["a"]], edge_links="8bps", wan="4bps"), edge_jobs(2)
     against = {"constant delays"} if transport != "constant" else set()
-    against &= needs_of(EDGE_SCHEDULERS, scheduler, "edge-cloud")
+    against &= needs_of(SCHEDULERS, scheduler, "edge-cloud")
     shares = transport == "fabric" and not against
     for allocator in ALLOCATORS if shares else ["maxmin"]:
-        result = expect(against, netsim.simulate, where, jobs, scheduler=scheduler,
+        result = expect(against, netsim.simulate, where, jobs, scheduler=quick(scheduler),
                         transport=transport, allocator=allocator)
         assert result is None or result.jobs["finish_s"].notna().all(), allocator
 
@@ -370,14 +380,18 @@ def rows_of(heading):
             for row in rows for name in row[0].split(",")}
 
 
-@pytest.mark.parametrize(("heading", "registry"), [
-    ("Allocators", ALLOCATORS), ("Schedulers on clusters", SCHEDULERS), ("Placements", PLACEMENTS),
-    ("Predictors", PREDICTORS), ("Schedulers of edge-clouds", EDGE_SCHEDULERS)])
-def test_every_policy_is_described(heading, registry):
-    rows = rows_of(heading)
-    assert set(rows) == set(registry)
+REGISTRIES = {"Allocators": ALLOCATORS, "Placements": PLACEMENTS, "Predictors": PREDICTORS}
+
+
+@pytest.mark.parametrize(("heading", "names"), [
+    ("Allocators", ALLOCATORS), ("Schedulers on clusters", ON_CLUSTERS), ("Placements", PLACEMENTS),
+    ("Predictors", PREDICTORS),
+    ("Schedulers of edge-clouds", set(ON_EDGE_CLOUDS) - set(ON_CLUSTERS))])
+def test_every_policy_is_described(heading, names):
+    rows, registry = rows_of(heading), REGISTRIES.get(heading, SCHEDULERS)
+    assert set(rows) == set(names)
     assert all(cells[0] for cells in rows.values())
-    modules = {name: registry.resolve(name).__module__.rpartition(".")[2] for name in registry}
+    modules = {name: registry.resolve(name).__module__.rpartition(".")[2] for name in names}
     assert {name: cells[-1] for name, cells in rows.items()} == {
         name: f"`{module}.py`" for name, module in modules.items()}
 

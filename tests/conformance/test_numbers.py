@@ -17,7 +17,6 @@ from netsim.errors import InputError
 from netsim.jobs.patterns import PATTERNS
 from netsim.network.files import TOPOLOGIES
 from netsim.placements.registry import PLACEMENTS
-from netsim.schedulers.edge_registry import EDGE_SCHEDULERS
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.traces.formats import FORMATS, format_of
 
@@ -33,8 +32,7 @@ NETWORKS = {
 def named():
     """Yield what can be made by name, with a function that makes it, and what it needs."""
     for what, registry in (("allocator", ALLOCATORS), ("scheduler", SCHEDULERS),
-                           ("placement", PLACEMENTS), ("edge scheduler", EDGE_SCHEDULERS),
-                           ("transport", TRANSPORTS)):
+                           ("placement", PLACEMENTS), ("transport", TRANSPORTS)):
         for name in registry:
             yield f"{what} {name}", registry.resolve(name), {}
     for name in PATTERNS:
@@ -74,7 +72,7 @@ def test_options_are_found():
     """Those that were taken for numbers once are among them."""
     found = {(said, option) for said, _, _, option in CASES}
     assert len(CASES) > 80
-    assert found >= {("edge scheduler batch", "first"), ("scheduler sjf-bco", "u"),
+    assert found >= {("scheduler batch", "first"), ("scheduler sjf-bco", "u"),
                      ("Contention", "alpha"), ("Contention", "k_min"), ("allocator aalo", "factor"),
                      ("placement least-busy-servers", "lam")}
     assert set(TOPOLOGIES) - set(NETWORKS) == {"graph"}

@@ -127,3 +127,28 @@ def test_bad_systems(options, message):
 def test_bad_jobs(options, message):
     with pytest.raises(InputError, match=message):
         draw_edge_jobs(**{"jobs": 1, "servers": 1} | options)
+
+
+def test_numbers_of_parameter_servers_are_drawn():
+    """Three quarters have 1, the others 4; workers stay the same, one more changes no other."""
+    system = draw_edge_cloud(2000, ps={"1": 3, 4: 1}, seed=4)
+    counts = [len(each) for each in system.ps]
+    assert set(counts) == {1, 4}
+    assert counts.count(1) / 2000 == pytest.approx(3 / 4, abs=0.03)
+    assert system.workers == draw_edge_cloud(2000, seed=4).workers
+    assert draw_edge_cloud(2001, ps={"1": 3, 4: 1}, seed=4).ps[:2000] == system.ps
+    # Drawn apart from the workers: equally often on servers of 2 and of 8.
+    large = np.array([len(each) == 8 for each in system.workers])
+    assert np.mean(np.array(counts)[large] == 1) == pytest.approx(3 / 4, abs=0.05)
+    assert [len(each) for each in draw_edge_cloud(3, ps=[2, 0, 5], seed=4).ps] == [2, 0, 5]
+
+
+@pytest.mark.parametrize(("ps", "message"), [
+    ({}, "ps must be a table of numbers of PSs to probabilities"),
+    ({"few": 1}, "ps: PSs must be a whole number"),
+    ({"1": -1}, "ps: the probability of 1 PSs must be a number from 0 to 1e15, not -1"),
+    ({"1": 0}, "ps: at least one probability must be greater than 0"),
+    ([1, 2], "ps must have a value for each of the 3 servers, not 2")])
+def test_numbers_of_parameter_servers_that_cannot_be(ps, message):
+    with pytest.raises(InputError, match=message):
+        draw_edge_cloud(3, ps=ps)

@@ -136,7 +136,7 @@ def test_who_is_stuck_has_no_end():
     assert netsim.simulate(system, [job], until=9, **options).jobs["finish_s"].isna().all()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(instances(), ways, st.randoms(use_true_random=False))
 def test_a_run_that_is_stopped_has_the_rows_of_the_whole_one(instance, way, rng):
     system, jobs = instance
@@ -226,7 +226,7 @@ def test_a_schedule_made_beforehand_can_be_stopped():
 
 # --- held and gone on with -----------------------------------------------------------------
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(instances(), ways, st.randoms(use_true_random=False))
 def test_to_hold_a_run_and_look_changes_no_bit(instance, way, rng):
     whole = go(start(*instance, way))
@@ -262,14 +262,14 @@ def test_the_states_of_jobs():
 
 # --- forks ---------------------------------------------------------------------------------
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(instances(), ways.filter(lambda way: way[1] == "constant"),
        st.randoms(use_true_random=False))
 def test_forks_have_the_same_future(instance, way, rng):
     check_forks(instance, way, rng)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(instances(), ways.filter(lambda way: way[1] != "constant"),
        st.randoms(use_true_random=False))
 def test_forks_on_links_have_the_same_future(instance, way, rng):
@@ -300,7 +300,7 @@ def test_a_fork_and_its_origin_do_not_feel_each_other(scheduler):
 
 # --- jobs that are submitted ---------------------------------------------------------------
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(instances(), ways, st.randoms(use_true_random=False))
 def test_a_job_submitted_is_a_job_of_the_workload(instance, way, rng):
     system, jobs = instance
@@ -313,7 +313,8 @@ def test_a_job_submitted_is_a_job_of_the_workload(instance, way, rng):
     assert tables(go(run)) == tables(go(start(system, jobs, way)))
 
 
-@pytest.mark.parametrize("scheduler", ["a-online", "srtf", "batch:first=1:slot=1s"])
+@pytest.mark.parametrize("scheduler", ["a-online", "srtf", "batch:first=1:slot=1s",
+                                       {"name": "tiresias-l", "thresholds": [1, 3]}])
 def test_a_job_submitted_after_the_end(scheduler):
     way = scheduler, "constant", "maxmin"
     run = go(start(ONE, TWO, way))
@@ -348,6 +349,15 @@ def test_more_that_cannot_be_submitted():
     go(by_mean, 1)
     with pytest.raises(InputError, match="give thresholds"):
         by_mean.submit(EdgeJob(id=2, compute_s=1, arrival_s=9))
+
+
+def test_tiresias_with_given_thresholds_takes_jobs_at_any_time():
+    """Job 0, of 5 s, has trained for 1.5 s when job 2 comes; at level 1, it waits for it, 1 s."""
+    sim = netsim.Simulation(ONE, TWO[:1], scheduler={"name": "tiresias-l", "thresholds": ["1s"]})
+    sim.run(until=1.5).submit(EdgeJob(id=2, compute_s=1, arrival_s=1.5))
+    jobs = sim.run().result().jobs
+    assert jobs["preemptions"].tolist() == [1, 0]
+    assert jobs["finish_s"].tolist() == [6, 2.5]
 
 
 # --- changes -------------------------------------------------------------------------------
@@ -415,9 +425,53 @@ def test_where_there_are_no_links(ask):
         ask(run)
 
 
+# --- processes of a user's own --------------------------------------------------------------
+
+@settings(max_examples=40, deadline=None)
+@given(instances(), ways.filter(lambda way: way[1] != "constant"),
+       st.randoms(use_true_random=False))
+def test_a_process_beside_the_run_changes_no_bit(instance, way, rng):
+    whole = go(start(*instance, way))
+    run, seen = start(*instance, way), []
+    at = instants(rng, whole.now)
+
+    def watch():
+        for each in at:
+            yield run.env.timeout(each - run.env.now)
+            assert run.now == run.env.now
+            look(run, way)
+            run.tables()
+            seen.append(run.now)
+
+    run.env.process(watch())
+    assert tables(go(run)) | {"cost": 0} == tables(whole) | {"cost": 0}
+    assert seen == pytest.approx([each for each in at if each <= whole.now])
+
+
+def test_a_process_begins_at_the_time_of_the_run_and_may_change_it():
+    """Of 8 bytes 2 per second are sent until 2.5, when the link gets 1: 3 bytes more, until 5.5."""
+    sim = netsim.Simulation(NARROW, [UPLOAD], transport="fabric").run(until=1)
+
+    def narrow():
+        yield sim.env.timeout(1.5)
+        sim.set_capacity("ingress-0", 1)
+
+    sim.env.process(narrow())
+    with pytest.raises(InputError, match="process 'narrow' is in the environment"):
+        sim.fork()
+    assert sim.run().result().jobs["uploaded_s"].tolist() == [5.5]
+
+
+def test_where_there_is_no_environment():
+    for scheduler in ("a-online", "srtf"):
+        sim = netsim.Simulation(ONE, TWO, scheduler=scheduler)
+        with pytest.raises(InputError, match=r"no SimPy environment.*with 'fabric' it has one"):
+            sim.env.timeout(1)
+
+
 # --- to listen -----------------------------------------------------------------------------
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(instances(), ways)
 def test_who_listens_hears_of_each_job_when_it_is_time(instance, way):
     run, heard = start(*instance, way), []

@@ -79,7 +79,7 @@ def test_a_online_is_its_reference(instance, cloud):
 @given(instances(), st.sampled_from(SCHEDULERS), st.sampled_from([0, 0.5]))
 def test_what_holds_under_all(instance, scheduler, epsilon):
     system, workload = instance
-    if scheduler == "a-online-e":
+    if scheduler in ("a-online-e", "srtf", "tiresias-l"):
         system = unlimited(system)
     result = netsim.simulate(system, workload, scheduler=scheduler, epsilon=epsilon)
     jobs, training = result.jobs, result.training

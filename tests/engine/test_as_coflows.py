@@ -20,6 +20,7 @@ from netsim import (
     make_model,
     parallel_models,
 )
+from netsim.engine.view import Decision
 from netsim.errors import AllocationError, InputError
 from netsim.models.iteration_time import per_iteration
 from netsim.models.servers import ServerKind
@@ -434,3 +435,38 @@ def test_what_coflows_cannot_say_runs_by_the_time_of_an_iteration():
     assert netsim.simulate(cluster, jobs, execution="asrpt").jobs["finish_s"].notna().all()
     with pytest.raises(InputError, match="allreduce_factor"):
         netsim.simulate(cluster, jobs, execution="fabric")
+
+
+# --- what a job goes on with that is preempted within an iteration ---------------------------
+
+
+class Moves:
+    """Starts the only job on some GPUs, and moves it to others at an instant."""
+
+    def __init__(self, first, at_s, then):
+        self.first, self.at_s, self.then = np.array(first), at_s, np.array(then)
+
+    def decide(self, view):
+        if view.pending:
+            return Decision([(0, self.first)], wake_at=self.at_s)
+        if view.now == self.at_s:
+            return Decision([(0, self.then)], [0])
+        return Decision()
+
+
+@pytest.mark.parametrize(("first", "then", "end"), [
+    ([0, 2], [0, 1], 3.5), ([0, 2], [1, 3], 5.0), ([0, 1], [0, 2], 7.0)])
+@pytest.mark.parametrize("allocator", ["maxmin", "parrot"])
+def test_a_ring_goes_on_on_more_or_fewer_servers(first, then, end, allocator):
+    """Of 1 s of computation and 4 MB for 4 s on two servers, or for 2 s inside one.
+
+    At 2 s a quarter is sent. The rest takes 3/4 of 2 s, or another 3 s. Inside a server the
+    exchange is computation, of which 1 s is left; on two servers all is sent after it.
+    """
+    cluster = Cluster(servers=2, gpus=2, nic=1e6, intra=2e6)
+    job = JobSpec(0, pattern="ring-all-reduce", ranks=2, nbytes=4e6, compute_s=1.0)
+    result = netsim.simulate(cluster, Workload([job]), scheduler=Moves(first, 2.0, then),
+                             execution="fabric:xi2=0", allocator=allocator,
+                             preemption={"keep": "fraction"})
+    assert result.jobs["finish_s"].tolist() == pytest.approx([end])
+    assert result.jobs["preemptions"].tolist() == [1]

@@ -13,19 +13,41 @@ import netsim
 from netsim import JobSpec, Stage
 from netsim.cluster import Cluster, Contention
 from netsim.cluster.context import RunContext
-from netsim.engine.engine import ContentionExecution, Engine
+from netsim.engine.by_contention import ContentionExecution
+from netsim.engine.engine import Engine
 from netsim.engine.timed import run_timed
 from netsim.engine.view import Decision
 from netsim.errors import AllocationError, InputError, StalledError
 from netsim.placements.placement import FirstFit, LeastBusyServers
 from netsim.schedulers.plan import PlanFollower, Planner
-from netsim.schedulers.queues import FIFO, SJF
 from netsim.schedulers.sjf_bco import FF, LS, RAND, SjfBco
 
 
 def ring(place, ranks, iterations=100, compute_s=0.02, nbytes=10e6, **others):
     return JobSpec(place, pattern="ring-all-reduce", ranks=ranks, iterations=iterations,
                    nbytes=nbytes, compute_s=compute_s, **others)
+
+
+class Queue:
+    """A queue in order of arrival; the first job blocks the others if it does not fit."""
+
+    def order(self, view):
+        return view.waiting
+
+    def decide(self, view):
+        room, starts = view.room(), []
+        for job in self.order(view):
+            if (gpus := room.place(job)) is None:
+                break
+            starts.append((job, gpus))
+        return starts
+
+
+class BySize(Queue):
+    """The same by GPUs, fewest first."""
+
+    def order(self, view):
+        return sorted(view.waiting, key=lambda job: view.jobs[job].ranks)
 
 
 def run(cluster, jobs, scheduler, model):
@@ -93,7 +115,7 @@ def test_plans_come_out_as_planned(gpus, rate, listed, model, availability, kind
 
 @settings(max_examples=60, deadline=None)
 @given(clusters, rates, workloads, models,
-       st.lists(st.integers(0, 40), min_size=8, max_size=8), st.sampled_from([FIFO, SJF]))
+       st.lists(st.integers(0, 40), min_size=8, max_size=8), st.sampled_from([Queue, BySize]))
 def test_jobs_that_arrive_at_any_instant(gpus, rate, listed, model, tenths, kind):
     """Each takes at least its iterations at their fastest, and in slots starts and ends with one.
 
@@ -124,7 +146,7 @@ def test_jobs_that_arrive_at_any_instant(gpus, rate, listed, model, tenths, kind
 def test_who_arrives_within_a_slot_starts_with_the_next_one():
     """Two GPUs; a job of 10 iterations of 0.1 s is not done when another arrives at 0.01 s."""
     jobs = [ring(0, 1, 10, 0.1), ring(1, 1, 10, 0.1, arrival_s=0.01)]
-    engine = run(Cluster(gpus=[2, 2]), jobs, FIFO(), Contention())
+    engine = run(Cluster(gpus=[2, 2]), jobs, Queue(), Contention())
     assert engine.start_s.tolist() == [0, 1]
     assert engine.end_s.tolist() == [1, 2]
 
@@ -180,9 +202,9 @@ def test_a_queue_is_served_in_order_and_a_job_that_does_not_fit_holds_it_up():
     cluster = Cluster(gpus=[2])
     jobs = [ring(0, 1, 50), ring(1, 2, 50, 0.02 - 10e6 / 300e9), ring(2, 1, 50)]
     model = Contention(time="continuous")
-    by_arrival = run(cluster, jobs, FIFO(), model)
+    by_arrival = run(cluster, jobs, Queue(), model)
     assert by_arrival.start_s == pytest.approx([0, 1, 2])
-    by_size = run(cluster, jobs, SJF(), model)
+    by_size = run(cluster, jobs, BySize(), model)
     assert by_size.start_s == pytest.approx([0, 1, 0])
 
 
@@ -202,7 +224,7 @@ def test_jobs_that_arrive_while_others_run():
     assert engine.end_s == pytest.approx([1.25, 1.75])
 
 
-class Woken(FIFO):
+class Woken(Queue):
     """First in, first out, but from an instant on, at which it asks to be woken."""
 
     def __init__(self, instant):
@@ -210,7 +232,7 @@ class Woken(FIFO):
 
     def decide(self, view):
         if view.now < self.instant:
-            return Decision([], self.instant)
+            return Decision(wake_at=self.instant)
         return Decision(super().decide(view))
 
 
@@ -312,17 +334,17 @@ def test_servers_promised_equally_much_but_for_rounding_go_by_number():
     assert scope.tolist() == [0]
 
 
-class Polls(FIFO):
+class Polls(Queue):
     """Looks every so often, and starts jobs after so many looks."""
 
     def __init__(self, every_s, looks=np.inf):
-        object.__setattr__(self, "every_s", every_s)
-        object.__setattr__(self, "left", looks)
+        self.every_s, self.left = every_s, looks
 
     def decide(self, view):
-        object.__setattr__(self, "left", self.left - 1)
+        self.left -= 1
         starts = super().decide(view) if self.left < 0 or view.running else []
-        return Decision(starts, max(view.now + self.every_s, np.nextafter(view.now, np.inf)))
+        later = max(view.now + self.every_s, np.nextafter(view.now, np.inf))
+        return Decision(starts, wake_at=later)
 
 
 def test_who_only_asks_to_be_woken_is_found(monkeypatch):
@@ -378,6 +400,9 @@ def test_who_looks_while_a_server_is_lost_waits_for_its_repair(monkeypatch):
     ([(0, np.array([0, 0]))], "gives job 0 the GPUs .0, 0.; it needs 2"),
     ([(1, np.array([0]))], "starts the job with index 1, which is not waiting"),
     ([(0, np.array([0, 1])), (0, np.array([0, 1]))], "starts the job with index 0, which is not"),
+    (Decision(preempt=[1]), "preempts the job with index 1, which holds no GPUs"),
+    (Decision(preempt=[-1]), "preempts the job with index -1, which holds no GPUs"),
+    (Decision(preempt=[0]), "preempts job 0, which holds no GPUs"),
 ])
 def test_schedulers_that_break_the_rules(answer, message):
     class Wrong:
@@ -393,16 +418,17 @@ def test_schedulers_that_break_the_rules(answer, message):
     ([(0, np.array([[0, 1]]))], "must return pairs"), ([(0, [0, 1], 2)], "must return pairs"),
     ([(0, [0, 99])], r"gives job 0 the GPUs \[0, 99\]; there are 2, numbered from 0"),
     ([(0, [-1, 0])], r"gives job 0 the GPUs \[-1, 0\]; there are 2"),
-    (Decision([], -1.0), r"asks to be woken at -1.0 s, which is not after 0"),
-    (Decision([], 0.0), "asks to be woken at 0.0 s, which is not after 0"),
-    (Decision([], float("nan")), "asks to be woken at nan s"),
+    (Decision(preempt=[[0]]), r": preempt must be a sequence of jobs, by index, not \[\[0\]\]"),
+    (Decision(wake_at=-1.0), r"asks to be woken at -1.0 s, which is not after 0"),
+    (Decision(wake_at=0.0), "asks to be woken at 0.0 s, which is not after 0"),
+    (Decision(wake_at=float("nan")), "asks to be woken at nan s"),
 ])
 def test_answers_that_are_none(answer, message):
     class Wrong:
         def decide(self, view):
             return answer
 
-    with pytest.raises(AllocationError, match=f"scheduler Wrong {message}"):
+    with pytest.raises(AllocationError, match=f"scheduler Wrong ?{message}"):
         run(Cluster(gpus=[2]), [ring(0, 2)], Wrong(), Contention())
 
 
@@ -420,7 +446,7 @@ def test_placements_that_break_the_rules(scope, choose):
     env = simpy.Environment(0.0)
     cluster, jobs = Cluster(gpus=[2]), [ring(0, 2)]
     execution = ContentionExecution(env, cluster, jobs, Contention())
-    Engine(env, cluster, jobs, FIFO(), execution, Wrong())
+    Engine(env, cluster, jobs, Queue(), execution, Wrong())
     with pytest.raises(AllocationError, match=r"placement Wrong: (scope|choose) must return GPUs"):
         env.run(1)
 
@@ -456,7 +482,7 @@ def test_the_ports_of_a_topology_are_the_nics():
 
 def test_bad_input():
     with pytest.raises(InputError, match="job 0 needs 3 GPUs; cluster 'cluster' has 2"):
-        run(Cluster(gpus=[2]), [ring(0, 3)], FIFO(), Contention())
+        run(Cluster(gpus=[2]), [ring(0, 3)], Queue(), Contention())
     nowhere = JobSpec(0, stages=[Stage("compute", compute_s=1)])
     with pytest.raises(InputError, match=r"job 0 has no ranks, .* give it ranks, a GPU each"):
         netsim.simulate(Cluster(gpus=[2]), [nowhere], execution="fabric")

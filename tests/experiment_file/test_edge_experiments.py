@@ -63,6 +63,17 @@ def test_the_seed_draws_the_system_and_the_jobs():
     assert [job.compute_s for job in kept.jobs] == [job.compute_s for job in one.jobs]
 
 
+@pytest.mark.parametrize("ps", [{"1": 3, "4": 1}, [1, 0, 4, 1]])
+def test_numbers_of_parameter_servers(ps):
+    """Drawn or given; the resolved experiment says the same, and the table of servers has them."""
+    experiment = of(edge_cloud=CLOUD | {"ps": ps}, record=["jobs", "servers"])
+    found = netsim.run(experiment)
+    assert found.servers["ps"].tolist() == [len(each) for each in experiment.target.ps]
+    assert set(found.servers["ps"]) <= {*map(int, ps)}
+    again = netsim.run(Experiment(**found.spec))
+    assert again.servers.equals(found.servers)
+
+
 def test_listed_ones_and_storage():
     chunk = {"chunks": 4, "compute_s": "1h", "chunk_bytes": "1GB", "cloud_upload_s": "9h"}
     found = netsim.run(of(
@@ -100,11 +111,11 @@ def test_the_lp_bound(tmp_path):
     ({"workload": {"name": "edge-jobs"}}, "workload.name: unknown workload 'edge-jobs'"),
     ({"edge_cloud": CLOUD | {"cloud": False}, "workload": JOBS | {"types": ["tpu"]}},
      "workload.types: job 5 needs workers of type 'tpu'; there is no cloud"),
-    ({"scheduler": "fifo"}, "scheduler.name: unknown scheduler of an edge-cloud 'fifo'"),
+    ({"scheduler": "ff"}, "scheduler: scheduler 'ff' needs a cluster: 'edge-cloud' is an edge"),
     ({"scheduler": "a-onlin"}, "scheduler.name: unknown scheduler 'a-onlin' (did you mean"),
     ({"scheduler": "batch:mode=never"}, "scheduler.mode: "),
     ({"compare": {"schedulers": ["a-online", "ff"]}},
-     "compare.schedulers.1.name: unknown scheduler of an edge-cloud 'ff'"),
+     "compare.schedulers.1: scheduler 'ff' needs a cluster: 'edge-cloud' is an edge-cloud"),
     ({"compare": {"allocators": ["maxmin"]}}, "compare.allocators: for transport 'fabric'"),
     ({"transport": "teleport"}, "transport.name: unknown transport 'teleport'"),
     ({"epsilon": -0.5}, "epsilon: "), ({"lp_bound": 0}, "lp_bound: "),
@@ -226,7 +237,7 @@ def test_what_is_of_edge_clouds_needs_one():
             Experiment(**base, **{name: value})
     with pytest.raises(SpecError, match="workload: these are jobs of an edge-cloud; there is no"):
         Experiment(**base | {"workload": JOBS})
-    with pytest.raises(SpecError, match=r"scheduler\.name: unknown scheduler 'a-online'"):
+    with pytest.raises(SpecError, match="scheduler: scheduler 'a-online' needs an edge-cloud: 'c"):
         Experiment(cluster={"servers": 4}, workload={"format": "ring-jobs"}, scheduler="a-online")
 
 
@@ -275,7 +286,8 @@ def test_the_template_runs_and_what_it_comments_out_is_accepted(tmp_path):
     assert len(experiment.jobs) == 60
     assert len(compare_experiment(experiment).results) == 6
     shown = template("edge").replace("#kind", "# kind").replace("#format", "# format")
-    for head in ("#workers", "#ps = [", "#jobs", "#transport = \"fabric", "#schedulers"):
+    for head in ("#workers", "#ps = [", "#jobs", "#transport = \"fabric", "#schedulers", "#file",
+                 "#trace", "#limit", "#chunks_per_gpu"):
         shown = shown.replace(head, "# " + head[1:])
     lines = [line[1:] if line[:1] == "#" and line[1:2].isalpha() else line
              for line in shown.splitlines()]
@@ -321,7 +333,9 @@ def test_the_command_line(tmp_path, monkeypatch):
 
 
 def test_lists():
-    assert catalogue("schedulers")["a-online"].startswith("of edge-clouds: A_online")
+    assert catalogue("schedulers")["a-online"].startswith("on edge-clouds: A_online")
+    assert catalogue("schedulers")["a-srpt"].startswith("on clusters: Adaptive shortest rem")
+    assert catalogue("schedulers")["srtf"].startswith("Shortest remaining time first")
     assert catalogue("formats")["edge-jobs"].startswith("of edge-clouds: ")
     assert catalogue("topologies")["edge-servers-100"].startswith("edge-cloud: 100 edge")
     assert catalogue("workloads")["edge-jobs-300"].startswith("of edge-clouds: 300 jobs")

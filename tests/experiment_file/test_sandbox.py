@@ -39,6 +39,7 @@ CLUSTER = Path(__file__).parents[1] / "traces" / "cluster"
     ({"compare": {"baseline": "evil:P"}}, "compare.baseline: 'evil:P'"),
     ({"network": {"kind": "evil:net"}}, "network.kind: 'evil:net'"),
     ({"workload": {"file": "w.dat", "format": "evil:read"}}, "workload.format: 'evil:read'"),
+    ({"workload": {"format": "edge-trace", "trace": "evil:read"}}, "workload.trace: 'evil:read'"),
     ({"workload": {"format": "synthetic", "pattern": "evil:P"}}, "workload.pattern: 'evil:P'"),
     ({"workload": {"format": "synthetic", "pattern": {"name": "evil:P"}}},
      "workload.pattern.name: 'evil:P'"),

@@ -75,7 +75,7 @@ def agree(network, workload, options, interval=0.0):
 
 
 @pytest.mark.parametrize("options", SERVICES, ids=text)
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(deadline=None, max_examples=40, derandomize=True)
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS, chains=True),
        st.sampled_from([0.0, 0.0, 0.3]))
 def test_on_a_switch(options, network, workload, interval):

@@ -44,6 +44,11 @@ def network(name):
                                 name=name)
 
 
+def cluster(name):
+    """A cluster, of whose runs there are all pictures."""
+    return netsim.Cluster(gpus=1, topology=network(name), name=name)
+
+
 def written(ax, tmp_path):
     """All text of a picture, without the ends of lines."""
     text = save_plot(ax, tmp_path / "a.svg").read_text()
@@ -53,7 +58,7 @@ def written(ax, tmp_path):
 @pytest.mark.parametrize("name", ["$x$", WORST])
 @pytest.mark.parametrize("kind", PICTURES["run"])
 def test_of_a_run(kind, name, tmp_path):
-    result = netsim.simulate(network(name), one_port(name), record=RECORD)
+    result = netsim.simulate(cluster(name), one_port(name), execution="fabric", record=RECORD)
     text = written(result.plot(kind), tmp_path)
     if kind in ("gantt", "utilisation"):
         assert visible(name)[:6] in text
@@ -63,8 +68,8 @@ def test_of_a_run(kind, name, tmp_path):
 @pytest.mark.parametrize("name", ["$x$", WORST])
 @pytest.mark.parametrize("kind", PICTURES["comparison"])
 def test_of_a_comparison(kind, name, tmp_path):
-    compared = netsim.compare(network(name), one_port(name), {name: "maxmin", "other": "sebf"},
-                              baseline="other", record=RECORD)
+    compared = netsim.compare(cluster(name), one_port(name), {name: "maxmin", "other": "sebf"},
+                              baseline="other", execution="fabric", record=RECORD)
     assert visible(name) in written(compared.plot(kind), tmp_path)
 
 

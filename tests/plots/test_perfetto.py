@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -526,3 +527,134 @@ def test_a_folder_of_results_holds_it_whole_or_not_at_all(tmp_path, monkeypatch)
     assert os.listdir(tmp_path) == ["r"]
     result.save(folder)
     assert not Path(folder, "trace.json").exists()
+
+
+# --- clusters -------------------------------------------------------------------------------
+
+
+def on_cluster(gpus: Any = (2, 2), execution: Any = "fabric", **options: Any) -> Result:
+    """Return a run of rings of 1 to 3 GPUs, of which some have to wait."""
+    cluster = netsim.Cluster(gpus=gpus, nic="1Gbps")
+    jobs = [JobSpec(7 * k, 0.02 * k, 3, pattern="ring-all-reduce", ranks=1 + k % 3, nbytes=1e6,
+                    compute_s="20ms", name="vgg" * (k == 2)) for k in range(6)]
+    return netsim.simulate(cluster, jobs, scheduler="fifo", execution=execution,
+                           **{"timeline": True} | options)
+
+
+def by_thread(made: dict[str, Any], pid: int) -> dict[str, list[tuple[str, int, int]]]:
+    """Return (name, start, end) of the spans of each track of a group, in nanoseconds."""
+    names, found = threads(made), defaultdict(list)
+    for event in kind(made, "X"):
+        if event["pid"] == pid:
+            found[names[event["tid"]]].append(
+                (event["name"], ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])))
+    return found
+
+
+GPUS = 4  # number of the group
+
+
+def test_the_gpus_of_a_cluster_are_tracks() -> None:
+    """With jobs, coflows, decisions and links as on a network; GPUs as the table has them."""
+    result = on_cluster()
+    made = check_format(json.dumps(netsim.timeline(result)))
+    names = [event["args"]["name"] for event in kind(made, "M", "process_name")]
+    assert names == ["jobs: workload", "policy: maxmin", "links", "GPUs: fifo"]
+    spans = by_thread(made, GPUS)
+    assert [*spans] == sorted(spans) == [f"server {k}, GPU {n}" for k in (0, 1) for n in (0, 1)]
+    labels = {job: f"job {job}" + " vgg" * (job == 14) for job in result.jobs["job"]}
+    for (server, gpu), own in result.gpus.groupby(["server", "gpu"]):
+        held = own.sort_values("start_s")
+        assert spans[f"server {server}, GPU {gpu}"] == [
+            (labels[row.job], round(row.start_s * 1e9), round(row.end_s * 1e9))
+            for row in held.itertuples()]
+    coflows = [event for event in kind(made, "X") if event["cat"] == "coflow"]
+    assert len(coflows) == len(result.coflows) > 0
+    assert len(kind(made, "i")) == len(result.decisions) > 0
+    assert made["otherData"]["scheduler"] == "fifo"
+
+
+@pytest.mark.parametrize("execution", ["fabric", {"name": "rar-contention",
+                                                  "time": "continuous"}])
+def test_counters_of_a_cluster_are_its_usage(execution) -> None:
+    """By a model there are no coflows, policy and links: GPUs and counters are all there is."""
+    result = on_cluster(execution=execution)
+    made = check_format(json.dumps(netsim.timeline(result)))
+    usage = netsim.gpu_usage(result)
+    for name, column in (("GPUs held", "held"), ("GPUs running", "running"),
+                         ("jobs waiting", "waiting")):
+        drawn = [(ns(event["ts"]), event["args"]["number"]) for event in kind(made, "C", name)]
+        at = [at for at, _ in drawn]
+        assert at == sorted(set(at))
+        for instant, value in zip(usage["t_s"], usage[column], strict=True):
+            last = np.searchsorted(at, round(instant * 1e9), "right") - 1
+            assert (drawn[last][1] if last >= 0 else 0) == value
+    groups = {event["pid"] for event in made["traceEvents"]}
+    assert groups == ({1, 2, 3, 4} if execution == "fabric" else {1, 4})
+
+
+def paused(gpus: Any) -> Result:
+    """Return a run by a model that restores for a tenth of each segment and saves for another."""
+    result = on_cluster(gpus, {"name": "rar-contention", "time": "continuous"})
+    tenth = (result.gpus["end_s"] - result.gpus["start_s"]) / 10
+    return result.replace(gpus=result.gpus.assign(
+        run_s=result.gpus["start_s"] + tenth, stop_s=result.gpus["end_s"] - tenth,
+        reason="finish"))
+
+
+def test_states_of_gpus_are_slices_of_their_own() -> None:
+    result = paused((2, 2))
+    made = check_format(json.dumps(netsim.timeline(result)))
+    first = result.gpus.query("server == 0 and gpu == 0").sort_values("start_s").iloc[0]
+    times = [round(first[name] * 1e9) for name in ("start_s", "run_s", "stop_s", "end_s")]
+    assert by_thread(made, GPUS)["server 0, GPU 0"][:3] == [
+        ("job 0: restoring", *times[:2]), ("job 0", *times[1:3]), ("job 0: saving", *times[2:])]
+    cats = [event["cat"] for event in kind(made, "X")]
+    assert {cats.count(each) for each in ("restoring", "running", "saving")} == {len(result.gpus)}
+    assert kind(made, "X")[0]["args"] == {"job": 0, "gpus": 1, "ended": "finish"}
+
+
+def test_servers_are_tracks_where_gpus_are_too_many(monkeypatch) -> None:
+    """All states of a segment are on one track; those of several jobs do not overlap."""
+    result = paused((2, 6))
+    monkeypatch.setattr("netsim.plots.lanes.MOST_GPUS", 7)
+    made = check_format(json.dumps(netsim.timeline(result)))
+    tracks = by_thread(made, GPUS)
+    assert {name.split(" (")[0] for name in tracks} == {"server 0", "server 1"}
+    assert "server 1 (2)" in tracks
+    for spans in tracks.values():
+        jobs = [name.split(":")[0] for name, *_ in spans]
+        assert jobs == [job for job in jobs[::3] for _ in range(3)]
+        assert all(before[2] <= after[1] for before, after in pairwise(spans))
+    held = sum(event["args"]["gpus"] * ns(event["dur"]) for event in kind(made, "X"))
+    assert held == pytest.approx((result.gpus["end_s"] - result.gpus["start_s"]).sum() * 1e9)
+
+
+def test_a_timeline_of_a_cluster_that_ends_early() -> None:
+    """Counters are 0 from then on, and the notice says what is missing."""
+    jobs = [JobSpec(k, 0.1 * k, pattern="ring-all-reduce", ranks=1, compute_s=0.05)
+            for k in range(2000)]
+    result = netsim.simulate(netsim.Cluster(1, 2), jobs, scheduler="fifo",
+                             execution={"name": "rar-contention", "time": "continuous"})
+    with pytest.warns(NetsimWarning, match=r"has [\d,]+ of 2,000 times that jobs held GPUs$"):
+        made = netsim.timeline(result, most_events=1000)
+    assert 900 < len(made["traceEvents"]) <= 1000
+    cut = kind(made, "i")[-1]["ts"]
+    assert all(event["ts"] <= cut for event in made["traceEvents"] if event["ph"] in "XC")
+    for name in ("GPUs held", "GPUs running"):
+        assert kind(made, "C", name)[-1]["args"] == {"number": 0.0}
+
+
+def test_a_timeline_changes_nothing_on_a_cluster() -> None:
+    one, other = (on_cluster(timeline=timeline, record=["jobs"]) for timeline in (True, False))
+    assert ("links" in one.recorded) > ("links" in other.recorded)
+    for name in ("jobs", "gpus"):
+        pd.testing.assert_frame_equal(getattr(one, name), getattr(other, name))
+
+
+def test_gpus_alone_are_shown_if_coflows_were_not_recorded() -> None:
+    cluster = netsim.Cluster(gpus=[2, 2], nic="1Gbps")
+    result = netsim.simulate(cluster, [JobSpec(0, pattern="ring-all-reduce", ranks=3, nbytes=1e6)],
+                             execution="fabric", scheduler="fifo", record=["jobs"])
+    made = check_format(json.dumps(netsim.timeline(result)))
+    assert {event["cat"] for event in kind(made, "X")} == {"running"}

@@ -9,10 +9,12 @@ import pytest
 
 import netsim
 from netsim import JobSpec, Stage, Workload
-from netsim.errors import InputError, MissingExtraError, UnknownNameError
+from netsim.edge.on_fabric.transport import FabricTransport
+from netsim.errors import InputError, MissingExtraError, NotRecordedError, UnknownNameError
 from netsim.plots import style
 from netsim.plots.bars import save_plot
 from netsim.plots.pictures import ALIASES, PICTURES, check_picture, draw_picture
+from netsim.results.result import EDGE_TABLES
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -31,8 +33,12 @@ def one_port(*sizes):
 
 @pytest.fixture(scope="module")
 def things():
-    """One of each that there are pictures of."""
-    compared = netsim.compare(NET, one_port(1, 2, 6), ["maxmin", "sebf"], record=RECORD)
+    """One of each that there are pictures of, on a cluster, where there are all tables."""
+    cluster = netsim.Cluster(gpus=[1, 1], nic=MB)
+    jobs = [JobSpec(job, pattern="ring-all-reduce", ranks=2, nbytes=size * MB)
+            for job, size in enumerate((1, 2, 6))]
+    compared = netsim.compare(cluster, jobs, ["maxmin", "sebf"], scheduler="fifo",
+                              execution="fabric", record=RECORD)
     _, metrics = zip(*PICTURES["sweep"]["sweep"].of.items(), strict=True)
     assert set(metrics) == {"jobs"}
     means = pd.DataFrame({"n": [1, 2], "runs": [1, 1]} | {
@@ -42,9 +48,24 @@ def things():
                                      pooled=lambda column: {"a": [1.0, 2.0], "b": [2.0, 3.0]})}
 
 
+@pytest.fixture(scope="module")
+def on_edge():
+    """A comparison of schedulers of an edge-cloud, with constant delays."""
+    job = netsim.EdgeJob(id=0, compute_s=1, worker_type="a", upload_s=1)
+    return netsim.compare(netsim.EdgeCloud([["a"]]), netsim.EdgeWorkload([job]),
+                          schedulers=["a-online", "cloud-only"])
+
+
+def thing_of(things, on_edge, what, kind, of):
+    """Return the thing that has what a picture needs."""
+    if PICTURES[what][kind].of[of] not in EDGE_TABLES:
+        return things[what]
+    return on_edge if what == "comparison" else on_edge.results["a-online"]
+
+
 @pytest.mark.parametrize(("what", "kind", "of"), ALL)
-def test_each_is_drawn_and_written(things, what, kind, of, tmp_path):
-    ax = draw_picture(things[what], kind, what, of or None)
+def test_each_is_drawn_and_written(things, on_edge, what, kind, of, tmp_path):
+    ax = draw_picture(thing_of(things, on_edge, what, kind, of), kind, what, of or None)
     assert save_plot(ax, tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert ax.figure.get_figwidth() == style.WIDTH_IN
     sizes = {text.get_fontsize() for text in ax.figure.findobj(matplotlib.text.Text)
@@ -71,7 +92,7 @@ def test_other_names_of_kinds(things, alias, kind, of):
 
 def test_what_there_is_no_picture_of(things):
     message = re.escape("unknown plot 'gant' (did you mean 'gantt'?); choose from: cdf, gantt, "
-                        "slowdown, timeline, utilisation")
+                        "gpus, slowdown, timeline, usage, utilisation")
     with pytest.raises(UnknownNameError, match=message):
         things["run"].plot("gant")
     with pytest.raises(InputError, match=re.escape(
@@ -81,8 +102,14 @@ def test_what_there_is_no_picture_of(things):
         things["comparison"].plot("sweep")
     with pytest.raises(InputError, match=r"'gantt' is for a run, not for a comparison; choose"):
         things["comparison"].plot("gantt")
-    with pytest.raises(InputError, match=r"'gantt' has no choice of quantity; leave out 'cct'"):
+    with pytest.raises(InputError, match=r"'slowdown' has no choice of quantity; leave out 'cct'"):
+        things["run"].plot("slowdown", of="cct")
+    with pytest.raises(UnknownNameError, match=r"unknown table 'cct'.*: coflows, training"):
         things["run"].plot("gantt", of="cct")
+    with pytest.raises(InputError, match=r"'utilisation' needs training: only runs on an edge-cl.*"
+                                         r"; choose from: cdf, gantt \(of coflows\), gpus, "
+                                         r"slowdown, timeline, usage, utilisation \(of links\)$"):
+        things["run"].plot("utilisation", of="workers")
     with pytest.raises(UnknownNameError, match=r"unknown distribution .*'fct'.*: cct, jct"):
         things["run"].plot("cdf", of="fct")
     with pytest.raises(UnknownNameError, match=r"unknown metric 'jct'.*: cct_mean_s, "):
@@ -100,42 +127,67 @@ def test_missing_records_are_known_before_the_run():
         check_picture(kind, "comparison", record=[])
 
 
-@pytest.fixture(scope="module")
-def on_edge():
-    """A comparison of schedulers of an edge-cloud, with constant delays."""
-    job = netsim.EdgeJob(id=0, compute_s=1, worker_type="a", upload_s=1)
-    return netsim.compare(netsim.EdgeCloud([["a"]]), netsim.EdgeWorkload([job]),
-                          schedulers=["a-online", "cloud-only"])
+def test_pictures_of_gpus_are_of_clusters():
+    """GPUs need no recording; where there are none, the message offers what can be drawn."""
+    check_picture("usage", "comparison", record=["jobs"])
+    compared = netsim.compare(NET, one_port(1), ["maxmin"])
+    for kind in ("gpus", "usage"):
+        with pytest.raises(InputError, match=re.escape(
+                f"the plot '{kind}' needs gpus: only runs on a cluster have them; choose from: "
+                "cdf, gantt (of coflows), slowdown, timeline, utilisation (of links)")):
+            compared.results["maxmin"].plot(kind)
+    with pytest.raises(InputError, match="'usage' needs gpus: only runs on a cluster"):
+        compared.plot("usage")
+
+
+def test_usage_of_a_comparison_counts_what_is_asked_for(things):
+    assert things["comparison"].plot("usage").get_ylabel() == "GPUs held"
+    assert things["comparison"].plot("usage", of="running").get_ylabel() == "GPUs running"
+    with pytest.raises(UnknownNameError, match=r"unknown count of GPUs 'jct'.*: held, running"):
+        things["comparison"].plot("usage", of="jct")
+
+
+OFFERED = r"; choose from: cdf \(of jct\), gantt \(of training\), timeline, utilisation \(of "
 
 
 @pytest.mark.parametrize(("kind", "of", "needs"), [
-    ("gantt", None, "coflows"), ("slowdown", None, "coflows"), ("cdf", "cct", "coflows"),
-    ("cct", None, "coflows"), ("utilisation", None, "links"), ("links", None, "links")])
+    ("gantt", "coflows", "coflows"), ("slowdown", None, "coflows"), ("cdf", "cct", "coflows"),
+    ("cct", None, "coflows"), ("utilisation", "links", "links"), ("links", None, "links")])
 def test_pictures_of_an_edge_cloud_that_cannot_be(on_edge, kind, of, needs):
     """The message offers what can be drawn, and that is drawn."""
     with pytest.raises(InputError, match=f"the plot '{kind}' needs {needs}: a run on an edge-clo"
-                                         r"ud has none.*; choose from: cdf \(of jct\), timeline$"):
+                                         rf"ud has none.*{OFFERED}workers\)$"):
         on_edge.results["a-online"].plot(kind, of)
-    for offered in ("cdf", "timeline"):
+    for offered in ("cdf", "gantt", "timeline", "utilisation"):
         assert on_edge.results["a-online"].plot(offered) is not None
 
 
 def test_comparisons_of_an_edge_cloud(on_edge):
-    for kind in ("classes", "slowdown", "utilisation", "cct"):
-        with pytest.raises(InputError, match=r"choose from: bars, cdf \(of jct\), timeline$"):
+    for kind in ("classes", "slowdown", "links", "cct"):
+        with pytest.raises(InputError, match=r"choose from: bars, cdf \(of jct\), timeline, utili"
+                                             r"sation \(of workers\)$"):
             on_edge.plot(kind)
-    for kind in ("bars", "cdf", "timeline"):
+    for kind in ("bars", "cdf", "timeline", "utilisation"):
         assert on_edge.plot(kind) is not None
 
 
-def test_links_of_an_edge_cloud_whose_links_are_shared():
+class OwnLinks(FabricTransport):
+    """A transport of one's own, with links."""
+
+
+@pytest.mark.parametrize("transport", ["fabric", OwnLinks()], ids=["fabric", "own"])
+def test_links_of_an_edge_cloud_whose_links_are_shared(transport):
+    """By what there is, not by a name."""
     job = netsim.EdgeJob(id=0, compute_s=1, worker_type="a", upload_s=1, chunk_bytes=1e6,
                          cloud_upload_s=100)
-    result = netsim.simulate(netsim.EdgeCloud([["a"]]), [job], transport="fabric",
+    result = netsim.simulate(netsim.EdgeCloud([["a"]]), [job], transport=transport,
                              record=["links"])
-    assert result.plot("utilisation") is not None
-    with pytest.raises(InputError, match=r"choose from: cdf \(of jct\), timeline, utilisation$"):
-        result.plot("gantt")
+    assert result.plot("utilisation").get_xlabel().endswith("links that carried most, of 6")
+    assert result.plot("utilisation", "workers").get_ylabel() == "workers in training"
+    with pytest.raises(InputError, match=r"gantt \(of training\), timeline, utilisation$"):
+        result.plot("slowdown")
+    with pytest.raises(NotRecordedError, match=r"^decisions were not recorded; simulate with "):
+        result.decisions  # noqa: B018
 
 
 def test_nothing_to_draw():
@@ -154,11 +206,11 @@ def test_nothing_to_draw():
         stopped.results["parrot"].plot("utilisation")
 
 
-def test_without_matplotlib(things, monkeypatch):
+def test_without_matplotlib(things, on_edge, monkeypatch):
     monkeypatch.setattr(style, "find_spec", lambda name: None)
     for what, kind, of in ALL:
         with pytest.raises(MissingExtraError, match=r"matplotlib is not installed.*\[plot\]"):
-            draw_picture(things[what], kind, what, of or None)
+            draw_picture(thing_of(things, on_edge, what, kind, of), kind, what, of or None)
     assert math.isfinite(things["comparison"].table["jct_total_s"][0])
 
 

@@ -52,6 +52,16 @@ def test_every_policy(allocator, interval):
                 observe_interval=interval)
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_records_are_the_same_in_batches_of_any_size(monkeypatch, size):
+    options = {"allocator": "sebf", "record": ["jobs", "coflows", "flows"]}
+    _, whole = scripted(NET, chains(np.random.default_rng(3)), **options)
+    monkeypatch.setattr("netsim.scripting.recorder._MOST_ENDED", size)
+    _, found = scripted(NET, chains(np.random.default_rng(3)), **options)
+    for name in options["record"]:
+        assert getattr(found, name).equals(getattr(whole, name))
+
+
 def test_on_paths_of_several_links():
     rng = np.random.default_rng(2)
     assert_same(netsim.fat_tree(4, "8Mbps"), chains(rng), ROUNDINGS, allocator="maxmin")

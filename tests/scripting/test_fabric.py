@@ -432,8 +432,10 @@ class TestLooking:
                     src, dst = rng.choice(4, 2, replace=False)
                     yield fabric.transfer(src, dst, rng.uniform(0.1, 3) * MB)
 
-            def watcher(looks=looks, env=env, fabric=fabric):
-                while True:
+            senders = [env.process(sender()) for _ in range(4)]
+
+            def watcher(looks=looks, env=env, fabric=fabric, senders=senders):
+                while any(each.is_alive for each in senders):
                     yield env.timeout(0.1)
                     if looks:
                         for table in (fabric.active(), fabric.flows()):
@@ -442,11 +444,10 @@ class TestLooking:
                         assert len(fabric.view()) >= len(fabric.active())
                         fabric.result()
 
-            for _ in range(4):
-                env.process(sender())
             env.process(watcher())
-            env.run(until=30)
+            env.run()
             tables.append(fabric.result().coflows)
+        assert len(tables[0]) == 20
         pd.testing.assert_frame_equal(*tables, check_exact=True)
 
     def test_what_is_left_and_how_fast(self, env, fabric):

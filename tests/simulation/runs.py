@@ -61,7 +61,7 @@ def assert_same(one: netsim.Result, other: netsim.Result) -> None:
         tables = [_table(result, name) for result in (one, other)]
         if tables[0] is None:
             assert tables[1] is None
-        else:
+        elif not tables[0].equals(tables[1]):  # a tenth of the time of what says where
             pd.testing.assert_frame_equal(*tables, check_exact=True, check_categorical=False)
 
 

@@ -12,7 +12,8 @@ from netsim.experiment_file.experiment import Experiment
 from netsim.placements.placement import FirstFit
 from netsim.schedulers.a_online import AOnline
 from netsim.schedulers.queues import FIFO
-from netsim.simulation.compatibility import NEEDS, NOT_FOR, needs_of
+from netsim.simulation.compatibility import NEEDS, needs_of
+from netsim.simulation.inapplicable import NOT_FOR
 
 HERE = __name__
 
@@ -41,6 +42,7 @@ LOST = {"at": 1, "host": 0, "kind": "fail", "restart": True}
 
 #: On a cluster: need -> the jobs, and the keys of an experiment, of a run without it.
 WITHOUT = {
+    "an edge-cloud": (jobs(), {}),
     "rings": (EXCHANGE, {}),
     "known iteration times": (EXCHANGE, {}),
     "whole all-reduces": (jobs(HALF), {"execution": "asrpt"}),
@@ -64,10 +66,12 @@ CHUNKS = {"compute_s": 1, "chunks": 2, "worker_type": "a", "chunk_bytes": 5}
 
 #: On an edge-cloud: need -> the keys of its table, those of its one job, and of the experiment.
 WITHOUT_ON_EDGE = {
+    "a cluster": ({}, {}, {}),
     "constant delays": ({}, {}, {"transport": "fabric"}),
     "a cloud": ({"cloud": False}, {}, {}),
     "edge workers": ({}, {"worker_type": "b"}, {}),
     "edge storage": ({"storage": 1}, {}, {}),
+    "edge storage for whole jobs": ({"storage": 9}, {"gang": 1}, {}),
     "edge storage or a cloud": ({"storage": 1, "cloud": False}, {}, {}),
     "sites of the network": ({}, {"site": 7}, {}),
     "no restarts": ({}, {}, {"transport": "fabric", "events": [LOST]}),
@@ -132,6 +136,7 @@ TARGETS["edge-cloud without links"] = TARGETS["edge-cloud"] | {"transport": "con
 #: Values of arguments that a file and a call have in common.
 ARGUMENTS = {
     "epsilon": 0.5, "transport": "fabric", "scheduler": "fifo", "placement": "random",
+    "preemption": {"keep": "fraction"},
     "execution": "fabric", "allocator": "sebf", "observe_interval": 1.0, "until": 3.0,
     "events": [{"at": 1, "link": 0, "capacity": 1e6}], "stragglers": {"0": 2.0},
     "record.links": ["links"], "record.decisions": ["decisions"]}
@@ -155,7 +160,7 @@ def test_arguments_that_are_not_for_what_runs(target, name):
 
 @pytest.mark.parametrize("wrong", [
     {"stragglers": {9: 2.0}}, {"stragglers": {0: 0.5}}, {"until": -1}, {"record": ["nothing"]},
-    {"timeline": True}, {"observe_interval": "soon"}, {"epsilon": -1},
+    {"observe_interval": "soon"}, {"epsilon": -1},
     {"events": [{"at": 1, "link": 99, "capacity": 0}]}], ids=str)
 @pytest.mark.parametrize("target", [target for target in TARGETS if target != "network"])
 def test_comparisons_and_sweeps_refuse_what_a_run_does(target, wrong):

@@ -201,7 +201,6 @@ def test_clusters_are_swept():
     ({"scheduler": "builtins:list"}, "scheduler 'builtins:list' cannot|is no scheduler"),
     ({"scheduler": "nowhere.to:Find"}, "scheduler 'nowhere.to:Find' cannot be loaded"),
     ({"scheduler": "builtins:dict"}, "scheduler 'builtins:dict' cannot be made"),
-    ({"timeline": True}, "there is no timeline of a run on a cluster"),
     ({"events": [{"at": 1, "link": 0, "capacity": 0}]}, "needs no link events: an event cha"),
     ({"until": -1}, "until"), ({"observe_interval": -5}, "observe_interval"),
     ({"allocator": "nonsense", "execution": "fabric"}, "unknown allocator 'nonsense'"),
@@ -221,13 +220,6 @@ def test_jobs_that_are_no_rings_and_networks_that_are_no_clusters():
         netsim.simulate(cluster, [other])
     with pytest.raises(InputError, match="scheduler: for jobs on a cluster or an edge-cloud; on "):
         netsim.simulate("big-switch-128-10g", jobs, scheduler="fifo")
-
-
-def test_there_is_no_timeline(tmp_path):
-    result = netsim.simulate(*crowded(), scheduler="ff", execution=CONTINUOUS)
-    with pytest.raises(InputError, match="there is no timeline of a run on a cluster"):
-        netsim.write_timeline(result, tmp_path / "t.json")
-    assert not list(tmp_path.iterdir())
 
 
 def test_fragmentation_is_servers_over_as_few_as_could_be():

@@ -14,6 +14,7 @@ from netsim.studies.code_version import (
     RESULT_DATA,
     RESULT_PARTS,
     code_version,
+    digest_of_files,
     digest_of_package,
     digest_of_source,
     own_modules,
@@ -196,3 +197,15 @@ def test_the_version_names_netsim_s_code_and_that_of_own_modules(tmp_path, monke
     assert modules == own_modules(netsim.JobSpec(0, pattern=filler(), ranks=2))
     assert code_version(*modules) == (
         f"{version} {digest} {digest_of_source(SOURCE.encode())}")
+
+
+def test_files_that_differ_in_a_comment_are_one_version(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "edited_module_of_versions.py"
+    path.write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    __import__(path.stem)
+    version, files = code_version(path.stem), digest_of_files(path.stem)
+    assert files == digest_of_files(path.stem) != digest_of_files()
+    path.write_text(SOURCE + "# a comment\n")
+    assert code_version(path.stem) == version
+    assert digest_of_files(path.stem) != files

@@ -360,3 +360,16 @@ def test_the_bound_is_found_once_for_all_schedulers(monkeypatch) -> None:
                   "compute": ["0.0001h", "0.005h"]},
         lp_bound="1h", compare={"schedulers": ["a-online", "cloud-only"]}))
     assert asked == [3600.0]
+
+
+def test_a_comparison_on_a_cluster_says_how_gpus_were_used() -> None:
+    """Two rings of 1 s on 2 and 1 of 3 GPUs, at once; FIFO holds up none: 3 of 3 GPUs for 1 s."""
+    jobs = [netsim.JobSpec(k, ranks=ranks, compute_s=1, pattern="ring-all-reduce")
+            for k, ranks in enumerate((2, 1))]
+    compared = netsim.compare(netsim.Cluster(1, 3), jobs, schedulers=["fifo", "sjf"])
+    assert compared.table["utilisation"].tolist()[:2] == pytest.approx([1, 1])
+    assert compared.table["preemptions"].tolist() == [0, 0]
+    assert "cloud_share" not in compared.table
+    headings = str(compared).splitlines()[1].split()
+    assert headings[-2:] == ["(s)", "use"]
+    assert "CCT" not in headings

@@ -92,7 +92,8 @@ def test_a_policy_of_a_script_goes_to_the_workers(cluster, tmp_path):
     assert totals[1] == pytest.approx([2 * total for total in totals[0]])
 
 
-def test_no_scheduler_there(tmp_path):
+def test_no_scheduler_there(tmp_path, monkeypatch):
+    monkeypatch.setattr("netsim.studies.executors._TRY", "1s")
     with pytest.raises(InputError, match=r"no Dask scheduler at 'tcp://127\.0\.0\.1:9'"):
         netsim.sweep_experiment("demo", GRID, dask="tcp://127.0.0.1:9",
                                 folder=tmp_path / "s")

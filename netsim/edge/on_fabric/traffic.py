@@ -106,7 +106,7 @@ class EdgeTraffic:
     def make_room(self, place: int) -> None:
         """Make room for the chunks of a job that has been inserted in the setting.
 
-        Chunks that come after them have no flows yet, so that their limits can be numbered anew.
+        Chunks that come after them have no flows yet, so their limits can be renumbered.
         """
         where = self._setting.chunks_of(place)
         left = self._setting.jobs[place].batches

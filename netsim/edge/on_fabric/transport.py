@@ -200,7 +200,7 @@ class FabricTraining:
         self.queues.clock[workers] = now
 
     def hold(self, now: float) -> None:
-        """Let the clock say `now`, in seconds, before which no event is left."""
+        """Set the clock to `now`, in seconds; no earlier event is left."""
         self.env._now = max(now, self.env.now)
 
     def dispatch(self, job: int, given: ChunkPlacement) -> None:
@@ -303,7 +303,7 @@ class FabricTraining:
             self._sharing.observer.set_capacity(link, capacity)
 
     def set_allocator(self, allocator: Allocator) -> None:
-        """Let another allocator decide from now on."""
+        """Replace the allocator from now on."""
         self.fabric.set_allocator(self._capped(allocator))
 
     # --- what has happened ---------------------------------------------------------------

@@ -13,8 +13,7 @@ from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.records import DUST
 
 __all__ = ["add_greedily", "common_factor", "crossing_in", "find_factor", "greedy",
-           "job_attained", "lp_rates", "open_flows",
-           "shares_in_order", "stretch_flows", "sum_attained"]
+           "job_attained", "lp_rates", "open_flows", "stretch_flows", "sum_attained"]
 
 
 @compiled
@@ -118,40 +117,19 @@ def greedy(coflows, loads, order, limit, base, capacity):
 
 
 @in_place
-def shares_in_order(coflows, loads, order, shares, capacity, left):
-    """Find in `shares` what `greedy` gives up to share 1; return whether `order` is an order.
-
-    `left` is worked in, a value per link.
-    """
-    shares[:] = -1.0
-    for c in order:
-        if not 0 <= c < len(shares) or shares[c] == 0.0:
-            return False
-        shares[c] = 0.0
-    _find_left(coflows, loads, shares, capacity, left)
-    for c in order:
-        _add_most(coflows[c], loads, 1.0, shares, c, left)
-    return True
-
-
-@in_place
 def add_greedily(coflows, loads, order, limit, shares, capacity, left):
     """Add to `shares`, in `order`, as `greedy` does; `left` is worked in, a value per link."""
     _find_left(coflows, loads, shares, capacity, left)
     for c in order:
-        _add_most(coflows[c], loads, limit[c], shares, c, left)
-
-
-@inlined
-def _add_most(row, loads, limit, shares, c, left):
-    """Add to a coflow's share the most that fits, up to a limit."""
-    x = limit
-    speed = 1.0 / row.gamma if row.gamma > 0.0 else 0.0
-    for k in range(row.load, row.load + row.loads):
-        rate = speed * loads[k].nbytes
-        if rate > 0.0:
-            x = min(x, left[loads[k].link] / rate)
-    if x >= DUST:
+        row = coflows[c]
+        x = limit[c]
+        speed = 1.0 / row.gamma if row.gamma > 0.0 else 0.0
+        for k in range(row.load, row.load + row.loads):
+            rate = speed * loads[k].nbytes
+            if rate > 0.0:
+                x = min(x, left[loads[k].link] / rate)
+        if x < DUST:
+            continue
         shares[c] += x
         for k in range(row.load, row.load + row.loads):
             left[loads[k].link] -= x * speed * loads[k].nbytes

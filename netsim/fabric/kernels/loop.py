@@ -30,11 +30,11 @@ __all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "FULL", "GRID_SLACK", "HELD", "NEV
 GRID_SLACK = 1e-6
 NOTICE_SLACK = 1.001 * GRID_SLACK
 
-#: Why the loop has stopped. The policy is to be asked before its next event, or none will come; a
-#: coflow has completed, of which the policy or a process must hear; the observer must be told,
-#: which changes nothing; there is no more room for rows; the engine must be rebuilt; the rule's
-#: allocation overloads a link; others have an event before its next one; whoever follows step by
-#: step is to hear of what has happened; a policy in Python must be asked for the rates from now on.
+#: Why the loop has stopped. The fabric must act before its next event, or there is none; a coflow
+#: has completed for which the policy or a process waits; the observer must be notified, which
+#: changes nothing; there is no more room for rows; the engine must be rebuilt; the rule's
+#: allocation overloads a link; SimPy has an earlier event; listeners must be notified; a policy in
+#: Python must be asked for the next rates.
 WAITS, ASKS, PAUSED, FULL, REDO, REFUSED, HELD, SHOWS, POLICY = range(9)
 
 #: When the loop pauses for the observer: not at all; at decisions; whenever rates change.
@@ -125,8 +125,7 @@ for _function in (find_rates, find_end, crossing_in, advance, join, leave):
 def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
     """Go from event to event until the policy, a process or the observer has something to do.
 
-    If it has paused, or is held before an event of others or to show what has happened, the next
-    call goes on from there, as if there had been none.
+    After a pause, or if it is held, the next call resumes as if it had not stopped.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from netsim.fabric.kernels import in_place
 from netsim.fabric.records import WAITED
 
-__all__ = ["add", "admit", "copy_in", "copy_segments", "move"]
+__all__ = ["add", "admit", "copy_in", "copy_in_place", "copy_segments", "move"]
 
 
 @in_place
@@ -39,7 +39,8 @@ def copy_in(pools, used, coflows, parts):
 
 
 @in_place
-def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, weight, deadline):
+def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, gamma, weight,
+        deadline):
     """Append one coflow to the active ones; return whether its job had none."""
     rows[count] = coflows[0]
     copy_in(pools, used, rows[count:count + 1], parts)
@@ -48,8 +49,11 @@ def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, 
     row.valid = row.last = valid
     row.weight, row.deadline = weight, deadline
     row.waited = WAITED
-    jobs[job].active += 1
-    return jobs[job].active == 1
+    its = jobs[job]
+    its.ahead = max(its.ahead - gamma, 0.0)
+    its.longest = max(its.longest, gamma)
+    its.active += 1
+    return its.active == 1
 
 
 @in_place
@@ -94,6 +98,21 @@ def move(coflows, pools, new, used):
     """
     for c in range(len(coflows)):
         copy_segments(coflows[c], pools, new, used)
+
+
+@in_place
+def copy_in_place(coflows, pools, new):
+    """Copy the segments of coflows to the same places of new pools, of the same lengths."""
+    flows, hops, loads = pools
+    new_flows, new_hops, new_loads = new
+    for c in range(len(coflows)):
+        row = coflows[c]
+        for k in range(row.flow, row.flow + row.flows):
+            new_flows[k] = flows[k]
+        for k in range(row.hop, row.hop + row.hops):
+            new_hops[k] = hops[k]
+        for k in range(row.load, row.load + row.loads):
+            new_loads[k] = loads[k]
 
 
 @in_place

@@ -1,7 +1,7 @@
 """A policy's compiled rule, asked inside the event loop: what it sees, what it fills in, and the
 engine that keeps coflows in step by it.
 
-A rule is a Numba function of one signature, whoever has written it. Kernels take its address, so
+All rules are Numba functions of the same signature. Kernels take the address of one, so
 that they are compiled once for all rules.
 """
 
@@ -62,7 +62,7 @@ class Order(NamedTuple):
     queue : ndarray of int, shape (coflows,)
         0 to begin with.
     limit : ndarray of float, shape (coflows,)
-        The rule is asked again when a coflow has sent so many bytes. inf to begin with.
+        The rule is called again when a coflow has sent that number of bytes. Initially inf.
     part : ndarray of float, shape (queues,)
         The part of each link that a queue has. 0 to begin with.
     wake_at : ndarray of float, shape (1,)
@@ -112,12 +112,12 @@ class Reads(NamedTuple):
 
 
 class Form(NamedTuple):
-    """How the order of a rule is to be understood.
+    """How to interpret the order of a rule.
 
     Attributes
     ----------
     most : float
-        What ``Order.most`` is to begin with.
+        Initial value of ``Order.most``.
     by_place : bool
         Whether shares are for the first in order, and so on.
     stretch : int
@@ -164,7 +164,7 @@ class Ruled(NamedTuple):
     answered : ndarray of int, shape (1,)
         Whether that policy has filled in ``order``, for the next decision.
     wakes_in : ndarray of float, shape (1,)
-        In how many seconds the rule is to be asked again, even if nothing happens.
+        Seconds until the rule must be called again, even if nothing happens.
     check : bool
         Whether to check shares.
     """
@@ -192,9 +192,11 @@ class Ruled(NamedTuple):
 _NONE: Any = {name: np.empty(0) for name in Order._fields}
 _ORDER = numba.typeof(Order(**{**_NONE, "queue": np.empty(0, np.int64)}))
 
+_READ_ONLY = [types.Array(numba.from_dtype(rows), 1, "C", readonly=True)
+              for rows in (COFLOWS, JOBS)]
+
 #: ``rule(coflows, jobs, now, order)``.
-SIGNATURE = types.void(numba.typeof(np.empty(0, COFLOWS)), numba.typeof(np.empty(0, JOBS)),
-                       types.float64, _ORDER)
+SIGNATURE = types.void(*_READ_ONLY, types.float64, _ORDER)
 
 _RULE = types.FunctionType(SIGNATURE)
 
@@ -475,7 +477,7 @@ def _hand_out(values, ruled):
 
 @inlined
 def _stretch(coflows, loads, share, ruled, capacity):
-    """Let shares grow, or those of coflows that have none, by the largest factor that fits."""
+    """Scale up all shares, or those of coflows without one, by the largest factor that fits."""
     count = len(coflows)
     others, without, left = ruled.room[:count], ruled.links[0], ruled.links[1]
     if ruled.form.stretch == OTHERS:
@@ -523,7 +525,7 @@ def _find_rates(ruled, coflows, jobs, pools, capacity, state):
 
 
 def _find_end(ruled, coflows, state):
-    """Find when the next coflow ends, and the rule is to be asked again; see `loop.find_end`."""
+    """Find the next end of a coflow, and the next call of the rule; see `loop.find_end`."""
     state.end = np.inf
     wakes_in = ruled.order.wake_at[0] - state.now
     for c in range(len(coflows)):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ class ClusterConstruction:
     Each group of jobs gets a model of the catalogue, drawn from those that run on its number of
     GPUs, so that all jobs of a group train the same model. A job has max(1, duration/alpha~_min)
     iterations, rounded to the nearest whole number, as jobs repeat whole iterations. alpha~_min is
-    the time of an iteration on as few servers as possible, mapped by Heavy-Edge.
+    the time of an iteration on as few servers as possible, mapped by Heavy-Edge. What schedulers
+    estimate of its running time is that of its iterations, each in alpha~_min.
 
     Attributes
     ----------
@@ -78,6 +80,11 @@ class ClusterConstruction:
         Rate inside a server, for the same purpose.
     gpus_per_server : int
         GPUs per server, for the same purpose.
+    most_iterations : int, optional
+        Merge the iterations of jobs that have more than this number, by 2, 4, 8, ...: such an
+        iteration has as many times the computation and the bytes. On the fabric, a job then takes
+        about as long and is simulated in fewer steps. The number of iterations is rounded. Not for
+        workloads with a history, which counts iterations as they are.
 
     Raises
     ------
@@ -92,15 +99,19 @@ class ClusterConstruction:
     base_nic: Quantity = "10Gbps"
     intra: Quantity = "300GB/s"
     gpus_per_server: int = 8
+    most_iterations: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("limit", "max_gpus", "gpus_per_server"):
+        for name in ("limit", "max_gpus", "gpus_per_server", "most_iterations"):
             if getattr(self, name) is not None or name == "gpus_per_server":
                 whole_option(getattr(self, name), name, 1)
         if Rule().number(self.arrival_scale) is None:
             raise InputError(f"arrival_scale must be {Rule()}, not {self.arrival_scale!r}")
         if Rule(0, 1).number(self.train) is None or self.train == 1:
             raise InputError(f"train must be a number from 0 to less than 1, not {self.train!r}")
+        if self.train and self.most_iterations is not None:
+            raise InputError("most_iterations is for workloads without a history, which counts "
+                             f"iterations as they are: set train = 0, not {self.train:g}")
         for name in ("base_nic", "intra"):
             parse_rate(getattr(self, name), name, strict=True)
 
@@ -126,16 +137,19 @@ class ClusterConstruction:
         if self.train and not 0 < known < len(picked):
             raise InputError(f"train = {self.train:g} of {len(picked):,} jobs leaves none as "
                              "history, or none to run; 0 is for no history")
-        models, which, iterations = self._models(jobs, picked, seed)
+        models, which, iterations, seconds = self._models(jobs, picked, seed)
         earlier, later = picked[:known], picked[known:]
         history = None if not known else History(
             jobs.group[earlier].astype(np.int64), jobs.user[earlier].astype(np.int64),
             iterations[:known])
-        columns = (jobs.submit_s[later] * self.arrival_scale, iterations[known:],
-                   jobs.group[later], jobs.user[later], which[known:])
-        specs = [JobSpec(number, arrival_s, int(count), group=group, user=user,
-                         model=models[place], name=models[place].name)
-                 for number, (arrival_s, count, group, user, place) in enumerate(
+        times = self._times(iterations)
+        counts = np.rint(iterations / times)
+        columns = (jobs.submit_s[later] * self.arrival_scale, counts[known:], times[known:],
+                   (counts * times * seconds)[known:], jobs.group[later], jobs.user[later],
+                   which[known:])
+        specs = [JobSpec(number, arrival_s, int(count), estimate_s=estimate_s, group=group,
+                         user=user, model=_merged(models[place], each), name=models[place].name)
+                 for number, (arrival_s, count, each, estimate_s, group, user, place) in enumerate(
                      zip(*(column.tolist() for column in columns), strict=True), known)]
         return TraceWorkload(specs, name, seed=seed, history=history, read=jobs.read,
                              dropped=dropped, notes=jobs.notes)
@@ -173,8 +187,8 @@ class ClusterConstruction:
 
     def _models(
         self, jobs: ClusterJobs, picked: NDArray[np.int64], seed: int
-    ) -> tuple[list[ParallelModel], NDArray[np.int64], NDArray[np.float64]]:
-        """Draw the models: return them, each job's index into them, and its iterations."""
+    ) -> tuple[list[ParallelModel], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """Draw models; return them, and each job's index, iterations and seconds of one."""
         group, gpus = jobs.group[picked], jobs.gpus[picked]
         # Drawn by group, so that a job's model does not depend on which other jobs are kept.
         draws = stream(seed, "trace-models").random(int(group.max()) + 1)[group]
@@ -190,7 +204,15 @@ class ClusterConstruction:
         for place in np.unique(which).tolist():
             seconds[place] = of_model(models[place])
         iterations = np.rint(jobs.duration_s[picked] / seconds[which])
-        return models, which, np.clip(iterations, 1, _MOST_ITERATIONS)
+        return models, which, np.clip(iterations, 1, _MOST_ITERATIONS), seconds[which]
+
+    def _times(self, iterations: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many iterations of each job are merged into one."""
+        if self.most_iterations is None:
+            return np.ones(len(iterations))
+        # Powers of two, so that floats and the mapping of a model stay the same, and few models
+        # are made.
+        return np.exp2(np.ceil(np.log2(np.maximum(iterations / self.most_iterations, 1.0))))
 
     def _seconds(self) -> Callable[[ParallelModel], float]:
         """Return a function that computes alpha~_min of a model, in seconds."""
@@ -201,6 +223,18 @@ class ClusterConstruction:
         mapper = Mapper(ServerKind(self.gpus_per_server, parse_rate(self.base_nic),
                                    parse_rate(self.intra)))
         return lambda model: mapper.extremes(model)[1]
+
+
+@lru_cache(maxsize=4096)
+def _merged(model: ParallelModel, times: float) -> ParallelModel:
+    """Return a model that does in one iteration what another one does in several."""
+    if times == 1:
+        return model
+    names = ("forward_s", "backward_s", "in_bytes", "out_bytes", "param_bytes", "slice_bytes",
+             "expert_bytes")
+    return replace(model, stages=tuple(
+        replace(stage, **{name: times * getattr(stage, name) for name in names})
+        for stage in model.stages))
 
 
 def cluster_facts(workload: Workload) -> list[tuple[str, float]]:

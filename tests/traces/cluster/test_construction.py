@@ -41,6 +41,33 @@ def test_a_job_has_one_iteration_at_least() -> None:
     assert [job.iterations for job in workload] == [1]
 
 
+def test_merged_iterations_take_as_long_together() -> None:
+    """Of n iterations 2^p are one, with 2^p times all that there is to compute and to send."""
+    jobs = jobs_of([1, 2, 8, 16], [0, 1, 2, 3])
+    plain, few = (ClusterConstruction(train=0, most_iterations=most).workload(jobs, "w")
+                  for most in (None, 20))
+    mapper = Mapper(ServerKind(8, "10Gbps", "300GB/s"))
+    for job, merged in zip(plain, few, strict=True):
+        alpha, longer = mapper.extremes(job.model)[1], mapper.extremes(merged.model)[1]
+        times = longer / alpha
+        assert times == 2 ** round(np.log2(times))
+        assert 10 <= merged.iterations == round(job.iterations / times) <= 20
+        assert merged.estimate_s == pytest.approx(merged.iterations * longer)
+        assert job.estimate_s == pytest.approx(job.iterations * alpha)
+        assert merged.model == replace(job.model, stages=[
+            replace(stage, forward_s=times * stage.forward_s, backward_s=times * stage.backward_s,
+                    in_bytes=times * stage.in_bytes, out_bytes=times * stage.out_bytes,
+                    param_bytes=times * stage.param_bytes) for stage in job.model.stages])
+
+
+def test_jobs_of_few_iterations_are_not_merged() -> None:
+    jobs = jobs_of([1, 2, 8, 16], [0, 1, 2, 3])
+    plain = ClusterConstruction(train=0).workload(jobs, "w")
+    most = max(job.iterations for job in plain)
+    same = ClusterConstruction(train=0, most_iterations=most).workload(jobs, "w")
+    assert [job.model for job in same] == [job.model for job in plain]
+
+
 def test_a_faster_network_makes_more_iterations_of_the_same_time() -> None:
     jobs = jobs_of([16] * 8, list(range(8)))
     slow, fast = (ClusterConstruction(train=0, base_nic=nic).workload(jobs, "w")
@@ -101,6 +128,8 @@ def test_a_file_whose_jobs_do_not_suit_the_options_is_named(trace) -> None:
     ({"gpus_per_server": None}, "gpus_per_server must be a whole number .* not None"),
     ({"train": 1}, "train must be a number from 0 to less than 1, not 1"),
     ({"train": -0.1}, "train must be a number from 0 to less than 1, not -0.1"),
+    ({"most_iterations": 30}, "most_iterations is for .*: set train = 0, not 0.8"),
+    ({"most_iterations": 0, "train": 0}, "most_iterations must be a whole number"),
     ({"train": "most"}, "train must be .* not 'most'"),
     ({"arrival_scale": float("nan")}, "arrival_scale must be .* not nan"),
     ({"base_nic": 0}, "base_nic must be greater than 0"),

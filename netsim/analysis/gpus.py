@@ -1,0 +1,176 @@
+"""GPUs of a cluster over time: held, in use, and waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from netsim.results.result import Result
+
+__all__ = ["STATES", "end_of", "gpu_usage", "gpus_per_server", "held_gpus", "segments_of",
+           "steps_of"]
+
+#: States of GPUs that a job holds, with the columns in which each begins and ends.
+STATES = {"restoring": ("start_s", "run_s"), "running": ("run_s", "stop_s"),
+          "saving": ("stop_s", "end_s")}
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def gpu_usage(result: Result) -> pd.DataFrame:
+    """Return the number of GPUs in use, and of jobs that wait for GPUs, over time.
+
+    Parameters
+    ----------
+    result : Result
+        A result of a run on a `netsim.Cluster`.
+
+    Returns
+    -------
+    DataFrame
+        One row per change, with its instant, ``t_s``, and what is so from then on until the next
+        row: ``held``, the number of GPUs that jobs hold; ``running``, the number of those whose
+        jobs make progress, rather than restore or save their state; and ``waiting``, the number of
+        jobs that have arrived, have not ended and hold no GPUs. The last row is of the end of the
+        run. GPUs of lost servers are not held.
+
+    Raises
+    ------
+    NotRecordedError
+        If the run was not on a cluster.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> jobs = [netsim.JobSpec(k, ranks=2, compute_s=1, pattern="ring-all-reduce") for k in (0, 1)]
+    >>> gpu_usage(netsim.simulate(netsim.Cluster(1, 3), jobs, scheduler="fifo"))
+       t_s  held  running  waiting
+    0  0.0     2        2        1
+    1  1.0     2        2        0
+    2  2.0     0        0        0
+    """
+    rows, end = _with_all_columns(result.gpus), end_of(result)
+    segments = segments_of(rows)
+    arrival_s, finish_s = result.jobs["arrival_s"], result.jobs["finish_s"]
+    changes = {"held": ([rows["start_s"]], [rows["end_s"]]),
+               "running": ([rows["run_s"]], [rows["stop_s"]]),
+               "waiting": ([arrival_s, segments["end_s"]], [segments["start_s"], finish_s])}
+    return steps_of(changes, end)
+
+
+def steps_of(changes: Mapping[str, tuple[list[Any], list[Any]]], end: float) -> pd.DataFrame:
+    """Count what has begun and not ended, from each change on until the next.
+
+    Parameters
+    ----------
+    changes : mapping of str to (list of columns, list of columns)
+        For each count, columns of the instants at which it grows by one, and of those at which it
+        falls by one, in seconds; NaN for what has not happened.
+    end : float
+        Instant of the last row.
+
+    Returns
+    -------
+    DataFrame
+        One row per change of any count, with its instant, ``t_s``, and the counts.
+    """
+    import pandas as pd
+
+    known = {name: [_until(end, columns) for columns in both] for name, both in changes.items()}
+    instants = np.unique(np.concatenate([[end], *(each for both in known.values()
+                                                  for each in both)]))
+    counts = {name: np.searchsorted(gained, instants, "right")
+              - np.searchsorted(lost, instants, "right")
+              for name, (gained, lost) in known.items()}
+    values = np.array(list(counts.values()))
+    differs = (np.diff(values, axis=1, prepend=-1) != 0).any(axis=0)
+    differs[-1] = True
+    return pd.DataFrame({"t_s": instants[differs]}
+                        | {name: count[differs] for name, count in counts.items()})
+
+
+def held_gpus(result: Result) -> pd.DataFrame:
+    """Return the table ``gpus`` with known times only: of what has not ended, the end of the run.
+
+    Parameters
+    ----------
+    result : Result
+        A result of a run on a `netsim.Cluster`.
+
+    Returns
+    -------
+    DataFrame
+        The table, with start_s <= run_s <= stop_s <= end_s, and ``number``, that of the GPU
+        in the cluster.
+
+    Raises
+    ------
+    NotRecordedError
+        If the run was not on a cluster.
+    InputError
+        If a GPU is none of the cluster's, or the result does not say how many it has.
+    """
+    rows = _with_all_columns(result.gpus).assign(number=_numbers(result))
+    rows["end_s"] = rows["end_s"].fillna(end_of(result))
+    for name in ("run_s", "stop_s"):
+        rows[name] = np.fmin(rows[name], rows["end_s"])
+    return rows
+
+
+def gpus_per_server(result: Result) -> Ints:
+    """Return the number of GPUs of each server of the cluster.
+
+    Raises
+    ------
+    InputError
+        If the result does not say.
+    """
+    try:
+        return np.array(result.run["gpus_per_server"], np.int64)
+    except (LookupError, TypeError, ValueError, ArithmeticError):
+        raise InputError("the result does not say how many GPUs each server has; run it again, if "
+                         "it is of an earlier version of netsim") from None
+
+
+def segments_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the first row of each segment, in which a job holds the same GPUs."""
+    return rows.drop_duplicates(["job", "start_s"])
+
+
+def end_of(result: Result) -> float:
+    """Return the instant at which a run was stopped, or else its last job ended."""
+    stopped = result.run["stopped_at_s"]
+    return float(result.jobs["finish_s"].max() if stopped is None else stopped)
+
+
+def _with_all_columns(gpus: pd.DataFrame) -> pd.DataFrame:
+    """Return a copy of the table; jobs that neither restore nor save run all the time."""
+    given = {"run_s": gpus["start_s"], "stop_s": gpus["end_s"], "reason": None}
+    return gpus.assign(**{name: column for name, column in given.items() if name not in gpus})
+
+
+def _numbers(result: Result) -> Ints:
+    """Return the number in the cluster of the GPU of each row of the table ``gpus``."""
+    server, gpu = (result.gpus[name].to_numpy(np.int64) for name in ("server", "gpu"))
+    first = np.concatenate(([0], np.cumsum(gpus_per_server(result))))
+    known = (server >= 0) & (server < len(first) - 1) & (gpu >= 0)
+    numbers: Ints = first[np.where(known, server, 0)] + gpu
+    if not (known & (numbers < first[np.where(known, server, 0) + 1])).all():
+        raise InputError("the table gpus has a GPU that the cluster lacks, which has "
+                         f"{first[-1]:,} GPUs on {len(first) - 1:,} servers")
+    return numbers
+
+
+def _until(end: float, columns: list[Any]) -> Floats:
+    """Return the sorted instants of some columns up to the end of a run."""
+    times: Floats = np.sort(np.concatenate([np.asarray(each, np.float64) for each in columns]))
+    return times[:np.searchsorted(times, end, "right")]  # NaN, for what has not been, come last

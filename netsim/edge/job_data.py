@@ -1,0 +1,229 @@
+"""The data of whole jobs: on which edge servers it is, and which workers are near it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from netsim.cluster.cluster import Cluster
+from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
+from netsim.edge.typed_jobs import TypedJobs
+from netsim.errors import AllocationError
+from netsim.ties import merge_equal
+from netsim.workload import JobSpec
+
+__all__ = ["JobData", "NearData"]
+
+#: Relative tolerance for rounding errors of sums of sizes.
+_ROUNDING = 1e-12
+
+
+class JobData:
+    """The data of jobs on the servers that they have used, where it stays until they end.
+
+    A job whose chunks are trained by k workers has chunk i on the server of worker i modulo k.
+    Data is sent when a job first uses a server, and goes on being sent if the job is suspended.
+    Jobs are numbered as in the setting.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    setting : EdgeSetting
+
+    Attributes
+    ----------
+    limited : bool
+        Whether any server has limited storage.
+    uploads : ndarray of float, shape (jobs,)
+        Seconds of uploads of all chunks that have been sent.
+    migrations : int
+        How often a job that had data somewhere needed it elsewhere.
+    most : ndarray of float, shape (servers,)
+        The most bytes that each server has stored.
+    """
+
+    def __init__(self, env: Any, setting: EdgeSetting) -> None:
+        self._env, self._setting = env, setting
+        self.limited = bool(np.isfinite(setting.system.capacity).any())
+        self.uploads = np.zeros(len(setting.jobs))
+        self.migrations = 0
+        self.most = np.zeros(setting.system.servers)
+        self._there: dict[int, dict[int, float]] = {}  # when it is there: by job, by server
+        self._stored: dict[int, Ints] = {}  # chunks on each server, of jobs that have not ended
+
+    def make_room(self, number: int) -> None:
+        """Make room for a job that has been inserted in the setting; it has not arrived."""
+        self.uploads = with_room(self.uploads, slice(number, number + 1), 0.0)
+
+    # --- when it is there -----------------------------------------------------------------
+
+    def servers(self, number: int) -> list[int]:
+        """Return the servers that a job has used."""
+        return list(self._there.get(number, ()))
+
+    def on(self, number: int, workers: Ints) -> float:
+        """Return when a job's data would be on all servers of workers that it got now."""
+        now, there = self._env.now, self._there.get(number, {})
+        return max(now, *(there[each] if each in there else now + self._delay(number, each)
+                          for each in self._chunks_on(number, workers)))
+
+    def _delay(self, number: int, server: int) -> float:
+        setting = self._setting
+        delays = setting.cloud_delay if server == CLOUD else setting.delays[:, server]
+        return float(delays[number])
+
+    def _chunks_on(self, number: int, workers: Ints) -> dict[int, int]:
+        """Return how many chunks are trained on each server of some workers; or in the cloud."""
+        chunks = int(self._setting.chunks[number])
+        if not len(workers):
+            return {CLOUD: chunks}
+        server = self._setting.system.server_of[workers]
+        counts = np.bincount(server, _shares(chunks, len(workers)))
+        return {each: int(counts[each]) for each in np.unique(server).tolist()}
+
+    def fetch(self, number: int, workers: Ints) -> None:
+        """Begin to send a job's data to the servers of workers that it gets now.
+
+        Raises
+        ------
+        AllocationError
+            If a server has no room for it.
+        """
+        there, now = self._there.setdefault(number, {}), self._env.now
+        chunks = self._chunks_on(number, workers)
+        new = [each for each in chunks if each not in there]
+        self.migrations += bool(new) and bool(there)
+        for each in new:
+            delay = self._delay(number, each)
+            self.uploads[number] += chunks[each] * delay
+            there[each] = now + delay
+        self._store(number, chunks)
+
+    # --- storage --------------------------------------------------------------------------
+
+    def _store(self, number: int, chunks: Mapping[int, int]) -> None:
+        job, system = self._setting.jobs[number], self._setting.system
+        if not job.chunk_bytes:
+            return
+        room = self.room(number)
+        held = self._stored.get(number, np.zeros(system.servers, np.int64)).copy()
+        for server, count in chunks.items():
+            if server == CLOUD:
+                continue
+            if count > room[server]:
+                raise AllocationError(
+                    f"job {job.id} gets workers on server {server} for {count} of its chunks, of "
+                    f"{job.chunk_bytes:g} bytes; its storage has room for {int(room[server])}")
+            held[server] = max(held[server], count)
+        self._stored[number] = held
+        self.most = np.maximum(self.most, self._used())
+
+    def _used(self) -> Floats:
+        """Return the bytes that are stored on each server."""
+        # Summed again each time, so that rounding errors of ended jobs do not accumulate.
+        used = np.zeros(self._setting.system.servers)
+        for number, chunks in self._stored.items():
+            used += chunks * self._setting.jobs[number].chunk_bytes
+        return used
+
+    def room(self, number: int, taken: Floats | float = 0.0) -> Floats:
+        """Return how many chunks of a job each server can store, those that it has included.
+
+        Parameters
+        ----------
+        taken : ndarray of float, shape (servers,)
+            Bytes that are not there yet, but promised.
+        """
+        system, size = self._setting.system, self._setting.jobs[number].chunk_bytes
+        if not (self.limited and size):
+            return np.full(system.servers, np.inf)
+        free = system.capacity * (1 + _ROUNDING) - self._used() - taken
+        held = self._stored.get(number, np.zeros(system.servers, np.int64))
+        return np.floor(np.maximum(free, 0.0) / size) + held
+
+    def added(self, number: int, workers: Ints) -> Floats:
+        """Return the bytes that each server would store more if a job got workers."""
+        system = self._setting.system
+        held = self._stored.get(number, np.zeros(system.servers, np.int64))
+        found = np.zeros(system.servers)
+        for server, count in self._chunks_on(number, workers).items():
+            found[server] = max(count - int(held[server]), 0)
+        return found * self._setting.jobs[number].chunk_bytes
+
+    def free(self, number: int) -> None:
+        """Forget the data of a job that has ended."""
+        self._there.pop(number, None)
+        self._stored.pop(number, None)
+
+
+def _shares(chunks: int, workers: int) -> Ints:
+    """Return how many chunks each of some workers trains."""
+    return (chunks - np.arange(workers) + workers - 1) // workers
+
+
+class NearData:
+    """A placement on workers where the job's data is, or arrives soonest.
+
+    Workers are taken by (data not on their server, upload delay, server, worker), where storage has
+    room for the chunks that they train. Where it has none, jobs have to wait.
+
+    Parameters
+    ----------
+    typed : TypedJobs
+    data : JobData
+    taken : ndarray of float, shape (servers,), optional
+        Bytes of storage that are promised to jobs that have not started yet.
+    """
+
+    def __init__(self, typed: TypedJobs, data: JobData, taken: Floats | None = None) -> None:
+        self._typed, self._data, self._taken = typed, data, taken
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it may find no workers for a job though enough are free."""
+        return self._data.limited
+
+    def trial(self) -> NearData:
+        """Return a placement of jobs one after the other, which share what storage is left."""
+        servers = self._typed.setting.system.servers
+        return (NearData(self._typed, self._data, np.zeros(servers)) if self._data.limited
+                else self)
+
+    def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
+        """Return all GPUs in order of preference; see `Placement`."""
+        typed, number = self._typed, self._typed.numbers[self._typed.place_of(job)]
+        server = typed.setting.system.server_of[typed.workers]
+        fetched = ~np.isin(server, self._data.servers(number))
+        delay = merge_equal(typed.setting.delays[number, server])
+        return np.lexsort((np.arange(len(server)), delay, fetched))
+
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
+               ) -> Ints | None:
+        """Return the first candidates for whose chunks there is room; see `Placement`."""
+        return self.some(job, candidates, job.ranks)
+
+    def some(self, job: JobSpec, candidates: Ints, count: int) -> Ints | None:
+        """Return a number of candidates for whose chunks there is room; None if there are none.
+
+        The workers that train most chunks come first.
+        """
+        typed, number = self._typed, self._typed.numbers[self._typed.place_of(job)]
+        room = self._data.room(number, 0.0 if self._taken is None else self._taken)
+        if np.isinf(room).all():
+            return candidates[:count]
+        server = typed.setting.system.server_of[typed.workers]
+        chosen: list[int] = []
+        left = candidates.tolist()
+        for share in _shares(int(typed.setting.chunks[number]), count).tolist():
+            found = next((gpu for gpu in left if room[server[gpu]] >= share), None)
+            if found is None:
+                return None
+            left.remove(found)
+            chosen.append(found)
+            room[server[found]] -= share
+        gpus = np.array(chosen)
+        if self._taken is not None:
+            self._taken = self._taken + self._data.added(number, typed.workers[gpus])
+        return gpus

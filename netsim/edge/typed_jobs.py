@@ -1,0 +1,101 @@
+"""Whole jobs that need one type of workers, and these workers as the GPUs of a cluster."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.cluster.cluster import Cluster
+from netsim.cluster.context import RunContext
+from netsim.edge.setting import EdgeSetting
+from netsim.edge.system import Kind
+from netsim.workload import JobSpec
+
+__all__ = ["EdgeContext", "TypedJobs"]
+
+
+class TypedJobs:
+    """The jobs of a run that need workers of one type.
+
+    As a job of the cluster, each has one iteration, and a rank per worker that it wants, but no
+    more than there are. A type without workers has a cluster all the same, none of whose GPUs may
+    be used.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+    kind : str or int
+        The type.
+
+    Attributes
+    ----------
+    cluster : Cluster
+        The servers that have workers of the type.
+    workers, servers : ndarray of int
+        The worker that each GPU of the cluster is, and the edge server that each server is.
+    numbers : list of int
+        The position of each job in the setting, in order.
+    specs : tuple of JobSpec
+    """
+
+    def __init__(self, setting: EdgeSetting, kind: Kind) -> None:
+        system = setting.system
+        self.setting = setting
+        self.workers = system.of_type(kind)
+        self.servers, counts = np.unique(system.server_of[self.workers], return_counts=True)
+        self.cluster = Cluster(gpus=counts.tolist() or [1], name=system.name)
+        self.numbers = [k for k, job in enumerate(setting.jobs) if job.worker_type == kind]
+        self.specs = tuple(map(self._spec, self.numbers))
+        self._place = {spec.id: k for k, spec in enumerate(self.specs)}
+
+    def _spec(self, number: int) -> JobSpec:
+        job = self.setting.jobs[number]
+        size = min(job.workers, max(len(self.workers), 1))
+        return JobSpec(job.id, job.arrival_s, pattern="parameter-server", ranks=size,
+                       nbytes=job.gradient_bytes, name=job.name,
+                       estimate_s=self._seconds(number, size))
+
+    def _seconds(self, number: int, workers: int) -> float:
+        chunks = int(self.setting.chunks[number])
+        return -(-chunks // workers) * float(self.setting.p0[number])
+
+    def seconds(self, job: int, workers: int) -> float:
+        """Return how long a job trains on some workers; in the cloud if there are none."""
+        number = self.numbers[job]
+        return self._seconds(number, workers) if workers else float(self.setting.p1[number])
+
+    def sizes(self, job: int) -> range:
+        """Return the numbers of workers with which a job can train; 0 stands for the cloud."""
+        least = 0 if self.setting.system.cloud else 1
+        return range(least, int(self.setting.chunks[self.numbers[job]]) + 1)
+
+    def place_of(self, spec: JobSpec) -> int:
+        """Return the number of a job of the cluster."""
+        return self._place[spec.id]
+
+    def make_room(self, number: int) -> None:
+        """Renumber jobs, as one has been inserted in the setting."""
+        self.numbers = [each + (each >= number) for each in self.numbers]
+
+    def insert(self, number: int) -> int:
+        """Take in a job that has been inserted in the setting; return its place among these."""
+        place = bisect_left(self.numbers, number)
+        self.numbers.insert(place, number)
+        self.specs = (*self.specs[:place], self._spec(number), *self.specs[place:])
+        self._place = {spec.id: k for k, spec in enumerate(self.specs)}
+        return place
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeContext(RunContext):
+    """Information about a run of whole jobs on an edge-cloud: those of one type of workers.
+
+    Attributes
+    ----------
+    typed : TypedJobs
+        The jobs and workers that `cluster` and `jobs` stand for; kept up to date during the run.
+    """
+
+    typed: TypedJobs

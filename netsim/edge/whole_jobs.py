@@ -1,0 +1,282 @@
+"""Whole jobs on an edge-cloud: each type of workers is a cluster, with an engine of its own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from netsim.cluster.contention import Contention
+from netsim.edge.job_data import JobData, NearData
+from netsim.edge.schedule import Schedule, Training, begun_by
+from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.edge.stepped_run import SteppedRun
+from netsim.edge.system import Kind
+from netsim.edge.typed_jobs import EdgeContext, TypedJobs
+from netsim.engine.by_time import TimedExecution
+from netsim.engine.engine import Engine
+from netsim.engine.ledger import Segment
+from netsim.engine.preemption import Preemption
+from netsim.engine.view import check_open, decider_of
+from netsim.errors import InputError, StalledError
+from netsim.fabric.clock import Clock
+from netsim.ties import ROUNDING
+
+__all__ = ["EdgeExecution", "WholeJobs", "check_room", "contexts_of"]
+
+def contexts_of(setting: EdgeSetting) -> Iterator[EdgeContext]:
+    """Return what schedulers know of whole jobs, for each type of workers that these need."""
+    kinds = dict.fromkeys(job.worker_type for job in setting.jobs)
+    every = [TypedJobs(setting, kind) for kind in kinds]
+    return (_context(typed, every) for typed in every)
+
+
+def _context(typed: TypedJobs, every: Iterable[TypedJobs]) -> EdgeContext:
+    others = [spec for each in every if each is not typed for spec in each.specs]
+    return EdgeContext(typed.cluster, typed.specs, Contention(time="continuous"),
+                       seed=typed.setting.seed, others=others, typed=typed)
+
+
+def check_room(setting: EdgeSetting) -> None:
+    """Check that empty servers have room for the data of each job, on the workers that it wants.
+
+    Raises
+    ------
+    InputError
+        If they have not; it names the first such job.
+    """
+    data = JobData(Clock(0.0), setting)
+    if not data.limited:
+        return
+    for context in contexts_of(setting):
+        near = NearData(context.typed, data)
+        for spec in context.jobs:
+            workers = near.scope(context.cluster, spec, np.zeros(0))
+            if near.some(spec, workers, spec.ranks) is None:
+                job = setting.jobs[context.typed.numbers[context.typed.place_of(spec)]]
+                raise InputError(
+                    f"job {job.id} has {job.chunks} chunks of {job.chunk_bytes:g} bytes for "
+                    f"{spec.ranks} workers of type {job.worker_type!r}, and their servers hold at "
+                    f"most {setting.system.capacity.max():g}: storage is too small")
+
+
+class EdgeExecution(TimedExecution):
+    """Jobs that train once their data is on all their servers; see `Execution`.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    typed : TypedJobs
+    data : JobData
+
+    Attributes
+    ----------
+    begun : ndarray of float, shape (jobs,)
+        When each job began to train what it has, if it has trained at all; in seconds.
+    """
+
+    def __init__(self, env: Any, typed: TypedJobs, data: JobData) -> None:
+        super().__init__(env, typed.specs)
+        self._typed, self._data = typed, data
+        self.begun = np.full(len(typed.specs), np.nan)
+
+    def add_job(self, job: int, jobs: Any) -> None:
+        """Make place for a job that has not arrived; see `Execution`."""
+        super().add_job(job, jobs)
+        self.begun = np.insert(self.begun, job, np.nan)
+
+    def seconds(self, job: int, gpus: Ints) -> float:
+        """Return how long a job trains on some workers, or in the cloud if there are none."""
+        return self._typed.seconds(job, len(gpus))
+
+    def sizes(self, job: int) -> range:
+        """Return the numbers of workers with which a job can train; see `Execution`."""
+        return self._typed.sizes(job)
+
+    def data_on(self, job: int, gpus: Ints) -> float:
+        """Return when a job's data would be on the servers of workers; see `Execution`."""
+        return self._data.on(self._typed.numbers[job], self._typed.workers[gpus])
+
+    def fetch(self, job: int, gpus: Ints) -> None:
+        """Begin to send a job's data to the servers of its workers; see `Execution`."""
+        self._data.fetch(self._typed.numbers[job], self._typed.workers[gpus])
+
+    def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:
+        """Start a job now; see `Execution`."""
+        now = self._env.now
+        if kept * self.seconds(job, gpus) <= now * ROUNDING:
+            self.begun[job] = now
+        self._tell_end = ended
+        super().start(job, gpus, kept, self._over)
+
+    def _over(self, job: int) -> None:
+        self._data.free(self._typed.numbers[job])
+        self._tell_end(job)
+
+
+class _Lane(NamedTuple):
+    """The jobs of one type of workers in a run, and what decides about them and runs them."""
+
+    typed: TypedJobs
+    execution: EdgeExecution
+    decider: Any
+    engine: Engine
+
+
+class WholeJobs(SteppedRun):
+    """A run of whole jobs under a scheduler of clusters, such as SRTF.
+
+    Each job gets all its workers at once. It trains when its data is on all their servers, keeps
+    what it has made when it is preempted, and pays nothing for that. Jobs of different types share
+    no workers, so that each type of workers is a cluster with an engine; all have one clock.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+        A setting that has what the scheduler needs.
+    scheduler : Scheduler
+        Each type of workers gets a copy.
+    name : str
+        Name of the scheduler in errors.
+
+    Raises
+    ------
+    AllocationError
+        In a step, if the scheduler makes a mistake.
+    """
+
+    def __init__(self, setting: EdgeSetting, scheduler: Any, name: str) -> None:
+        self._setting, self._scheduler, self._name = setting, scheduler, name
+        self._env = Clock(0.0)
+        self._data = JobData(self._env, setting)
+        self._lanes: dict[Kind, _Lane] = {}
+        for context in contexts_of(setting):
+            self._open(context)
+
+    def _open(self, context: EdgeContext) -> None:
+        """Begin with the jobs of a type of workers."""
+        typed = context.typed
+        execution = EdgeExecution(self._env, typed, self._data)
+        decider = decider_of(copy.deepcopy(self._scheduler), context)
+        engine = Engine(self._env, typed.cluster, typed.specs, decider, execution,
+                        NearData(typed, self._data), self._name, Preemption(keep="fraction"))
+        if not len(typed.workers):
+            engine.lose(0)
+        self._lanes[self._setting.jobs[typed.numbers[0]].worker_type] = _Lane(
+            typed, execution, decider, engine)
+
+    @property
+    def arrived(self) -> int:
+        """See `SteppedRun`."""
+        last = -1
+        for lane in self._lanes.values():
+            come = np.flatnonzero(~np.isnan(lane.engine.ledger.rows["waits_since"]))
+            if len(come):
+                last = max(last, lane.typed.numbers[come[-1]])
+        return last + 1
+
+    @property
+    def over(self) -> bool:
+        """See `SteppedRun`."""
+        return all(lane.engine.ended == len(lane.typed.specs) for lane in self._lanes.values())
+
+    def next_at(self) -> float:
+        """See `SteppedRun.next_at`."""
+        return self._env.peek()
+
+    def step(self) -> None:
+        """See `SteppedRun.step`: everything that happens at an instant."""
+        now = self._env.peek()
+        while self._env.peek() == now:
+            self._env.step()
+
+    def times(self) -> tuple[Floats, Floats]:
+        """See `SteppedRun.times`."""
+        start, finish = (np.full(len(self._setting.jobs), np.nan) for _ in range(2))
+        for lane in self._lanes.values():
+            rows, begun = lane.engine.ledger.rows, lane.execution.begun
+            trained = (~np.isnan(rows["end"]) | (rows["ready"] <= self._env.now)
+                       | (rows["run_s"] > begun * ROUNDING))
+            start[lane.typed.numbers] = np.where(trained, begun, np.nan)
+            finish[lane.typed.numbers] = rows["end"]
+        return start, finish
+
+    # --- results --------------------------------------------------------------------------
+
+    def schedule(self, until: float) -> Schedule:
+        """See `SteppedRun.schedule`."""
+        setting, jobs = self._setting, len(self._setting.jobs)
+        start, finish = self.times()
+        preemptions, in_cloud = np.zeros(jobs, np.int64), np.zeros(jobs, np.bool_)
+        preempted_workers = 0
+        for lane in self._lanes.values():
+            ledger, numbers = lane.engine.ledger, np.array(lane.typed.numbers)
+            preemptions[numbers] = ledger.rows["preemptions"]
+            in_cloud[numbers[[job for job, gpus in lane.engine.gpus.items() if not len(gpus)]]
+                     ] = True
+            preempted_workers += sum(len(each.gpus) for each in ledger.segments
+                                     if each.reason == "preempt")
+        exchanged = ~in_cloud & ~np.isnan(finish)
+        return Schedule(
+            start, finish, np.where(in_cloud, setting.chunks, 0), preemptions,
+            self._data.uploads + np.where(exchanged, setting.chunks * setting.exchange, 0.0),
+            begun_by(self._training(), until), most_bytes=self._data.most.copy(),
+            counts={"preempted_workers": preempted_workers, "migrations": self._data.migrations,
+                    "cloud_jobs": int(in_cloud.sum())})
+
+    def _training(self) -> Training:
+        """Return the intervals in which jobs have trained; those that go on end at infinity."""
+        rows = sorted(row for lane in self._lanes.values() for segment in
+                      (*lane.engine.ledger.segments, *lane.engine.ledger.open.values())
+                      for row in _rows(lane.typed, segment))
+        job, worker = (np.array([row[k] for row in rows], np.int64) for k in (0, 2))
+        begin, end = (np.array([row[k] for row in rows], np.float64) for k in (1, 3))
+        return Training(job, np.full(len(job), -1), worker, begin, end)
+
+    # --- more jobs ------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        """See `SteppedRun.check_open`."""
+        for lane in self._lanes.values():
+            check_open(self._scheduler, lane.decider)
+
+    def submit(self, place: int) -> None:
+        """See `SteppedRun.submit`."""
+        kind = self._setting.jobs[place].worker_type
+        self._data.make_room(place)
+        for lane in self._lanes.values():
+            lane.typed.make_room(place)
+        every = [lane.typed for lane in self._lanes.values()]
+        if kind not in self._lanes:
+            self._open(_context(TypedJobs(self._setting, kind), every))
+            return
+        typed, _, decider, engine = self._lanes[kind]
+        job = typed.insert(place)
+        if hasattr(decider, "add_job"):
+            decider.add_job(job, _context(typed, every))
+        engine.add_job(job, typed.specs)
+
+    def shared(self) -> list[Any]:
+        """See `SteppedRun.shared`."""
+        clusters = [lane.typed.cluster for lane in self._lanes.values()]
+        return [*clusters, *(cluster.network for cluster in clusters)]
+
+    def stalled(self) -> StalledError:
+        """See `SteppedRun.stalled`."""
+        waits = (lane.engine for lane in self._lanes.values()
+                 if lane.engine.ended < len(lane.typed.specs))
+        return next(waits).stalled()
+
+
+def _rows(typed: TypedJobs, segment: Segment) -> Iterator[tuple[int, float, int, float]]:
+    """Yield the job, begin, worker and end of each interval of training in a segment."""
+    run, stop = segment.run, segment.stop
+    # A job that was preempted as it began has not trained.
+    if np.isnan(run) or (stop - run <= stop * ROUNDING and segment.reason != "finish"):
+        return
+    workers = typed.workers[segment.gpus].tolist() if len(segment.gpus) else [CLOUD]
+    for worker in workers:
+        yield typed.numbers[segment.job], run, worker, np.inf if np.isnan(stop) else stop
+

@@ -1,0 +1,143 @@
+"""Checks of what schedulers decide."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.cluster.cluster import Cluster
+from netsim.cluster.slices import split_replica_error
+from netsim.engine.view import Decision, Saving, Start
+from netsim.errors import AllocationError
+from netsim.workload import JobSpec
+
+__all__ = ["Checked", "check_form", "check_moved", "check_preemption", "check_start"]
+
+Ints = NDArray[np.int64]
+
+
+class Checked(NamedTuple):
+    """A decision of the right form."""
+
+    start: list[Start]
+    preempt: list[int]
+    wake_at: float
+
+
+def check_form(name: str, answer: Decision | Sequence[Start], now: float) -> Checked:
+    """Return a scheduler's answer with GPUs as arrays, after checking its form.
+
+    Raises
+    ------
+    AllocationError
+        If it is none, or the scheduler asks to be woken in the past.
+    """
+    decision = answer if isinstance(answer, Decision) else Decision(answer)
+    try:
+        start = [(job, np.asarray(gpus, None if len(gpus) else np.int64))
+                 for job, gpus in decision.start]
+        sound = all(gpus.ndim == 1 and gpus.dtype.kind in "iu" for _, gpus in start)
+    except (TypeError, ValueError):
+        sound = False
+    if not sound:
+        raise AllocationError(f"scheduler {name} must return pairs (job, array of GPUs), or a "
+                              f"Decision of them, not {reprlib.repr(decision.start)}")
+    try:
+        preempt = [int(job) for job in decision.preempt]
+    except (TypeError, ValueError):
+        raise AllocationError(f"scheduler {name}: preempt must be a sequence of jobs, by index, "
+                              f"not {reprlib.repr(decision.preempt)}") from None
+    acts = bool(start or preempt)
+    try:
+        late = decision.wake_at > now or (acts and decision.wake_at == now)
+    except TypeError:
+        late = False
+    if not late:
+        raise AllocationError(f"scheduler {name} asks to be woken at {decision.wake_at!r} s, "
+                              f"which is not after {now!r} s")
+    return Checked(start, preempt, float(decision.wake_at))
+
+
+def check_preemption(name: str, job: int, jobs: Sequence[JobSpec], running: Mapping[int, Ints],
+                     saving: Mapping[int, Saving], got: NDArray[np.float64], now: float) -> None:
+    """Check that a job can be preempted now; `got` is when jobs got their GPUs.
+
+    Raises
+    ------
+    AllocationError
+        If it holds no GPUs, saves already, or got its GPUs at this very instant.
+    """
+    known = 0 <= job < len(jobs)
+    what = f"scheduler {name} preempts " + (f"job {jobs[job].id}" if known
+                                            else f"the job with index {job}")
+    if job in saving:
+        raise AllocationError(f"{what}, which saves its progress already, until "
+                              f"{saving[job].until:g} s")
+    if job not in running:
+        raise AllocationError(f"{what}, which holds no GPUs")
+    if got[job] == now:
+        raise AllocationError(f"{what}, which has been started at this very instant, {now:g} s")
+
+
+def check_moved(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec],
+                held: Mapping[int, Ints | None], saving: Mapping[int, Saving]) -> None:
+    """Check that a job that was preempted in the same decision may be started on GPUs.
+
+    Parameters
+    ----------
+    held : mapping of int to ndarray of int
+        The GPUs that jobs had which were preempted.
+
+    Raises
+    ------
+    AllocationError
+        If it has to save its progress first, or the GPUs are those that it had.
+    """
+    before = held.get(job)
+    if before is None:
+        return
+    if job in saving:
+        raise AllocationError(f"scheduler {name} moves job {jobs[job].id}, which has to save its "
+                              f"progress first, until {saving[job].until:g} s")
+    if set(before.tolist()) == set(gpus.tolist()):
+        raise AllocationError(f"scheduler {name} moves job {jobs[job].id} to the GPUs that it had: "
+                              f"{gpus.tolist()}")
+
+
+def check_start(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec], cluster: Cluster,
+                pending: Collection[int], free: NDArray[np.bool_], lost: bool,
+                sizes_of: Callable[[int], Sequence[int]]) -> None:
+    """Check that a job waits and that it can have the GPUs.
+
+    Parameters
+    ----------
+    sizes_of : callable
+        Returns the numbers of GPUs with which a job can run, in ascending order.
+
+    Raises
+    ------
+    AllocationError
+        If it does not wait, or if it cannot run with that number of GPUs, or they are not free.
+    """
+    if job not in pending:
+        raise AllocationError(f"scheduler {name} starts the job with index {job}, which is "
+                              "not waiting")
+    spec, listed, sizes = jobs[job], gpus.tolist(), sizes_of(job)
+    if len(listed) not in sizes or len(set(listed)) != len(listed):
+        wanted = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else sizes[0]
+        raise AllocationError(f"scheduler {name} gives job {spec.id} the GPUs "
+                              f"{listed}; it needs {wanted}")
+    if listed and (min(listed) < 0 or max(listed) >= len(free)):
+        raise AllocationError(f"scheduler {name} gives job {spec.id} the GPUs {listed}; there "
+                              f"are {len(free)}, numbered from 0")
+    if not free[gpus].all():
+        taken = gpus[~free[gpus]].tolist()
+        more = ", or of lost servers" if lost else ""
+        raise AllocationError(f"scheduler {name} gives job {spec.id} GPUs that are taken"
+                              f"{more}: {taken}")
+    if fault := split_replica_error(spec.model, cluster.server_of[gpus]):
+        raise AllocationError(f"scheduler {name}, for job {spec.id}: {fault}")

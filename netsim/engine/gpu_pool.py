@@ -1,0 +1,116 @@
+"""The GPUs of a cluster during a run: which are free, and what each has been promised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.cluster.cluster import Cluster
+
+__all__ = ["GpuPool", "Members", "read_only"]
+
+Ints = NDArray[np.int64]
+
+
+class GpuPool:
+    """Free and lost GPUs.
+
+    Parameters
+    ----------
+    cluster : Cluster
+
+    Attributes
+    ----------
+    free : ndarray of bool, shape (GPUs,)
+        Mask of free GPUs; those of lost servers are not free.
+    free_on : ndarray of int, shape (servers,)
+        Number of free GPUs of each server.
+    idle : int
+        Number of all free GPUs.
+    load : ndarray of float, shape (GPUs,)
+        Seconds of work that each GPU has been promised so far.
+    lost : dict of int to None
+        Servers that are lost at present.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.free = np.ones(cluster.total, np.bool_)
+        self.free_on = cluster.gpus.copy()
+        self.idle = cluster.total
+        self.load = np.zeros(cluster.total)
+        self.lost: dict[int, None] = {}
+
+    def take(self, gpus: Ints) -> None:
+        """Take free GPUs."""
+        self._mark(gpus, -1)
+
+    def give_back(self, gpus: Ints) -> None:
+        """Free GPUs, except those of lost servers."""
+        if self.lost:
+            gpus = gpus[~np.isin(self._cluster.server_of[gpus], list(self.lost))]
+        self._mark(gpus, 1)
+
+    def lose(self, server: int) -> None:
+        """Withdraw a server: its free GPUs are not given any more; those that are held remain."""
+        own = self._of(server)
+        self._mark(own[self.free[own]], -1)
+        self.lost[server] = None
+
+    def repair(self, server: int, held: Ints) -> bool:
+        """Make the GPUs of a server available but those that are held; whether it was lost."""
+        if server not in self.lost:
+            return False
+        del self.lost[server]
+        self._mark(np.setdiff1d(self._of(server), held), 1)
+        return True
+
+    def _of(self, server: int) -> Ints:
+        return np.arange(self._cluster.first[server], self._cluster.first[server + 1])
+
+    def _mark(self, gpus: Ints, sign: int) -> None:
+        """Mark GPUs as free (sign 1) or as taken (sign -1)."""
+        self.free[gpus] = sign > 0
+        self.idle += sign * len(gpus)
+        if len(gpus) == 1:
+            self.free_on[self._cluster.server_of[gpus[0]]] += sign
+        else:
+            np.add.at(self.free_on, self._cluster.server_of[gpus], sign)
+
+
+class Members:
+    """A set of numbers as an array, in no particular order."""
+
+    def __init__(self) -> None:
+        self._numbers = np.zeros(16, np.int64)
+        self._place: dict[int, int] = {}
+
+    @property
+    def array(self) -> Ints:
+        """The members; read-only."""
+        return read_only(self._numbers[:len(self._place)])
+
+    def add(self, number: int) -> None:
+        """Add a number that is not a member."""
+        place = len(self._place)
+        if place == len(self._numbers):
+            self._numbers = np.concatenate((self._numbers, np.zeros(place, np.int64)))
+        self._numbers[place] = number
+        self._place[number] = place
+
+    def remove(self, number: int) -> None:
+        """Remove a member; the last one takes its place."""
+        place, last = self._place.pop(number), len(self._place)
+        if place != last:
+            moved = int(self._numbers[last])
+            self._numbers[place] = moved
+            self._place[moved] = place
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only view of an array."""
+    view = array.view()
+    view.setflags(write=False)
+    return view

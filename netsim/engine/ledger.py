@@ -1,0 +1,245 @@
+"""The accounts of jobs: the GPUs that they held, when, and what became of that time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.cluster.cluster import Cluster
+from netsim.engine.estimates import expected_iterations
+from netsim.engine.execution import Execution
+from netsim.engine.preemption import Preemption
+from netsim.forking import Rows
+from netsim.workload import JobSpec
+
+__all__ = ["JobAccounts", "Ledger", "Segment"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+#: Columns of the accounts with their values at first. Times are NaN before they are known.
+_AT_FIRST: dict[str, float | int] = {
+    "gpus": 0,  # that it needs
+    "kept": 0.0,  # iterations that survive whatever happens
+    "got": math.nan,  # when it got the GPUs that it holds; NaN without any
+    "ready": math.nan,  # when its progress on them begins, as far as known
+    "stop": math.nan,  # when its progress on them ended, if it saves
+    "held_s": 0.0,  # for which it held GPUs, before the present ones
+    "run_s": 0.0,  # for which it made progress, before the present ones
+    "useful_s": 0.0,  # of these, for progress that was kept
+    "first_start": math.nan,
+    "end": math.nan,
+    "waits_since": math.nan,  # its arrival, or when it last gave up GPUs
+    "preemptions": 0,
+    "restarts": 0,
+    "lost_s": 0.0,  # of progress that faults cost
+    "in_vain": 0}  # preemptions in a row that kept nothing
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """A stretch of time for which a job holds the same GPUs; nothing changes it when it is over.
+
+    Attributes
+    ----------
+    job : int
+    gpus : ndarray of int
+    got, run, stop, free : float
+        When it got the GPUs, when its progress began and ended, and when it gave them back; NaN
+        where that is yet to come.
+    reason : str or None
+        ``"finish"``, ``"preempt"`` or ``"fault"``; None while it holds them.
+    kept : float
+        Iterations that the job had kept when it got the GPUs; when it is over, those that it has
+        kept afterwards.
+    lost_s : float
+        Seconds of its progress that were lost.
+    """
+
+    job: int
+    gpus: Ints
+    got: float
+    run: float = math.nan
+    stop: float = math.nan
+    free: float = math.nan
+    reason: str | None = None
+    kept: float = 0.0
+    lost_s: float = 0.0
+
+
+class Ledger:
+    """Accounts of all jobs of a run.
+
+    What a job held is useful, lost or overhead: progress that was kept, progress that was not, and
+    restoring, moving and saving.
+
+    Parameters
+    ----------
+    jobs : sequence of JobSpec
+
+    Attributes
+    ----------
+    rows : dict of str to ndarray, shape (jobs,)
+        The columns of `_AT_FIRST`.
+    segments : list of Segment
+        Segments that are over, in the order of their ends.
+    open : dict of int to Segment
+        Segments of jobs that hold GPUs.
+    """
+
+    def __init__(self, jobs: Sequence[JobSpec]) -> None:
+        self.rows = _rows(jobs)
+        self.segments: list[Segment] = Rows()
+        self.open: dict[int, Segment] = {}
+
+    def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
+        """Insert the row of a job that has not arrived."""
+        new = _rows([jobs[job]])
+        self.rows |= {name: np.insert(column, job, new[name])
+                      for name, column in self.rows.items()}
+
+    # --- what happens ---------------------------------------------------------------------
+
+    def take(self, job: int, gpus: Ints, now: float) -> Segment:
+        """Note that a job gets GPUs."""
+        rows = self.rows
+        self.open[job] = segment = Segment(job, gpus, now, kept=float(rows["kept"][job]))
+        rows["got"][job] = now
+        if math.isnan(rows["first_start"][job]):
+            rows["first_start"][job] = now
+        return segment
+
+    def run(self, job: int, now: float) -> None:
+        """Note that a job's progress begins."""
+        self.open[job].run = self.rows["ready"][job] = now
+
+    def stop(self, job: int, now: float, kept: float, lost_s: float) -> None:
+        """Note that a job's progress ends; `lost_s` of it are lost."""
+        rows, segment = self.rows, self.open[job]
+        if math.isnan(segment.run):
+            segment.run = now
+        segment.stop = rows["stop"][job] = now
+        rows["run_s"][job] += now - segment.run
+        rows["useful_s"][job] += now - segment.run - lost_s
+        rows["kept"][job] = kept
+        segment.lost_s = lost_s
+
+    def free(self, job: int, now: float, reason: str) -> None:
+        """Note that a job gives its GPUs back."""
+        rows, segment = self.rows, self.open.pop(job)
+        segment.free, segment.reason, segment.kept = now, reason, float(rows["kept"][job])
+        rows["held_s"][job] += now - segment.got
+        rows["got"][job] = rows["ready"][job] = rows["stop"][job] = math.nan
+        self.segments.append(segment)
+
+    def revert(self, job: int) -> None:
+        """Give up all that a job made since it got the GPUs that it holds."""
+        rows, segment = self.rows, self.open[job]
+        rows["useful_s"][job] -= segment.stop - segment.run - segment.lost_s
+        rows["kept"][job] = segment.kept
+        segment.lost_s = segment.stop - segment.run
+
+    # --- what there is --------------------------------------------------------------------
+
+    def held_s(self, jobs: Any, now: float) -> Any:
+        """Return the seconds for which jobs have held GPUs, restoring and saving included."""
+        rows = self.rows
+        return rows["held_s"][jobs] + np.fmax(now - rows["got"][jobs], 0.0)
+
+    def run_s(self, jobs: Any, now: float) -> Any:
+        """Return the seconds for which jobs have made progress, kept or lost."""
+        rows = self.rows
+        present = np.fmax(now - rows["ready"][jobs], 0.0)
+        return rows["run_s"][jobs] + np.where(np.isnan(rows["stop"][jobs]), present, 0.0)
+
+    def accounts(self, now: float) -> dict[str, Any]:
+        """Return what each job held in all, in GPU-seconds, and the parts of that."""
+        rows = self.rows
+        every = slice(None)
+        held, ran = self.held_s(every, now), self.run_s(every, now)
+        # What is on its way is not lost yet.
+        useful = rows["useful_s"] + (ran - rows["run_s"])
+        return {name: rows["gpus"] * seconds for name, seconds in (
+            ("held_gpu_s", held), ("useful_gpu_s", useful), ("lost_gpu_s", ran - useful),
+            ("overhead_gpu_s", held - ran))}
+
+
+class JobAccounts:
+    """What schedulers may read of the jobs of a run; each method takes a job, or an array of them.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    ledger : Ledger
+    execution : Execution
+    options : Preemption
+    cluster : Cluster
+    jobs : sequence of JobSpec
+    """
+
+    def __init__(self, env: Any, ledger: Ledger, execution: Execution, options: Preemption,
+                 cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
+        self._env, self._ledger, self._execution, self._options = env, ledger, execution, options
+        self._cluster = cluster
+        self.set_jobs(jobs)
+
+    def set_jobs(self, jobs: Sequence[JobSpec]) -> None:
+        """Set the jobs of the run, one of which may be new."""
+        self._iterations = np.array([job.iterations for job in jobs], np.float64)
+        self._expected_s = expected_iterations(jobs, self._cluster)
+
+    def at(self, field: str, jobs: Any) -> Any:
+        """Return a field of the ledger."""
+        return self._ledger.rows[field][jobs]
+
+    def gpus(self, jobs: Any) -> Any:
+        """Return the GPUs that jobs need."""
+        return self._ledger.rows["gpus"][jobs]
+
+    def held_s(self, jobs: Any) -> Any:
+        """See `Ledger.held_s`."""
+        return self._ledger.held_s(jobs, self._env.now)
+
+    def run_s(self, jobs: Any) -> Any:
+        """See `Ledger.run_s`."""
+        return self._ledger.run_s(jobs, self._env.now)
+
+    def progress(self, jobs: Any) -> Any:
+        """Return the iterations that jobs have made, with the part of the current one."""
+        rows = self._ledger.rows
+        runs = (rows["ready"][jobs] <= self._env.now) & np.isnan(rows["stop"][jobs])
+        if runs.all():
+            return self._execution.progress(jobs)
+        made = np.array(rows["kept"][jobs])
+        made[runs] = self._execution.progress(np.asarray(jobs)[runs])
+        return made if made.ndim else float(made)
+
+    def remaining_s(self, jobs: Any) -> Any:
+        """Return the expected seconds of the iterations that jobs have not made."""
+        return (self._iterations[jobs] - self.progress(jobs)) * self._expected_s[jobs]
+
+    def saves(self, job: int) -> bool:
+        """Whether a job that is preempted now would hold its GPUs for a while, to save."""
+        return self._options.checkpoint_s > 0 and self.kept(job) > self.at("kept", job)
+
+    def kept(self, job: int) -> float:
+        """Return the iterations that a job would keep that is preempted now."""
+        return float(self.progress(job)) if self._options.keep == "fraction" else self.finished(job)
+
+    def finished(self, job: int) -> float:
+        """Return the iterations that a job keeps that loses a server: its whole ones."""
+        kept = float(self.at("kept", job))
+        if not self.at("ready", job) <= self._env.now:
+            return kept
+        return max(self._execution.finished(job), kept)
+
+
+def _rows(jobs: Sequence[JobSpec]) -> dict[str, NDArray[Any]]:
+    rows = {name: np.full(len(jobs), value) for name, value in _AT_FIRST.items()}
+    rows["gpus"][:] = [job.ranks for job in jobs]
+    return rows

@@ -1,0 +1,87 @@
+"""What jobs keep when they lose their GPUs, and what it costs to stop and to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from netsim.errors import InputError, UnknownNameError
+from netsim.plain import plain_numbers
+from netsim.units import parse_bytes, parse_seconds
+
+__all__ = ["Preemption", "as_preemption", "whole"]
+
+_KEEPS = ("iterations", "fraction")
+_ON_FAULT = ("iterations", "checkpoint")
+
+#: Absolute and relative error of a job's progress, in iterations.
+_ROUNDING, _RELATIVE = 1e-9, 1e-12
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class Preemption:
+    """What a job that is preempted, or that loses a server, keeps, and what that costs.
+
+    Parameters
+    ----------
+    keep : {"iterations", "fraction"}
+        Whether a preempted job keeps its whole iterations only, or also the part of the current
+        one.
+    checkpoint_s : quantity
+        Time to save progress, for which a preempted job still holds its GPUs. It is not paid where
+        nothing new was finished.
+    restore_s : quantity
+        Time to load what was saved, for which a job that goes on already holds its GPUs.
+    state_bytes : quantity
+        Bytes that a job moves if it comes back on a server that was not among its last ones.
+        A job's own `state_bytes` go first.
+    on_fault : {"iterations", "checkpoint"}
+        What a job keeps that loses a server: its whole iterations, or what it had when it got its
+        GPUs.
+
+    Raises
+    ------
+    InputError
+        If a value is invalid.
+    """
+
+    keep: str = "iterations"
+    checkpoint_s: float = 0.0
+    restore_s: float = 0.0
+    state_bytes: float = 0.0
+    on_fault: str = "iterations"
+
+    def __post_init__(self) -> None:
+        for name, choices in (("keep", _KEEPS), ("on_fault", _ON_FAULT)):
+            if (given := getattr(self, name)) not in choices:
+                raise UnknownNameError(f"preemption: {name}", given, choices)
+        for name in ("checkpoint_s", "restore_s"):
+            object.__setattr__(self, name, parse_seconds(getattr(self, name), name))
+        object.__setattr__(self, "state_bytes", parse_bytes(self.state_bytes, "state_bytes"))
+
+
+def whole(progress: float) -> float:
+    """Return the whole iterations in a job's progress, one that ends now included."""
+    return float((progress + _ROUNDING + _RELATIVE * progress) // 1)
+
+
+def as_preemption(given: Preemption | Mapping[str, Any] | None) -> Preemption:
+    """Make the options of preemption from a mapping; by default nothing is paid.
+
+    Raises
+    ------
+    InputError
+        If an option does not exist, or has an invalid value.
+    """
+    if given is None or isinstance(given, Preemption):
+        return given or Preemption()
+    if not isinstance(given, Mapping):
+        raise InputError("preemption must be a mapping of options, such as {'restore_s': '10s'}, "
+                         f"not {given!r}")
+    names = list(Preemption.__dataclass_fields__)
+    for name in given:
+        if name not in names:
+            raise UnknownNameError("option of preemption", name, names)
+    return Preemption(**given)

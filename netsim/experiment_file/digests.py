@@ -1,0 +1,39 @@
+"""Digests of input files, so that an experiment reads the same contents again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from netsim.errors import InputError
+from netsim.reading import read_bytes
+
+__all__ = ["check_digest", "pinned"]
+
+
+def pinned(path: str | Path) -> dict[str, str]:
+    """Return the keys that identify a file by its path and its digest."""
+    digest = hashlib.sha256(read_bytes(path)).hexdigest()
+    return {"file": os.path.abspath(path), "sha256": digest}
+
+
+def check_digest(path: str | Path | None, sha256: str | None) -> None:
+    """Check that a file has the expected digest, if there is one.
+
+    Raises
+    ------
+    InputError
+        If it does not, or there is no file.
+    """
+    if sha256 is None:
+        return
+    if path is None:
+        raise InputError("sha256 is that of a file, and none is read")
+    try:
+        found = pinned(path)["sha256"]
+    except OSError:
+        return  # the reader reports the error
+    if found != sha256:
+        raise InputError(f"{path} has changed: its sha256 is {found}, "
+                         f"not {sha256}")

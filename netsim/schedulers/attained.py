@@ -1,0 +1,371 @@
+"""Schedulers by attained service, which know nothing of the future: LAS and Tiresias."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from netsim.checks import LARGEST, is_number
+from netsim.cluster.context import RunContext
+from netsim.engine.estimates import estimate_of
+from netsim.engine.view import ClusterView
+from netsim.errors import InputError, UnknownNameError
+from netsim.plain import plain_numbers
+from netsim.schedulers.in_order import After, Floats, InOrder, Ints, Keys, Order
+from netsim.ties import EQUAL, ROUNDING
+from netsim.units import Quantity, parse_seconds
+
+__all__ = ["LAS", "Tiresias", "TiresiasG", "TiresiasL"]
+
+_SERVICES = ("held", "run")
+_FIFO_BY = ("start", "arrival")
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class LAS(InOrder):
+    """Least attained service first: GPU-seconds; of equals, those that hold GPUs.
+
+    Parameters
+    ----------
+    backfill : bool
+        Whether jobs may start that come after one that does not fit.
+    quantum_s : quantity
+        Longest time between two decisions while a job waits.
+    service : {"held", "run"}
+        Whether service is the time for which jobs hold GPUs, or make progress on them.
+
+    Raises
+    ------
+    InputError
+        If a value is invalid.
+    """
+
+    quantum_s: Quantity = 60.0
+    service: str = "held"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "quantum_s",
+                           parse_seconds(self.quantum_s, "quantum_s", strict=True))
+        _check_service(self.service)
+
+    def keys(self, view: ClusterView, jobs: Ints) -> Keys:
+        """Return the attained service; of equals, those that wait come last."""
+        waits = np.isnan(view.got(jobs)).astype(np.float64)
+        return Keys(value=_service(view, jobs, self.service), tie=waits)
+
+    def wake_at(self, view: ClusterView, after: After) -> float:
+        """Return the end of the quantum that begins now."""
+        return view.now + float(self.quantum_s)
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class Tiresias(InOrder):
+    """Discretised two-dimensional LAS of Tiresias (NSDI 2019): queues by attained service.
+
+    The queue of a job is the number of thresholds that its service has reached; inside a queue,
+    jobs are in order of their first start, and those that never started come last.
+
+    Parameters
+    ----------
+    backfill : bool
+        Whether jobs may start that come after one that does not fit.
+    thresholds : sequence of quantity
+        Ascending thresholds in GPU-seconds. The default is that of the authors' simulator.
+    promote_knob : float, optional
+        PROMOTEKNOB: a job that has waited for this multiple of its service in seconds goes back to
+        the first queue. By default there are no promotions.
+    service : {"held", "run"}
+        Whether service is the time for which jobs hold GPUs, or make progress on them.
+    fifo_by : {"start", "arrival"}
+        Order inside a queue. By arrival, this is Tiresias-L.
+
+    Raises
+    ------
+    InputError
+        If the thresholds are not positive and ascending, or another value is invalid.
+    """
+
+    thresholds: Sequence[Quantity] = (3250.0, 7200.0)
+    promote_knob: float | None = None
+    service: str = "held"
+    fifo_by: str = "start"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "thresholds", _ascending(self.thresholds))
+        self._check()
+
+    def _check(self) -> None:
+        knob = self.promote_knob
+        if knob is not None and not (is_number(knob) and 0 < knob <= LARGEST):
+            raise InputError(f"promote_knob must be a finite number greater than 0, not {knob!r}")
+        _check_service(self.service)
+        if self.fifo_by not in _FIFO_BY:
+            raise UnknownNameError("order inside a queue", self.fifo_by, _FIFO_BY)
+
+    def order_of(self, context: RunContext) -> Order:
+        """Return the order of a run."""
+        return _Queues(self, len(context.jobs))
+
+
+def _check_service(service: str) -> None:
+    if service not in _SERVICES:
+        raise UnknownNameError("service", service, _SERVICES)
+
+
+def _service(view: ClusterView, jobs: Any, service: str) -> Any:
+    """Return the GPU-seconds for which jobs have held GPUs, or made progress on them."""
+    seconds = view.held_s(jobs) if service == "held" else view.run_s(jobs)
+    return view.accounts.gpus(jobs) * seconds
+
+
+def _ascending(given: Any) -> tuple[float, ...]:
+    """Return thresholds in GPU-seconds, after checking them."""
+    listed = (given,) if isinstance(given, str | int | float) else tuple(given)
+    found = tuple(parse_seconds(each, "thresholds", strict=True) for each in listed)
+    if any(low >= high for low, high in pairwise(found)):
+        raise InputError(f"thresholds must ascend, unlike {list(listed)!r}")
+    return found
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class TiresiasL(Tiresias):
+    """Tiresias-L, the baseline of A_online: queues by attained service, each by arrival.
+
+    Parameters
+    ----------
+    backfill, promote_knob, service, fifo_by
+        As for `Tiresias`.
+    thresholds : sequence of quantity, optional
+        Ascending thresholds in GPU-seconds, such as ``["6h", "24h"]``. By default 1/8 and 1/2 of
+        the mean service that jobs need; then jobs cannot be submitted during the run.
+
+    Raises
+    ------
+    InputError
+        If a value is invalid.
+    """
+
+    thresholds: Sequence[Quantity] | None = None  # type: ignore[assignment]
+    fifo_by: str = "arrival"
+
+    def __post_init__(self) -> None:
+        if self.thresholds is None:
+            self._check()
+        else:
+            super().__post_init__()
+
+    @property
+    def clairvoyant(self) -> bool:
+        """Whether it uses what all jobs need, for its thresholds."""
+        return self.thresholds is None
+
+    def order_of(self, context: RunContext) -> Order:
+        """Return the order of a run."""
+        if self.thresholds is not None:
+            return super().order_of(context)
+        every = (*context.jobs, *context.others)
+        mean = float(np.mean([job.ranks * estimate_of(job) for job in every]))
+        return _OfMean(replace(self, thresholds=(mean / 8, mean / 2)), len(context.jobs))
+
+
+class _Queues:
+    """The queues of Tiresias in one run; see `netsim.schedulers.in_order.Order`.
+
+    Attributes
+    ----------
+    promotions : dict of int to int
+        How often jobs were promoted, for those that were.
+    """
+
+    def __init__(self, policy: Tiresias, jobs: int) -> None:
+        self._policy = policy
+        self._thresholds = np.array(policy.thresholds)
+        self._base = np.zeros(jobs)  # the service attained at the last promotion
+        self._due: list[tuple[float, int]] = []
+        self.promotions: dict[int, int] = {}
+
+    def add_job(self, job: int, context: RunContext) -> None:
+        """See `Order.add_job`."""
+        self._base = np.insert(self._base, job, 0.0)
+
+    def _service(self, view: ClusterView, jobs: Any) -> Any:
+        """Return the GPU-seconds of jobs since their last promotion."""
+        return _service(view, jobs, self._policy.service) - self._base[jobs]
+
+    def _queue(self, view: ClusterView, jobs: Any, service: Any) -> Any:
+        """Return how many thresholds service has reached, but for the rounding of the clock."""
+        slack = view.accounts.gpus(jobs) * view.now * ROUNDING
+        return np.searchsorted(self._thresholds, service * (1 + EQUAL) + slack, "right")
+
+    def keys(self, view: ClusterView, jobs: Ints) -> Keys:
+        """Return queues, and first starts."""
+        queue = self._queue(view, jobs, self._service(view, jobs)).astype(np.float64)
+        return Keys(queue, 0.0, self._tie(view, jobs))
+
+    def _tie(self, view: ClusterView, jobs: Ints) -> Floats | float:
+        """Return what decides inside a queue."""
+        if self._policy.fifo_by == "arrival":
+            return 0.0
+        first = view.first_start(jobs)
+        return np.where(np.isnan(first), math.inf, first)
+
+    def see(self, view: ClusterView, fresh: Sequence[int]) -> Collection[int]:
+        """Promote jobs that have waited long enough; see `Order.see`."""
+        if self._policy.promote_knob is None:
+            return ()
+        for job in fresh:
+            if (due := self._promoted_at(view, job)) < math.inf:
+                heappush(self._due, (due, job))
+        promoted = []
+        while self._due and self._due[0][0] <= view.now * (1 + ROUNDING):
+            due, job = heappop(self._due)
+            if job in view.pending and due == self._promoted_at(view, job):
+                self._base[job] += self._service(view, job)
+                self.promotions[job] = self.promotions.get(job, 0) + 1
+                promoted.append(job)
+        return promoted
+
+    def _promoted_at(self, view: ClusterView, job: int, since: float | None = None) -> float:
+        """Return when a job is promoted that waits; inf in the first queue."""
+        service = self._service(view, job)
+        if self._policy.promote_knob is None or not self._queue(view, job, service):
+            return math.inf
+        waits = float(view.waits_since(job)) if since is None else since
+        return waits + self._policy.promote_knob * float(service / view.accounts.gpus(job))
+
+    def wake_at(self, view: ClusterView, after: After) -> float:
+        """Return the next crossing of a threshold, or promotion."""
+        soonest = min((self._promoted_at(view, job, view.now) for job in after.fresh),
+                      default=math.inf)
+        while self._due:
+            due, job = self._due[0]
+            if job in view.pending and due == self._promoted_at(view, job):
+                soonest = min(soonest, due)
+                break
+            heappop(self._due)
+        return min(soonest, self._crossing(view, *after.holding()))
+
+    def _crossing(self, view: ClusterView, jobs: Ints, ready: Floats) -> float:
+        """Return when a job that holds GPUs reaches its next threshold."""
+        service = self._service(view, jobs)
+        queue = self._queue(view, jobs, service)
+        ahead = queue < len(self._thresholds)
+        if not ahead.any():
+            return math.inf
+        left = self._thresholds[queue[ahead]] - service[ahead]
+        begin = np.maximum(ready[ahead], view.now)
+        if self._policy.service == "held":
+            begin = np.full(len(left), view.now)
+        return float((begin + left / view.accounts.gpus(jobs[ahead])).min())
+
+
+class _OfMean(_Queues):
+    """The queues of Tiresias with thresholds that were derived from all jobs."""
+
+    def check_open(self) -> None:
+        """Refuse more jobs; see `netsim.engine.view.Scheduler`."""
+        raise InputError("scheduler 'tiresias-l' has derived its thresholds from all jobs, and "
+                         "takes no more; give thresholds")
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class TiresiasG(Tiresias):
+    """Discretised two-dimensional Gittins index of Tiresias, from the service of past jobs.
+
+    It is `Tiresias`, but inside a queue jobs are in order of their index, the largest first: the
+    probability to end within the next `delta` of service over the service expected until then. The
+    index is looked at when a decision is made.
+
+    Parameters
+    ----------
+    backfill, thresholds, promote_knob, service, fifo_by
+        As for `Tiresias`.
+    delta : quantity, optional
+        GPU-seconds; by default up to the next threshold.
+    history : sequence of float, optional
+        GPU-seconds of past jobs; by default those of the workload's history.
+
+    Raises
+    ------
+    InputError
+        If a value is invalid.
+    """
+
+    delta: Quantity | None = None
+    history: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delta is not None:
+            object.__setattr__(self, "delta", parse_seconds(self.delta, "delta", strict=True))
+        if self.history is not None:
+            object.__setattr__(self, "history", _past(self.history))
+
+    def suits(self, context: RunContext) -> None:
+        """Check that there are past jobs; see `netsim.engine.view.Scheduler`."""
+        self._past_of(context)
+
+    def _past_of(self, context: RunContext) -> Floats:
+        """Return the GPU-seconds of past jobs, in ascending order."""
+        known = None if context.history is None else context.history.gpu_s
+        past = known if self.history is None else np.array(self.history)
+        if past is None or not len(past):
+            raise InputError("tiresias-g knows jobs by those of the past, and the workload has no "
+                             "history with GPU-seconds; give history, a list of GPU-seconds")
+        return np.sort(past)
+
+    def order_of(self, context: RunContext) -> Order:
+        """Return the order of a run."""
+        return _ByIndex(self, context, self._past_of(context))
+
+
+def _past(given: Any) -> tuple[float, ...]:
+    """Return the GPU-seconds of past jobs, after checking them."""
+    listed = [given] if isinstance(given, str | int | float) else list(given)
+    if not listed:
+        raise InputError("history must list the GPU-seconds of at least one past job")
+    return tuple(parse_seconds(each, "history") for each in listed)
+
+
+class _ByIndex(_Queues):
+    """The queues of Tiresias with the Gittins index, in one run."""
+
+    def __init__(self, policy: TiresiasG, context: RunContext, past: Floats) -> None:
+        super().__init__(policy, len(context.jobs))
+        self._delta, self._past = policy.delta, past
+        self._sums = np.concatenate(([0.0], np.cumsum(past)))
+
+    def keys(self, view: ClusterView, jobs: Ints) -> Keys:
+        """Return queues, then the index, then first starts."""
+        service = self._service(view, jobs)
+        queue = self._queue(view, jobs, service)
+        return Keys(queue.astype(np.float64), -self._index(service, queue), self._tie(view, jobs))
+
+    def _index(self, service: Floats, queue: Ints) -> Floats:
+        """Return the index: how many past jobs of more service ended within delta, over it.
+
+        The numerator counts past service S with a < S <= a + delta, where a is a job's own; the
+        denominator is the sum of min(S - a, delta) over all S > a.
+        """
+        past, sums = self._past, self._sums
+        if self._delta is None:
+            delta = np.append(self._thresholds, math.inf)[queue] - service
+        else:
+            delta = np.full(len(service), float(self._delta))
+        behind = np.searchsorted(past, service * (1 + EQUAL), "right")
+        end = np.searchsorted(past, (service + delta) * (1 + EQUAL), "right")
+        beyond = len(past) - end
+        spent = sums[end] - sums[behind] - (end - behind) * service
+        spent = spent + np.where(beyond > 0, beyond * np.where(beyond > 0, delta, 0.0), 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(behind < len(past), (end - behind) / spent, 0.0)

@@ -1,0 +1,620 @@
+"""Schedulers that give an order of jobs, from which decisions follow.
+
+Jobs that hold GPUs and jobs that wait stand in one order, and a job loses its GPUs only to jobs
+before it. How decisions follow from an order is the same for all policies:
+
+- Jobs that were started at this very instant stay, and so do all if the policy does not preempt.
+- Along the order, a job that holds GPUs keeps them if that leaves room for those that come before
+  it; else it is preempted. A job that waits comes if it can be placed beside those before it.
+- Those that come are placed, in order, on GPUs that are free by then. If these do not do, as others
+  still save their progress, GPUs are kept for the job, and it does not start yet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.cluster.context import RunContext
+from netsim.cluster.slices import is_sliced
+from netsim.engine.view import ClusterView, Decision, Start
+from netsim.schedulers import kernels
+from netsim.schedulers.tied_queue import TiedQueue
+from netsim.ties import EQUAL
+
+__all__ = ["After", "InOrder", "Keys", "Order"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Keys(NamedTuple):
+    """The places of jobs in an order, ascending: by level, then value, then tie.
+
+    Values that differ by no more than 1e-9 of the larger one are equal. Jobs with equal keys are in
+    order of arrival, then id.
+
+    Attributes
+    ----------
+    level, value, tie : ndarray of float, shape (jobs,); or float
+    """
+
+    level: Floats | float = 0.0
+    value: Floats | float = 0.0
+    tie: Floats | float = 0.0
+
+
+@dataclass(frozen=True)
+class After:
+    """What a decision brings about.
+
+    Attributes
+    ----------
+    view : ClusterView
+    preempt : sequence of int
+    start : sequence of Start
+    fresh : sequence of int
+        Jobs that are preempted, and wait from now on.
+    """
+
+    view: ClusterView
+    preempt: Sequence[int]
+    start: Sequence[Start]
+    fresh: Sequence[int]
+
+    def holding(self) -> tuple[Ints, Floats]:
+        """Return the jobs that will hold GPUs, and when their progress on them begins.
+
+        That is in seconds; inf as long as it is not known.
+        """
+        view, jobs = self.view, self.view.holding
+        for job in self.preempt:
+            jobs = jobs[jobs != job]
+        ready = [view.ready_on(job, gpus) for job, gpus in self.start]
+        return (np.concatenate((jobs, np.array([job for job, _ in self.start], np.int64))),
+                np.concatenate((view.ready(jobs), np.array(ready, np.float64))))
+
+
+class Order(Protocol):
+    """An order of jobs, in one run."""
+
+    def see(self, view: ClusterView, fresh: Sequence[int]) -> Collection[int]:
+        """Bring the order up to date; return waiting jobs whose keys have changed.
+
+        Parameters
+        ----------
+        view : ClusterView
+        fresh : sequence of int
+            Jobs that wait and did not at the last call.
+        """
+
+    def keys(self, view: ClusterView, jobs: Ints) -> Keys:
+        """Return the keys of jobs; those of jobs that wait change by `see` only."""
+
+    def wake_at(self, view: ClusterView, after: After) -> float:
+        """Return the next instant at which the order changes by itself; inf if it does not."""
+
+    def add_job(self, job: int, context: RunContext) -> None:
+        """Get to know a job that has been submitted, and has not arrived."""
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """Base of schedulers that give an order of jobs.
+
+    A subclass defines `keys`. If its order changes by itself, or has a state, it also overrides
+    other methods of `Order`, or `order_of`, which returns the order of one run.
+
+    Parameters
+    ----------
+    backfill : bool
+        Whether jobs may start that come after one that does not fit.
+    """
+
+    #: Whether jobs that wait may take GPUs from those that hold some.
+    preempts: ClassVar[bool] = True
+
+    backfill: bool = True
+
+    @property
+    def work_conserving(self) -> bool:
+        """Whether it claims to start every job that fits."""
+        return self.backfill
+
+    def begin(self, context: RunContext) -> InOrderRun:
+        """Return the object that decides in a run; see `netsim.engine.view.Scheduler`."""
+        return InOrderRun(self, self.order_of(context), context)
+
+    def order_of(self, context: RunContext) -> Order:
+        """Return the order of a run."""
+        return self
+
+    def keys(self, view: ClusterView, jobs: Ints) -> Keys:
+        """See `Order.keys`."""
+        raise NotImplementedError
+
+    def see(self, view: ClusterView, fresh: Sequence[int]) -> Collection[int]:
+        """See `Order.see`."""
+        return ()
+
+    def wake_at(self, view: ClusterView, after: After) -> float:
+        """See `Order.wake_at`."""
+        return math.inf
+
+    def add_job(self, job: int, context: RunContext) -> None:
+        """See `Order.add_job`."""
+
+
+class _Place(NamedTuple):
+    """The place of a waiting job in the order, and the GPUs that it needs."""
+
+    level: float
+    value: float
+    tie: float
+    job: int
+    gpus: int
+
+
+def _places(keys: Sequence[Floats], jobs: Sequence[int], gpus: Sequence[int]) -> list[_Place]:
+    """Return the places of jobs with some keys, which need some GPUs."""
+    level, value, tie = (key.tolist() for key in keys)
+    return list(map(_Place, level, value, tie, jobs, gpus))
+
+
+class InOrderRun:
+    """Decisions by an order, in one run.
+
+    Parameters
+    ----------
+    policy : InOrder
+    order : Order
+    context : RunContext
+    """
+
+    def __init__(self, policy: InOrder, order: Order, context: RunContext) -> None:
+        self._policy, self._order = policy, order
+        self._line = _Line()
+        self._fresh: list[int] = []
+        self._sliced = any(is_sliced(job.model) for job in context.jobs)
+
+    @property
+    def promotions(self) -> dict[int, int]:
+        """How often jobs have been promoted."""
+        return getattr(self._order, "promotions", {})
+
+    def add_job(self, job: int, context: RunContext) -> None:
+        """Get to know a job that has been submitted during the run; see `Scheduler`."""
+        self._sliced = self._sliced or is_sliced(context.jobs[job].model)
+        self._order.add_job(job, context)
+
+    def check_open(self) -> None:
+        """Check that more jobs can be submitted; see `Scheduler`."""
+        if hasattr(self._order, "check_open"):
+            self._order.check_open()
+
+    def decide(self, view: ClusterView) -> Decision:
+        """Return the jobs to start and to preempt; see `netsim.engine.view.Scheduler`."""
+        self._see(view)
+        if not view.pending and not view.saving:
+            return Decision()
+        if not self._policy.preempts:
+            return Decision(self._starts_in_line(view))
+        refuses = self._sliced or getattr(view.placement, "refuses", True) or view.lost
+        preempt, come = _by_placing(self, view) if refuses else _by_counting(self, view)
+        return self._decision(view, preempt, come)
+
+    def _see(self, view: ClusterView) -> None:
+        """Take in jobs that have begun to wait, and those whose keys have changed."""
+        fresh = [*(job for job in self._fresh if job in view.pending), *view.arrived]
+        self._fresh = []
+        changed = self._order.see(view, fresh)
+        for job in changed:
+            self._line.remove(job)
+        if queued := list(dict.fromkeys([*fresh, *changed])):
+            jobs = np.array(queued)
+            shape = np.ones(len(jobs))
+            keys = [each * shape for each in self._order.keys(view, jobs)]
+            for place in _places(keys, queued, [view.jobs[job].ranks for job in queued]):
+                self._line.add(place)
+
+    def holding(self, view: ClusterView) -> tuple[Ints, Ints, list[Floats]]:
+        """Return the jobs that hold GPUs, these in number, and the keys; those that stay first."""
+        jobs = view.holding
+        shape = np.ones(len(jobs))
+        keys = [each * shape for each in self._order.keys(view, jobs)]
+        keys[0][view.got(jobs) == view.now] = -math.inf  # nothing is stopped at once
+        return jobs, view.accounts.gpus(jobs), keys
+
+    @property
+    def line(self) -> _Line:
+        """The jobs that wait, in order."""
+        return self._line
+
+    @property
+    def backfill(self) -> bool:
+        """Whether jobs may start that come after one that does not fit."""
+        return self._policy.backfill
+
+    def _starts_in_line(self, view: ClusterView) -> list[Start]:
+        """Place the jobs that wait, without preemption, until one does not fit, or all that fit."""
+        room, left = view.room(), view.idle
+        starts: list[Start] = []
+        for place in self._line.in_order(left if self.backfill else math.inf):
+            gpus = room.place(place.job) if place.gpus <= left else None
+            if gpus is not None:
+                starts.append((place.job, gpus))
+                left -= place.gpus
+            elif not self.backfill:
+                break
+            if self.backfill:
+                self._line.at_most(left)
+        for job, _ in starts:
+            self._line.remove(job)
+        return starts
+
+    # --- from jobs that come to GPUs -------------------------------------------------------
+
+    def _decision(self, view: ClusterView, preempt: Sequence[int], come: Sequence[int]
+                  ) -> Decision:
+        """Preempt jobs, and place those that come, in their order."""
+        saves = {job for job in preempt if view.saves(job)}
+        starts, stay = self._placed(view, preempt, come, saves)
+        preempt = [job for job in preempt if job not in stay]
+        started = [job for job, _ in starts]
+        for job in started:
+            self._line.remove(job)
+        self._fresh = [job for job in preempt if job not in saves and job not in set(started)]
+        waits = (len(view.pending) > len(started) - sum(job in preempt for job in started)
+                 or view.saving or saves or self._fresh)
+        wake_at = math.inf
+        if waits:
+            wake_at = self._order.wake_at(view, After(view, preempt, starts, self._fresh))
+        return Decision(starts, preempt, wake_at)
+
+    @staticmethod
+    def _placed(view: ClusterView, preempt: Sequence[int], come: Sequence[int],
+                saves: Collection[int]) -> tuple[list[Start], set[int]]:
+        """Place jobs on free GPUs; keep others for those that cannot be placed yet.
+
+        Returns
+        -------
+        starts : list of Start
+        stay : set of int
+            Jobs that would move to the GPUs that they have.
+        """
+        if not come:
+            return [], set()
+        free, coming = view.free, view.free
+        if preempt or view.saving:
+            free, coming = view.free.copy(), view.free.copy()
+            for job in preempt:
+                coming[view.running[job]] = True
+                free[view.running[job]] = job not in saves
+            for saving in view.saving.values():
+                coming[saving.gpus] = True
+            if view.lost:
+                live = _live(view)
+                free, coming = free & live, coming & live
+        now, later = view.room_on(free), view.room_on(coming)
+        starts: list[Start] = []
+        stay: set[int] = set()
+        for job in come:
+            gpus = now.place(job)
+            if gpus is None:
+                kept = later.place(job)
+                if kept is not None:
+                    now.take(kept)
+                continue
+            later.take(gpus)
+            if job in view.running and set(gpus.tolist()) == set(view.running[job].tolist()):
+                stay.add(job)
+            else:
+                starts.append((job, gpus))
+        return starts, stay
+
+
+# --- the walk along the order ------------------------------------------------------------------
+
+
+def _by_counting(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[int]]:
+    """Return the jobs to preempt and those that come, if any free GPUs will do for a job."""
+    held = int(view.accounts.gpus(view.holding).sum())
+    room = view.idle + sum(len(saving.gpus) for saving in view.saving.values())
+    come: list[int] = []
+    waiting = run.line.in_order(room + held if run.backfill else math.inf)
+    holders: _Holders | None = None
+    for place in waiting:
+        if place.gpus > room:
+            holders = holders or _Holders(run, view)
+            before = holders.before(place)
+            if held - before + room < place.gpus:
+                if not run.backfill:
+                    break
+                run.line.reject(place)  # others behind it that need as many do not fit, either
+                continue
+            return _displacing(run, holders, waiting, [*come, place.job], place,
+                               room + held - before - place.gpus)
+        come.append(place.job)
+        room -= place.gpus
+        if not room and not held:
+            break
+    return [], come
+
+
+def _displacing(run: InOrderRun, holders: _Holders, waiting: Iterator[_Place], come: list[int],
+                first: _Place, left: int) -> tuple[list[int], list[int]]:
+    """Go on behind the first job that comes and displaces others; `left` GPUs are left there."""
+    holders.sort_after(first)
+    preempt: list[int] = []
+    for place in waiting:
+        left, lose = holders.stay(left, holders.place_of(place))
+        preempt += lose
+        if place.gpus <= left:
+            come.append(place.job)
+            left -= place.gpus
+        elif run.backfill:
+            run.line.reject(place)
+        else:
+            break
+    return preempt + holders.stay(left)[1], come
+
+
+class _Holders:
+    """The jobs that hold GPUs, in order as far as that matters.
+
+    Parameters
+    ----------
+    run : InOrderRun
+    view : ClusterView
+    """
+
+    def __init__(self, run: InOrderRun, view: ClusterView) -> None:
+        self._jobs, self._gpus, self._keys = run.holding(view)
+        self._last = _last(self._keys)
+        self._sum = int(self._gpus.sum())
+        self._passed = 0
+
+    def before(self, place: _Place) -> int:
+        """Return the GPUs of jobs that come before a place."""
+        if place[:2] > self._last:
+            return self._sum
+        return int(kernels.before(*self._keys, self._jobs, self._gpus, *place[:4])[0])
+
+    def sort_after(self, place: _Place) -> None:
+        """Forget the jobs before a place, and sort the others."""
+        after = np.flatnonzero(~_before(self._keys, self._jobs, place))
+        keys, jobs = [key[after] for key in self._keys], self._jobs[after]
+        order = _sorted(keys, jobs)
+        self._jobs, self._gpus = jobs[order], self._gpus[after][order]
+        self._keys = [key[order] for key in keys]
+        self._sums = np.concatenate(([0], np.cumsum(self._gpus)))
+
+    def place_of(self, place: _Place) -> int:
+        """Return how many of the sorted jobs come before a place."""
+        return int(kernels.before(*self._keys, self._jobs, self._gpus, *place[:4])[1])
+
+    def stay(self, left: int, stop: int | None = None) -> tuple[int, list[int]]:
+        """Keep the next sorted jobs, up to a place, that fit into the GPUs that are left.
+
+        Returns
+        -------
+        left : int
+        lose : list of int
+            Those that do not fit.
+        """
+        lose: list[int] = []
+        stop = len(self._jobs) if stop is None else stop
+        while self._passed < stop:
+            passed = self._sums[self._passed]
+            fits = int(np.searchsorted(self._sums, passed + left, "right")) - 1
+            fits = min(fits, stop)
+            left -= int(self._sums[fits] - passed)
+            if fits < stop:
+                lose.append(int(self._jobs[fits]))
+                fits += 1
+            self._passed = fits
+        return left, lose
+
+
+def _by_placing(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[int]]:
+    """Return the jobs to preempt and those that come, if a placement may refuse free GPUs."""
+    jobs, gpus, keys = run.holding(view)
+    order = _sorted(keys, jobs)
+    holders = _places([key[order] for key in keys], jobs[order].tolist(), gpus[order].tolist())
+    walk = _Walk(view)
+    preempt: list[int] = []
+    come: list[int] = []
+    blocked = False
+    for place in _merged(holders, run.line.in_order(math.inf)):
+        holds = place.job in view.running
+        if holds and walk.stays(place.job):
+            continue
+        pays = holds and view.saves(place.job)
+        if holds:
+            preempt.append(place.job)
+        if not blocked and not pays and walk.comes(place.job):
+            come.append(place.job)
+        elif not holds and not run.backfill:
+            blocked = True
+    return preempt, come
+
+
+class _Walk:
+    """The jobs that can stay, and come, before a place in the order.
+
+    Parameters
+    ----------
+    view : ClusterView
+    """
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._left = _live(view).copy()
+        self._come: list[int] = []
+
+    def stays(self, job: int) -> bool:
+        """Whether a job can keep its GPUs; if so, it does."""
+        gpus = self._view.running[job]
+        before = self._left[gpus].copy()
+        self._left[gpus] = False
+        if self._fit(self._come):
+            return True
+        self._left[gpus] = before
+        return False
+
+    def comes(self, job: int) -> bool:
+        """Whether a job can be placed beside those that stay and come; if so, it is."""
+        if self._view.jobs[job].ranks > np.count_nonzero(self._left):
+            return False
+        if not self._fit([*self._come, job]):
+            return False
+        self._come.append(job)
+        return True
+
+    def _fit(self, come: Sequence[int]) -> bool:
+        if not come:
+            return True
+        room = self._view.room_on(self._left)
+        return all(room.place(job) is not None for job in come)
+
+
+def _live(view: ClusterView) -> NDArray[np.bool_]:
+    """Return the mask of GPUs of servers that are not lost."""
+    return ~np.isin(view.cluster.server_of, list(view.lost))
+
+
+def _last(keys: list[Floats]) -> tuple[float, float]:
+    """Return a level and a value behind which there is no job."""
+    if not len(keys[0]):
+        return -math.inf, -math.inf
+    value = float(keys[1].max())
+    return float(keys[0].max()), value + EQUAL * abs(value)
+
+
+def _before(keys: list[Floats], jobs: Ints, place: _Place) -> NDArray[np.bool_]:
+    """Return the mask of jobs that come before a place in the order."""
+    level, value, tie = keys
+    apart = value - place.value
+    same = np.abs(apart) <= EQUAL * np.maximum(np.abs(value), abs(place.value))
+    tied = (tie < place.tie) | ((tie == place.tie) & (jobs < place.job))
+    return (level < place.level) | ((level == place.level) & np.where(same, tied, apart < 0))
+
+
+def _precedes(one: _Place, other: _Place) -> bool:
+    """Whether a place comes before another one."""
+    if one.level != other.level:
+        return one.level < other.level
+    if not _equal(one.value, other.value):
+        return one.value < other.value
+    return (one.tie, one.job) < (other.tie, other.job)
+
+
+def _equal(one: float, other: float) -> bool:
+    """Whether two values of keys tie."""
+    return abs(one - other) <= EQUAL * max(abs(one), abs(other))
+
+
+def _sorted(keys: list[Floats], jobs: Ints) -> Ints:
+    """Return the indices that sort jobs by their keys."""
+    level, value, tie = keys
+    order = np.lexsort((value, level))
+    high, low = value[order][1:], value[order][:-1]
+    apart = ((high - low > EQUAL * np.maximum(np.abs(high), np.abs(low)))
+             | (level[order][1:] != level[order][:-1]))
+    run = np.empty(len(jobs), np.int64)
+    run[order] = np.concatenate(([0], np.cumsum(apart)))[:len(jobs)]
+    return np.lexsort((jobs, tie, run))
+
+
+def _merged(holders: Sequence[_Place], waiting: Iterator[_Place]) -> Iterator[_Place]:
+    """Merge places in order."""
+    first = next(waiting, None)
+    for holder in holders:
+        while first is not None and _precedes(first, holder):
+            yield first
+            first = next(waiting, None)
+        yield holder
+    if first is not None:
+        yield first
+        yield from waiting
+
+
+class _Line:
+    """The jobs that wait, in order: a queue for each number of GPUs and each level."""
+
+    def __init__(self) -> None:
+        self._queues: dict[int, dict[float, TiedQueue[tuple[float, int]]]] = {}
+        self._heads: dict[int, _Place] = {}  # the first job for some numbers of GPUs
+        self._places: dict[int, _Place] = {}
+        self._taken: dict[int, _Place] = {}  # places that are not in their queue for a while
+        self._most, self._rejected = math.inf, False
+
+    def add(self, place: _Place) -> None:
+        """Add a job."""
+        self._places[place.job] = place
+        self._push(place)
+
+    def remove(self, job: int) -> None:
+        """Remove a job, if it waits."""
+        place = self._places.pop(job, None)
+        if place is not None and self._taken.pop(job, None) is None:
+            levels = self._queues[place.gpus]
+            levels[place.level].remove(place.value, (place.tie, job))
+            self._tidy(place)
+
+    def in_order(self, most: float) -> Iterator[_Place]:
+        """Yield jobs in order that need at most some GPUs; all stay in the line."""
+        taken, self._taken, self._most = self._taken, {}, most
+        for again in taken.values():
+            self._push(again)
+        while place := self._first():
+            self._rejected = False
+            yield place
+            if not self._rejected:
+                self._queues[place.gpus][place.level].pop()
+                self._tidy(place)
+                self._taken[place.job] = place
+
+    def reject(self, place: _Place) -> None:
+        """Leave the job that was yielded last where it is, and all that need as many GPUs."""
+        self._most, self._rejected = min(self._most, place.gpus - 1), True
+
+    def at_most(self, gpus: int) -> None:
+        """Yield only jobs that need at most some GPUs, from now on."""
+        self._most = min(self._most, gpus)
+
+    def _push(self, place: _Place) -> None:
+        levels = self._queues.setdefault(place.gpus, {})
+        if place.level not in levels:
+            levels[place.level] = TiedQueue(_equal)
+        levels[place.level].push(place.value, (place.tie, place.job))
+        self._heads.pop(place.gpus, None)
+
+    def _tidy(self, place: _Place) -> None:
+        """Forget the queue of a place if it is empty, and which job is the first."""
+        levels = self._queues[place.gpus]
+        self._heads.pop(place.gpus, None)
+        if not levels[place.level]:
+            del levels[place.level]
+        if not levels:
+            del self._queues[place.gpus]
+
+    def _first(self) -> _Place | None:
+        """Return the first job that needs few enough GPUs."""
+        first: _Place | None = None
+        for gpus, levels in self._queues.items():
+            if gpus > self._most:
+                continue
+            if gpus not in self._heads:
+                level = min(levels)
+                job = levels[level].first[1][1]
+                self._heads[gpus] = self._places[job]
+            head = self._heads[gpus]
+            if first is None or _precedes(head, first):
+                first = head
+        return first

@@ -1,0 +1,41 @@
+"""A compiled loop of schedulers by order: what comes before a place in it.
+
+`netsim.reference.job_orders` is a readable version of such schedulers; tests compare the two.
+"""
+
+from __future__ import annotations
+
+from netsim.compiling import in_place
+from netsim.ties import EQUAL
+
+__all__ = ["before"]
+
+
+@in_place
+def before(levels, values, ties, jobs, gpus, level, value, tie, job):
+    """Return the GPUs and the number of jobs that come before a place in an order.
+
+    Parameters
+    ----------
+    levels, values, ties : ndarray of float, shape (jobs,)
+        Keys; see `netsim.schedulers.in_order.Keys`.
+    jobs, gpus : ndarray of int, shape (jobs,)
+    level, value, tie : float
+    job : int
+        The place.
+    """
+    held = 0
+    count = 0
+    for k in range(len(jobs)):
+        if levels[k] != level:
+            first = levels[k] < level
+        elif abs(values[k] - value) > EQUAL * max(abs(values[k]), abs(value)):
+            first = values[k] < value
+        elif ties[k] != tie:
+            first = ties[k] < tie
+        else:
+            first = jobs[k] < job
+        if first:
+            held += gpus[k]
+            count += 1
+    return held, count

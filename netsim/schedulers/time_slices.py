@@ -1,0 +1,98 @@
+"""Time slices in a ring of jobs: Gandiva's round robin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.cluster.context import RunContext
+from netsim.engine.view import ClusterView
+from netsim.plain import plain_numbers
+from netsim.schedulers.in_order import After, InOrder, Ints, Keys, Order
+from netsim.ties import EQUAL, ROUNDING
+from netsim.units import Quantity, parse_seconds
+
+__all__ = ["GandivaRR"]
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class GandivaRR(InOrder):
+    """Jobs take turns in a ring, as in Gandiva (OSDI 2018).
+
+    A job that has run for its slice goes to the end of the ring when another one waits. Only
+    progress counts towards a slice, not restoring. Jobs within their slices that a wide job
+    displaces go on later with what is left of them.
+
+    Parameters
+    ----------
+    backfill : bool
+        Whether jobs may start that come after one that does not fit.
+    quantum_s : quantity
+        Length of a slice; well above an iteration, as the part of one is lost with each slice
+        unless the run keeps fractions.
+
+    Raises
+    ------
+    InputError
+        If the quantum is not positive.
+    """
+
+    quantum_s: Quantity = 60.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "quantum_s",
+                           parse_seconds(self.quantum_s, "quantum_s", strict=True))
+
+    def order_of(self, context: RunContext) -> Order:
+        """Return the order of a run."""
+        return _Ring(float(self.quantum_s), len(context.jobs))
+
+
+class _Ring:
+    """The ring in one run: places in it, and the progress of jobs before their present slices."""
+
+    def __init__(self, quantum_s: float, jobs: int) -> None:
+        self._quantum_s = quantum_s
+        self._place = np.full(jobs, np.nan)
+        self._before_s = np.zeros(jobs)
+        self._next = 0
+
+    def add_job(self, job: int, context: RunContext) -> None:
+        """See `Order.add_job`."""
+        self._place = np.insert(self._place, job, np.nan)
+        self._before_s = np.insert(self._before_s, job, 0.0)
+
+    def _to_end(self, view: ClusterView, job: int) -> None:
+        """Move a job to the end of the ring, with a new slice."""
+        self._place[job], self._next = self._next, self._next + 1
+        self._before_s[job] = view.run_s(job)
+
+    def keys(self, view: ClusterView, jobs: Ints) -> Keys:
+        """Return the places in the ring; see `Order.keys`."""
+        return Keys(value=self._place[jobs])
+
+    def see(self, view: ClusterView, fresh: Sequence[int]) -> Collection[int]:
+        """Take in jobs, and move those behind whose slices are over; see `Order.see`."""
+        for job in sorted(job for job in fresh if np.isnan(self._place[job])):
+            self._to_end(view, job)
+        if not (view.pending or view.saving):
+            return ()
+        there = np.concatenate((view.holding, np.array([*view.saving, *fresh], np.int64)))
+        used = view.run_s(there) - self._before_s[there]
+        over = there[used * (1 + EQUAL) + view.now * ROUNDING >= self._quantum_s]
+        for job in over[np.argsort(self._place[over])].tolist():
+            self._to_end(view, job)
+        return [job for job in over.tolist() if job in view.pending]
+
+    def wake_at(self, view: ClusterView, after: After) -> float:
+        """Return the next end of a slice; see `Order.wake_at`."""
+        jobs, ready = after.holding()
+        if not len(jobs):
+            return math.inf
+        used = view.run_s(jobs) - self._before_s[jobs]
+        ends = np.maximum(ready, view.now) + self._quantum_s - used
+        return float(ends.min())

@@ -1,0 +1,70 @@
+"""Which arguments and experiment keys do not apply to which runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from netsim.errors import InputError
+from netsim.recording.link_recorder import OF_LINKS
+
+__all__ = ["NOT_FOR", "problems_of_arguments", "refuse_arguments"]
+
+_NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
+                     'execution = "fabric"')
+_FOR_EDGE_CLOUDS = "for jobs on an edge-cloud, [edge_cloud] in a file"
+_AS_COFLOWS = "on a network all jobs run when they arrive, as coflows"
+_FOR_CLUSTERS = f"for jobs on a cluster, [cluster] in a file; {_AS_COFLOWS}"
+_FOR_SCHEDULERS = f"for jobs on a cluster or an edge-cloud; {_AS_COFLOWS}"
+_PLACED_BY_SCHEDULERS = "for jobs on a cluster; on an edge-cloud the scheduler places jobs"
+_CONSTANT = "for transport 'fabric'; with {transport!r} delays and rates are constant"
+
+#: What runs -> the arguments of `netsim.simulate`, or keys of an experiment, that are not for it,
+#: with the reason.
+NOT_FOR: Mapping[str, Mapping[str, str]] = {
+    "network": {
+        **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS),
+        **dict.fromkeys(("scheduler", "compare.schedulers"), _FOR_SCHEDULERS),
+        **dict.fromkeys(("placement", "execution", "preemption"), _FOR_CLUSTERS)},
+    "cluster": {
+        **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS)},
+    "cluster by a model": dict.fromkeys(
+        ("allocator", "observe_interval", "compare.allocators"), _NOTHING_TO_SHARE),
+    "edge-cloud": {
+        "cluster": "an edge-cloud has none",
+        **dict.fromkeys(("placement", "execution"), _PLACED_BY_SCHEDULERS),
+        "preemption": "on an edge-cloud, jobs keep all that they have made, at no cost",
+        "stragglers": "for hosts and servers; on an edge-cloud, jobs say how long training takes"},
+    "edge-cloud without links": dict.fromkeys(
+        ("network", "events", "allocator", "observe_interval", "compare.allocators",
+         *(f"record.{name}" for name in OF_LINKS)), _CONSTANT),
+}
+
+
+def problems_of_arguments(target: str, given: Iterable[str], **said: str) -> list[tuple[str, str]]:
+    """List the arguments that do not apply to a target, with reasons.
+
+    Parameters
+    ----------
+    target : str
+        A key of `NOT_FOR`.
+    given : iterable of str
+        The arguments that are given, in the order in which messages name them.
+    **said
+        Values of the placeholders in reasons.
+    """
+    return [(name, NOT_FOR[target][name].format(**said)) for name in given
+            if name in NOT_FOR[target]]
+
+
+def refuse_arguments(target: str, given: Iterable[str], **said: str) -> None:
+    """Check that all given arguments apply to a target; see `problems_of_arguments`.
+
+    Raises
+    ------
+    InputError
+        If one does not; the message names the first, and others with the same reason.
+    """
+    problems = problems_of_arguments(target, given, **said)
+    for _, reason in problems:
+        names = ", ".join(name for name, why in problems if why == reason)
+        raise InputError(f"{names}: {reason}")

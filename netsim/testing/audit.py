@@ -1,0 +1,239 @@
+"""Audit of a run on a cluster: whether what jobs held, made and paid adds up.
+
+It looks only at the record of a run, so that it finds faults of the engine, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.engine.ledger import Segment
+from netsim.testing.cluster_cases import ClusterCase, Submitted
+
+__all__ = ["Asked", "Record", "audit"]
+
+#: Relative and absolute tolerance for rounding; different instants of an example are further apart.
+_ROUNDING = 1e-9
+
+
+class Asked(NamedTuple):
+    """A decision of a scheduler, and the parts of the view that it changed.
+
+    Attributes
+    ----------
+    now, wake_at : float
+    starts : tuple of (int, tuple of int)
+        Jobs with their GPUs.
+    preempted : tuple of int
+    changed : tuple of str
+    """
+
+    now: float
+    starts: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    preempted: tuple[int, ...] = ()
+    wake_at: float = math.inf
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Record:
+    """The record of a run to its end.
+
+    Parameters
+    ----------
+    case : ClusterCase
+    log : list of Asked
+        All decisions, in order.
+    segments : list of Segment
+        For which jobs held GPUs.
+    jobs : dict of str to ndarray, shape (jobs,)
+        For each job ``first_start``, ``end``, ``preemptions`` and ``restarts``, and what it held:
+        ``held_gpu_s``, ``useful_gpu_s``, ``lost_gpu_s`` and ``overhead_gpu_s``.
+    """
+
+    case: ClusterCase
+    log: list[Asked]
+    segments: list[Segment]
+    jobs: dict[str, NDArray[Any]]
+
+    @cached_property
+    def of_job(self) -> list[list[Segment]]:
+        """Segments of each job, in order of time."""
+        return [sorted((each for each in self.segments if each.job == job),
+                       key=lambda each: each.got) for job in range(len(self.case.jobs))]
+
+    def waiting(self, now: float) -> list[int]:
+        """Return the jobs that wait after all that happens at an instant."""
+        return [number for number, job in enumerate(self.case.jobs)
+                if job.arrival_s <= now < self.jobs["end"][number]
+                and not any(each.got <= now < each.free for each in self.of_job[number])]
+
+    def idle(self, now: float) -> int:
+        """Return how many GPUs are free after all that happens at an instant."""
+        case = self.case
+        lost = [loss.server for loss in case.losses if loss.at <= now < loss.until]
+        return case.cluster.total - sum(case.gpus[server] for server in lost) - sum(
+            len(each.gpus) for each in self.segments if each.got <= now < each.free)
+
+    def saves(self, now: float) -> bool:
+        """Whether a job saves its progress after all that happens at an instant."""
+        return any(each.stop <= now < each.free for each in self.segments)
+
+
+def audit(record: Record) -> Iterator[str]:
+    """Yield what does not add up in a run, in words."""
+    yield from _gpus_held_twice(record)
+    for number, job in enumerate(record.case.jobs):
+        yield from (f"job {number} {fault}" for fault in (
+            *_faults_of_segments(record, number, job), *_faults_of_accounts(record, number, job)))
+    yield from _wrong_acts(record)
+    yield from _wrong_instants(record)
+
+
+def _same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+
+
+def _gpus_held_twice(record: Record) -> Iterator[str]:
+    case, first = record.case, record.case.cluster.first
+    for gpu in range(case.cluster.total):
+        held = sorted((each.got, each.free, each.job) for each in record.segments
+                      if gpu in each.gpus)
+        for (_, free, job), (got, _, other) in pairwise(held):
+            if got < free and not _same(got, free):
+                yield f"job {other} gets GPU {gpu} at {got:g} s, which job {job} holds"
+        for loss in case.losses:
+            if first[loss.server] <= gpu < first[loss.server + 1]:
+                for got, free, job in held:
+                    if got < loss.until and free > loss.at and not _same(free, loss.at):
+                        yield f"job {job} holds GPU {gpu} after its server was lost"
+
+
+def _faults_of_segments(record: Record, number: int, job: Submitted) -> Iterator[str]:
+    """Follow a job from segment to segment."""
+    kept, since, before = 0.0, job.arrival_s, None
+    for each in record.of_job[number]:
+        if len(set(each.gpus.tolist())) != job.ranks:
+            yield f"holds GPUs {each.gpus.tolist()}"
+        if not since <= each.got <= each.run <= each.stop <= each.free or each.got == each.free:
+            yield (f"waits from {since:g} s, holds GPUs from {each.got:g} to {each.free:g} s, and "
+                   f"runs from {each.run:g} to {each.stop:g} s")
+        due = _due_before(record, job, each, before) if kept > 0 else 0.0
+        ran = each.stop > each.run or each.reason == "finish"
+        paid = each.run - each.got
+        if not _same(paid, due) and (ran or paid > due):
+            yield f"pays {paid:g} s at {each.got:g} s, not {due:g} s, to go on"
+        yield from _faults_of_end(record, job, each, kept)
+        kept, since, before = each.kept, each.free, each
+    if before is None or before.reason != "finish":
+        yield "does not end"
+
+
+def _due_before(record: Record, job: Submitted, segment: Segment, before: Segment | None) -> float:
+    """Return the seconds of moving and restoring a job."""
+    assert before is not None
+    case, options = record.case, record.case.preemption
+    server_of = case.cluster.server_of
+    moves = np.setdiff1d(server_of[segment.gpus], server_of[before.gpus]).size > 0
+    return options.restore_s + moves * options.state_bytes / case.cluster.nic
+
+
+def _faults_of_end(record: Record, job: Submitted, segment: Segment, kept: float) -> Iterator[str]:
+    """Check what a job has kept, and paid for it, when it gives up its GPUs."""
+    options = record.case.preemption
+    made = kept + (segment.stop - segment.run) / job.iteration_s
+    whole = max(kept, math.floor(made + _ROUNDING))
+    saved = made if options.keep == "fraction" else whole
+    saving_s = segment.free - segment.stop
+    if segment.reason == "finish":
+        keeps, due = float(job.iterations), 0.0
+        if not _same(made, keeps):
+            yield f"ends with {made:g} of {job.iterations} iterations"
+    elif segment.reason == "preempt":
+        keeps, due = saved, options.checkpoint_s * (saved > kept and not _same(saved, kept))
+    else:
+        due = saving_s if saving_s < options.checkpoint_s else 0.0
+        keeps = kept if options.on_fault == "checkpoint" else saved if saving_s else whole
+    if segment.reason != "finish" and (_same(made, job.iterations) or made > job.iterations):
+        yield f"is stopped at {segment.stop:g} s, when it has made all its iterations"
+    if not _same(segment.kept, keeps):
+        yield (f"keeps {segment.kept:g} iterations, not {keeps:g}, of {made:g} at "
+               f"{segment.stop:g} s")
+    if not _same(saving_s, due):
+        yield f"pays {saving_s:g} s at {segment.stop:g} s, not {due:g} s, to save"
+
+
+def _faults_of_accounts(record: Record, number: int, job: Submitted) -> Iterator[str]:
+    """Compare the accounts of a job with its segments."""
+    segments = record.of_job[number]
+    held = job.ranks * sum(each.free - each.got for each in segments)
+    ran = job.ranks * sum(each.stop - each.run for each in segments)
+    useful = job.ranks * job.takes_s
+    stopped = [_reason_of_stop(each) for each in segments]
+    for name, value in (
+            ("first_start", segments[0].got if segments else math.nan),
+            ("end", segments[-1].free if segments else math.nan),
+            ("preemptions", stopped.count("preempt")),
+            ("restarts", sum(each.reason == "fault" for each in segments)),
+            ("held_gpu_s", held), ("useful_gpu_s", useful), ("lost_gpu_s", ran - useful),
+            ("overhead_gpu_s", held - ran)):
+        given = record.jobs[name][number]
+        if not _same(given, value):
+            yield f"has {name} = {given:g}, which should be {value:g}"
+
+
+def _reason_of_stop(segment: Segment) -> str | None:
+    """Return why the progress of a job stopped: a server may be lost while it saves."""
+    saving = segment.reason == "fault" and segment.free > segment.stop
+    return "preempt" if saving else segment.reason
+
+
+def _wrong_acts(record: Record) -> Iterator[str]:
+    """Compare what was decided with what happened."""
+    ends = {(each.job, each.stop) for each in record.segments if each.reason == "finish"}
+    decided = [(each.now, *start) for each in record.log for start in each.starts]
+    happened = [(each.got, each.job, tuple(each.gpus.tolist())) for each in record.segments]
+    for now, job, gpus in set(decided) ^ set(happened):
+        did = "starts" if (now, job, gpus) in happened else "should start"
+        yield f"job {job} {did} at {now:g} s on GPUs {list(gpus)}"
+    wanted = {(each.now, job) for each in record.log for job in each.preempted}
+    stopped = {(each.stop, each.job) for each in record.segments
+               if _reason_of_stop(each) == "preempt"}
+    for now, job in wanted ^ stopped:
+        if not any(job == other and _same(now, end) for other, end in ends):
+            did = "is" if (now, job) in stopped else "should be"
+            yield f"job {job} {did} preempted at {now:g} s"
+
+
+def _wrong_instants(record: Record) -> Iterator[str]:
+    """Check that there is one decision at each instant at which something happens, and no other."""
+    events = np.unique([*(job.arrival_s for job in record.case.jobs),
+                        *(each.free for each in record.segments
+                          if each.reason == "finish" or each.free > each.stop),
+                        *(at for loss in record.case.losses for at in (loss.at, loss.until))])
+    before = Asked(-math.inf)
+    for each in record.log:
+        if each.now == before.now and before.wake_at > each.now:
+            yield f"there are two decisions at {each.now:g} s"
+        if each.now > before.wake_at and not _same(each.now, before.wake_at):
+            yield f"nothing is decided at {before.wake_at:g} s, as was asked for"
+        if not (_same(each.now, before.wake_at) or _near(events, each.now)):
+            yield f"there is a decision at {each.now:g} s, when nothing happens"
+        before = each
+    decided = np.array([each.now for each in record.log])
+    last = record.jobs["end"].max()
+    for instant in events:
+        if instant < last and not _same(instant, last) and not _near(decided, instant):
+            yield f"nothing is decided at {instant:g} s, when something happens"
+
+
+def _near(instants: Sequence[float] | NDArray[np.float64], now: float) -> bool:
+    return bool(np.isclose(instants, now, rtol=_ROUNDING, atol=_ROUNDING).any())

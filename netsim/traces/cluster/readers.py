@@ -1,0 +1,22 @@
+"""Readers of traces of GPU clusters as columns, by the names of the formats."""
+
+from __future__ import annotations
+
+from netsim.plugins import Registry
+from netsim.traces.cluster.columns import ClusterJobs
+
+__all__ = ["CLUSTER_TRACES"]
+
+#: Functions ``read(path, **options)`` that return `ClusterJobs`: arrivals, durations and GPUs.
+CLUSTER_TRACES = Registry(
+    "trace of a GPU cluster", {
+        "pai": "netsim.traces.cluster.pai:pai_jobs",
+        "pai-100k": "netsim.traces.cluster.pai_sample:pai_sample_jobs",
+        "philly": "netsim.traces.cluster.philly:philly_jobs",
+        "helios": "netsim.traces.cluster.helios:helios_jobs",
+        "gpu-v2023": "netsim.traces.cluster.gpu2023:gpu_v2023_jobs",
+        "tiresias-cluster": "netsim.traces.cluster.tiresias_jobs:tiresias_jobs",
+    },
+    noun="trace", accepts=lambda made: isinstance(made, ClusterJobs),
+    refusal="does not read the trace of a GPU cluster: it must return a "
+            "netsim.traces.cluster.ClusterJobs")

@@ -1,0 +1,139 @@
+"""Timelines of edge-clouds: jobs, workers and counters are what the tables say."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import netsim
+from netsim import EdgeCloud, EdgeJob
+from netsim.analysis.usage import worker_usage
+from netsim.errors import NetsimWarning, NotRecordedError
+from netsim.plots import lanes
+from tests.plots.test_perfetto import by_thread, check_format, kind, ns
+
+SYSTEM = EdgeCloud([["a"], ["a", "b"]])
+JOBS, WORKERS = 1, 4  # numbers of the groups
+
+
+def job(number: int, **options: object) -> EdgeJob:
+    return EdgeJob(**{"id": number, "worker_type": "a", "upload_s": 1.0, "cloud_upload_s": 5.0}
+                   | options)
+
+
+#: Of three chunks of 10 s one goes to the cloud; the other job takes a worker in [4, 6].
+THREE = [job(0, compute_s=10, chunks=3, name="vgg"), job(1, arrival_s=3, compute_s=2)]
+
+
+def drawn() -> tuple[EdgeCloud, netsim.EdgeWorkload]:
+    system = netsim.draw_edge_cloud(6, types=2, seed=3)
+    return system, netsim.draw_edge_jobs(12, servers=6, types=2, span="20h", chunks=(3, 9),
+                                         compute=("0.001h", "0.005h"), seed=3)
+
+
+def seconds(spans: list[tuple[str, int, int]]) -> list[tuple[str, float, float]]:
+    return [(name, start / 1e9, end / 1e9) for name, start, end in spans]
+
+
+def test_jobs_and_workers_of_a_small_run() -> None:
+    made = check_format(json.dumps(netsim.timeline(netsim.simulate(SYSTEM, THREE))))
+    names = [event["args"]["name"] for event in kind(made, "M", "process_name")]
+    assert names == ["jobs: workload", "workers: a-online"]
+    assert {name: seconds(spans) for name, spans in by_thread(made, JOBS).items()} == {
+        "job 0 vgg": [("upload", 0, 1), ("training", 1, 15)],
+        "job 1": [("upload", 3, 4), ("training", 4, 6)]}
+    assert {name: seconds(spans) for name, spans in by_thread(made, WORKERS).items()} == {
+        "server 0, worker 0": [("job 0 vgg", 1, 4), ("job 1", 4, 6), ("job 0 vgg", 6, 13)],
+        "server 1, worker 0": [("job 0 vgg", 1, 11)]}
+    assert [event["args"].get("chunk") for event in kind(made, "X") if event["pid"] == WORKERS] == [
+        0, 1, 0, 0]
+    counted = {name: [(event["ts"] / 1e6, event["args"]["number"])
+                      for event in kind(made, "C", name)]
+               for name in ("workers in training", "jobs waiting")}
+    assert counted == {"workers in training": [(1, 2), (11, 1), (13, 0)],
+                       "jobs waiting": [(0, 1), (1, 0), (3, 1), (4, 0)]}
+
+
+@pytest.mark.parametrize("scheduler", ["a-online", "srtf", "batch:mode=periodic", "cloud-only"])
+def test_everything_is_in_its_place(scheduler) -> None:
+    """Spans of jobs are those of PSs, those of workers add up to the time that they train."""
+    result = netsim.simulate(*drawn(), scheduler=scheduler)
+    made = check_format(json.dumps(netsim.timeline(result)))
+    of_jobs = by_thread(made, JOBS)
+    for number, own in result.ps.groupby("job"):
+        assert [each[1:] for each in of_jobs[f"job {number}"] if each[0] == "training"] == [
+            (round(row.start_s * 1e9), round(row.end_s * 1e9)) for row in own.itertuples()]
+    spans, free = by_thread(made, WORKERS), 0
+    for name, own in spans.items():
+        for _, start, end in own:
+            assert start >= free - 4, f"{name} overlaps"
+            free = end
+        free = 0
+    busy = result.workers.set_index(["server", "worker"])["busy_s"]
+    for (server, worker), expected in busy.items():
+        own = spans.get(f"server {server}, worker {worker}", [])
+        assert sum(end - start for _, start, end in own) / 1e9 == pytest.approx(expected, abs=1e-6)
+
+
+def test_usage_of_workers_over_time() -> None:
+    """Its area is the time that workers train; a job waits until it trains or when it does not."""
+    result = netsim.simulate(*drawn(), scheduler="srtf")
+    usage = worker_usage(result)
+    length = np.diff(usage["t_s"])
+    assert np.dot(usage["training"][:-1], length) == pytest.approx(result.workers["busy_s"].sum())
+    trained = (result.ps["end_s"] - result.ps["start_s"]).sum()
+    assert np.dot(usage["waiting"][:-1], length) == pytest.approx(
+        result.jobs["jct_s"].sum() - trained)
+    assert usage.iloc[-1].tolist() == [result.jobs["finish_s"].max(), 0, 0]
+
+
+def test_a_stopped_run_ends_where_it_was_stopped() -> None:
+    made = netsim.timeline(netsim.simulate(SYSTEM, THREE, until=3.5))
+    assert {name: seconds(spans) for name, spans in by_thread(made, JOBS).items()} == {
+        "job 0 vgg": [("upload", 0, 1), ("training", 1, 3.5)], "job 1": [("upload", 3, 3.5)]}
+
+
+def test_many_workers_share_the_track_of_their_server(monkeypatch) -> None:
+    """What overlaps is on further tracks."""
+    monkeypatch.setattr(lanes, "MOST_GPUS", 1)
+    system = EdgeCloud([["a", "a"], ["b"]])
+    spans = by_thread(netsim.timeline(netsim.simulate(system, THREE)), WORKERS)
+    assert [*spans] == ["server 0", "server 0 (2)"]
+    assert sum(map(len, spans.values())) == 4
+
+
+@pytest.mark.parametrize("transport", ["fabric", "fabric:mode=exact"])
+def test_links_are_there_where_they_are_shared_and_nothing_changes(transport) -> None:
+    """To the last bit, though links and decisions are kept for the timeline alone."""
+    system = EdgeCloud([["a"], ["a", "b"]], edge_links="1Gbps", wan="1Gbps")
+    jobs = [job(k, arrival_s=k, chunks=3, compute_s=1, gradient_bytes="50MB", chunk_bytes="200MB")
+            for k in range(3)]
+    plain, kept = (netsim.simulate(system, jobs, transport=transport, record=["jobs"],
+                                   timeline=timeline) for timeline in (False, True))
+    assert {*kept.recorded} - {*plain.recorded} == {"links", "decisions"}
+    for name in plain.recorded:
+        assert getattr(plain, name).equals(getattr(kept, name)), name
+    made = check_format(json.dumps(netsim.timeline(kept)))
+    assert {event["pid"] for event in made["traceEvents"]} == {1, 2, 3, 4}
+    assert len(kind(made, "i")) == len(kept.decisions) > 0
+    for link, rows in kept.links.groupby("link", observed=True):
+        events = [(ns(event["ts"]), event["args"]["bytes/s"]) for event in kind(made, "C", link)]
+        at, rate = map(np.array, zip(*events, strict=True))
+        assert (rate[:-1] * np.diff(at)).sum() / 1e9 == pytest.approx(rows["bytes"].sum(), rel=1e-6)
+
+
+def test_what_is_too_long_ends_early() -> None:
+    result = netsim.simulate(SYSTEM, [job(k, arrival_s=3 * k, compute_s=1) for k in range(2000)])
+    with pytest.warns(NetsimWarning, match=r"it has [\d,]+ of 2,000 times that jobs held workers$"):
+        made = netsim.timeline(result, most_events=1000)
+    assert len(made["traceEvents"]) <= 1000
+
+
+def test_tables_that_it_needs() -> None:
+    result = netsim.simulate(SYSTEM, THREE)
+    with pytest.raises(NotRecordedError, match=r"simulate with record=\['jobs', 'ps'\]"):
+        netsim.timeline(result.replace(ps=None))
+    without = netsim.timeline(result.replace(chunks=None))
+    assert {event["name"] for event in kind(without, "X") if event["pid"] == JOBS} == {"training"}
