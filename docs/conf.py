@@ -11,7 +11,7 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["netsim.css"]
-myst_heading_anchors = 2
+myst_heading_anchors = 3
 
 # The notebooks show what they gave when they were last run; the tests run them.
 nb_execution_mode = "off"

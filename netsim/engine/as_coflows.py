@@ -29,6 +29,9 @@ from netsim.workload import Flows, JobSpec, Stage
 
 __all__ = ["CoflowExecution"]
 
+#: Largest part of an iteration that counts as made before it ends, however wrong its estimate is.
+_ALMOST = 1 - 1e-6
+
 
 class CoflowExecution:
     """Jobs compute, and send traffic between servers over the network; see `Execution`.
@@ -69,7 +72,6 @@ class CoflowExecution:
         self._factors, self._seed = factors, seed
         self._may_go_back = may_go_back
         self._ended: dict[int, Callable[[int], None]] = {}
-        self._kept: dict[int, float] = {}
         self._moving: dict[int, CoflowEvent] = {}
         self.processes: dict[int, JobProcess] = {}
 
@@ -80,12 +82,9 @@ class CoflowExecution:
     def start(self, job: int, gpus: NDArray[np.int64], kept: float, ended: Callable[[int], None]
               ) -> None:
         """Start a job now; see `Execution.start`."""
-        back = kept == self._kept.get(job)
-        self._ended[job], self._kept[job] = ended, kept
+        self._ended[job] = ended
         plan = self._plan(self._jobs[job], gpus)
         if job in self.processes:
-            if back:  # what it saved last was lost while it saved
-                self.processes[job].go_back()
             self.processes[job].resume(plan)
             return
         process = JobProcess(self._env, self._fabric, job, self._env.now, self, waited_for=True,
@@ -97,7 +96,7 @@ class CoflowExecution:
         """Return the iterations made; see `Execution`.
 
         The part of the current one is the time spent in it over the mean of those before it, or
-        before the first one ends, over its estimate.
+        before the first one ends, over its estimate; it stays below 1.
         """
         if np.ndim(jobs) == 0:
             return self._progress(int(jobs))
@@ -110,20 +109,23 @@ class CoflowExecution:
         usual = process.mean_iteration_s
         if math.isnan(usual):
             usual = estimate_of(self._jobs[job]) / self._jobs[job].iterations
-        return process.iteration + min(process.in_iteration_s / usual, 1.0)
+        return process.iteration + min(process.in_iteration_s / usual, _ALMOST)
 
     def finished(self, job: int) -> float:
         """Return the whole iterations made; see `Execution`."""
         return float(self.processes[job].iteration)
 
-    def stop(self, job: int, kept: float) -> float:
+    def stop(self, job: int, kept: float, back: bool) -> float:
         """Stop a job; see `Execution`. It goes on within an iteration if it keeps a part of it."""
         process = self.processes[job]
-        back = kept == self._kept[job]  # and if only within the iteration in which it began
         if kept > process.iteration and not back:
             process.pause()
             return 0.0
         return process.stop(back)
+
+    def go_back(self, job: int) -> None:
+        """Give up what a job made since it was started last, after it was stopped."""
+        self.processes[job].go_back()
 
     def move(self, job: int, nbytes: float, source: int, targets: NDArray[np.int64],
              moved: Callable[[], None]) -> None:

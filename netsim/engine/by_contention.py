@@ -70,7 +70,7 @@ class ContentionExecution:
         """Return the whole iterations made; see `Execution`."""
         return whole(self.progress(job))
 
-    def stop(self, job: int, kept: float) -> float:
+    def stop(self, job: int, kept: float, back: bool) -> float:
         """Stop a job; in slotted time at the beginning of a slot. See `Execution`."""
         self._catch_up()
         lost_s = self._running.stop(job, kept) if job in self._running else 0.0

@@ -66,7 +66,7 @@ class TimedExecution:
         """Return the whole iterations made; see `Execution`."""
         return min(whole(float(self.progress(job))), float(self._jobs[job].iterations))
 
-    def stop(self, job: int, kept: float) -> float:
+    def stop(self, job: int, kept: float, back: bool) -> float:
         """Stop a job; see `Execution`."""
         since, before = float(self._since[job]), float(self._kept[job])
         if self.finished(job) >= self._jobs[job].iterations:

@@ -107,6 +107,7 @@ class Engine:
         self._asks_on = False
         self._next_start = getattr(execution, "next_start", None)
         self._move = getattr(execution, "move", None)
+        self._go_back = getattr(execution, "go_back", None)
         self._sizes = getattr(execution, "sizes", self._size)
         self._data_on = getattr(execution, "data_on", None)
         self._fetch = getattr(execution, "fetch", None)
@@ -268,7 +269,8 @@ class Engine:
         now, ledger, options = self._env.now, self.ledger, self._options
         check_preemption(self._name, job, self._jobs, self._running, self._saving,
                          ledger.rows["got"], now)
-        gpus, grew = self._stop(job, self._accounts.kept(job), options.keep == "fraction")
+        grew = self._accounts.grew(job)
+        gpus = self._stop(job, self._accounts.kept(job), not grew, options.keep == "fraction")
         if gpus is None:
             return
         ledger.rows["preemptions"][job] += 1
@@ -285,19 +287,21 @@ class Engine:
             ledger.rows["waits_since"][job] = now
         self._tell("job-preempted", job)
 
-    def _stop(self, job: int, kept: float, lossless: bool = False) -> tuple[Ints | None, bool]:
-        """End the progress of a job, unless it ends now; return its GPUs, and if it kept more."""
-        ledger, now = self.ledger, self._env.now
-        before, lost_s = float(ledger.rows["kept"][job]), 0.0
+    def _stop(self, job: int, kept: float, back: bool, lossless: bool = False) -> Ints | None:
+        """End the progress of a job, and return its GPUs; None if it has just ended itself.
+
+        With `back` it keeps what it had when it got them.
+        """
+        ledger, now, lost_s = self.ledger, self._env.now, 0.0
         if not math.isnan(ledger.open[job].run):
-            lost_s = self._execution.stop(job, kept)
+            lost_s = self._execution.stop(job, kept, back)
         elif hasattr(self._execution, "stay"):
             self._execution.stay(job)
-        if job not in self._running:  # it has just ended
-            return None, True
+        if job not in self._running:
+            return None
         ledger.stop(job, now, kept, 0.0 if lossless else lost_s)
         self._holding.remove(job)
-        return self._running.pop(job), kept > before
+        return self._running.pop(job)
 
     def _saved(self, segment: Segment, _: Any) -> None:
         """Free the GPUs of a job that has saved its progress, unless it has lost them."""
@@ -340,8 +344,11 @@ class Engine:
             gpus: Ints | None = self._saving.pop(job).gpus
             if back:
                 ledger.revert(job)
+                if self._go_back is not None:
+                    self._go_back(job)
         else:
-            gpus, _ = self._stop(job, segment.kept if back else self._accounts.finished(job))
+            kept = segment.kept if back else self._accounts.finished(job)
+            gpus = self._stop(job, kept, kept == segment.kept)
         if gpus is None:
             return
         ledger.rows["lost_s"][job] += segment.lost_s

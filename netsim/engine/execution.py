@@ -21,7 +21,8 @@ class Execution(Protocol):
     An execution in which jobs can start at certain instants only also has ``next_start(now)``. One
     on a network also has ``move(job, nbytes, source, targets, moved)``, which sends the state of a
     job from a server to others and then calls `moved` with the job, and ``stay(job)``, which
-    withdraws what is being sent; elsewhere the state moves at the rate of NICs.
+    withdraws what is being sent; elsewhere the state moves at the rate of NICs. It also has
+    ``go_back(job)``, by which a job that has been stopped gives up what it made since its start.
 
     One whose jobs train on data that has to be on the servers of their GPUs also has
     ``data_on(job, gpus)``, which returns when it would be there if the job got the GPUs now, and
@@ -44,10 +45,18 @@ class Execution(Protocol):
     def finished(self, job: int) -> float:
         """Return the whole iterations that a running job has made."""
 
-    def stop(self, job: int, kept: float) -> float:
+    def stop(self, job: int, kept: float, back: bool) -> float:
         """Stop a job, which keeps some iterations; return the seconds of those that it loses.
 
         If the job has just made its last iteration, this ends it instead.
+
+        Parameters
+        ----------
+        job : int
+        kept : float
+            Iterations that the job keeps.
+        back : bool
+            Whether it loses all that it has made since it was started.
         """
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:

@@ -225,7 +225,13 @@ class JobAccounts:
 
     def saves(self, job: int) -> bool:
         """Whether a job that is preempted now would hold its GPUs for a while, to save."""
-        return self._options.checkpoint_s > 0 and self.kept(job) > self.at("kept", job)
+        return self._options.checkpoint_s > 0 and self.grew(job)
+
+    def grew(self, job: int) -> bool:
+        """Whether a job that is preempted now would keep more than when it got its GPUs."""
+        if self._options.keep == "fraction":
+            return bool(self.at("ready", job) < self._env.now)
+        return self.finished(job) > self.at("kept", job)
 
     def kept(self, job: int) -> float:
         """Return the iterations that a job would keep that is preempted now."""
