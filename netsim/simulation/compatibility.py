@@ -374,7 +374,7 @@ def goes_with(registry: Registry, target: str) -> pd.DataFrame:
                for name, policy in made.items()
                if registry is not SCHEDULERS or target in places_of(policy)}
     table = pd.DataFrame.from_dict(
-        {name: {case: case not in refused[name] for case in cases} for name in registry},
+        {name: {case: case not in refused[name] for case in cases} for name in refused},
         orient="index")
     return table.loc[:, ~table.all()]
 

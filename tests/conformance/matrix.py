@@ -30,7 +30,7 @@ def table(what, registry, target):
 def needs(target):
     """A table in Markdown: what policies may need, the cases without it, and why they need it."""
     lines = ["| need | no | because |", "|---|---|---|"]
-    lines += [f"| `{name}` | {'; '.join(need.cases)} | {need.because} |"
+    lines += [f"| `{name}` | {'; '.join(need.cases) or 'runs of the other kind'} | {need.because} |"
               for name, need in NEEDS[target].items()]
     return "\n".join(lines)
 

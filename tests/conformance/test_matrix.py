@@ -158,9 +158,9 @@ def holds(result, workload, cluster):
     assert (times["start_s"] >= times["arrival_s"]).all()
     server, gpu = held["server"].to_numpy(), held["gpu"].to_numpy()
     assert (gpu < cluster.gpus[server]).all()
-    again = jobs["restarts"].to_numpy() if "restarts" in jobs else 0
+    stops = sum(jobs[name].to_numpy() for name in ("restarts", "preemptions") if name in jobs)
     ranks = np.array([job.ranks for job in workload])
-    assert (np.bincount(held["job"]) == ranks * (1 + again)).all()
+    assert (np.bincount(held["job"]) == ranks * (1 + stops)).all()
     begin, end = held["start_s"].to_numpy(), held["end_s"].to_numpy()
     order = np.lexsort((begin, gpu, server))
     same = (np.diff(server[order]) == 0) & (np.diff(gpu[order]) == 0)
@@ -326,10 +326,12 @@ SYSTEMS = {
     "plenty": (EdgeCloud([["a", "a"], ["a"]]), set()),
     "no cloud": (EdgeCloud([["a", "a"], ["a"]], cloud=False), {"a cloud"}),
     "other workers": (EdgeCloud([["b"]]), {"edge workers"}),
-    "full servers": (EdgeCloud([["a"], ["a"]], storage=1), {"edge storage"}),
-    "small servers": (EdgeCloud([["a"], ["a"]], storage=0.5), {"edge storage"}),
+    "full servers": (EdgeCloud([["a"], ["a"]], storage=1), {
+        "edge storage", "edge storage for whole jobs"}),
+    "small servers": (EdgeCloud([["a"], ["a"]], storage=0.5), {
+        "edge storage", "edge storage for whole jobs"}),
     "small servers, no cloud": (EdgeCloud([["a"], ["a"]], storage=0.5, cloud=False), {
-        "a cloud", "edge storage", "edge storage or a cloud"}),
+        "a cloud", "edge storage", "edge storage for whole jobs", "edge storage or a cloud"}),
     "no parameter servers": (EdgeCloud([["a"]], ps=0), set()),
 }
 

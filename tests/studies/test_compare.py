@@ -368,8 +368,8 @@ def test_a_comparison_on_a_cluster_says_how_gpus_were_used() -> None:
             for k, ranks in enumerate((2, 1))]
     compared = netsim.compare(netsim.Cluster(1, 3), jobs, schedulers=["fifo", "sjf"])
     assert compared.table["utilisation"].tolist()[:2] == pytest.approx([1, 1])
-    assert compared.table["preemptions"].tolist() == [0, 0]
+    assert compared.table["preemptions"].tolist()[:2] == [0, 0]
     assert "cloud_share" not in compared.table
     headings = str(compared).splitlines()[1].split()
-    assert headings[-2:] == ["(s)", "use"]
+    assert headings[-3:] == ["(s)", "use", "empted"]
     assert "CCT" not in headings
