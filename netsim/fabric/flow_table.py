@@ -250,8 +250,11 @@ class FlowTable:
         if demands:
             wanted = _wanted(demands)
         if not self.pools.have_room(wanted):
-            self.leave_standing()
+            self.serving.end()
+            before = self.coflows["flow"].copy()
             self.pools.make_room(wanted, self.coflows, self.coming, self.lines.live)
+            # Sharing anew has other roundings, and must not depend on the room that there is.
+            self.sharing.move(self.coflows, before, len(self.flows))
 
     def drop_finished(self) -> NDArray[Any]:
         """Remove the coflows that have completed, and return their rows."""

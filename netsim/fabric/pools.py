@@ -36,8 +36,7 @@ class Pools:
     def copied(self, *live: NDArray[Any]) -> Pools:
         """Return a copy with the segments of some coflows alone, in the same places.
 
-        What has been takes no time; and the copy runs out of room when its origin does, which
-        counts for roundings where links are shared.
+        What has been takes no time; a sharing finds flows where they were.
 
         Parameters
         ----------

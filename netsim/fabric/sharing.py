@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.kernels.sharing import settle, take_in
-from netsim.fabric.kernels.sharing_parts import Parts, make
+from netsim.fabric.kernels.sharing_parts import Parts, make, moved
 
 __all__ = ["MaxMinEngine"]
 
@@ -55,6 +55,11 @@ class MaxMinEngine:
             self.end(rows[:count], flows)
             self.parts = make(rows[:count], flows, hops, capacity, longest, self._by_flow)
         return self.parts
+
+    def move(self, coflows: NDArray[Any], before: NDArray[np.int64], flows: int) -> None:
+        """Go on with flows that have moved to other rows; see `sharing_parts.moved`."""
+        if self.parts is not None:
+            self.parts = moved(self.parts, coflows, before, flows)
 
     def settle(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
         """Write bytes and rates to the rows, if it is in use."""

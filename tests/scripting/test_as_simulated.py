@@ -1,8 +1,4 @@
-"""Jobs written as SimPy processes end when `simulate` says.
-
-To the last bit, but where links are shared max-min fairly: that begins anew when the room for flows
-grows, which chains that the fabric knows beforehand bring about at other instants.
-"""
+"""Jobs written as SimPy processes end when `simulate` says, to the last bit."""
 
 import json
 
@@ -17,17 +13,12 @@ from tests.scripting.jobs import are_chains, scripted, times
 
 NET = netsim.big_switch(6, "8Mbps")
 
-ROUNDINGS = 1e-13
 
-#: Policies that share links max-min fairly.
-SHARING = {"maxmin", "fair", "coflow-fair", "coflowsim-fair", "equal-split"}
-
-
-def assert_same(network, workload, rtol=0.0, **options):
+def assert_same(network, workload, **options):
     expected = netsim.simulate(network, workload, **options)
     _, found = scripted(network, workload, **options)
     assert len(found.coflows) == len(expected.coflows) > 0
-    np.testing.assert_allclose(times(found), times(expected, workload), rtol=rtol)
+    np.testing.assert_array_equal(times(found), times(expected, workload))
 
 
 def chains(rng):
@@ -48,8 +39,7 @@ def chains(rng):
     {*ALLOCATORS.names, *ALLOCATORS.presets} - {"reserved"}))
 def test_every_policy(allocator, interval):
     workload = chains(np.random.default_rng(1))
-    assert_same(NET, workload, ROUNDINGS if allocator in SHARING else 0.0, allocator=allocator,
-                observe_interval=interval)
+    assert_same(NET, workload, allocator=allocator, observe_interval=interval)
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -64,7 +54,7 @@ def test_records_are_the_same_in_batches_of_any_size(monkeypatch, size):
 
 def test_on_paths_of_several_links():
     rng = np.random.default_rng(2)
-    assert_same(netsim.fat_tree(4, "8Mbps"), chains(rng), ROUNDINGS, allocator="maxmin")
+    assert_same(netsim.fat_tree(4, "8Mbps"), chains(rng), allocator="maxmin")
 
 
 def test_golden_cases_of_parrot(parrot_case):
@@ -73,8 +63,7 @@ def test_golden_cases_of_parrot(parrot_case):
     if not are_chains(network, workload.jobs):
         pytest.skip("its jobs are no chains")
     for expected in case["results"]:
-        assert_same(network, workload, ROUNDINGS if expected["allocator"] == "maxmin" else 0.0,
-                    allocator=policy(case, expected),
+        assert_same(network, workload, allocator=policy(case, expected),
                     observe_interval=expected["observe_interval_s"])
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place
 
-__all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make"]
+__all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make", "moved"]
 
 #: Of all: the number of ``classes``; the sum of their weights, and whether each is 1, ``plain``;
 #: the key of the last coflow ``known``; how many coflows have not started, ``waits``; the instant
@@ -209,7 +209,7 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
         np.zeros((side, side), np.int32), np.empty(size), np.empty(size), np.empty(size),
         np.empty(size), np.empty(size, np.int64), np.empty(size, _CLASS),
         np.empty((size, longest), np.uint32), np.empty((size, longest), np.uint32),
-        np.empty(len(flows), _SENDER),
+        _no_senders(len(flows)),
         np.full((in_table, 2), count if side else 0, np.uint16),
         np.empty(size, np.int64), np.arange(size),
         np.empty(2 * size), np.empty(2 * size, np.int64), np.full(size, np.inf),
@@ -218,6 +218,54 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
         np.empty(count + 1), np.empty(units),
         np.zeros((count + 1, lines)), np.empty(LONGEST), np.empty(LONGEST),
         np.zeros((units, lines)))
+
+
+def _no_senders(flows):
+    senders = np.empty(flows, _SENDER)
+    senders["number"] = NONE
+    return senders
+
+
+def moved(parts, coflows, before, flows):
+    """Return a sharing that goes on with flows that have moved to other rows.
+
+    Parameters
+    ----------
+    coflows : ndarray of COFLOW
+        With the places where their flows are.
+    before : ndarray of int, shape (coflows,)
+        The place where the first flow of each was.
+    flows : int
+        The number of FLOW rows.
+    """
+    senders = _no_senders(flows)
+    cells = np.full((flows if len(parts.cells) else 0, 2), len(parts.links) - 1, np.uint16)
+    move(parts, coflows, before, np.full(len(parts.senders), NONE), senders, cells)
+    return parts._replace(senders=senders, cells=cells)
+
+
+@in_place
+def move(parts, coflows, before, row_of, senders, cells):
+    """Copy what is known of flows to their rows; the heaps of classes have these instead."""
+    for c in range(len(coflows)):
+        for k in range(coflows[c].flows):
+            row_of[before[c] + k] = coflows[c].flow + k
+    for old in range(len(row_of)):
+        if row_of[old] == NONE:
+            continue
+        flow = senders[row_of[old]]
+        known = parts.senders[old]
+        flow.mark, flow.number, flow.owner = known.mark, known.number, known.owner
+        flow.one, flow.two = known.one, known.two
+        if known.number >= 0:  # else it is in no heap
+            if known.one >= 0:
+                flow.one = row_of[known.one]
+            if known.two >= 0:
+                flow.two = row_of[known.two]
+        if len(cells):
+            cells[row_of[old], 0], cells[row_of[old], 1] = parts.cells[old, 0], parts.cells[old, 1]
+    for c in range(parts.state[0].classes):
+        parts.classes[c].head = row_of[parts.classes[c].head]
 
 
 @in_place
