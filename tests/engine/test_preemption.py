@@ -1,10 +1,358 @@
-"""Preemption on the engine, by hand."""
+"""Preemption in runs, by hand: what jobs keep, pay and lose, and what schedulers may decide."""
 
+import math
+
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import netsim
-from netsim import Cluster, JobSpec, Workload
+from netsim import Cluster, History, JobSpec, Workload
+from netsim.engine.view import Decision
+from netsim.errors import AllocationError, InputError, StalledError
+from tests.conformance.test_schedulers import ON_CLUSTERS, quick
 
+#: In these an iteration of a ring without bytes takes its computation alone.
+EXECUTIONS = ["rar-contention:time=continuous", "asrpt", "fabric"]
+in_all = pytest.mark.parametrize("execution", EXECUTIONS)
+
+MB = 1e6
+ONE, TWO = Cluster(gpus=[1]), Cluster(gpus=[1, 1], nic=MB)
+ACCOUNTS = ["useful_gpu_s", "lost_gpu_s", "overhead_gpu_s"]
+
+
+def ring(number, arrival_s, iterations, iteration_s, gpus=1, nbytes=0.0, **others):
+    """A job; its estimate is exact if it has no bytes."""
+    return JobSpec(number, arrival_s, iterations, pattern="ring-all-reduce", ranks=gpus,
+                   nbytes=nbytes, compute_s=iteration_s,
+                   **{"estimate_s": iterations * iteration_s} | others)
+
+
+def run(jobs, scheduler, execution="asrpt", cluster=ONE, preemption=None, **options):
+    return netsim.simulate(cluster, Workload(jobs), scheduler=scheduler, execution=execution,
+                           preemption=preemption, **options)
+
+
+def by_job(result):
+    """The table of jobs in the order of their numbers."""
+    return result.jobs.sort_values("job", ignore_index=True)
+
+
+def ends(result):
+    return by_job(result)["finish_s"].tolist()
+
+
+class At:
+    """Decides as given for some instants: jobs with GPUs to start, and jobs to preempt."""
+
+    def __init__(self, decisions):
+        self.decisions = decisions
+
+    def decide(self, view):
+        later = min((at for at in self.decisions if at > view.now), default=math.inf)
+        start, preempt = self.decisions.get(view.now, ((), ()))
+        return Decision(start, preempt, later)
+
+
+# --- policies -------------------------------------------------------------------------------------
+
+@in_all
+@pytest.mark.parametrize("d", [1, 2, 3.5, 8])
+@pytest.mark.parametrize("keep", ["iterations", "fraction"])
+def test_a_short_job_comes(keep, d, execution):
+    """Job 0, 12 iterations of d s, is preempted at t = 7 for job 1, one of d/2 s.
+
+    It keeps k = floor(7/d) iterations or k = 7/d. With 2 s for a checkpoint and 1 s for a restore,
+    where k > 0, job 1 ends at 7 + 2 + d/2, and job 0 at 7 + 2 + d/2 + 1 + (12 - k) d. Where k = 0,
+    nothing is saved or restored, and all 7 s are lost.
+    """
+    result = run([ring(0, 0, 12, d), ring(1, 7, 1, d / 2)], "srtf", execution,
+                 preemption={"keep": keep, "checkpoint_s": 2, "restore_s": 1})
+    kept = 7 // d if keep == "iterations" else 7 / d
+    short = 7 + 2 * (kept > 0) + d / 2
+    assert ends(result) == pytest.approx([short + (kept > 0) + (12 - kept) * d, short])
+    assert by_job(result).loc[0, ACCOUNTS].tolist() == pytest.approx(
+        [12 * d, 7 - kept * d, 3 * (kept > 0)])
+    assert by_job(result)["preemptions"].tolist() == [1, 0]
+
+
+@in_all
+@pytest.mark.parametrize("knob", [0.5, 0.75])
+def test_a_wide_job_crosses_a_threshold_and_is_promoted(knob, execution):
+    """Two jobs of two GPUs on two; with T = 8 GPU-seconds in the first queue each has T/2 s there.
+
+    Job 0 (8 s) crosses at T/2 and waits. It has had T/2 s, is promoted k T/2 later, and is before
+    job 1 (4 s) then, which started later. It crosses again after T/2 s, at (2 + k) T/2. Job 1 has
+    had k T/2 s of its T/2 and ends at 3 T/2; job 0 has had T s of 2 T and ends at 5 T/2. It would
+    have been promoted once more at (2 + 2 k) T/2: at that very instant if k = 1/2, not if k = 3/4.
+    """
+    result = run([ring(0, 0, 8, 2, gpus=2), ring(1, 1, 16, 0.25, gpus=2)],
+                 {"name": "tiresias", "thresholds": [8], "promote_knob": knob}, execution, TWO)
+    gpu = result.gpus[(result.gpus["server"] == 0)].sort_values("start_s")
+    assert gpu["job"].tolist() == [0, 1, 0, 1, 0]
+    assert gpu["end_s"].tolist() == pytest.approx([4, 4 + 4 * knob, 8 + 4 * knob, 12, 20])
+    assert by_job(result)["promotions"].tolist() == [1 + (knob == 0.5), 0]
+
+
+@in_all
+@pytest.mark.parametrize("restore_s", [0, 0.5])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_jobs_in_a_ring(count, restore_s, execution):
+    """Job i = 1 .. J of three slices of q s of progress takes every J-th slice.
+
+    The first ones cost nothing; all others a restore of r s if J > 1. So it ends at
+    J q + (J + i)(q + r).
+    """
+    q = 3
+    result = run([ring(k, 0, 3 * q, 1) for k in range(count)],
+                 {"name": "gandiva-rr", "quantum_s": q}, execution,
+                 preemption={"restore_s": restore_s})
+    each_s = q + restore_s * (count > 1)
+    assert ends(result) == pytest.approx(
+        [count * q + (count + place) * each_s for place in range(1, count + 1)])
+    assert by_job(result)["preemptions"].tolist() == [2 * (count > 1)] * count
+
+
+@in_all
+def test_slices_that_are_too_short(execution):
+    """Iterations of 2 s after a restore of 3/2 s, a quantum of 3 s: soon nothing is kept.
+
+    Job 1 comes at 1, when job 0 has had 1 s, so that the two are never equal, and take turns. Each
+    makes an iteration in its first 3 s, as there is nothing to restore yet, and then none.
+    """
+    with pytest.raises(StalledError, match=r"job [01] has been preempted 1000 times in a row by "
+                                           r"scheduler .*las.* shorter than restore_s, 1\.5 s"):
+        run([ring(0, 0, 5, 2), ring(1, 1, 5, 2)], {"name": "las", "quantum_s": 3}, execution,
+            preemption={"restore_s": 1.5})
+
+
+# --- what is moved and sent -------------------------------------------------------------------
+
+def moved(count, source, target, execution, own=None, cluster=TWO):
+    """Move jobs of ten iterations of 1 s at 4 s, and then restore for 1 s; return their ends."""
+    jobs = [ring(k, 0, 10, 1, len(source[k]), state_bytes=own) for k in range(count)]
+    return ends(run(jobs, At({0: (list(enumerate(source)), ()),
+                              4: (list(enumerate(target)), range(count))}), execution, cluster,
+                    {"restore_s": 1, "state_bytes": 3 * MB}))
+
+
+@in_all
+def test_a_job_moves_with_its_state(execution):
+    """3 MB at 1 MB/s, or 5 MB of its own: it runs from 4 + 3 + 1 on, or 4 + 5 + 1, for 6 s."""
+    assert moved(1, [[0]], [[1]], execution) == pytest.approx([14])
+    assert moved(1, [[0]], [[1]], execution, own=5 * MB) == pytest.approx([16])
+    same = Cluster(gpus=[2], nic=MB)
+    assert moved(1, [[0]], [[1]], execution, cluster=same) == pytest.approx([11])  # 4 + 1 + 6
+
+
+@in_all
+def test_state_shares_ports_on_the_fabric(execution):
+    """To two servers, or two jobs from one server to another, 6 MB leave one port at 1 MB/s.
+
+    By formula a move is one transfer at the rate of a NIC, whatever else moves.
+    """
+    move_s = 6 if execution == "fabric" else 3
+    three = Cluster(gpus=[2, 2, 2], nic=MB)
+    assert moved(1, [[0, 1]], [[2, 4]], execution, cluster=three) == pytest.approx([11 + move_s])
+    assert moved(2, [[0], [1]], [[2], [3]], execution, cluster=three) == pytest.approx(
+        [11 + move_s] * 2)
+
+
+@pytest.mark.parametrize("allocator", ["maxmin", "parrot"])
+@pytest.mark.parametrize(("keep", "end", "lost_s", "lost_bytes"), [
+    ("iterations", 12, 2, 2 * MB), ("fraction", 10, 0, 0)])
+def test_coflows_in_flight(keep, end, lost_s, lost_bytes, allocator):
+    """Three iterations of d = 1 + 2 s: each of two servers sends 2 MB at 1 MB/s. Stopped in [5, 6].
+
+    By 5, two seconds of the second one are made, and 1 MB of each flow is sent. From 6 on two
+    iterations are left, or 1 s and an iteration. Links carry 3 * 4 MB, and what was lost.
+    """
+    gpus = [(0, [0, 1])]
+    result = run([ring(0, 0, 3, 1, 2, 2 * MB)], At({0: (gpus, ()), 5: ((), [0]), 6: (gpus, ())}),
+                 "fabric", TWO, {"keep": keep}, allocator=allocator, record=("links",))
+    assert ends(result) == pytest.approx([end])
+    assert by_job(result).loc[0, ACCOUNTS].tolist() == pytest.approx([18, 2 * lost_s, 0])
+    assert by_job(result).loc[0, ["bytes", "lost_bytes"]].tolist() == pytest.approx(
+        [12 * MB, lost_bytes])
+    carried = result.links.groupby("link", observed=True)["bytes"].sum()
+    assert carried[["egress-0", "egress-1"]].sum() == pytest.approx(12 * MB + lost_bytes)
+
+
+@pytest.mark.parametrize("keep", ["iterations", "fraction"])
+def test_computation_that_is_left(keep):
+    """As above, but stopped in [3.5, 6], half a second into the computation of 1 s.
+
+    From 6 on two iterations of 3 s are left, or those but for half a second; nothing was sent.
+    """
+    gpus = [(0, [0, 1])]
+    result = run([ring(0, 0, 3, 1, 2, 2 * MB)], At({0: (gpus, ()), 3.5: ((), [0]), 6: (gpus, ())}),
+                 "fabric", TWO, {"keep": keep})
+    assert ends(result) == pytest.approx([12 if keep == "iterations" else 11.5])
+    assert result.jobs["lost_bytes"].tolist() == [0]
+
+
+# --- lost servers -----------------------------------------------------------------------------
+
+class Interrupts:
+    """Preempts the job at 5 s, and starts it at 0 s and from 8 s on."""
+
+    def decide(self, view):
+        room = view.room()
+        placed = [(job, room.place(job)) for job in view.pending if view.now == 0 or view.now >= 8]
+        starts = [(job, gpus) for job, gpus in placed if gpus is not None]
+        later = min((at for at in (5, 8) if at > view.now), default=math.inf)
+        return Decision(starts, [0] if view.now == 5 and view.running else (), later)
+
+
+@in_all
+@pytest.mark.parametrize(("on_fault", "lost_at", "whole", "part"), [
+    ("iterations", 3, 1, 1), ("iterations", 6, 2, 2.5), ("iterations", 9, 2, 2.5),
+    ("iterations", 14, 3, 4), ("checkpoint", 3, 0, 0), ("checkpoint", 6, 0, 0),
+    ("checkpoint", 9, 2, 2.5), ("checkpoint", 14, 2, 2.5)])
+@pytest.mark.parametrize("keep", ["iterations", "fraction"])
+def test_a_server_is_lost(keep, on_fault, lost_at, whole, part, execution):
+    """Iterations of 2 s: two and a half until 5, saved until 7; restored in [8, 11], and so on.
+
+    The server is lost while the job runs (at 3), saves (6), restores (9), or runs (14), and is
+    repaired at 20. With "iterations" a job keeps its whole ones, 1, 2, 2 and 2 + 1; or what it has
+    saved, or was saving, if that is more. So where parts are saved it keeps 5/2 at 6 and 9; at 14
+    it has made 5/2 + 3/2. With "checkpoint" it keeps what it had when it got its GPUs.
+    """
+    kept = whole if keep == "iterations" else part
+    events = [{"at": lost_at, "host": 0, "kind": "fail", "restart": True},
+              {"at": 20, "host": 0, "kind": "repair"}]
+    result = run([ring(0, 0, 12, 2)], Interrupts(), execution, events=events,
+                 preemption={"keep": keep, "checkpoint_s": 2, "restore_s": 3, "on_fault": on_fault})
+    assert ends(result) == pytest.approx([20 + 3 * (kept > 0) + (12 - kept) * 2])
+    ran_s = min(lost_at, 5) + max(lost_at - 11, 0)
+    paid_s = min(max(lost_at - 5, 0), 2) + min(max(lost_at - 8, 0), 3) + 3 * (kept > 0)
+    assert by_job(result).loc[0, ACCOUNTS].tolist() == pytest.approx([24, ran_s - 2 * kept, paid_s])
+    assert by_job(result).loc[0, ["preemptions", "restarts"]].tolist() == [int(lost_at > 5), 1]
+
+
+# --- what is no decision ----------------------------------------------------------------------
+
+@pytest.mark.parametrize(("at_4", "later", "message"), [
+    (((), [0, 0]), {}, "preempts job 5, which saves its progress already, until 6 s"),
+    (((), [0]), {5: ((), [0])}, "preempts job 5, which saves its progress already, until 6 s"),
+    (((), [0]), {5: ([(1, [0])], ())}, r"gives job 6 GPUs that are taken: \[0\]"),
+    (((), [0]), {5: ([(0, [1])], ())}, "starts the job with index 0, which is not waiting"),
+    (([(0, [1])], [0]), {}, "moves job 5, which has to save its progress first, until 6 s"),
+    (([(1, [0])], [0]), {}, r"gives job 6 GPUs that are taken: \[0\]"),
+    (((), [1]), {}, "preempts job 6, which holds no GPUs"),
+    (((), [2]), {}, "preempts job 7, which holds no GPUs"),  # yet to come
+    (([(2, [1])], ()), {}, "starts the job with index 2, which is not waiting"),
+    (([(1, [1])], ()), {10: ((), [0])}, "preempts job 5, which holds no GPUs"),  # it is done
+    (([(0, [1])], ()), {}, "starts the job with index 0, which is not waiting")])
+def test_illegal_decisions(at_4, later, message):
+    """Two GPUs; job 5 runs for 10 s, and saves for 2 s; job 6 waits, and job 7 comes at 100 s."""
+    jobs = [ring(5, 0, 10, 1), ring(6, 0, 10, 1), ring(7, 100, 1, 1)]
+    with pytest.raises(AllocationError, match=rf"scheduler \S*At {message}"):
+        run(jobs, At({0: ([(0, [0])], ()), 4: at_4} | later), cluster=TWO,
+            preemption={"checkpoint_s": 2})
+
+
+@pytest.mark.parametrize(("second", "message"), [
+    (Decision(preempt=[0]), "preempts job 5, which has been started at this very instant, 0 s"),
+    (Decision(wake_at=0.0), "asks to be woken at 0.0 s, which is not after 0")])
+def test_second_decisions_of_an_instant(second, message):
+    class Twice:
+        def decide(self, view):
+            return second if view.running else Decision([(0, [0])], wake_at=view.now)
+
+    with pytest.raises(AllocationError, match=rf"scheduler \S*Twice {message}"):
+        run([ring(5, 0, 10, 1)], Twice())
+
+
+def test_moved_to_the_gpus_that_it_had():
+    """In whichever order they are named; on others, it moves."""
+    def end(gpus):
+        cluster = Cluster(gpus=[3])
+        return ends(run([ring(5, 0, 10, 1, 2)], At({0: ([(0, [0, 1])], ()), 4: ([(0, gpus)], [0])}),
+                        cluster=cluster, preemption={"restore_s": 1}))
+
+    assert end([1, 2]) == [11]
+    with pytest.raises(AllocationError, match=r"At moves job 5 to the GPUs that it had: \[1, 0\]"):
+        end([1, 0])
+
+
+# --- whatever the jobs ----------------------------------------------------------------------------
+
+#: Arrival, iterations and seconds of one, in eighths of a second: there are ties.
+one_gpu = st.tuples(st.integers(0, 80), st.integers(1, 6), st.integers(1, 16))
+#: Jobs of the past, which some schedulers learn from.
+PAST = History(np.array([0, 0, 1]), np.array([0, 0, 0]), np.array([2.0, 4.0, 3.0]))
+#: Schedulers that plan for jobs which are there from the beginning.
+PLANS = {"ff", "ls", "rand", "sjf-bco"}
+
+
+def finish_of(scheduler, jobs):
+    """The ends under a scheduler; None if it refuses the jobs."""
+    try:
+        return netsim.simulate(ONE, Workload(jobs, history=PAST), scheduler=scheduler,
+                               execution="rar-contention:time=continuous",
+                               preemption={"keep": "fraction"}).jobs["finish_s"]
+    except InputError:
+        return None
+
+
+@settings(max_examples=30)
+@given(st.lists(one_gpu, min_size=2, max_size=5), st.booleans())
+def test_srtf_has_the_least_mean_jct(rows, at_once):
+    """On one GPU without costs, of all schedulers that run there (Schrage 1968)."""
+    jobs = [ring(k, 0 if at_once else arrival / 8, iterations, d / 8)
+            for k, (arrival, iterations, d) in enumerate(rows)]
+    least = finish_of("srtf", jobs).mean()
+    found = {name: finish_of(quick(name), jobs) for name in ON_CLUSTERS}
+    means = {name: finish.mean() for name, finish in found.items() if finish is not None}
+    late = any(job.arrival_s for job in jobs)
+    assert set(ON_CLUSTERS) - means.keys() == (PLANS if late else set())
+    assert {name: mean for name, mean in means.items() if mean < least * (1 - 1e-9)} == {}
+
+
+#: Jobs that take all sorts of times; at 1 EB/s their bytes take none of it.
+jobs_on_links = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(1, 4), st.integers(1, 6), st.integers(1, 20)),
+    min_size=1, max_size=6).map(lambda rows: [
+        ring(k, arrival / 7, iterations, d / 11, gpus, nbytes=100.0)
+        for k, (arrival, gpus, iterations, d) in enumerate(rows)])
+policies = st.sampled_from([
+    "srtf", "srsf", {"name": "las", "quantum_s": 3}, {"name": "gandiva-rr", "quantum_s": 3},
+    {"name": "tiresias", "thresholds": [5, 15], "promote_knob": 3},
+    {"name": "tiresias", "thresholds": [7], "service": "run"},
+    {"name": "tiresias-g", "thresholds": [9], "history": [1, 3, 5, 9, 30]}])
+costs = st.fixed_dictionaries({
+    "keep": st.sampled_from(["iterations", "fraction"]),
+    "checkpoint_s": st.sampled_from([0, 1 / 13]), "restore_s": st.sampled_from([0, 1 / 17])})
+
+
+@settings(max_examples=100)
+@given(jobs_on_links, policies, costs)
+def test_the_same_by_formula_and_on_ample_links(jobs, scheduler, options):
+    """Ends, preemptions and accounts; what is held is useful, lost or overhead.
+
+    Useful are g N d GPU-seconds. Where parts of iterations are kept nothing is lost, and without
+    costs nothing is paid.
+    """
+    cluster = Cluster(gpus=[2, 3], nic=1e18, intra=1e18)
+    one, other = (by_job(run(jobs, scheduler, execution, cluster, options))
+                  for execution in ("rar-contention:time=continuous", "fabric"))
+    for column in ("start_s", "finish_s", *ACCOUNTS, "held_gpu_s", "waited_s"):
+        assert other[column].tolist() == pytest.approx(one[column].tolist(), abs=1e-9), column
+    for column in ("preemptions", "promotions"):
+        assert other[column].tolist() == one[column].tolist(), column
+    for table in (one, other):
+        assert table[ACCOUNTS].sum(axis=1).tolist() == pytest.approx(table["held_gpu_s"].tolist())
+        assert table["useful_gpu_s"].tolist() == pytest.approx(
+            [job.ranks * job.iterations * job.compute_s for job in jobs])
+        if options["keep"] == "fraction":
+            assert table["lost_gpu_s"].tolist() == pytest.approx([0] * len(jobs), abs=1e-9)
+        if not options["checkpoint_s"] and not options["restore_s"]:
+            assert table["overhead_gpu_s"].tolist() == [0] * len(jobs)
+
+
+# --- what is kept on the fabric ---------------------------------------------------------------
 
 @pytest.mark.parametrize("costs_s", [0, 0.1])
 @pytest.mark.parametrize("estimate_s", [0.3, 30.0])
@@ -15,14 +363,11 @@ def test_what_is_kept_does_not_hang_on_estimates(estimate_s, costs_s):
     "fraction" nothing is lost, and the last one has its last slice at the end. A slice costs a
     restore, but for the first one, and a checkpoint, but for the last one.
     """
-    jobs = [JobSpec(k, 0.0, iterations=3, ranks=2, pattern="ring-all-reduce", nbytes=1e6,
-                    compute_s=1.0, estimate_s=estimate_s) for k in range(3)]
-    run = netsim.simulate(
-        Cluster(servers=2, gpus=1, nic="8Mbps"), Workload(jobs), execution="fabric",
-        scheduler={"name": "gandiva-rr", "quantum_s": 0.5},
-        preemption={"keep": "fraction", "checkpoint_s": costs_s, "restore_s": costs_s})
-    assert run.jobs["preemptions"].tolist() == [11, 11, 11]
-    assert run.jobs["lost_gpu_s"].tolist() == [0, 0, 0]
-    assert run.jobs["useful_gpu_s"].tolist() == pytest.approx([12, 12, 12])
+    jobs = [ring(k, 0.0, 3, 1.0, 2, MB, estimate_s=estimate_s) for k in range(3)]
+    result = run(jobs, {"name": "gandiva-rr", "quantum_s": 0.5}, "fabric", TWO,
+                 {"keep": "fraction", "checkpoint_s": costs_s, "restore_s": costs_s})
+    assert by_job(result)["preemptions"].tolist() == [11, 11, 11]
+    assert result.jobs["lost_gpu_s"].tolist() == [0, 0, 0]
+    assert result.jobs["useful_gpu_s"].tolist() == pytest.approx([12, 12, 12])
     # Before the last slice of the last job there were 35 slices.
-    assert run.jobs["finish_s"].max() == pytest.approx(18 + 33 * 2 * costs_s)
+    assert max(ends(result)) == pytest.approx(18 + 33 * 2 * costs_s)
