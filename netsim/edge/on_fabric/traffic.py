@@ -23,8 +23,8 @@ __all__ = ["LIMITS", "Callbacks", "EdgeTraffic", "Timer"]
 Timer = simpy.Event
 
 
-#: The limits of a chunk: of its upload, its push and its pull. Their codes are LIMITS * chunk + 0, 1
-#: or 2.
+#: The limits of a chunk: of its upload, its push and its pull, whose codes are LIMITS * chunk, + 1
+#: and + 2.
 LIMITS = 3
 _PUSH, _PULL = 1, 2
 
