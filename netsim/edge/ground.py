@@ -70,6 +70,10 @@ class EdgeExecution(TimedExecution):
         if kept * self.seconds(job, gpus) <= now * ROUNDING:
             self.begun[job] = now
         self._tell_end = ended
+        self._train(job, gpus, kept)
+
+    def _train(self, job: int, gpus: Ints, kept: float) -> None:
+        """Train a job from now on, until it is stopped or `_over`."""
         super().start(job, gpus, kept, self._over)
 
     def _over(self, job: int) -> None:

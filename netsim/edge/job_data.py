@@ -14,7 +14,7 @@ from netsim.errors import AllocationError
 from netsim.ties import merge_equal
 from netsim.workload import JobSpec
 
-__all__ = ["JobData", "NearData"]
+__all__ = ["JobData", "NearData", "shares"]
 
 #: Relative tolerance for rounding errors of sums of sizes.
 _ROUNDING = 1e-12
@@ -80,7 +80,7 @@ class JobData:
         if not len(workers):
             return {CLOUD: chunks}
         server = self._setting.system.server_of[workers]
-        counts = np.bincount(server, _shares(chunks, len(workers)))
+        counts = np.bincount(server, shares(chunks, len(workers)))
         return {each: int(counts[each]) for each in np.unique(server).tolist()}
 
     def fetch(self, number: int, workers: Ints, there: Callable[[], None]) -> bool:
@@ -174,7 +174,7 @@ class JobData:
         self._stored.pop(number, None)
 
 
-def _shares(chunks: int, workers: int) -> Ints:
+def shares(chunks: int, workers: int) -> Ints:
     """Return how many chunks each of some workers trains."""
     return (chunks - np.arange(workers) + workers - 1) // workers
 
@@ -232,7 +232,7 @@ class NearData:
         server = typed.setting.system.server_of[typed.workers]
         chosen: list[int] = []
         left = candidates.tolist()
-        for share in _shares(int(typed.setting.chunks[number]), count).tolist():
+        for share in shares(int(typed.setting.chunks[number]), count).tolist():
             found = next((gpu for gpu in left if room[server[gpu]] >= share), None)
             if found is None:
                 return None

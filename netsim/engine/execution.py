@@ -30,8 +30,9 @@ class Execution(Protocol):
     data is on its way over a network, so that nobody knows when it will be there; it then calls
     `there` when it is, unless ``stay(job)`` comes first. What is on its way goes on being sent.
 
-    One in which the number of GPUs is free has ``sizes(job)``, which returns the numbers with which a job can run, in
-    ascending order; 0 stands for a place outside of the cluster that has room for any job.
+    One in which the number of GPUs is free has ``sizes(job)``, which returns the numbers with which
+    a job can run, in ascending order; 0 stands for a place outside of the cluster that has room for
+    any job.
     """
 
     def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import simpy
 
 from netsim.edge import kernels
+from netsim.edge.on_fabric.ground import FabricGround
 from netsim.edge.on_fabric.links import EdgeLinks
 from netsim.edge.on_fabric.training import check_mode
 from netsim.edge.on_fabric.workers import Workers
@@ -68,6 +69,18 @@ class FabricTransport:
     def begin(self, setting: EdgeSetting, sharing: LinkSettings) -> FabricTraining:
         """Make the transport of one run; see `FabricTraining`."""
         return FabricTraining(setting, sharing, self.mode, self.preemption)
+
+    def ground(self, setting: EdgeSetting, sharing: LinkSettings) -> FabricGround:
+        """Make what whole jobs run on in one run; see `FabricGround`."""
+        return FabricGround(setting, sharing, self.mode)
+
+    @property
+    def why_not_whole(self) -> str | None:
+        """Why schedulers of whole jobs cannot use these options; None if they can."""
+        if self.preemption in (None, "pause"):
+            return None
+        return (f"preemption {self.preemption!r} is for schedulers of chunks; a whole job always "
+                "pauses")
 
 
 class FabricTraining(EdgeLinks):
