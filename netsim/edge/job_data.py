@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from netsim.errors import AllocationError
 from netsim.ties import merge_equal
 from netsim.workload import JobSpec
 
-__all__ = ["JobData", "NearData"]
+__all__ = ["JobData", "NearData", "shares"]
 
 #: Relative tolerance for rounding errors of sums of sizes.
 _ROUNDING = 1e-12
@@ -50,7 +50,7 @@ class JobData:
         self.uploads = np.zeros(len(setting.jobs))
         self.migrations = 0
         self.most = np.zeros(setting.system.servers)
-        self._there: dict[int, dict[int, float]] = {}  # when it is there: by job, by server
+        self._there: dict[int, dict[int, float]] = {}  # when it should be: by job, by server
         self._stored: dict[int, Ints] = {}  # chunks on each server, of jobs that have not ended
 
     def make_room(self, number: int) -> None:
@@ -64,7 +64,7 @@ class JobData:
         return list(self._there.get(number, ()))
 
     def on(self, number: int, workers: Ints) -> float:
-        """Return when a job's data would be on all servers of workers that it got now."""
+        """Return when a job's data should be on all servers of workers that it got now."""
         now, there = self._env.now, self._there.get(number, {})
         return max(now, *(there[each] if each in there else now + self._delay(number, each)
                           for each in self._chunks_on(number, workers)))
@@ -80,26 +80,42 @@ class JobData:
         if not len(workers):
             return {CLOUD: chunks}
         server = self._setting.system.server_of[workers]
-        counts = np.bincount(server, _shares(chunks, len(workers)))
+        counts = np.bincount(server, shares(chunks, len(workers)))
         return {each: int(counts[each]) for each in np.unique(server).tolist()}
 
-    def fetch(self, number: int, workers: Ints) -> None:
+    def fetch(self, number: int, workers: Ints, there: Callable[[], None]) -> bool:
         """Begin to send a job's data to the servers of workers that it gets now.
+
+        Returns
+        -------
+        bool
+            Whether it is not known when the data will be there; then `there` is called.
 
         Raises
         ------
         AllocationError
             If a server has no room for it.
         """
-        there, now = self._there.setdefault(number, {}), self._env.now
+        known, now = self._there.setdefault(number, {}), self._env.now
         chunks = self._chunks_on(number, workers)
-        new = [each for each in chunks if each not in there]
-        self.migrations += bool(new) and bool(there)
-        for each in new:
-            delay = self._delay(number, each)
-            self.uploads[number] += chunks[each] * delay
-            there[each] = now + delay
+        new = [each for each in chunks if each not in known]
+        self.migrations += bool(new) and bool(known)
+        known |= {each: now + self._delay(number, each) for each in new}
+        self._send(number, workers, {each: chunks[each] for each in new})
         self._store(number, chunks)
+        return self._wait(number, chunks, there)
+
+    def _send(self, number: int, workers: Ints, chunks: Mapping[int, int]) -> None:
+        """Send chunks to servers that are new to a job, for workers that it gets."""
+        for each, count in chunks.items():
+            self.uploads[number] += count * self._delay(number, each)
+
+    def _wait(self, number: int, servers: Iterable[int], there: Callable[[], None]) -> bool:
+        """Whether data that a job needs is on its way to servers for a time that is not known."""
+        return False
+
+    def stay(self, number: int) -> None:
+        """Forget that a job waits for its data, which goes on being sent."""
 
     # --- storage --------------------------------------------------------------------------
 
@@ -158,7 +174,7 @@ class JobData:
         self._stored.pop(number, None)
 
 
-def _shares(chunks: int, workers: int) -> Ints:
+def shares(chunks: int, workers: int) -> Ints:
     """Return how many chunks each of some workers trains."""
     return (chunks - np.arange(workers) + workers - 1) // workers
 
@@ -216,7 +232,7 @@ class NearData:
         server = typed.setting.system.server_of[typed.workers]
         chosen: list[int] = []
         left = candidates.tolist()
-        for share in _shares(int(typed.setting.chunks[number]), count).tolist():
+        for share in shares(int(typed.setting.chunks[number]), count).tolist():
             found = next((gpu for gpu in left if room[server[gpu]] >= share), None)
             if found is None:
                 return None

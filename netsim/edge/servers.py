@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from heapq import heappop, heappush
 
 import numpy as np
@@ -11,9 +12,10 @@ from netsim.edge import kernels
 from netsim.edge.schedule import PSAssignments, Schedule, Training
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.system import Kind
+from netsim.forking import Rows
 from netsim.streams import stream
 
-__all__ = ["ParameterServers", "hold_servers", "spans"]
+__all__ = ["HeldServers", "ParameterServers", "hold_servers", "spans"]
 
 
 def spans(training: Training) -> tuple[Ints, Floats, Floats]:
@@ -92,6 +94,64 @@ class ParameterServers:
         server, number = np.full(len(held), CLOUD), np.full(len(held), CLOUD)
         server[edge], number[edge] = self.server[held[edge]], self.number[held[edge]]
         return PSAssignments(job, start, end, server, number, self.shortages)
+
+
+class HeldServers:
+    """The PSs that jobs hold while they train, in a run whose training depends on them.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+    """
+
+    def __init__(self, setting: EdgeSetting) -> None:
+        self._servers = ParameterServers(setting)
+        self._of: dict[int, tuple[float, int]] = {}  # since when each job holds which
+        self._rows: list[tuple[int, float, float, int]] = Rows()
+
+    @property
+    def jobs(self) -> list[int]:
+        """The jobs that hold a PS."""
+        return list(self._of)
+
+    def add_type(self, kind: Kind | None) -> None:
+        """See `ParameterServers.add_type`."""
+        self._servers.add_type(kind)
+
+    def change_hands(self, now: float, stopped: Mapping[int, float], starting: Mapping[int, bool]
+                     ) -> None:
+        """Take PSs from jobs that have stopped, then give PSs to those that start and have none.
+
+        Parameters
+        ----------
+        now : float
+        stopped : mapping of int to float
+            When jobs stopped to train; those that start again at once keep their PS.
+        starting : mapping of int to bool
+            Whether jobs that start to train are in the cloud as a whole, where their PS is, too.
+        """
+        for job in self.jobs:
+            if job in stopped and job not in starting:
+                since, held = self._of.pop(job)
+                self._servers.give_back(held)
+                self._rows.append((job, since, stopped[job], held))
+        for job in sorted(starting):
+            if job not in self._of:
+                self._of[job] = now, CLOUD if starting[job] else self._servers.take(job)
+
+    def server(self, job: int) -> int:
+        """Return the server of the PS that a job holds, or `CLOUD`."""
+        held = self._of[job][1]
+        return CLOUD if held == CLOUD else int(self._servers.server[held])
+
+    def assigned(self, stopped: Mapping[int, float]) -> PSAssignments:
+        """Return the PSs that jobs have used so far; `stopped` as in `change_hands`."""
+        rows = self._rows + [(job, since, stopped.get(job, np.inf), held)
+                             for job, (since, held) in self._of.items()]
+        rows.sort(key=lambda row: (row[1], row[0]))
+        job, held = (np.array([row[k] for row in rows], np.int64) for k in (0, 3))
+        start, end = (np.array([row[k] for row in rows], np.float64) for k in (1, 2))
+        return self._servers.held(job, start, end, held)
 
 
 def hold_servers(setting: EdgeSetting, schedule: Schedule) -> PSAssignments:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from netsim.edge import kernels
+from netsim.edge.ground import ConstantGround, Ground
 from netsim.edge.queues import Queues
 from netsim.edge.schedule import ChunkPlacement, TransportLog
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
@@ -113,6 +114,10 @@ class Transport(Protocol):
 class TransportKind(Protocol):
     """A kind of transport with its options, which makes the transport of each run.
 
+    A kind that is for schedulers of whole jobs, too, also has ``ground(setting, sharing)``, which
+    returns the `netsim.edge.ground.Ground` of a run of these. Where jobs that are preempted then do
+    not go on where they were, ``why_not_whole`` says so.
+
     Attributes
     ----------
     shares_links : bool
@@ -136,6 +141,10 @@ class ConstantTransport:
     def begin(self, setting: EdgeSetting, sharing: LinkSettings) -> Transport:
         """Make the transport of one run."""
         return Constant(setting)
+
+    def ground(self, setting: EdgeSetting, sharing: LinkSettings) -> Ground:
+        """Make what whole jobs run on in one run."""
+        return ConstantGround(setting)
 
 
 class Constant:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from netsim.cluster.contention import Contention
+from netsim.edge.ground import EdgeExecution, Ground
 from netsim.edge.job_data import JobData, NearData
 from netsim.edge.schedule import Schedule, Training, begun_by
-from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.edge.setting import CLOUD, EdgeSetting, Floats
 from netsim.edge.stepped_run import SteppedRun
 from netsim.edge.system import Kind
 from netsim.edge.typed_jobs import EdgeContext, TypedJobs
-from netsim.engine.by_time import TimedExecution
 from netsim.engine.engine import Engine
 from netsim.engine.ledger import Segment
 from netsim.engine.preemption import Preemption
@@ -24,7 +24,8 @@ from netsim.errors import InputError, StalledError
 from netsim.fabric.clock import Clock
 from netsim.ties import ROUNDING
 
-__all__ = ["EdgeExecution", "WholeJobs", "check_room", "contexts_of"]
+__all__ = ["WholeJobs", "check_room", "contexts_of"]
+
 
 def contexts_of(setting: EdgeSetting) -> Iterator[EdgeContext]:
     """Return what schedulers know of whole jobs, for each type of workers that these need."""
@@ -62,60 +63,6 @@ def check_room(setting: EdgeSetting) -> None:
                     f"most {setting.system.capacity.max():g}: storage is too small")
 
 
-class EdgeExecution(TimedExecution):
-    """Jobs that train once their data is on all their servers; see `Execution`.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-    typed : TypedJobs
-    data : JobData
-
-    Attributes
-    ----------
-    begun : ndarray of float, shape (jobs,)
-        When each job began to train what it has, if it has trained at all; in seconds.
-    """
-
-    def __init__(self, env: Any, typed: TypedJobs, data: JobData) -> None:
-        super().__init__(env, typed.specs)
-        self._typed, self._data = typed, data
-        self.begun = np.full(len(typed.specs), np.nan)
-
-    def add_job(self, job: int, jobs: Any) -> None:
-        """Make place for a job that has not arrived; see `Execution`."""
-        super().add_job(job, jobs)
-        self.begun = np.insert(self.begun, job, np.nan)
-
-    def seconds(self, job: int, gpus: Ints) -> float:
-        """Return how long a job trains on some workers, or in the cloud if there are none."""
-        return self._typed.seconds(job, len(gpus))
-
-    def sizes(self, job: int) -> range:
-        """Return the numbers of workers with which a job can train; see `Execution`."""
-        return self._typed.sizes(job)
-
-    def data_on(self, job: int, gpus: Ints) -> float:
-        """Return when a job's data would be on the servers of workers; see `Execution`."""
-        return self._data.on(self._typed.numbers[job], self._typed.workers[gpus])
-
-    def fetch(self, job: int, gpus: Ints) -> None:
-        """Begin to send a job's data to the servers of its workers; see `Execution`."""
-        self._data.fetch(self._typed.numbers[job], self._typed.workers[gpus])
-
-    def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:
-        """Start a job now; see `Execution`."""
-        now = self._env.now
-        if kept * self.seconds(job, gpus) <= now * ROUNDING:
-            self.begun[job] = now
-        self._tell_end = ended
-        super().start(job, gpus, kept, self._over)
-
-    def _over(self, job: int) -> None:
-        self._data.free(self._typed.numbers[job])
-        self._tell_end(job)
-
-
 class _Lane(NamedTuple):
     """The jobs of one type of workers in a run, and what decides about them and runs them."""
 
@@ -140,6 +87,8 @@ class WholeJobs(SteppedRun):
         Each type of workers gets a copy.
     name : str
         Name of the scheduler in errors.
+    ground : Ground
+        What the jobs run on.
 
     Raises
     ------
@@ -147,10 +96,9 @@ class WholeJobs(SteppedRun):
         In a step, if the scheduler makes a mistake.
     """
 
-    def __init__(self, setting: EdgeSetting, scheduler: Any, name: str) -> None:
+    def __init__(self, setting: EdgeSetting, scheduler: Any, name: str, ground: Ground) -> None:
         self._setting, self._scheduler, self._name = setting, scheduler, name
-        self._env = Clock(0.0)
-        self._data = JobData(self._env, setting)
+        self._ground, self._env, self._data = ground, ground.env, ground.data
         self._lanes: dict[Kind, _Lane] = {}
         for context in contexts_of(setting):
             self._open(context)
@@ -158,7 +106,7 @@ class WholeJobs(SteppedRun):
     def _open(self, context: EdgeContext) -> None:
         """Begin with the jobs of a type of workers."""
         typed = context.typed
-        execution = EdgeExecution(self._env, typed, self._data)
+        execution = self._ground.execution(typed)
         decider = decider_of(copy.deepcopy(self._scheduler), context)
         engine = Engine(self._env, typed.cluster, typed.specs, decider, execution,
                         NearData(typed, self._data), self._name, Preemption(keep="fraction"))
@@ -190,6 +138,7 @@ class WholeJobs(SteppedRun):
         """See `SteppedRun.step`: everything that happens at an instant."""
         now = self._env.peek()
         while self._env.peek() == now:
+            self._ground.steps += 1
             self._env.step()
 
     def times(self) -> tuple[Floats, Floats]:
@@ -221,8 +170,9 @@ class WholeJobs(SteppedRun):
         exchanged = ~in_cloud & ~np.isnan(finish)
         return Schedule(
             start, finish, np.where(in_cloud, setting.chunks, 0), preemptions,
-            self._data.uploads + np.where(exchanged, setting.chunks * setting.exchange, 0.0),
-            begun_by(self._training(), until), most_bytes=self._data.most.copy(),
+            self._data.uploads + np.where(exchanged, self._ground.exchange(), 0.0),
+            begun_by(self._training(), until), held=self._ground.held(),
+            most_bytes=self._data.most.copy(),
             counts={"preempted_workers": preempted_workers, "migrations": self._data.migrations,
                     "cloud_jobs": int(in_cloud.sum())})
 
@@ -245,7 +195,7 @@ class WholeJobs(SteppedRun):
     def submit(self, place: int) -> None:
         """See `SteppedRun.submit`."""
         kind = self._setting.jobs[place].worker_type
-        self._data.make_room(place)
+        self._ground.make_room(place)
         for lane in self._lanes.values():
             lane.typed.make_room(place)
         every = [lane.typed for lane in self._lanes.values()]
@@ -265,6 +215,8 @@ class WholeJobs(SteppedRun):
 
     def stalled(self) -> StalledError:
         """See `SteppedRun.stalled`."""
+        if (error := self._ground.stalled()) is not None:
+            return error
         waits = (lane.engine for lane in self._lanes.values()
                  if lane.engine.ended < len(lane.typed.specs))
         return next(waits).stalled()

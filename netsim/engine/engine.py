@@ -30,6 +30,7 @@ from netsim.fabric.clock import DECISIONS, call_at
 from netsim.forking import Known
 from netsim.jobs.arrivals import Arrivals
 from netsim.placements.placement import FirstFit, Placement
+from netsim.ties import equal
 from netsim.workload import JobSpec
 
 __all__ = ["Engine"]
@@ -178,15 +179,21 @@ class Engine:
         self._running[job] = gpus
         self._holding.add(job)
         segment = self.ledger.take(job, gpus, now)
-        ready = self.ledger.rows["ready"][job] = self.ready_on(job, gpus)
-        if self._fetch is not None:
-            self._fetch(job, gpus)
-        if ready == math.inf:
+        self._bring(segment, self.ready_on(job, gpus))
+        self.gpus[job] = gpus
+        self._tell("job-started", job)
+
+    def _bring(self, segment: Segment, ready: float) -> None:
+        """Bring what a job needs to its servers; `ready` is when it should run, as far as known."""
+        job, rows = segment.job, self.ledger.rows
+        rows["ready"][job] = ready
+        if self._fetch is not None and self._fetch(job, segment.gpus,
+                                                   partial(self._moved, segment)):
+            rows["ready"][job], rows["expected"][job] = math.inf, ready
+        elif ready == math.inf:
             self._send_state(segment)
         else:
             self._run_at(ready, segment)
-        self.gpus[job] = gpus
-        self._tell("job-started", job)
 
     def _send_state(self, segment: Segment) -> None:
         """Move the state of a job to servers that are new to it, then restore it."""
@@ -205,7 +212,7 @@ class Engine:
                 new[~np.isin(new, old)])
 
     def ready_on(self, job: int, gpus: Ints) -> float:
-        """Return when a job would make progress on GPUs that it got now, in seconds.
+        """Return when a job should make progress on GPUs that it got now, in seconds.
 
         It is inf if that depends on a network over which its state moves.
         """
@@ -228,10 +235,14 @@ class Engine:
         return ready if self._next_start is None or not wait else self._next_start(ready)
 
     def _moved(self, segment: Segment) -> None:
-        """Restore a job whose state has arrived; the scheduler now knows when it will run."""
-        ready = self.ledger.rows["ready"][segment.job] = self._then(self._options.restore_s)
+        """Restore a job whose data or state has arrived; the scheduler knows when it will run."""
+        rows, job = self.ledger.rows, segment.job
+        expected, rows["expected"][job] = rows["expected"][job], math.nan
+        wait = self._options.restore_s if rows["kept"][job] else 0.0
+        ready = rows["ready"][job] = self._then(wait)
         self._run_at(ready, segment)
-        self._ask()
+        if not equal(ready, expected):  # else nothing is new
+            self._ask()
 
     def _run_at(self, ready: float, segment: Segment) -> None:
         if ready > self._env.now:

@@ -25,10 +25,14 @@ class Execution(Protocol):
     ``go_back(job)``, by which a job that has been stopped gives up what it made since its start.
 
     One whose jobs train on data that has to be on the servers of their GPUs also has
-    ``data_on(job, gpus)``, which returns when it would be there if the job got the GPUs now, and
-    ``fetch(job, gpus)``, which begins to send it as the job gets them. One in which the number of
-    GPUs is free has ``sizes(job)``, which returns the numbers with which a job can run, in
-    ascending order; 0 stands for a place outside of the cluster that has room for any job.
+    ``data_on(job, gpus)``, which returns when it should be there if the job got the GPUs now, and
+    ``fetch(job, gpus, there)``, which begins to send it as the job gets them. It returns True if
+    data is on its way over a network, so that nobody knows when it will be there; it then calls
+    `there` when it is, unless ``stay(job)`` comes first. What is on its way goes on being sent.
+
+    One in which the number of GPUs is free has ``sizes(job)``, which returns the numbers with which
+    a job can run, in ascending order; 0 stands for a place outside of the cluster that has room for
+    any job.
     """
 
     def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:

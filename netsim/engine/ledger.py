@@ -27,7 +27,8 @@ _AT_FIRST: dict[str, float | int] = {
     "gpus": 0,  # that it needs
     "kept": 0.0,  # iterations that survive whatever happens
     "got": math.nan,  # when it got the GPUs that it holds; NaN without any
-    "ready": math.nan,  # when its progress on them begins, as far as known
+    "ready": math.nan,  # when its progress on them begins, as far as known; inf if it is not
+    "expected": math.nan,  # when it should begin that is not known, by what the job says
     "stop": math.nan,  # when its progress on them ended, if it saves
     "held_s": 0.0,  # for which it held GPUs, before the present ones
     "run_s": 0.0,  # for which it made progress, before the present ones
@@ -134,7 +135,8 @@ class Ledger:
         rows, segment = self.rows, self.open.pop(job)
         segment.free, segment.reason, segment.kept = now, reason, float(rows["kept"][job])
         rows["held_s"][job] += now - segment.got
-        rows["got"][job] = rows["ready"][job] = rows["stop"][job] = math.nan
+        for name in ("got", "ready", "expected", "stop"):
+            rows[name][job] = math.nan
         self.segments.append(segment)
 
     def revert(self, job: int) -> None:
@@ -196,6 +198,11 @@ class JobAccounts:
     def at(self, field: str, jobs: Any) -> Any:
         """Return a field of the ledger."""
         return self._ledger.rows[field][jobs]
+
+    def ready(self, jobs: Any) -> Any:
+        """Return when the progress of jobs on their GPUs begins, or is expected to."""
+        rows = self._ledger.rows
+        return np.fmin(rows["ready"][jobs], rows["expected"][jobs])
 
     def gpus(self, jobs: Any) -> Any:
         """Return the GPUs that jobs need."""

@@ -98,7 +98,7 @@ class ClusterView:
         What jobs have made and held so far.
     ready_on : callable
         Takes a job that waits, and GPUs; returns when its progress would begin on them if it got
-        them now, in seconds; inf as long as it is not known, while state moves on a network.
+        them now, in seconds; see `ready`.
     """
 
     cluster: Cluster
@@ -180,9 +180,10 @@ class ClusterView:
     def ready(self, jobs: Any) -> Any:
         """Return when the progress of jobs on their GPUs began, or will begin.
 
-        NaN for those without GPUs; inf as long as it is not known, while state moves on a network.
+        NaN for those without GPUs. While data is sent over a network, this is when it should be
+        there by what the job says; while state moves over one, it is inf.
         """
-        return self.accounts.at("ready", jobs)
+        return self.accounts.ready(jobs)
 
     def waits_since(self, jobs: Any) -> Any:
         """Return when jobs arrived, or last gave up GPUs."""

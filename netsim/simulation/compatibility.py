@@ -242,7 +242,18 @@ def _no_cloud(run: EdgeRun) -> str | None:
 def _shared_links(run: EdgeRun) -> str | None:
     if isinstance(run.transport, ConstantTransport):
         return None
-    return f"transport {TRANSPORTS.to_dict(run.transport)['name']!r} is for schedulers of chunks"
+    return f"transport {_name_of(run.transport)!r} is for others"
+
+
+def _only_chunks(run: EdgeRun) -> str | None:
+    if not hasattr(run.transport, "ground"):
+        return f"transport {_name_of(run.transport)!r} is for schedulers of chunks"
+    return getattr(run.transport, "why_not_whole", None)
+
+
+def _name_of(transport: TransportKind) -> str:
+    name: str = TRANSPORTS.to_dict(transport)["name"]
+    return name
 
 
 _FULL = "servers that are full"
@@ -255,7 +266,10 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
         "", (), "it needs what only runs on clusters have"),
     "constant delays": Need(
         _shared_links, "", ("a `transport` other than `constant`",),
-        "whole jobs train when all their data is there, which is at instants that are known"),
+        "a schedule that is made beforehand says when jobs train"),
+    "a transport of whole jobs": Need(
+        _only_chunks, "", ("`preemption` of the transport other than `pause`",),
+        "whole jobs that are preempted keep the part of a mini-batch that they have made"),
     "a cloud": Need(
         _no_cloud, "", ("no cloud", _NO_ROOM), "all chunks train there"),
     "edge workers": Need(
@@ -295,7 +309,8 @@ _IMPLIED: Mapping[str, Callable[[Any], bool]] = {
                                      or _uses_cloud(policy)),
     "no placement": chooses_gpus,
     "no slices": lambda policy: not getattr(policy, "keeps_slices", True),
-    "constant delays": lambda policy: schedules_whole_jobs(policy) or hasattr(policy, "run"),
+    "constant delays": lambda policy: hasattr(policy, "run"),
+    "a transport of whole jobs": schedules_whole_jobs,
     "edge workers": lambda policy: schedules_whole_jobs(policy) and not _uses_cloud(policy),
     "edge storage for whole jobs": lambda policy: (schedules_whole_jobs(policy)
                                                    and not _uses_cloud(policy)),

@@ -108,7 +108,9 @@ class OnEdge:
             return ChunkRun(self._scheduler, self._setting, self._moved)
         name = SCHEDULERS.to_dict(self._scheduler)["name"]
         if not hasattr(self._scheduler, "run"):
-            return WholeJobs(self._setting, self._scheduler, name)
+            self._moved = self._kind.ground(  # type: ignore[attr-defined]
+                self._setting, self._sharing)
+            return WholeJobs(self._setting, self._scheduler, name, self._moved)
         found = self._scheduler.run(self._setting)
         if isinstance(found, Schedule):
             return AtOnce(found, name)

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from netsim.edge.on_fabric.traffic import LIMITS, EdgeTraffic, Timer
+from netsim.edge.on_fabric.traffic import EdgeTraffic, Timer
 from netsim.edge.setting import Floats, Ints
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.workload import Flows
@@ -27,6 +27,10 @@ class Fluid:
         self._traffic = traffic
         self._flows: dict[int, CoflowEvent] = {}
         self._timers: dict[int, tuple[float, Timer]] = {}
+
+    def restart(self, chunk: int, batches: float) -> None:
+        """Set the mini-batches that a chunk has left; see `Training`."""
+        self._traffic.batches[chunk] = batches
 
     def begin(self, chunk: int, host: int, ps: int) -> None:
         """Start to train a chunk now."""
@@ -79,7 +83,7 @@ class Fluid:
     def use(self, limit: Ints, rates: Floats) -> Floats:
         """Return the rates that flows use of those given; see `RateCappedAllocator`."""
         traffic = self._traffic
-        chunk, which = np.divmod(limit, LIMITS)
+        chunk, which = traffic.decoded(limit)
         exchange = which > 0
         chunk = chunk[exchange]
         period = traffic.fixed.copy()

@@ -16,7 +16,7 @@ __all__ = ["PerFlowCapNetwork"]
 class PerFlowCapNetwork(Topology):
     """A network with one additional link per flow, whose capacity is the flow's highest rate.
 
-    A flow with the ECMP key k crosses limit k after the links of its path, so that any allocator
+    A flow with the key k crosses limit k after the links of its path, so that any allocator
     respects the limit. A flow from a host to itself crosses its limit only.
 
     Parameters
@@ -29,20 +29,25 @@ class PerFlowCapNetwork(Topology):
     ----------
     first : int
         The link that is limit 0; the links before it are those of the network.
+    codes : ndarray of int, shape (limits,)
+        What each limit is for, which is also the ECMP key of its flow. Never changed in place.
     """
 
     def __init__(self, network: Topology, limits: int) -> None:
         self._network, self.first = network, network.links
         super().__init__(network.name, network.hosts, network.capacity, network.link_names)
-        self.add_limits(limits)
+        self.codes = np.empty(0, np.int64)
+        self.add_limits(np.arange(limits))
 
-    def add_limits(self, limits: int) -> None:
-        """Append limits, which have to be set."""
-        known = self.links - self.first
+    def add_limits(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Append limits with some codes, which have to be set; return their numbers."""
+        limits, known = len(codes), self.links - self.first
+        self.codes = np.concatenate((self.codes, codes))
         self.link_names += tuple(f"limit-{known + each} of a flow" for each in range(limits))
         self.__dict__.pop("_link_ids", None)
         self.capacity = np.concatenate((self.capacity, np.ones(limits)))
         self.capacity.flags.writeable = False
+        return np.arange(known, known + limits)
 
     def limit(self, limits: NDArray[np.int64], rates: NDArray[np.float64]) -> NDArray[np.int64]:
         """Set limits, in bytes per second; return their links."""
@@ -61,5 +66,5 @@ class PerFlowCapNetwork(Topology):
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
                ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the paths of flows, each followed by its limit; see `Topology.routes`."""
-        ptr, links = self._network.routes(src, dst, key)
+        ptr, links = self._network.routes(src, dst, self.codes[key])
         return ptr + np.arange(len(ptr)), np.insert(links, ptr[1:], self.first + key)

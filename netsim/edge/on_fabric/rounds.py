@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,9 @@ from netsim.workload import Flows
 __all__ = ["Rounds"]
 
 _COMPUTE, _PUSH, _UPDATE, _PULL, _PHASES = range(5)
+
+#: Mini-batches that are a rounding error.
+_ROUNDING = 1e-9
 
 
 @dataclass(slots=True, eq=False)
@@ -37,7 +41,8 @@ class _Group:
     since : float
         When the phase began, in seconds.
     done : float
-        The fraction of the phase that had been done when it began, after a pause.
+        The fraction of a computation or an update that had been done when the phase began, after a
+        pause.
     transfer : CoflowEvent or None
         The coflow that is sent in the phase.
     timer : Event or None
@@ -79,8 +84,8 @@ class Rounds:
         Whether the mode is ``"sync"``.
     preemption : {"finish", "drop", "pause"}
         What a chunk that has to stop does with its current mini-batch: finish it first; stop at
-        once, and repeat it later; or stop at once, and resume it later. In mode ``"sync"``, only
-        ``"finish"`` is possible.
+        once, and repeat it later; or stop at once, and resume it later. In mode ``"sync"``,
+        ``"drop"`` is not possible, and ``"pause"`` only for all chunks of a job at once.
     """
 
     def __init__(self, traffic: EdgeTraffic, together: bool, preemption: str) -> None:
@@ -91,6 +96,11 @@ class Rounds:
 
     def _key(self, chunk: int) -> int:
         return int(self._traffic.job_of[chunk]) if self._together else chunk
+
+    def restart(self, chunk: int, batches: float) -> None:
+        """Set the mini-batches that a chunk has left, rounded up; see `Training`."""
+        self._paused.pop(chunk, None)
+        self._traffic.batches[chunk] = math.ceil(batches - _ROUNDING)
 
     def begin(self, chunk: int, host: int, ps: int) -> None:
         """Add a chunk to the next round of its group."""
@@ -109,39 +119,41 @@ class Rounds:
             group.change(group.members + group.joining)
             group.joining = []
             if group.members:
-                phase, done = self._paused.pop(group.members[0], (_COMPUTE, 0.0))
-                self._enter(group, phase, done)
+                paused = [self._paused.pop(chunk, (_COMPUTE, 0.0)) for chunk in group.members]
+                self._enter(group, paused[0][0], np.array([done for _, done in paused]))
             else:
                 del self._groups[key]
 
-    def _enter(self, group: _Group, phase: int, done: float = 0.0) -> None:
-        """Begin a phase that is partly done, or the next phase whose duration is not 0."""
+    def _enter(self, group: _Group, phase: int, done: Floats | None = None) -> None:
+        """Begin a phase that each member has partly done, or the next one that takes time."""
         traffic, chunk = self._traffic, group.members[0]
         while phase < _PHASES:
-            group.phase, group.since, group.done = phase, traffic.now, done
+            done = np.zeros(len(group.members)) if done is None else done
+            group.phase, group.since, group.done = phase, traffic.now, float(done[0])
+            part = 1 - done
             if phase in (_PUSH, _PULL):
-                if traffic.gradient[chunk] > 0:
-                    group.transfer = self._exchange(group, phase == _PULL, 1 - done)
+                if traffic.gradient[chunk] > 0 and part.any():
+                    group.transfer = self._exchange(group, phase == _PULL, part)
                     return
-            elif (seconds := self._seconds(chunk, phase) * (1 - done)) > 0:
+            elif (seconds := self._seconds(chunk, phase) * float(part[0])) > 0:
                 group.timer = traffic.after(seconds, self._timed, group)
                 return
-            phase, done = phase + 1, 0.0
+            phase, done = phase + 1, None
         self._end_round(group)
 
     def _seconds(self, chunk: int, phase: int) -> float:
         traffic = self._traffic
         return float((traffic.compute if phase == _COMPUTE else traffic.update)[chunk])
 
-    def _exchange(self, group: _Group, pull: bool, part: float) -> CoflowEvent:
+    def _exchange(self, group: _Group, pull: bool, part: Floats) -> CoflowEvent:
         traffic, first = self._traffic, group.members[0]
-        demand = group.whole.get(pull) if part == 1 else self._demand(group, pull, part)
+        demand = group.whole.get(pull) if (part == 1).all() else self._demand(group, pull, part)
         if demand is None:
-            demand = group.whole[pull] = self._demand(group, pull, 1)
+            demand = group.whole[pull] = self._demand(group, pull, part)
         return traffic.send(int(traffic.job_of[first]), traffic.order_of(first), demand,
                             partial(self._sent, group))
 
-    def _demand(self, group: _Group, pull: bool, part: float) -> RoutedCoflow:
+    def _demand(self, group: _Group, pull: bool, part: Floats) -> RoutedCoflow:
         traffic, members = self._traffic, group.members
         hosts = np.array([group.hosts[chunk] for chunk in members])
         servers = np.full(len(members), group.ps)
@@ -206,7 +218,9 @@ class Rounds:
 
         If not, `EdgeTraffic.stopped` is called when it stops.
         """
-        group = self._groups[self._key(chunk)]
+        group = self._groups.get(self._key(chunk))
+        if group is None:
+            return True  # it stopped with the others
         if chunk in group.joining:
             group.joining.remove(chunk)
             return True
@@ -216,19 +230,23 @@ class Rounds:
         if self._preemption == "finish":
             group.leaving.append(chunk)
             return False
-        done = self._done(group, chunk)
-        if self._preemption == "pause":
-            self._paused[chunk] = group.phase, done
-        else:
-            traffic = self._traffic
-            durations = [traffic.compute[chunk], 0.0, traffic.update[chunk], 0.0]
-            traffic.wasted[chunk] += _time_spent(durations, group.phase, done)
+        for member in group.members:
+            self._leave(group, member)
         if group.transfer is not None:
             self._traffic.fabric.withdraw(group.transfer)
         if group.timer is not None:
             self._traffic.cancel(group.timer)
-        del self._groups[chunk]
+        del self._groups[self._key(chunk)]
         return True
+
+    def _leave(self, group: _Group, chunk: int) -> None:
+        """Note what becomes of the mini-batch of a chunk that stops in the middle of it."""
+        traffic, done = self._traffic, self._done(group, chunk)
+        if self._preemption == "pause":
+            self._paused[chunk] = group.phase, done
+        else:
+            durations = [traffic.compute[chunk], 0.0, traffic.update[chunk], 0.0]
+            traffic.wasted[chunk] += _time_spent(durations, group.phase, done)
 
     def use(self, limit: Ints, rates: Floats) -> Floats:
         """Return the rates that flows use, which are all of those given."""

@@ -23,7 +23,8 @@ __all__ = ["LIMITS", "Callbacks", "EdgeTraffic", "Timer"]
 Timer = simpy.Event
 
 
-#: The limits of a chunk: of its upload, its push and its pull.
+#: The limits of a chunk: of its upload, its push and its pull, whose codes are LIMITS * chunk, + 1
+#: and + 2.
 LIMITS = 3
 _PUSH, _PULL = 1, 2
 
@@ -51,7 +52,7 @@ class EdgeTraffic:
     """Sends coflows and sets timers on behalf of chunks.
 
     The chunks of all jobs are numbered consecutively. Each has three limits of the network: those
-    of its upload, its push and its pull.
+    of its upload, its push and its pull; and one for each further upload of the chunk.
 
     Parameters
     ----------
@@ -87,6 +88,8 @@ class EdgeTraffic:
         self.ended, self.stopped, self.paused = callbacks
         self.batches = self._per_chunk("batches")
         self.wasted = np.zeros(setting.total)
+        self._limits = np.arange(LIMITS * setting.total)  # of each code
+        self._further = np.zeros(len(self._limits), np.bool_)  # those of further uploads
         self._tabulate()
 
     def _tabulate(self) -> None:
@@ -100,8 +103,7 @@ class EdgeTraffic:
         self.exchange = self._per_chunk("exchange_s") / speed
         self.job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
         for which in (_PUSH, _PULL):
-            self._network.limit(np.arange(which, LIMITS * self.chunks, LIMITS),
-                                self._per_chunk("bandwidth") * speed)
+            self._network.limit(self._limits[which::LIMITS], self._per_chunk("bandwidth") * speed)
 
     def make_room(self, place: int) -> None:
         """Make room for the chunks of a job that has been inserted in the setting.
@@ -112,11 +114,22 @@ class EdgeTraffic:
         left = self._setting.jobs[place].batches
         self.batches = with_room(self.batches, where, float(left))
         self.wasted = with_room(self.wasted, where, 0.0)
-        self._network.add_limits(LIMITS * (where.stop - where.start))
+        more = LIMITS * (where.stop - where.start)
+        self._add(np.zeros(more, np.int64), further=False)
+        self._limits = np.flatnonzero(~self._further)
+        codes = self._network.codes.copy()
+        codes[self._limits] = np.arange(len(self._limits))
+        self._network.codes = codes
         self._tabulate()
         table, first = self.fabric.table, self._network.first
-        table.add_links(self._network.capacity)
         table.capacity[first:] = self._network.capacity[first:]
+
+    def _add(self, codes: Ints, further: bool) -> Ints:
+        """Append limits; return their numbers."""
+        added = self._network.add_limits(codes)
+        self._further = np.concatenate((self._further, np.full(len(codes), further)))
+        self.fabric.table.add_links(self._network.capacity)
+        return added
 
     def _per_chunk(self, name: str) -> Floats:
         values = [float(getattr(job, name)) for job in self._setting.jobs]
@@ -139,11 +152,29 @@ class EdgeTraffic:
 
     def limit_of(self, chunk: int, *, pull: bool) -> int:
         """Return the limit of the flow that a chunk pushes, or pulls."""
-        return LIMITS * chunk + (_PULL if pull else _PUSH)
+        return int(self._limits[LIMITS * chunk + (_PULL if pull else _PUSH)])
 
-    def set_uploads(self, chunks: Ints, rates: Floats) -> None:
-        """Set the highest rates of the uploads of chunks, in bytes per second."""
-        links = self._network.limit(LIMITS * chunks, rates)
+    @property
+    def limits(self) -> int:
+        """The number of limits of the network."""
+        return len(self._further)
+
+    def uploads_of(self, chunks: Ints) -> Ints:
+        """Return the limits of the first uploads of chunks."""
+        return self._limits[LIMITS * chunks]
+
+    def further_uploads_of(self, chunks: Ints) -> Ints:
+        """Return new limits for further uploads of chunks."""
+        return self._add(LIMITS * chunks, further=True)
+
+    def decoded(self, limits: Ints) -> tuple[Ints, Ints]:
+        """Return the chunk of each limit, and which of its limits it is; 0 are uploads."""
+        chunk, which = np.divmod(self._network.codes[limits], LIMITS)
+        return chunk, which
+
+    def set_uploads(self, limits: Ints, rates: Floats) -> None:
+        """Set the highest rates of uploads, in bytes per second."""
+        links = self._network.limit(limits, rates)
         # No flow uses these links yet, so that no new decision is needed.
         self.fabric.table.capacity[links] = rates
 

@@ -25,6 +25,9 @@ class Training(Protocol):
     The chunks that keep their workers continue when `go` is called.
     """
 
+    def restart(self, chunk: int, batches: float) -> None:
+        """Set the mini-batches that a chunk that does not train has left; none has begun."""
+
     def begin(self, chunk: int, host: int, ps: int) -> None:
         """Prepare to train a chunk on a host, with a PS on host `ps`, once `go` is called."""
 
@@ -32,7 +35,11 @@ class Training(Protocol):
         """Start or continue all chunks that are prepared or paused."""
 
     def stop(self, chunk: int) -> bool:
-        """Stop a chunk; return whether it stopped at once."""
+        """Stop a chunk; return whether it stopped at once.
+
+        In mode ``"sync"``, a chunk that stops at once stops all chunks that it trains together
+        with.
+        """
 
     def left(self, chunk: int) -> float:
         """Return the number of mini-batches that a chunk in training has left, with fractions."""

@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from heapq import heapify, heappush
 from typing import ClassVar
 
 import numpy as np
 import simpy
 
-from netsim.allocators import make_allocator
 from netsim.edge import kernels
-from netsim.edge.on_fabric.limits import RateCappedAllocator
-from netsim.edge.on_fabric.network import PerFlowCapNetwork
-from netsim.edge.on_fabric.traffic import LIMITS, Callbacks, EdgeTraffic
-from netsim.edge.on_fabric.training import check_mode, make_training
+from netsim.edge.on_fabric.ground import FabricGround
+from netsim.edge.on_fabric.links import EdgeLinks
+from netsim.edge.on_fabric.training import check_mode
 from netsim.edge.on_fabric.workers import Workers
 from netsim.edge.queues import Queues
 from netsim.edge.schedule import ChunkPlacement, TransportLog
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
 from netsim.edge.transport import LinkSettings
-from netsim.errors import StalledError
-from netsim.fabric.allocator import Allocator
-from netsim.fabric.clock import Clock
-from netsim.fabric.coflow_event import CoflowEvent
-from netsim.fabric.fabric_process import FabricProcess
+from netsim.fabric.clock import LAST
 from netsim.plain import plain_numbers
-from netsim.workload import Flows
 
 __all__ = ["FabricTraining", "FabricTransport"]
 
-#: SimPy priorities after those of all other events of an instant, including the fabric's decisions:
-#: first the run stops so that jobs can arrive, then the chunks to train next are chosen.
-_STOP, _CHOOSE = 4, 5
+#: The SimPy priority at which the run stops so that jobs can arrive: after all other events of an
+#: instant, the fabric's decisions included, but before the chunks to train next are chosen.
+_STOP = LAST - 1
 
 
 @plain_numbers
@@ -78,66 +70,36 @@ class FabricTransport:
         """Make the transport of one run; see `FabricTraining`."""
         return FabricTraining(setting, sharing, self.mode, self.preemption)
 
+    def ground(self, setting: EdgeSetting, sharing: LinkSettings) -> FabricGround:
+        """Make what whole jobs run on in one run; see `FabricGround`."""
+        return FabricGround(setting, sharing, self.mode)
 
-class FabricTraining:
-    """The transport of `FabricTransport` in one run.
+    @property
+    def why_not_whole(self) -> str | None:
+        """Why schedulers of whole jobs cannot use these options; None if they can."""
+        if self.preemption in (None, "pause"):
+            return None
+        return (f"preemption {self.preemption!r} is for schedulers of chunks; a whole job always "
+                "pauses")
 
-    Parameters
-    ----------
-    setting : EdgeSetting
-    sharing : LinkSettings
-        The allocator, and changes of capacities.
-    mode, preemption : str, str or None
-        As for `FabricTransport`.
+
+class FabricTraining(EdgeLinks):
+    """The transport of `FabricTransport` in one run; see `Transport` and `EdgeLinks`.
 
     Attributes
     ----------
     queues : Queues
-    env : Clock
-    fabric : FabricProcess
-    steps : int
-        Number of SimPy events processed so far.
-
-    Raises
-    ------
-    InputError
-        If the site of a job does not exist, or the allocator cannot be used here.
     """
 
     def __init__(self, setting: EdgeSetting, sharing: LinkSettings, mode: str,
                  preemption: str | None) -> None:
-        setting.check_sites()
-        self._setting, self.queues = setting, Queues(setting)
-        self.env = Clock(0.0)
-        network = PerFlowCapNetwork(setting.system.network, LIMITS * setting.total)
-        self._network, self._sharing = network, sharing
-        self._traffic = EdgeTraffic(setting, self.env, network, Callbacks(
-            self._ended, self._stopped, self._schedule_choice))
-        self._training = make_training(self._traffic, mode, preemption)
+        super().__init__(setting, sharing, mode, preemption)
+        self.queues = Queues(setting)
         self._workers = Workers(setting, self.queues, self._training)
-        self.fabric = self._make_fabric(sharing, network)
         self._ready = np.full(setting.total, np.nan)
-        self._uploading = np.zeros(setting.total, np.bool_)
-        self._choosing = False
         self._arrival, self._since = math.inf, 0.0
         self._stop: simpy.Event | None = None
         self._among = False
-        self.steps = 0
-
-    def _capped(self, allocator: Allocator) -> RateCappedAllocator:
-        return RateCappedAllocator(allocator, self._use, self._network.first, self._sharing.check)
-
-    def _make_fabric(self, sharing: LinkSettings, network: PerFlowCapNetwork) -> FabricProcess:
-        asked = self._capped(make_allocator(sharing.allocator))
-        fabric = FabricProcess(self.env, network, asked, self._setting.arrival,
-                        observe_interval=sharing.observe_interval, check=sharing.check,
-                        observer=sharing.observer)
-        self._traffic.fabric = fabric
-        for at, link, capacity in sharing.events:
-            self._traffic.after(at, fabric.set_capacity, link, capacity)
-            if sharing.observer is not None:
-                self._traffic.after(at, sharing.observer.set_capacity, link, capacity)
-        return fabric
 
     # --- interface to schedulers -------------------------------------------------------
 
@@ -188,7 +150,7 @@ class FabricTraining:
             # To the last of these events and not further, as chunks are dispatched at its instant.
             self._among = True
             self._stop_at(max((at for at, priority, *_ in self.env._queue
-                               if at <= soon and priority < _CHOOSE), default=self._arrival),
+                               if at <= soon and priority < LAST), default=self._arrival),
                           self.env.now)
             return False
         self._stop, self._among = None, False
@@ -198,10 +160,6 @@ class FabricTraining:
         """See `Transport.advance`."""
         self._workers.update_estimates(workers)
         self.queues.clock[workers] = now
-
-    def hold(self, now: float) -> None:
-        """Set the clock to `now`, in seconds; no earlier event is left."""
-        self.env._now = max(now, self.env.now)
 
     def dispatch(self, job: int, given: ChunkPlacement) -> None:
         """See `Transport.dispatch`."""
@@ -218,24 +176,11 @@ class FabricTraining:
         self._upload(job, chunks, server, delay)
 
     def _upload(self, job: int, chunks: Ints, server: Ints, delay: Floats) -> None:
-        spec, traffic = self._setting.jobs[job], self._traffic
-        sent = (delay > 0) & (spec.chunk_bytes > 0)
-        for chunk in chunks[~sent].tolist():
-            traffic.after(float(delay[chunk - chunks[0]]), self._data_ready, chunk)
-        if not sent.any():
-            return
-        traffic.set_uploads(chunks, np.divide(
-            spec.chunk_bytes, delay, out=np.ones(len(chunks)), where=sent))
-        system = self._setting.system
-        flows = Flows(np.full(len(chunks), system.site_host(spec.site)),
-                      system.host_of(server), np.where(sent, spec.chunk_bytes, 0.0))
-        self._uploading[chunks[sent]] = True
-        demand = traffic.demand(flows, LIMITS * chunks)
-        traffic.send(job, 0, demand, partial(self._uploaded, chunks))
-
-    def _uploaded(self, chunks: Ints, _: CoflowEvent) -> None:
-        for chunk in chunks[self._uploading[chunks]].tolist():
-            self._data_ready(chunk)
+        sent = (delay > 0) & (self._setting.jobs[job].chunk_bytes > 0)
+        for chunk, wait in zip(chunks[~sent].tolist(), delay[~sent].tolist(), strict=True):
+            self._traffic.after(wait, self._data_ready, chunk)
+        if sent.any():
+            self._uploads.send(job, chunks, server, delay)
 
     def ended(self, job: int) -> float:
         """See `Transport.ended`."""
@@ -243,18 +188,11 @@ class FabricTraining:
 
     # --- events ------------------------------------------------------------------------
 
-    def _use(self, limit: Ints, rates: Floats) -> Floats:
-        """Mark chunks ready whose upload has ended; return the rates that flows use."""
-        gone = self._uploading.copy()
-        chunks, which = np.divmod(limit, LIMITS)
-        gone[chunks[which == 0]] = False
-        for chunk in np.flatnonzero(gone).tolist():
-            self._data_ready(chunk)
-        return self._training.use(limit, rates)
+    def _arrived(self, chunk: int, server: int) -> None:
+        self._data_ready(chunk)
 
     def _data_ready(self, chunk: int) -> None:
         """Record that the data of a chunk has arrived where it will be trained."""
-        self._uploading[chunk] = False
         self._ready[chunk] = self.env.now
         self._workers.ready(chunk, self.env.now)
         self._schedule_choice()
@@ -267,44 +205,13 @@ class FabricTraining:
         self._workers.stop(chunk, self.env.now)
         self._schedule_choice()
 
-    def _schedule_choice(self) -> None:
-        """Schedule the choice of the chunks to train next, after all events of this instant."""
-        if not self._choosing:
-            self._choosing = True
-            self._schedule_choice_at(self.env.now)
-
-    def _schedule_choice_at(self, at: float) -> None:
-        event = simpy.Event(self.env)
-        event._ok, event._value = True, None
-        event.callbacks.append(self._choose)
-        self.env.schedule(event, _CHOOSE, at - self.env.now)  # type: ignore[arg-type]
-
-    def _choose(self, _: simpy.Event) -> None:
-        now = self.env.now
-        # Events that differ by rounding errors only belong to the same instant.
-        if (upcoming := self.env.peek()) <= now * (1 + 3 * kernels.ROUNDING):
-            self._schedule_choice_at(upcoming)
-            return
-        self._choosing = False
+    def _choose(self, now: float) -> None:
         for chunk, host, ps in self._workers.choose(now):
             if ps is None:
                 seconds = float(self._setting.p1[self._traffic.job_of[chunk]])
                 self._traffic.after(seconds, self._ended, chunk)
             else:
                 self._training.begin(chunk, host, ps)
-        self._training.go()
-
-    # --- changes -------------------------------------------------------------------------
-
-    def set_capacity(self, link: int, capacity: float) -> None:
-        """Change the capacity of a link of the network now, in bytes per second."""
-        self.fabric.set_capacity(link, capacity)
-        if self._sharing.observer is not None:
-            self._sharing.observer.set_capacity(link, capacity)
-
-    def set_allocator(self, allocator: Allocator) -> None:
-        """Replace the allocator from now on."""
-        self.fabric.set_allocator(self._capped(allocator))
 
     # --- what has happened ---------------------------------------------------------------
 
@@ -318,19 +225,8 @@ class FabricTraining:
 
     def make_room(self, place: int) -> None:
         """See `Transport.make_room`."""
-        setting = self._setting
-        where = setting.chunks_of(place)
-        self.queues.make_room(setting, place)
-        self.fabric.table.insert_job(place, float(setting.arrival[place]))
-        self._traffic.make_room(place)
+        where = self._setting.chunks_of(place)
+        self.queues.make_room(self._setting, place)
+        super().make_room(place)
         self._workers.make_room(place)
         self._ready = with_room(self._ready, where, np.nan)
-        self._uploading = with_room(self._uploading, where, False)
-
-    def stalled(self) -> StalledError:
-        """See `Transport.stalled`."""
-        pending = sorted({self._setting.jobs[job].id for job, _, _ in self.fabric.pending()})
-        return StalledError(
-            f"stalled at t = {self.fabric.decided_s:g} s: allocator "
-            f"{self.fabric.allocator.title} gives no bandwidth to the flows of jobs "
-            f"{', '.join(map(str, pending[:5]))}, and no other event is pending")

@@ -6,8 +6,8 @@ import numpy as np
 
 from netsim.edge.on_fabric.training import Training
 from netsim.edge.queues import Queues
-from netsim.edge.schedule import PSAssignments, TransportLog
-from netsim.edge.servers import ParameterServers
+from netsim.edge.schedule import TransportLog
+from netsim.edge.servers import HeldServers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
 from netsim.forking import Rows
 
@@ -31,7 +31,7 @@ class Workers:
     def __init__(self, setting: EdgeSetting, queues: Queues, training: Training) -> None:
         jobs, chunks = len(setting.jobs), setting.total
         self._setting, self._queues, self._training = setting, queues, training
-        self._servers = ParameterServers(setting)
+        self._held = HeldServers(setting)
         self._tabulate()
         self._worker = np.full(chunks, CLOUD)
         self._ready = np.zeros(chunks, np.bool_)
@@ -44,8 +44,6 @@ class Workers:
         self._unfinished = setting.chunks.copy()
         self.unfinished = chunks
         self._first, self._last = np.full(jobs, np.nan), np.full(jobs, np.inf)
-        self._ps: dict[int, tuple[float, int]] = {}
-        self._held: list[tuple[int, float, float, int]] = Rows()
         self._since = np.full(chunks, np.nan)
         self._finish = np.full(chunks, np.nan)
         self._preemptions = np.zeros(chunks, np.int64)
@@ -63,7 +61,7 @@ class Workers:
         setting = self._setting
         where = setting.chunks_of(place)
         self._tabulate()
-        self._servers.add_type(setting.jobs[place].ps_type)
+        self._held.add_type(setting.jobs[place].ps_type)
         self._worker = with_room(self._worker, where, CLOUD)
         self._ready = with_room(self._ready, where, False)
         self._zeta = np.insert(self._zeta, place, False)
@@ -146,12 +144,13 @@ class Workers:
                 begin.append(first)
         self._to_check.clear()
         starting = {self._job_of[chunk] for chunk in begin}
-        for job in [job for job in self._ps if not self._train[job] and job not in starting]:
-            self._release(job)
-        for job in sorted(starting):
-            if job not in self._ps:
-                self._ps[job] = now, CLOUD if self._zeta[job] else self._servers.take(job)
+        self._held.change_hands(now, self._stopped(),
+                                {job: bool(self._zeta[job]) for job in starting})
         return [self._begin(chunk, now) for chunk in sorted(begin)]
+
+    def _stopped(self) -> dict[int, float]:
+        """Return the jobs that hold PSs and do not train, and when they stopped."""
+        return {job: float(self._last[job]) for job in self._held.jobs if not self._train[job]}
 
     def _first_ready(self, worker: int) -> int:
         """Return the chunk that HAPRF trains on a worker: the first one that is ready."""
@@ -178,15 +177,8 @@ class Workers:
         self._train[job] += 1
         worker = self._worker[chunk]
         server = CLOUD if worker == CLOUD else system.server_of[worker]
-        held = self._ps[job][1]
-        at = CLOUD if held == CLOUD else self._servers.server[held]
-        host, ps = system.host_of(np.array([server, at])).tolist()
+        host, ps = system.host_of(np.array([server, self._held.server(job)])).tolist()
         return chunk, host, None if self._zeta[job] else ps
-
-    def _release(self, job: int) -> None:
-        start, held = self._ps.pop(job)
-        self._servers.give_back(held)
-        self._held.append((job, start, float(self._last[job]), held))
 
     def ended(self, job: int) -> float:
         """Return the instant at which a job ended, in seconds; inf if it has not."""
@@ -213,14 +205,4 @@ class Workers:
         computed = np.repeat(self._setting.p1, self._setting.chunks) + wasted
         exchange = np.bincount(chunk, end - start, len(computed)) - computed
         return TransportLog(chunk, start, end, ready, self._finish, self._preemptions,
-                            self._assigned(), exchange)
-
-    def _assigned(self) -> PSAssignments:
-        """Return the PSs that jobs have used so far."""
-        rows = self._held + [
-            (job, since, np.inf if self._train[job] else float(self._last[job]), held)
-            for job, (since, held) in self._ps.items()]
-        rows.sort(key=lambda row: (row[1], row[0]))
-        job, held = (np.array([row[k] for row in rows], np.int64) for k in (0, 3))
-        start, end = (np.array([row[k] for row in rows], np.float64) for k in (1, 2))
-        return self._servers.held(job, start, end, held)
+                            self._held.assigned(self._stopped()), exchange)

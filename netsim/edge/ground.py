@@ -1,0 +1,146 @@
+"""What whole jobs on an edge-cloud run on: a clock, their data, and how they train."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from netsim.edge.job_data import JobData
+from netsim.edge.schedule import PSAssignments
+from netsim.edge.setting import EdgeSetting, Floats, Ints
+from netsim.edge.typed_jobs import TypedJobs
+from netsim.engine.by_time import TimedExecution
+from netsim.errors import StalledError
+from netsim.fabric.clock import Clock
+from netsim.ties import ROUNDING
+
+__all__ = ["ConstantGround", "EdgeExecution", "Ground"]
+
+
+class EdgeExecution(TimedExecution):
+    """Jobs that train once their data is on all their servers; see `Execution`.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    typed : TypedJobs
+    data : JobData
+
+    Attributes
+    ----------
+    begun : ndarray of float, shape (jobs,)
+        When each job began to train what it has, if it has trained at all; in seconds.
+    """
+
+    def __init__(self, env: Any, typed: TypedJobs, data: JobData) -> None:
+        super().__init__(env, typed.specs)
+        self._typed, self._data = typed, data
+        self.begun = np.full(len(typed.specs), np.nan)
+
+    def add_job(self, job: int, jobs: Any) -> None:
+        """Make place for a job that has not arrived; see `Execution`."""
+        super().add_job(job, jobs)
+        self.begun = np.insert(self.begun, job, np.nan)
+
+    def seconds(self, job: int, gpus: Ints) -> float:
+        """Return how long a job trains on some workers, or in the cloud if there are none."""
+        return self._typed.seconds(job, len(gpus))
+
+    def sizes(self, job: int) -> range:
+        """Return the numbers of workers with which a job can train; see `Execution`."""
+        return self._typed.sizes(job)
+
+    def data_on(self, job: int, gpus: Ints) -> float:
+        """Return when a job's data should be on the servers of workers; see `Execution`."""
+        return self._data.on(self._typed.numbers[job], self._typed.workers[gpus])
+
+    def fetch(self, job: int, gpus: Ints, there: Callable[[], None]) -> bool:
+        """Begin to send a job's data to the servers of its workers; see `Execution`."""
+        return self._data.fetch(self._typed.numbers[job], self._typed.workers[gpus], there)
+
+    def stay(self, job: int) -> None:
+        """Forget that a job waits for its data; see `Execution`."""
+        self._data.stay(self._typed.numbers[job])
+
+    def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:
+        """Start a job now; see `Execution`."""
+        now = self._env.now
+        if kept * self.seconds(job, gpus) <= now * ROUNDING:
+            self.begun[job] = now
+        self._tell_end = ended
+        self._train(job, gpus, kept)
+
+    def _train(self, job: int, gpus: Ints, kept: float) -> None:
+        """Train a job from now on, until it is stopped or `_over`."""
+        super().start(job, gpus, kept, self._over)
+
+    def _over(self, job: int) -> None:
+        self._data.free(self._typed.numbers[job])
+        self._tell_end(job)
+
+
+class Ground(Protocol):
+    """The back end on which whole jobs run.
+
+    Attributes
+    ----------
+    env : Clock
+    data : JobData
+    steps : int
+        Number of SimPy events processed so far.
+    """
+
+    env: Clock
+    data: JobData
+    steps: int
+
+    def execution(self, typed: TypedJobs) -> EdgeExecution:
+        """Return the execution of the jobs of one type of workers."""
+
+    def exchange(self) -> Floats:
+        """Return the seconds in which the chunks of each job exchange gradients, once it ends."""
+
+    def held(self) -> PSAssignments | None:
+        """Return the PSs that jobs have used so far; None if nothing depends on them."""
+
+    def make_room(self, place: int) -> None:
+        """Make room for a job that has been inserted in the setting; it has not arrived."""
+
+    def stalled(self) -> StalledError | None:
+        """Return the error for jobs that wait though no event is left, if it is not for them."""
+
+
+class ConstantGround:
+    """The `Ground` on which uploads and exchanges take the times that jobs declare.
+
+    Parameters
+    ----------
+    setting : EdgeSetting
+    """
+
+    def __init__(self, setting: EdgeSetting) -> None:
+        self._setting = setting
+        self.env, self.steps = Clock(0.0), 0
+        self.data = JobData(self.env, setting)
+
+    def execution(self, typed: TypedJobs) -> EdgeExecution:
+        """See `Ground.execution`."""
+        return EdgeExecution(self.env, typed, self.data)
+
+    def exchange(self) -> Floats:
+        """See `Ground.exchange`."""
+        return self._setting.chunks * self._setting.exchange
+
+    def held(self) -> PSAssignments | None:
+        """See `Ground.held`."""
+        return None
+
+    def make_room(self, place: int) -> None:
+        """See `Ground.make_room`."""
+        self.data.make_room(place)
+
+    def stalled(self) -> StalledError | None:
+        """See `Ground.stalled`: schedulers start no job."""
+        return None
