@@ -116,7 +116,7 @@ def draw_shares(ax: Axes, conditions: Conditions, runs: Runs) -> None:
 
 
 def draw_spreads(ax: Axes, conditions: Conditions, runs: Runs,
-                 legend_at: str = "upper right") -> None:
+                 legend_below: bool = False) -> None:
     """Draw worst over best choice of each layer, with the others at their best and by default."""
     from matplotlib.lines import Line2D
     from matplotlib.ticker import NullLocator
@@ -146,7 +146,7 @@ def draw_spreads(ax: Axes, conditions: Conditions, runs: Runs,
     ax.legend(handles=[Line2D([], [], color=INK, marker="o", markersize=4.5, linestyle="",
                               markerfacecolor=face, label=f"the other layers {label}")
                        for label, face in (("at their best", INK), ("by default", "white"))],
-              loc=legend_at, fontsize=7, labelcolor=INK, framealpha=1, edgecolor="none",
+              loc="lower right" if legend_below else "upper right", fontsize=7, labelcolor=INK, framealpha=1, edgecolor="none",
               handletextpad=0.2, borderpad=0.2)
 
 

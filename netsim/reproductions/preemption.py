@@ -27,7 +27,7 @@ from netsim.studies.sweep_result import Sweep
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ALLOCATORS", "FIGURES", "PLACEMENTS", "Jobs", "study"]
+__all__ = ["ALLOCATORS", "FIGURES", "PLACEMENTS", "RECURRENT", "TIRESIAS", "Jobs", "study"]
 
 PLACEMENTS = {"first-fit": "first fit", "consolidated": "consolidated",
               "mapped:servers=most": "Heavy-Edge"}
@@ -83,13 +83,13 @@ class Jobs(NamedTuple):
 
 
 #: 128 GPUs, which are busy at 10 Gbps; 300 jobs at most are planned in seconds.
-_RECURRENT = Jobs(
+RECURRENT = Jobs(
     {"servers": 16, "gpus": 8, "nic": _NICS[0], "intra": "300GB/s"},
     {"format": "recurrent", "jobs": 1000, "mean_interarrival": "100s", "max_gpus": 64, "train": 0,
      "most_iterations": 8}, "tiresias", 300)
 
 #: 16 GPUs; jobs of 8 have two servers. The drawn jobs are about as many, as wide and as long.
-_TIRESIAS = Jobs(
+TIRESIAS = Jobs(
     {"servers": 4, "gpus": 4, "nic": _NICS[0], "intra": "300GB/s"},
     {"format": "recurrent", "jobs": 60, "mean_interarrival": "30s", "max_gpus": 8, "train": 0,
      "median_duration": "130s", "tail": 0.2, "single_gpu_share": 0.5, "gpus_per_server": 4,
@@ -250,5 +250,5 @@ def study(name: str, title: str, jobs: Jobs, placements: Sequence[str] = tuple(P
                         tuple(_claims(jobs, placements, allocators)), draw, jobs.trace)
 
 
-FIGURES = (study("preemption-recurrent", "1,000 jobs that recur", _RECURRENT),
-           study("preemption-tiresias", "the 60 jobs of the Tiresias trace", _TIRESIAS))
+FIGURES = (study("preemption-recurrent", "1,000 jobs that recur", RECURRENT),
+           study("preemption-tiresias", "the 60 jobs of the Tiresias trace", TIRESIAS))

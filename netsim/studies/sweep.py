@@ -199,7 +199,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     0    parrot     2              2.95
     1      lccf     2              4.35
     """
-    several = vary if isinstance(vary, Sequence) else [vary]
+    several = [vary] if vary is None or isinstance(vary, Mapping) else vary
     grids = [prepare(experiment, each, seeds) for each in several]
     if not grids:
         raise SpecError(["sweep: there is nothing to vary: the list of grids is empty"])
