@@ -146,8 +146,8 @@ def draw_spreads(ax: Axes, conditions: Conditions, runs: Runs,
     ax.legend(handles=[Line2D([], [], color=INK, marker="o", markersize=4.5, linestyle="",
                               markerfacecolor=face, label=f"the other layers {label}")
                        for label, face in (("at their best", INK), ("by default", "white"))],
-              loc="lower right" if legend_below else "upper right", fontsize=7, labelcolor=INK, framealpha=1, edgecolor="none",
-              handletextpad=0.2, borderpad=0.2)
+              loc="lower right" if legend_below else "upper right", fontsize=7, labelcolor=INK,
+              framealpha=1, edgecolor="none", handletextpad=0.2, borderpad=0.2)
 
 
 def draw_systems(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Conditions],

@@ -1,4 +1,4 @@
-"""The studies of preemption: what their claims measure, and that each scheduler runs where it can."""
+"""The studies of preemption: what their claims measure, and that each runs where it can."""
 
 from itertools import product
 
