@@ -12,6 +12,7 @@ from netsim.reproductions import (
     a_srpt_mapping,
     joint,
     parrot,
+    preemption,
     sjf_bco,
 )
 from netsim.reproductions.claims import Claim
@@ -24,7 +25,8 @@ __all__ = ["REPRODUCTIONS", "Claim", "Measurement", "Reproduced", "Reproduction"
 REPRODUCTIONS: dict[str, Reproduction | Measurement] = {
     each.name: each for each in (*parrot.FIGURES, *sjf_bco.FIGURES, *a_srpt.FIGURES,
                                  *a_srpt_mapping.FIGURES, *a_online.FIGURES,
-                                 *a_online_edge.FIGURES, *a_online_links.FIGURES, *joint.FIGURES)}
+                                 *a_online_edge.FIGURES, *a_online_links.FIGURES, *joint.FIGURES,
+                                 *preemption.FIGURES)}
 
 
 def find_reproduction(name: str) -> Reproduction | Measurement:

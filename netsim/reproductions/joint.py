@@ -15,9 +15,10 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from netsim.plugins import labelled, parse_named
-from netsim.reproductions.claims import SHARE, Claim, Runs, below_one
+from netsim.reproductions.claims import Claim, Runs, below_one
 from netsim.reproductions.factorial import Factorial
 from netsim.reproductions.joint_figures import draw_layers, draw_systems
+from netsim.reproductions.layer_claims import claims_of_shares, claims_of_spreads, matters
 from netsim.reproductions.reproduction import Reproduction
 from netsim.studies.sweep_result import Sweep
 
@@ -72,7 +73,6 @@ _KEYS: dict[str, Any] = {
     "execution": {"name": "fabric", "slot": "50ms"}, "record": ["jobs"]}
 
 _METRICS = {"jct_mean_s": "mean JCT", "makespan_s": "makespan"}
-_OTHERS = {"at their best": True, "by default": False}
 
 
 def _factorials(layers: Layers, metric: str = "jct_mean_s") -> dict[str, Factorial]:
@@ -95,45 +95,14 @@ def _split(layers: Layers) -> dict[str, dict[str, Factorial]]:
 # --- claims --------------------------------------------------------------------------------
 
 
-def _most(share: float) -> bool:
-    return share > 0.5
-
-
-def _a_tenth(share: float) -> bool:
-    return share > 0.1
-
-
-def _matters(ratio: float) -> bool:
-    return ratio > 1.1
-
-
-def _shares(layers: Layers) -> Iterator[Claim]:
-    for label, conditions in _split(layers).items():
-        for condition, found in conditions.items():
-            for layer in layers:
-                yield Claim(f"The {layer} explains most of the variance of the {label}, "
-                            f"{condition}", "-", partial(found.share, layer), _most,
-                            percent=True, scale=SHARE)
-            yield Claim(f"Interactions explain a tenth of the variance of the {label}, {condition}",
-                        "-", partial(found.share, "together"), _a_tenth, percent=True,
-                        scale=SHARE)
-
-
-def _spreads(layers: Layers) -> Iterator[Claim]:
-    for (condition, found), (label, best), layer in product(
-            _factorials(layers).items(), _OTHERS.items(), layers):
-        yield Claim(f"The worst {layer}'s mean JCT over the best's is above 1.1, the rest {label}, "
-                    f"{condition}", "-", partial(found.spread, layer, best), _matters)
-
-
 def _layers_claims(layers: Layers) -> Iterator[Claim]:
-    yield from _shares(layers)
-    yield from _spreads(layers)
+    yield from claims_of_shares(_split(layers))
+    yield from claims_of_spreads(_factorials(layers))
     for condition, found in _factorials(layers).items():
         for choice, called in enumerate(layers["placement"].values()):
             yield Claim("The worst allocator's mean JCT over the best's is above 1.1, placement "
                         f"{called}, {condition}", "-",
-                        partial(found.spread_at, "allocator", "placement", choice), _matters)
+                        partial(found.spread_at, "allocator", "placement", choice), matters)
     for (condition, found), (layer, names) in product(_factorials(layers).items(), layers.items()):
         default, *others = names.values()
         for choice, called in enumerate(others, 1):
@@ -142,8 +111,8 @@ def _layers_claims(layers: Layers) -> Iterator[Claim]:
 
 
 def _systems_claims(layers: Layers) -> Iterator[Claim]:
-    yield from _shares(layers)
-    yield from _spreads(layers)
+    yield from claims_of_shares(_split(layers))
+    yield from claims_of_spreads(_factorials(layers))
     for condition, found in _factorials(layers).items():
         for choice, called in enumerate(layers["scheduler"].values()):
             yield Claim(f"{called}'s mean JCT over the best other's, {condition}", "-",

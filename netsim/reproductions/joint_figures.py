@@ -9,20 +9,20 @@ import numpy as np
 
 from netsim.reproductions.claims import Runs
 from netsim.reproductions.factorial import Factorial
+from netsim.reproductions.layer_claims import Conditions, name_of_layer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_layers", "draw_systems"]
+__all__ = ["WIDTH_IN", "draw_layers", "draw_shares", "draw_spreads", "draw_systems", "name_rows"]
 
-_WIDTH_IN = 7.2
+#: Width of a figure of several panels beside each other, in inches.
+WIDTH_IN = 7.2
 
 #: Smallest share of the variance that is labelled with its number.
 _LEGIBLE = 0.05
 
 _RATIOS = (1, 1.2, 1.5, 2, 3, 5, 10, 20)
-
-Conditions = Mapping[str, Factorial]
 
 
 def draw_layers(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Conditions],
@@ -45,26 +45,38 @@ def draw_layers(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Con
     from netsim.plots.style import INK, new_figure
 
     rows = -(-(len(found) + 1) // 2)
-    figure = new_figure(3.2 * rows, _WIDTH_IN)
+    figure = new_figure(3.2 * rows, WIDTH_IN)
     axes = figure.subplots(rows, 2, sharey=True).flat
     for ax, (label, conditions) in zip(axes, found.items(), strict=False):
-        _draw_shares(ax, conditions, runs)
+        draw_shares(ax, conditions, runs)
         ax.set_title(label, fontsize=8, loc="left", color=INK)
     conditions = next(iter(found.values()))
-    _draw_spreads(axes[-1], list(layers), conditions, runs)
+    draw_spreads(axes[-1], conditions, runs)
     axes[-1].set_title(next(iter(found)), fontsize=8, loc="left", color=INK)
     first: Axes = axes[0]
-    first.set_yticks(range(len(conditions)), [_in_two_lines(name) for name in conditions])
-    first.invert_yaxis()
-    figure.legend(handles=first.get_legend_handles_labels()[0], loc="outside upper right",
-                  ncols=len(layers) + 1, frameon=False, fontsize=7.5, labelcolor=INK)
+    name_rows(first, conditions)
     return first
+
+
+def name_rows(ax: Axes, conditions: Conditions) -> None:
+    """Write the names of conditions beside the rows of axes, and a legend of layers above all."""
+    from netsim.plots.style import INK
+
+    ax.set_yticks(range(len(conditions)), [_in_two_lines(name) for name in conditions])
+    ax.invert_yaxis()
+    handles = ax.get_legend_handles_labels()[0]
+    ax.figure.legend(handles=handles, loc="outside upper right", ncols=len(handles),
+                     frameon=False, fontsize=7.5, labelcolor=INK)
 
 
 def _in_two_lines(condition: str) -> str:
     """Break the name of a condition after its load."""
-    load, _, rest = condition.partition(", ")
-    return f"{load},\n{rest}"
+    return condition.replace(", ", ",\n", 1)
+
+
+def _layers_of(conditions: Conditions) -> list[str]:
+    """Return the layers of all conditions, those of the first one first."""
+    return list(dict.fromkeys(layer for found in conditions.values() for layer in found.layers))
 
 
 def _colours(layers: Sequence[str]) -> dict[str, str]:
@@ -74,16 +86,20 @@ def _colours(layers: Sequence[str]) -> dict[str, str]:
     return dict(zip(layers, COLOURS, strict=False)) | {"together": GREY}
 
 
-def _draw_shares(ax: Axes, conditions: Conditions, runs: Runs) -> None:
-    """Draw a stacked bar of shares for each condition, and the standard deviation beside it."""
+def draw_shares(ax: Axes, conditions: Conditions, runs: Runs) -> None:
+    """Draw a stacked bar of shares for each condition, and the standard deviation beside it.
+
+    Conditions may have different layers; of one that a condition lacks there is nothing in its bar.
+    """
     from netsim.plots.style import INK, dress, name_axes
 
     means = [found.variance(runs).mean() for found in conditions.values()]
     left = np.zeros(len(means))
-    for part, tone in _colours(list(means[0].index[:-2])).items():
-        shares = np.array([mean[part] for mean in means])
+    for part, tone in _colours(_layers_of(conditions)).items():
+        shares = np.array([mean.get(part, 0.0) for mean in means])
         ax.barh(range(len(means)), shares, 0.72, left, color=tone, edgecolor="white",
-                linewidth=0.6, label="interactions" if part == "together" else part)
+                linewidth=0.6,
+                label="interactions" if part == "together" else name_of_layer(part))
         for row, (start, share) in enumerate(zip(left, shares, strict=True)):
             if share >= _LEGIBLE:
                 ax.text(start + share / 2, row, f"{100 * share:.0f}", ha="center", va="center",
@@ -99,21 +115,23 @@ def _draw_shares(ax: Axes, conditions: Conditions, runs: Runs) -> None:
     name_axes(ax, "share of the variance")
 
 
-def _draw_spreads(ax: Axes, layers: Sequence[str], conditions: Conditions, runs: Runs) -> None:
+def draw_spreads(ax: Axes, conditions: Conditions, runs: Runs,
+                 legend_below: bool = False) -> None:
     """Draw worst over best choice of each layer, with the others at their best and by default."""
     from matplotlib.lines import Line2D
     from matplotlib.ticker import NullLocator
 
     from netsim.plots.style import INK, dress, name_axes
 
-    most = 1.0
+    most, layers = 1.0, _layers_of(conditions)
     for number, layer in enumerate(layers):
         tone = _colours(layers)[layer]
-        rows = np.arange(len(conditions)) + 0.22 * (number - (len(layers) - 1) / 2)
+        here = [row for row, found in enumerate(conditions.values()) if layer in found.layers]
+        rows = np.array(here) + 0.22 * (number - (len(layers) - 1) / 2)
         for best, face in ((False, "white"), (True, tone)):
             ratios = [float(np.exp(np.log(found.spread(layer, best, runs)).mean()))
-                      for found in conditions.values()]
-            ax.plot(ratios, rows, "os^"[number % 3], color=tone, markersize=4.5,
+                      for found in conditions.values() if layer in found.layers]
+            ax.plot(ratios, rows, "os^D"[number % 4], color=tone, markersize=4.5,
                     markeredgewidth=0.9, markerfacecolor=face)
             most = max(most, *ratios)
     ax.set_xscale("log")
@@ -128,8 +146,8 @@ def _draw_spreads(ax: Axes, layers: Sequence[str], conditions: Conditions, runs:
     ax.legend(handles=[Line2D([], [], color=INK, marker="o", markersize=4.5, linestyle="",
                               markerfacecolor=face, label=f"the other layers {label}")
                        for label, face in (("at their best", INK), ("by default", "white"))],
-              loc="upper right", fontsize=7, labelcolor=INK, framealpha=1, edgecolor="none",
-              handletextpad=0.2, borderpad=0.2)
+              loc="lower right" if legend_below else "upper right", fontsize=7, labelcolor=INK,
+              framealpha=1, edgecolor="none", handletextpad=0.2, borderpad=0.2)
 
 
 def draw_systems(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Conditions],
@@ -154,7 +172,7 @@ def draw_systems(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Co
     maps = {name: _over_best(each, runs) for name, each in conditions.items()}
     norm = LogNorm(1, max(float(each.max()) for each in maps.values()) * 1.001)
     columns = -(-len(maps) // 2)
-    axes = new_figure(4.2, _WIDTH_IN).subplots(2, columns, sharex=True, sharey=True)
+    axes = new_figure(4.2, WIDTH_IN).subplots(2, columns, sharex=True, sharey=True)
     systems, allocators = (list(names.values()) for names in layers.values())
     for ax, (name, ratios) in zip(axes.flat, maps.items(), strict=True):
         ax.imshow(ratios, aspect="auto", cmap="Blues", norm=norm)

@@ -64,14 +64,15 @@ class Reproduction:
         One line: the paper's figure, and what it shows.
     keys : mapping
         The experiment, with the keys of an experiment file.
-    vary : mapping of str to sequence
+    vary : mapping of str to sequence, or sequence of such mappings
         As for `netsim.sweep_experiment`.
     claims : sequence of Claim
     draw : callable
         Draws the figure from a `Sweep`.
     trace : mapping, optional
-        Keys of the workload besides the file, if a trace is given. None if the reproduction takes
-        no trace.
+        Keys of the workload besides the file, if a trace is given. If a format is among them, they
+        are all of its keys; if not, those of the drawn workload are kept. None if the reproduction
+        takes no trace.
     derive : callable, optional
         Computes further metrics, which claims use, from a `Result`.
     """
@@ -79,7 +80,7 @@ class Reproduction:
     name: str
     title: str
     keys: Mapping[str, Any]
-    vary: Mapping[str, Sequence[Any]]
+    vary: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
     claims: Sequence[Claim]
     draw: Callable[[Sweep], Axes]
     trace: Mapping[str, Any] | None = None
@@ -124,7 +125,8 @@ class Reproduction:
         if trace is not None:
             if self.trace is None:
                 raise InputError(f"{self.name} takes no trace")
-            own = {key: value for key, value in keys["workload"].items() if key != "name"}
+            own = {} if "format" in self.trace else {
+                key: value for key, value in keys["workload"].items() if key != "name"}
             keys["workload"] = {"file": str(Path(trace).absolute()), **self.trace, **own}
         return Draft(keys).copy()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,9 @@ _OPTIONS = ("stragglers", "preemption")
 
 #: Types of a single value, though some are iterable.
 _WHOLE = (str, Workload, EdgeWorkload, Topology, Cluster, EdgeCloud)
+
+#: Value of a column in the rows of a grid that does not vary it.
+_NOT_VARIED = "-"
 
 #: Keywords of `netsim.simulate` that are lists by nature: they are not varied.
 _LISTS = ("record", "events")
@@ -153,8 +157,8 @@ def _label(name: str, value: Any) -> Any:
 
 @plain_numbers
 def sweep_experiment(experiment: Experiment | str | Path | Draft,
-                     vary: Mapping[str, Sequence[Any]] | None = None, *,
-                     seeds: int | Sequence[int] | None = None, workers: int = 1,
+                     vary: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+                     | None = None, *, seeds: int | Sequence[int] | None = None, workers: int = 1,
                      folder: str | Path | None = None, resume: bool = True,
                      dask: str | None = None,
                      progress: bool | Callable[[int, int, int], None] = True) -> Sweep:
@@ -164,9 +168,11 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     ----------
     experiment : Experiment, str or path
         An experiment, or the name or file of one; see `load_experiment`.
-    vary : mapping of str to sequence, optional
+    vary : mapping of str to sequence, or sequence of such mappings, optional
         Values of keys of the file: ``{"network.capacity": ["10Gbps", "40Gbps"], "allocator":
-        ["parrot", "aalo-lbsf"]}``. By default, ``[sweep.vary]`` of the file.
+        ["parrot", "aalo-lbsf"]}``. By default, ``[sweep.vary]`` of the file. Of several mappings
+        all grids are run, for settings of which not all can be combined; a key that a grid does
+        not vary is ``"-"`` in its rows.
     seeds : int or sequence of int, optional
         The seeds, or their number, counted from that of the experiment. By default, those of the
         file. All combinations get the same workload for a seed, unless the workload has its own.
@@ -193,11 +199,22 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     0    parrot     2              2.95
     1      lccf     2              4.35
     """
-    draft, grid = prepare(experiment, vary, seeds)
-    runs = runs_of_experiment(draft, grid)
+    several = [vary] if vary is None or isinstance(vary, Mapping) else vary
+    grids = [prepare(experiment, each, seeds) for each in several]
+    if not grids:
+        raise SpecError(["sweep: there is nothing to vary: the list of grids is empty"])
+    draft = grids[0][0]
+    runs = _with_all_columns([run for each in grids for run in runs_of_experiment(*each)])
     return run_sweep(runs, tuple(runs[0].varied), _identity(draft), folder=folder,
                      workers=workers, resume=resume, dask=dask, progress=progress,
                      baseline=_baseline(draft, runs))
+
+
+def _with_all_columns(runs: Sequence[SweepRun]) -> list[SweepRun]:
+    """Give the runs of several grids the columns of all."""
+    columns = dict.fromkeys(name for run in runs for name in run.varied)
+    return [replace(run, varied={name: run.varied.get(name, _NOT_VARIED) for name in columns})
+            for run in runs]
 
 
 def _baseline(draft: Draft, runs: Sequence[SweepRun]) -> str | None:

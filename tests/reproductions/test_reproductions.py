@@ -23,6 +23,7 @@ from netsim.reproductions.claims import (
     table_of_claims,
 )
 from netsim.reproductions.joint import LAYERS, SYSTEMS, layers_study, systems_study
+from netsim.reproductions.preemption import RECURRENT, TIRESIAS, study
 
 
 def measured(name, text, rows):
@@ -171,13 +172,18 @@ def test_runs_must_be_told_apart():
 FEW = {"parrot-fig9": {"jobs": 12, "poisson_jobs": 12}, "parrot": {"jobs": 12},
        "a-srpt": {"jobs": 12}, "a-online": {"jobs": 12},
        "sjf-bco": {"mix": {"1": 4, "2": 2, "8": 2}, "iterations": [20, 60]},
-       "joint": {"iterations": [1, 3]}}
+       "joint": {"iterations": [1, 3]}, "preemption": {"jobs": 12, "max_gpus": 8}}
 
 #: Those of which some choices in each layer are enough.
 PARTS = {"joint-study": lambda: layers_study(only(LAYERS, "fifo", "sjf", "first-fit", "random",
                                                   "maxmin", "parrot")),
          "joint-systems": lambda: systems_study(only(SYSTEMS, "ff", "a-srpt-perfect", "maxmin",
-                                                     "parrot"))}
+                                                     "parrot")),
+         "preemption-recurrent": lambda: study("preemption-recurrent", "few", RECURRENT, *LITTLE),
+         "preemption-tiresias": lambda: study("preemption-tiresias", "few", TIRESIAS, *LITTLE)}
+
+#: Placements and allocators of a small study.
+LITTLE = (("first-fit", "consolidated"), ("maxmin",))
 
 
 def only(layers, *kept):
@@ -232,6 +238,13 @@ def test_a_trace_takes_the_place_of_the_drawn_one():
     none = find_reproduction("parrot-fig9")
     with pytest.raises(InputError, match="parrot-fig9 takes no trace"):
         replace(none, trace=None).draft(sample)
+
+
+def test_a_trace_of_another_format_brings_all_of_its_keys():
+    """Nothing of the drawn jobs is left: neither how many there are, nor how they are spread."""
+    keys = find_reproduction("preemption-tiresias").draft("60_job.csv").keys["workload"]
+    assert keys == {"file": str(Path("60_job.csv").absolute()), "format": "tiresias-cluster",
+                    "train": 0, "gpus_per_server": 4, "most_iterations": 16}
 
 
 def test_an_unknown_one():

@@ -73,6 +73,23 @@ def test_a_row_per_combination_and_seed(small, tmp_path):
     assert (found.missing, len(found.failures)) == (0, 0)
 
 
+def test_several_grids_are_one_sweep(small):
+    """Two by one and one by two; what a grid does not vary is a dash in its rows."""
+    grids = [{"network.capacity": ["1Gbps", "4Gbps"], "allocator": ["parrot"]},
+             {"allocator": ["lccf"], "observe_interval": ["1ms", "10ms"]}]
+    found = netsim.sweep_experiment(small, grids)
+    assert found.columns == ("network.capacity", "allocator", "observe_interval")
+    assert found.table[[*found.columns]].to_numpy().tolist() == [
+        ["1Gbps", "parrot", "-"], ["4Gbps", "parrot", "-"],
+        ["-", "lccf", "1ms"], ["-", "lccf", "10ms"]]
+    alone = netsim.sweep_experiment(small, grids[1]).table
+    assert alone["jct_total_s"].tolist() == found.table["jct_total_s"].tolist()[2:]
+    with pytest.raises(InputError, match="two runs of the sweep are the same"):
+        netsim.sweep_experiment(small, [grids[0], {"allocator": ["parrot"]}])
+    with pytest.raises(SpecError, match="the list of grids is empty"):
+        netsim.sweep_experiment(small, [])
+
+
 def test_the_same_seed_gives_the_same_workload_to_every_policy(small):
     found = netsim.sweep_experiment(small, {"allocator": ["parrot", "lccf", "maxmin"]}, seeds=4)
     per_seed = found.table.groupby("seed")["lower_bound_total_s"]

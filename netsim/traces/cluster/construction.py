@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import InputError
+from netsim.errors import InputError, UnknownNameError
 from netsim.models import ParallelModel
-from netsim.models.catalogue import models_for
+from netsim.models.catalogue import MODELS, models_for
 from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.cluster.columns import ClusterJobs, share_of
@@ -85,6 +85,9 @@ class ClusterConstruction:
         iteration has as many times the computation and the bytes. On the fabric, a job then takes
         about as long and is simulated in fewer steps. The number of iterations is rounded. Not for
         workloads with a history, which counts iterations as they are.
+    models : sequence of str, optional
+        Names of the catalogue's models to draw from; all by default. Of each job, those are left
+        out that need more GPUs than it has.
 
     Raises
     ------
@@ -100,6 +103,7 @@ class ClusterConstruction:
     intra: Quantity = "300GB/s"
     gpus_per_server: int = 8
     most_iterations: int | None = None
+    models: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for name in ("limit", "max_gpus", "gpus_per_server", "most_iterations"):
@@ -112,6 +116,7 @@ class ClusterConstruction:
         if self.train and self.most_iterations is not None:
             raise InputError("most_iterations is for workloads without a history, which counts "
                              f"iterations as they are: set train = 0, not {self.train:g}")
+        _check_models(self.models)
         for name in ("base_nic", "intra"):
             parse_rate(getattr(self, name), name, strict=True)
 
@@ -195,7 +200,7 @@ class ClusterConstruction:
         models: list[ParallelModel] = []
         which = np.zeros(len(picked), dtype=np.int64)
         for count in np.unique(gpus).tolist():
-            choice = models_for(count)
+            choice = self._models_for(count)
             here = gpus == count
             which[here] = len(models) + (draws[here] * len(choice)).astype(np.int64)
             models += choice
@@ -205,6 +210,16 @@ class ClusterConstruction:
             seconds[place] = of_model(models[place])
         iterations = np.rint(jobs.duration_s[picked] / seconds[which])
         return models, which, np.clip(iterations, 1, _MOST_ITERATIONS), seconds[which]
+
+    def _models_for(self, gpus: int) -> tuple[ParallelModel, ...]:
+        """Return the models that a job on this number of GPUs may get."""
+        if self.models is None:
+            return models_for(gpus)
+        known = {model.name: model for model in models_for(gpus)}
+        if found := tuple(known[name] for name in self.models if name in known):
+            return found
+        raise InputError(f"models: none of {', '.join(self.models)} can be trained on {gpus} "
+                         f"GPU{'s' * (gpus > 1)}, as a job asks for")
 
     def _times(self, iterations: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how many iterations of each job are merged into one."""
@@ -223,6 +238,16 @@ class ClusterConstruction:
         mapper = Mapper(ServerKind(self.gpus_per_server, parse_rate(self.base_nic),
                                    parse_rate(self.intra)))
         return lambda model: mapper.extremes(model)[1]
+
+
+def _check_models(names: Sequence[str] | None) -> None:
+    if names is None:
+        return
+    if isinstance(names, str) or not names:
+        raise InputError(f"models must be a list of names, not {names!r}")
+    for name in names:
+        if name not in MODELS:
+            raise UnknownNameError("model", name, MODELS)
 
 
 @lru_cache(maxsize=4096)

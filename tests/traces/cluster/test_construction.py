@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.models.catalogue import models_for
+from netsim.models.catalogue import MODELS, models_for
 from netsim.models.mapping import Mapper
 from netsim.models.servers import ServerKind
 from netsim.traces import check_trace, format_of, read_workload
@@ -66,6 +66,19 @@ def test_jobs_of_few_iterations_are_not_merged() -> None:
     most = max(job.iterations for job in plain)
     same = ClusterConstruction(train=0, most_iterations=most).workload(jobs, "w")
     assert [job.model for job in same] == [job.model for job in plain]
+
+
+def test_models_may_be_chosen() -> None:
+    """With all names nothing changes; a name that needs more GPUs is passed over."""
+    jobs = jobs_of([1, 2, 8, 16], [0, 1, 2, 3])
+    plain, all_named, few = (
+        ClusterConstruction(train=0, models=models).workload(jobs, "w")
+        for models in (None, [*MODELS], ["gpt-6.7b", "vgg19"]))
+    assert [job.model for job in all_named] == [job.model for job in plain]
+    assert few.jobs[0].model.name == "vgg19"
+    assert {job.model.name for job in few} <= {"gpt-6.7b", "vgg19"}
+    with pytest.raises(InputError, match=r"none of gpt-6\.7b can be trained on 1 GPU, as a job"):
+        ClusterConstruction(train=0, models=["gpt-6.7b"]).workload(jobs, "w")
 
 
 def test_a_faster_network_makes_more_iterations_of_the_same_time() -> None:
@@ -130,6 +143,9 @@ def test_a_file_whose_jobs_do_not_suit_the_options_is_named(trace) -> None:
     ({"train": -0.1}, "train must be a number from 0 to less than 1, not -0.1"),
     ({"most_iterations": 30}, "most_iterations is for .*: set train = 0, not 0.8"),
     ({"most_iterations": 0, "train": 0}, "most_iterations must be a whole number"),
+    ({"models": "vgg19"}, "models must be a list of names, not 'vgg19'"),
+    ({"models": []}, "models must be a list of names"),
+    ({"models": ["vgg-19"]}, "unknown model 'vgg-19'"),
     ({"train": "most"}, "train must be .* not 'most'"),
     ({"arrival_scale": float("nan")}, "arrival_scale must be .* not nan"),
     ({"base_nic": 0}, "base_nic must be greater than 0"),

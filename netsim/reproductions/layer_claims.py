@@ -1,0 +1,73 @@
+"""Claims about layers of policies, which factorial studies share: which layer matters, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import product
+
+from netsim.reproductions.claims import SHARE, Claim
+from netsim.reproductions.factorial import Factorial
+
+__all__ = ["Conditions", "claims_of_shares", "claims_of_spreads", "matters", "name_of_layer"]
+
+#: Factorials by the name of their condition.
+Conditions = Mapping[str, Factorial]
+
+#: What layers are called whose column has another name.
+_CALLED = {"cluster.nic": "network"}
+
+_OTHERS = {"at their best": True, "by default": False}
+
+
+def _most(share: float) -> bool:
+    return share > 0.5
+
+
+def _a_tenth(share: float) -> bool:
+    return share > 0.1
+
+
+def matters(ratio: float) -> bool:
+    """Whether the worst choice over the best one shows that the choice matters."""
+    return ratio > 1.1
+
+
+def claims_of_shares(found: Mapping[str, Conditions]) -> Iterator[Claim]:
+    """Yield the claims that each layer explains most of the variance, and interactions a tenth.
+
+    Parameters
+    ----------
+    found : mapping of str to mapping
+        Factorials by condition, for each metric by its name.
+    """
+    for label, conditions in found.items():
+        for condition, each in conditions.items():
+            for layer in each.layers:
+                called = name_of_layer(layer)
+                yield Claim(f"The {called} explains most of the variance of the {label}, "
+                            f"{condition}", "-", partial(each.share, layer), _most,
+                            percent=True, scale=SHARE)
+            yield Claim(f"Interactions explain a tenth of the variance of the {label}, {condition}",
+                        "-", partial(each.share, "together"), _a_tenth, percent=True,
+                        scale=SHARE)
+
+
+def claims_of_spreads(conditions: Conditions) -> Iterator[Claim]:
+    """Yield the claims that the choice in each layer matters, given the others' choices.
+
+    Parameters
+    ----------
+    conditions : mapping of str to Factorial
+        Factorials of the mean JCT by condition.
+    """
+    for condition, found in conditions.items():
+        for (label, best), layer in product(_OTHERS.items(), found.layers):
+            called = name_of_layer(layer)
+            yield Claim(f"The worst {called}'s mean JCT over the best's is above 1.1, the rest "
+                        f"{label}, {condition}", "-", partial(found.spread, layer, best), matters)
+
+
+def name_of_layer(column: str) -> str:
+    """Return what a layer is called whose choices are in a column of the runs."""
+    return _CALLED.get(column, column)

@@ -1,0 +1,254 @@
+"""Preemption against placement against the network: which is worth what, and when?
+
+No paper has it, so the column of the paper's values is ``"-"``. SRTF and Tiresias preempt; SJF by
+time and FIFO with backfill are the same without, or nearly: SJF has the order of SRTF, and FIFO
+that of the only queue of a Tiresias without thresholds. What each gains over its twin is what
+preemption is worth. A-SRPT has its own placement, and SJF-BCO plans rings that are all there at
+time 0; so both run beside the others and not with each placement, and SJF-BCO on such jobs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
+
+from netsim.plugins import labelled, parse_named
+from netsim.reproductions.claims import Claim, Runs, below_one, words
+from netsim.reproductions.factorial import Factorial
+from netsim.reproductions.layer_claims import Conditions, claims_of_shares, claims_of_spreads
+from netsim.reproductions.preemption_figures import Worth, draw_study
+from netsim.reproductions.reproduction import Reproduction
+from netsim.studies.sweep_result import Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["ALLOCATORS", "FIGURES", "PLACEMENTS", "RECURRENT", "TIRESIAS", "Jobs", "study"]
+
+PLACEMENTS = {"first-fit": "first fit", "consolidated": "consolidated",
+              "mapped:servers=most": "Heavy-Edge"}
+ALLOCATORS = {"maxmin": "max-min", "parrot": "Parrot"}
+
+_NICS = ("10Gbps", "100Gbps")
+
+#: How fast jobs come, with the NICs at which they do: on a fast network jobs of the same trace
+#: leave GPUs idle, and three times as many fill them again.
+_PACES = {1.0: _NICS, 0.3: _NICS[1:]}
+_CROWDED = {1.0: "", 0.3: ", crowded"}
+
+#: Costs to go on after a preemption; that of the factorial is the first.
+_RESTORES = ("10s", "0s", "60s")
+
+_WITHOUT = {"fifo": "FIFO", "fifo:backfill=true": "FIFO with backfill",
+            "sjf:by=time:backfill=true": "SJF"}
+
+#: One-stage models: data-parallel rings.
+_RINGS = ("vgg19", "resnet152", "inception-v3", "bert-large", "xlnet-large")
+
+
+class Jobs(NamedTuple):
+    """A cluster and its jobs.
+
+    Attributes
+    ----------
+    cluster, workload : mapping
+        The tables of an experiment file.
+    tiresias : str
+        Tiresias with thresholds for these jobs.
+    batch : int
+        Number of jobs of which all are there at time 0, for SJF-BCO.
+    trace : mapping, optional
+        Keys of the workload if a trace is given.
+    """
+
+    cluster: Mapping[str, Any]
+    workload: Mapping[str, Any]
+    tiresias: str
+    batch: int
+    trace: Mapping[str, Any] | None = None
+
+    @property
+    def preemptive(self) -> dict[str, str]:
+        """The schedulers that preempt, with their names."""
+        return {"srtf": "SRTF", self.tiresias: "Tiresias"}
+
+    @property
+    def twins(self) -> dict[str, str]:
+        """The scheduler without preemption beside each that preempts."""
+        return dict(zip(self.preemptive, reversed(list(_WITHOUT)[1:]), strict=True))
+
+
+#: 128 GPUs, which are busy at 10 Gbps; 300 jobs at most are planned in seconds.
+RECURRENT = Jobs(
+    {"servers": 16, "gpus": 8, "nic": _NICS[0], "intra": "300GB/s"},
+    {"format": "recurrent", "jobs": 1000, "mean_interarrival": "100s", "max_gpus": 64, "train": 0,
+     "most_iterations": 8}, "tiresias", 300)
+
+#: 16 GPUs; jobs of 8 have two servers. The drawn jobs are about as many, as wide and as long.
+TIRESIAS = Jobs(
+    {"servers": 4, "gpus": 4, "nic": _NICS[0], "intra": "300GB/s"},
+    {"format": "recurrent", "jobs": 60, "mean_interarrival": "30s", "max_gpus": 8, "train": 0,
+     "median_duration": "130s", "tail": 0.2, "single_gpu_share": 0.5, "gpus_per_server": 4,
+     "most_iterations": 16},
+    "tiresias:thresholds=[160, 640]", 60,
+    {"format": "tiresias-cluster", "train": 0, "gpus_per_server": 4, "most_iterations": 16})
+
+
+# --- what runs -----------------------------------------------------------------------------
+
+
+def _grids(jobs: Jobs, placements: Sequence[str], allocators: Sequence[str]
+           ) -> list[dict[str, Sequence[Any]]]:
+    """List the grids: of each pace, and of all jobs at time 0."""
+    wide = [*_WITHOUT, *jobs.preemptive]
+    grids: list[dict[str, Sequence[Any]]] = []
+    for pace, nics in _PACES.items():
+        where: dict[str, Sequence[Any]] = {"workload.arrival_scale": [pace], "cluster.nic": nics}
+        after: dict[str, Sequence[Any]] = {
+            "allocator": allocators, "preemption.restore_s": _RESTORES[:1]}
+        grids += [{**where, "scheduler": wide, "placement": placements, **after},
+                  {**where, "scheduler": ["a-srpt-perfect"], **after},
+                  {**where, "cluster.nic": _queued(pace, nics), "scheduler": [*jobs.preemptive],
+                   "placement": placements[:2], **after, "preemption.restore_s": _RESTORES[1:]}]
+    batch: dict[str, Sequence[Any]] = {
+        "workload.arrival_scale": [0.0], "workload.limit": [jobs.batch],
+        "workload.models": [list(_RINGS)], "cluster.nic": _NICS}
+    return [*grids, {**batch, "scheduler": wide, "placement": ["consolidated"], **after},
+            {**batch, "scheduler": ["a-srpt-perfect", "sjf-bco"], **after}]
+
+
+def _queued(pace: float, nics: Sequence[str]) -> Sequence[str]:
+    """Return the NICs at which jobs queue: hardly any is preempted where they do not."""
+    return [nic for nic in nics if (pace, nic) != (1.0, _NICS[1])]
+
+
+def _called(name: str) -> str:
+    """Return the name of a policy in tables, given that in an experiment."""
+    return labelled(parse_named(name))
+
+
+def _settings() -> dict[str, dict[str, Any]]:
+    """Return the columns of each setting, by its name."""
+    return {f"{words(nic)}{_CROWDED[pace]}": {"workload.arrival_scale": pace, "cluster.nic": nic}
+            for pace, nics in _PACES.items() for nic in nics}
+
+
+def _factorials(jobs: Jobs, placements: Sequence[str], allocators: Sequence[str]) -> Conditions:
+    """Return the factorials of each setting, and first that with the network as a layer."""
+    layers = {"scheduler": [*_WITHOUT, *jobs.preemptive], "placement": placements,
+              "allocator": allocators}
+    named = {layer: [_called(name) for name in names] for layer, names in layers.items()}
+    cost = {"preemption.restore_s": _RESTORES[0]}
+    return {"10 and 100 Gbps": Factorial({**named, "cluster.nic": _NICS},
+                                         {"workload.arrival_scale": 1.0, **cost}),
+            **{setting: Factorial(named, {**where, **cost})
+               for setting, where in _settings().items()}}
+
+
+# --- claims --------------------------------------------------------------------------------
+
+
+def _run(scheduler: str, placement: str | None, setting: Mapping[str, Any],
+         restore: str = _RESTORES[0], allocator: str = "maxmin") -> dict[str, Any]:
+    """Return the columns that select a run of each seed; no placement is the scheduler's own."""
+    return {"scheduler": _called(scheduler),
+            "placement": "-" if placement is None else _called(placement), **setting,
+            "preemption.restore_s": restore, "allocator": allocator}
+
+
+def _over(one: Mapping[str, Any], other: Mapping[str, Any], runs: Runs) -> pd.Series:
+    return runs.ratio(dict(one), dict(other), "jct_mean_s")
+
+
+def _worths(jobs: Jobs, placements: Sequence[str], allocator: str = "maxmin") -> Iterator[Worth]:
+    """Yield what preemption is worth where jobs queue: a scheduler over its twin."""
+    for (setting, where), (own, twin), placement, restore in product(
+            _settings().items(), jobs.twins.items(), placements[:2], sorted(_RESTORES)):
+        if (where["workload.arrival_scale"], where["cluster.nic"]) == (1.0, _NICS[1]):
+            continue
+        yield Worth(setting, jobs.preemptive[own], _WITHOUT[twin], PLACEMENTS[placement], restore,
+                    partial(_over, _run(own, placement, where, restore, allocator),
+                            _run(twin, placement, where, allocator=allocator)))
+
+
+def _claims(jobs: Jobs, placements: Sequence[str], allocators: Sequence[str]) -> Iterator[Claim]:
+    conditions = _factorials(jobs, placements, allocators)
+    yield from claims_of_shares({"mean JCT": conditions})
+    yield from claims_of_spreads(conditions)
+    for allocator in allocators:
+        for each in _worths(jobs, placements, allocator):
+            yield Claim(f"{each.own}'s mean JCT over that of {each.twin}, {each.placement}, "
+                        f"restore {words(each.restore)}, {ALLOCATORS[allocator]}, {each.setting}",
+                        "-", each.measure, below_one)
+    for condition, found in conditions.items():
+        for choice, name in enumerate(allocators[1:], 1):
+            yield Claim(f"The mean JCT with {ALLOCATORS[name]} over that with max-min, "
+                        f"{condition}", "-",
+                        partial(found.over_default, "allocator", choice), below_one)
+    yield Claim("The mean JCT at 100 Gbps over that at 10 Gbps", "-",
+                partial(conditions["10 and 100 Gbps"].over_default, "cluster.nic", 1), below_one)
+    yield from _claims_of_wholes(jobs, placements)
+    yield from _claims_of_batches(jobs, allocators)
+
+
+def _claims_of_wholes(jobs: Jobs, placements: Sequence[str]) -> Iterator[Claim]:
+    """Yield claims that a scheduler with a placement is better than SRTF, consolidated."""
+    wholes: list[tuple[str, str | None, str]] = [
+        (name, placement, f"{called}'s mean JCT, {PLACEMENTS[placement]},")
+        for (name, called), placement in product(
+            {**_WITHOUT, **jobs.preemptive}.items(), placements)
+        if (name, placement) != ("srtf", "consolidated")]
+    wholes.append(("a-srpt-perfect", None, "A-SRPT's mean JCT"))
+    for setting, where in _settings().items():
+        best = _run("srtf", "consolidated", where)
+        for name, placement, called in wholes:
+            yield Claim(f"{called} over SRTF's, consolidated, {setting}", "-",
+                        partial(_over, _run(name, placement, where), best), below_one)
+
+
+def _claims_of_batches(jobs: Jobs, allocators: Sequence[str]) -> Iterator[Claim]:
+    """Yield claims that a scheduler is better than all others where all jobs are known at 0."""
+    names = {**_WITHOUT, **jobs.preemptive, "a-srpt-perfect": "A-SRPT", "sjf-bco": "SJF-BCO"}
+    layers = {"scheduler": [_called(name) for name in names], "allocator": allocators}
+    for nic in _NICS:
+        found = Factorial(layers, {"workload.arrival_scale": 0.0, "cluster.nic": nic})
+        for choice, called in enumerate(names.values()):
+            yield Claim(f"{called}'s mean JCT over the best other's, rings at time 0, "
+                        f"{words(nic)}", "-",
+                        partial(found.over_others, "scheduler", choice), below_one)
+
+
+# --- both studies --------------------------------------------------------------------------
+
+
+def study(name: str, title: str, jobs: Jobs, placements: Sequence[str] = tuple(PLACEMENTS),
+          allocators: Sequence[str] = tuple(ALLOCATORS)) -> Reproduction:
+    """Return the study of a cluster and its jobs.
+
+    Parameters
+    ----------
+    name, title : str
+    jobs : Jobs
+    placements, allocators : sequence of str
+        Those of `PLACEMENTS` and `ALLOCATORS` that are studied, the default first, and
+        ``"consolidated"`` among them.
+    """
+    keys = {"cluster": jobs.cluster, "workload": jobs.workload, "record": ["jobs"],
+            "execution": {"name": "fabric", "time": "continuous"},
+            "preemption": {"keep": "fraction"}}
+
+    def draw(sweep: Sweep) -> Axes:
+        return draw_study(_factorials(jobs, placements, allocators),
+                          list(_worths(jobs, placements)), Runs(sweep.table))
+
+    return Reproduction(name, f"Preemption, placement or network, {title}", keys,
+                        _grids(jobs, placements, allocators),
+                        tuple(_claims(jobs, placements, allocators)), draw, jobs.trace)
+
+
+FIGURES = (study("preemption-recurrent", "1,000 jobs that recur", RECURRENT),
+           study("preemption-tiresias", "the 60 jobs of the Tiresias trace", TIRESIAS))
