@@ -37,12 +37,13 @@ class EdgeExecution(TimedExecution):
     def __init__(self, env: Any, typed: TypedJobs, data: JobData) -> None:
         super().__init__(env, typed.specs)
         self._typed, self._data = typed, data
-        self.begun = np.full(len(typed.specs), np.nan)
+        self.begun, self._stopped = np.full((2, len(typed.specs)), np.nan)
 
     def add_job(self, job: int, jobs: Any) -> None:
         """Make place for a job that has not arrived; see `Execution`."""
         super().add_job(job, jobs)
-        self.begun = np.insert(self.begun, job, np.nan)
+        self.begun, self._stopped = (np.insert(each, job, np.nan)
+                                     for each in (self.begun, self._stopped))
 
     def seconds(self, job: int, gpus: Ints) -> float:
         """Return how long a job trains on some workers, or in the cloud if there are none."""
@@ -66,15 +67,20 @@ class EdgeExecution(TimedExecution):
 
     def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:
         """Start a job now; see `Execution`."""
-        now = self._env.now
-        if kept * self.seconds(job, gpus) <= now * ROUNDING:
-            self.begun[job] = now
+        # A job that was preempted as it began has not trained.
+        if not self._stopped[job] - self.begun[job] > self._stopped[job] * ROUNDING:
+            self.begun[job] = self._env.now
         self._tell_end = ended
         self._train(job, gpus, kept)
 
     def _train(self, job: int, gpus: Ints, kept: float) -> None:
         """Train a job from now on, until it is stopped or `_over`."""
         super().start(job, gpus, kept, self._over)
+
+    def stop(self, job: int, kept: float, back: bool) -> float:
+        """Stop a job; see `Execution`."""
+        self._stopped[job] = self._env.now
+        return super().stop(job, kept, back)
 
     def _over(self, job: int) -> None:
         self._data.free(self._typed.numbers[job])

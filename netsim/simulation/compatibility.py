@@ -242,7 +242,7 @@ def _no_cloud(run: EdgeRun) -> str | None:
 def _shared_links(run: EdgeRun) -> str | None:
     if isinstance(run.transport, ConstantTransport):
         return None
-    return f"transport {_name_of(run.transport)!r} is for others"
+    return f"transport {_name_of(run.transport)!r} says itself when jobs train"
 
 
 def _only_chunks(run: EdgeRun) -> str | None:
@@ -268,7 +268,7 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
         _shared_links, "", ("a `transport` other than `constant`",),
         "a schedule that is made beforehand says when jobs train"),
     "a transport of whole jobs": Need(
-        _only_chunks, "", ("`preemption` of the transport other than `pause`",),
+        _only_chunks, "", ("a `transport` whose `preemption` is `drop` or `finish`",),
         "whole jobs that are preempted keep the part of a mini-batch that they have made"),
     "a cloud": Need(
         _no_cloud, "", ("no cloud", _NO_ROOM), "all chunks train there"),

@@ -22,11 +22,14 @@ WHOLE_JOBS = ("srtf", "batch:first=2:slot=1s", {"name": "tiresias-l", "threshold
 OF_CHUNKS = ("a-online", "cloud-only", "a-online-e")
 ON_LINKS = ("fabric", "fabric:mode=sync", "fabric:mode=exact:preemption=drop",
             "fabric:mode=exact:preemption=pause")
+WHOLE_ON_LINKS = ("fabric", "fabric:mode=sync", "fabric:mode=exact")
 
 #: A scheduler, a transport and an allocator.
 ways = st.one_of(
     st.tuples(st.sampled_from(WHOLE_JOBS), st.just("constant"), st.just("maxmin")),
     st.tuples(st.sampled_from(OF_CHUNKS), st.just("constant"), st.just("maxmin")),
+    st.tuples(st.sampled_from(WHOLE_JOBS), st.sampled_from(WHOLE_ON_LINKS),
+              st.sampled_from(ALLOCATORS)),
     st.tuples(st.sampled_from(OF_CHUNKS), st.sampled_from(ON_LINKS), st.sampled_from(ALLOCATORS)))
 
 #: A whole network records what it carries.
@@ -310,7 +313,10 @@ def test_a_job_submitted_is_a_job_of_the_workload(instance, way, rng):
         if (at := rng.uniform(run.now, job.arrival_s)) < job.arrival_s and at > 0:
             go(run, at)
         run.submit(job)
-    assert tables(go(run)) == tables(go(start(system, jobs, way)))
+    found, wanted = (tables(go(each)) for each in (run, start(system, jobs, way)))
+    if way[0] in WHOLE_JOBS:  # a job that comes before those expected takes an event of its own
+        found, wanted = found | {"cost": 0}, wanted | {"cost": 0}
+    assert found == wanted
 
 
 @pytest.mark.parametrize("scheduler", ["a-online", "srtf", "batch:first=1:slot=1s",

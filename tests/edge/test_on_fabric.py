@@ -315,8 +315,8 @@ def test_rates_that_cannot_be(mode, rate, said):
     ({"mode": "exact", "preemption": "no"}, UnknownNameError, "unknown preemption 'no'"),
     ({"allocator": "ring-contention:count=running"}, InputError,
      "allocator 'ring-contention' needs placed jobs: chunks on an edge-cloud have no servers"),
-    ({"scheduler": "srtf"}, InputError,
-     "scheduler 'srtf' needs constant delays: transport 'fabric' is for schedulers of chunks"),
+    ({"scheduler": "srtf", "mode": "exact", "preemption": "drop"}, InputError,
+     "scheduler 'srtf' needs a transport of whole jobs: preemption 'drop' is for schedulers of"),
 ])
 def test_what_is_refused(options, error, said):
     with pytest.raises(error, match=said):

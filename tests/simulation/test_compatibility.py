@@ -68,6 +68,7 @@ CHUNKS = {"compute_s": 1, "chunks": 2, "worker_type": "a", "chunk_bytes": 5}
 WITHOUT_ON_EDGE = {
     "a cluster": ({}, {}, {}),
     "constant delays": ({}, {}, {"transport": "fabric"}),
+    "a transport of whole jobs": ({}, {}, {"transport": "fabric:mode=exact:preemption=drop"}),
     "a cloud": ({"cloud": False}, {}, {}),
     "edge workers": ({}, {"worker_type": "b"}, {}),
     "edge storage": ({"storage": 1}, {}, {}),

@@ -329,6 +329,7 @@ class _Execution(EdgeExecution):
         if not self._ground.trains(number):
             self._ground.stop(number)
             return super().stop(job, kept, back)
+        self._stopped[job] = self._env.now
         if self.finished(job) >= self._jobs[job].iterations:
             self._over(job)
         else:
