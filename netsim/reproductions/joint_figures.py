@@ -22,7 +22,10 @@ WIDTH_IN = 7.2
 #: Smallest share of the variance that is labelled with its number.
 _LEGIBLE = 0.05
 
-_RATIOS = (1, 1.2, 1.5, 2, 3, 5, 10, 20)
+_RATIOS = (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50)
+
+#: Where the largest ratio is above this, 1.2 has no room beside 1.
+_WIDE = 15
 
 
 def draw_layers(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Conditions],
@@ -136,7 +139,7 @@ def draw_spreads(ax: Axes, conditions: Conditions, runs: Runs,
             most = max(most, *ratios)
     ax.set_xscale("log")
     ax.xaxis.set_minor_locator(NullLocator())
-    ticks = [tick for tick in _RATIOS if tick <= 1.1 * most]
+    ticks = [tick for tick in _RATIOS if tick <= 1.1 * most and (tick != 1.2 or most < _WIDE)]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.axvline(1, color=INK, linewidth=0.8, zorder=1)
     dress(ax, "x")

@@ -82,7 +82,7 @@ class Jobs(NamedTuple):
         return dict(zip(self.preemptive, reversed(list(_WITHOUT)[1:]), strict=True))
 
 
-#: 128 GPUs, which are busy at 10 Gbps; 300 jobs at most are planned in seconds.
+#: 128 GPUs. Of jobs at time 0 there are 300, which SJF-BCO plans in seconds.
 RECURRENT = Jobs(
     {"servers": 16, "gpus": 8, "nic": _NICS[0], "intra": "300GB/s"},
     {"format": "recurrent", "jobs": 1000, "mean_interarrival": "100s", "max_gpus": 64, "train": 0,

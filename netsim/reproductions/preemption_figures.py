@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Worth", "draw_study"]
 
-_TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+_TICKS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5)
 
 
 class Worth(NamedTuple):
