@@ -18,7 +18,7 @@ from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.cluster.placed import placed_model, placed_stages, ring_of, servers_of_model
 from netsim.cluster.ring import RingLayout, ring_stages
-from netsim.engine.estimates import estimate_of
+from netsim.engine.estimates import expected_iterations
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -73,11 +73,13 @@ class CoflowExecution:
         self._may_go_back = may_go_back
         self._ended: dict[int, Callable[[int], None]] = {}
         self._moving: dict[int, CoflowEvent] = {}
+        self._expected: dict[int, float] = {}
         self.processes: dict[int, JobProcess] = {}
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
         """Make place for a job that has not arrived; see `Execution`."""
         self._jobs = jobs
+        self._expected = {}
 
     def start(self, job: int, gpus: NDArray[np.int64], kept: float, ended: Callable[[int], None]
               ) -> None:
@@ -96,7 +98,7 @@ class CoflowExecution:
         """Return the iterations made; see `Execution`.
 
         The part of the current one is the time spent in it over the mean of those before it, or
-        before the first one ends, over its estimate; it stays below 1.
+        before the first one ends, over what one is expected to take; it stays below 1.
         """
         if np.ndim(jobs) == 0:
             return self._progress(int(jobs))
@@ -108,8 +110,14 @@ class CoflowExecution:
             return float(process.iteration)
         usual = process.mean_iteration_s
         if math.isnan(usual):
-            usual = estimate_of(self._jobs[job]) / self._jobs[job].iterations
+            usual = self._expected_s(job)
         return process.iteration + min(process.in_iteration_s / usual, _ALMOST)
+
+    def _expected_s(self, job: int) -> float:
+        """Return the seconds that an iteration of a job is expected to take."""
+        if job not in self._expected:
+            self._expected[job] = float(expected_iterations([self._jobs[job]], self._cluster)[0])
+        return self._expected[job]
 
     def finished(self, job: int) -> float:
         """Return the whole iterations made; see `Execution`."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import is_whole
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.slices import split_replica_error
 from netsim.engine.view import Decision, Saving, Start
@@ -40,17 +41,26 @@ def check_form(name: str, answer: Decision | Sequence[Start], now: float) -> Che
     try:
         start = [(job, np.asarray(gpus, None if len(gpus) else np.int64))
                  for job, gpus in decision.start]
-        sound = all(gpus.ndim == 1 and gpus.dtype.kind in "iu" for _, gpus in start)
+        sound = all(is_whole(job) and gpus.ndim == 1 and gpus.dtype.kind in "iu"
+                    for job, gpus in start)
     except (TypeError, ValueError):
         sound = False
     if not sound:
         raise AllocationError(f"scheduler {name} must return pairs (job, array of GPUs), or a "
                               f"Decision of them, not {reprlib.repr(decision.start)}")
     try:
-        preempt = [int(job) for job in decision.preempt]
-    except (TypeError, ValueError):
+        preempt = list(decision.preempt)
+        sound = all(map(is_whole, preempt))
+    except TypeError:
+        sound = False
+    if not sound:
         raise AllocationError(f"scheduler {name}: preempt must be a sequence of jobs, by index, "
-                              f"not {reprlib.repr(decision.preempt)}") from None
+                              f"not {reprlib.repr(decision.preempt)}")
+    preempt = list(map(int, preempt))
+    if len(set(preempt)) < len(preempt):
+        twice = next(job for k, job in enumerate(preempt) if job in preempt[:k])
+        raise AllocationError(f"scheduler {name} preempts the job with index {twice} twice in one "
+                              "decision")
     acts = bool(start or preempt)
     try:
         late = decision.wake_at > now or (acts and decision.wake_at == now)

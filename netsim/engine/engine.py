@@ -175,13 +175,22 @@ class Engine:
                     bool(pool.lost), self._sizes)
         del self._pending[job]
         pool.take(gpus)
-        pool.load[gpus] += self._estimates[job]
+        pool.load[gpus] += self._promise(job)
         self._running[job] = gpus
         self._holding.add(job)
         segment = self.ledger.take(job, gpus, now)
         self._bring(segment, self.ready_on(job, gpus))
         self.gpus[job] = gpus
         self._tell("job-started", job)
+
+    def _promise(self, job: int) -> float:
+        """Return the estimated seconds of a job, of one that was preempted less those it ran.
+
+        By its iterations, the load would tell schedulers how many it has not made yet.
+        """
+        rows = self.ledger.rows
+        ran_s = rows["run_s"][job] if rows["preemptions"][job] else 0.0
+        return max(float(self._estimates[job] - ran_s), 0.0)
 
     def _bring(self, segment: Segment, ready: float) -> None:
         """Bring what a job needs to its servers; `ready` is when it should run, as far as known."""
@@ -285,6 +294,7 @@ class Engine:
         if gpus is None:
             return
         ledger.rows["preemptions"][job] += 1
+        self._pool.load[gpus] -= self._promise(job)
         ledger.rows["in_vain"][job] = 0 if grew else ledger.rows["in_vain"][job] + 1
         if ledger.rows["in_vain"][job] == _THRASHES:
             raise self._thrashes(job)

@@ -14,7 +14,7 @@ from netsim.models import ParallelModel
 from netsim.models.iteration_time import alpha_min_bound
 from netsim.workload import JobSpec
 
-__all__ = ["estimate_of", "estimates_of", "expected_iterations"]
+__all__ = ["estimate_of", "estimates_of", "expected_iterations", "expected_times"]
 
 #: Estimated seconds per iteration of a job without an estimate: SJF-BCO, Section 7.
 _ESTIMATE_S = 0.05
@@ -38,6 +38,13 @@ def expected_iterations(jobs: Sequence[JobSpec], cluster: Cluster) -> NDArray[np
     """
     known: dict[ParallelModel, float] = {}
     return np.array([_expected(job, cluster, known) for job in jobs])
+
+
+def expected_times(jobs: Sequence[JobSpec], cluster: Cluster) -> NDArray[np.float64]:
+    """Return the seconds that each job is expected to take; see `expected_iterations`."""
+    iterations_s = expected_iterations(jobs, cluster)
+    return np.array([each * job.iterations if job.estimate_s is None else job.estimate_s
+                     for job, each in zip(jobs, iterations_s.tolist(), strict=True)])
 
 
 def _expected(job: JobSpec, cluster: Cluster, known: dict[ParallelModel, float]) -> float:

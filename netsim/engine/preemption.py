@@ -56,7 +56,7 @@ class Preemption:
     def __post_init__(self) -> None:
         for name, choices in (("keep", _KEEPS), ("on_fault", _ON_FAULT)):
             if (given := getattr(self, name)) not in choices:
-                raise UnknownNameError(f"preemption: {name}", given, choices)
+                raise UnknownNameError(f"value of {name}", given, choices)
         for name in ("checkpoint_s", "restore_s"):
             object.__setattr__(self, name, parse_seconds(getattr(self, name), name))
         object.__setattr__(self, "state_bytes", parse_bytes(self.state_bytes, "state_bytes"))

@@ -13,7 +13,7 @@ import numpy as np
 
 from netsim.checks import LARGEST, is_number
 from netsim.cluster.context import RunContext
-from netsim.engine.estimates import estimate_of
+from netsim.engine.estimates import expected_times
 from netsim.engine.view import ClusterView
 from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain_numbers
@@ -51,6 +51,7 @@ class LAS(InOrder):
     service: str = "held"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "quantum_s",
                            parse_seconds(self.quantum_s, "quantum_s", strict=True))
         _check_service(self.service)
@@ -103,6 +104,7 @@ class Tiresias(InOrder):
         self._check()
 
     def _check(self) -> None:
+        InOrder.__post_init__(self)
         knob = self.promote_knob
         if knob is not None and not (is_number(knob) and 0 < knob <= LARGEST):
             raise InputError(f"promote_knob must be a finite number greater than 0, not {knob!r}")
@@ -173,7 +175,8 @@ class TiresiasL(Tiresias):
         if self.thresholds is not None:
             return super().order_of(context)
         every = (*context.jobs, *context.others)
-        mean = float(np.mean([job.ranks * estimate_of(job) for job in every]))
+        ranks = np.array([job.ranks for job in every])
+        mean = float(np.mean(ranks * expected_times(every, context.cluster)))
         return _OfMean(replace(self, thresholds=(mean / 8, mean / 2)), len(context.jobs))
 
 

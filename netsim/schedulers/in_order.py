@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from netsim.cluster.context import RunContext
 from netsim.cluster.slices import is_sliced
 from netsim.engine.view import ClusterView, Decision, Start
+from netsim.errors import InputError
 from netsim.schedulers import kernels
 from netsim.schedulers.tied_queue import TiedQueue
 from netsim.ties import EQUAL
@@ -114,12 +115,21 @@ class InOrder:
     ----------
     backfill : bool
         Whether jobs may start that come after one that does not fit.
+
+    Raises
+    ------
+    InputError
+        If `backfill` is neither true nor false.
     """
 
     #: Whether jobs that wait may take GPUs from those that hold some.
     preempts: ClassVar[bool] = True
 
     backfill: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.backfill, bool):
+            raise InputError(f"backfill must be true or false, not {self.backfill!r}")
 
     @property
     def work_conserving(self) -> bool:

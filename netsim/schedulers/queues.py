@@ -59,6 +59,7 @@ class SJF(InOrder):
     by: str = "gpus"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.by not in _BY:
             raise UnknownNameError("size of a job by which SJF orders", self.by, _BY)
 

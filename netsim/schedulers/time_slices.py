@@ -44,6 +44,7 @@ class GandivaRR(InOrder):
     quantum_s: Quantity = 60.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "quantum_s",
                            parse_seconds(self.quantum_s, "quantum_s", strict=True))
 

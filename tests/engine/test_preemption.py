@@ -234,7 +234,7 @@ def test_a_server_is_lost(keep, on_fault, lost_at, whole, part, execution):
 # --- what is no decision ----------------------------------------------------------------------
 
 @pytest.mark.parametrize(("at_4", "later", "message"), [
-    (((), [0, 0]), {}, "preempts job 5, which saves its progress already, until 6 s"),
+    (((), [0, 0]), {}, "preempts the job with index 0 twice in one decision"),
     (((), [0]), {5: ((), [0])}, "preempts job 5, which saves its progress already, until 6 s"),
     (((), [0]), {5: ([(1, [0])], ())}, r"gives job 6 GPUs that are taken: \[0\]"),
     (((), [0]), {5: ([(0, [1])], ())}, "starts the job with index 0, which is not waiting"),
@@ -372,3 +372,62 @@ def test_what_is_kept_does_not_hang_on_estimates(estimate_s, costs_s):
     assert result.jobs["useful_gpu_s"].tolist() == pytest.approx([12, 12, 12])
     # Before the last slice of the last job there were 35 slices.
     assert max(ends(result)) == pytest.approx(18 + 33 * 2 * costs_s)
+
+
+# --- what is not told ---------------------------------------------------------------------------
+
+def test_tiresias_l_takes_the_mean_service_of_jobs_without_estimates():
+    """Three rings of 4 GPUs, 100 iterations of 10 s: 4,000 GPU-seconds each; queues at 500, 2,000.
+
+    With queues at other thresholds jobs take turns at other instants.
+    """
+    jobs = [ring(k, 50.0 * k, 100, 10.0, gpus=4, estimate_s=None) for k in range(3)]
+    where = Cluster(servers=1, gpus=4)
+    found, same, others = (run(jobs, scheduler, cluster=where).jobs["finish_s"].tolist()
+                           for scheduler in ("tiresias-l",
+                                             {"name": "tiresias-l", "thresholds": [500, 2000]},
+                                             {"name": "tiresias-l", "thresholds": [2.5, 10]}))
+    assert found == pytest.approx(same)
+    assert found != pytest.approx(others)
+
+
+@pytest.mark.parametrize("execution", ["asrpt", "fabric"])
+def test_progress_in_a_first_iteration_without_an_estimate(execution):
+    """At 1 s, a ring on one GPU of 3 iterations of 10 s has made a tenth, and has 29 s left."""
+    seen = []
+
+    class Looks:
+        def decide(self, view):
+            if view.now == 1:
+                seen.extend((view.progress(0), view.remaining_s(0)))
+            return Decision([(job, [job]) for job in view.waiting],
+                            wake_at=1.0 if view.now < 1 else math.inf)
+
+    run([ring(0, 0.0, 3, 10.0, estimate_s=None)], Looks(), execution)
+    assert seen == pytest.approx([0.1, 29])
+
+
+def test_gpus_are_promised_what_is_left_of_jobs_that_are_preempted():
+    """Two jobs of 1,000 s in turns of 100 s on one GPU: before the last turn, it gave 1,900 s."""
+    promised = []
+
+    class Looks:
+        def begin(self, context):
+            self._run = netsim.schedulers.registry.make_scheduler(
+                {"name": "gandiva-rr", "quantum_s": 100}).begin(context)
+            return self
+
+        def decide(self, view):
+            promised.append(float(view.load[0]))
+            return self._run.decide(view)
+
+    done = run([ring(k, 0.0, 1000, 1.0) for k in range(2)], Looks())
+    assert done.jobs["preemptions"].sum() > 10
+    assert promised[-1] == max(promised) == pytest.approx(1900)
+
+
+@pytest.mark.parametrize("name", ["fifo", "sjf", "srtf", "las", "tiresias", "tiresias-l",
+                                  "gandiva-rr"])
+def test_backfill_is_true_or_false(name):
+    with pytest.raises(InputError, match="backfill must be true or false, not 'no'"):
+        run([ring(0, 0.0, 1, 1.0)], {"name": name, "backfill": "no"})
