@@ -317,9 +317,10 @@ jobs_on_links = st.lists(
     min_size=1, max_size=6).map(lambda rows: [
         ring(k, arrival / 7, iterations, d / 11, gpus, nbytes=100.0)
         for k, (arrival, gpus, iterations, d) in enumerate(rows)])
+#: Slices and queues last for an iteration on four GPUs and a restore at least, so that runs end.
 policies = st.sampled_from([
     "srtf", "srsf", {"name": "las", "quantum_s": 3}, {"name": "gandiva-rr", "quantum_s": 3},
-    {"name": "tiresias", "thresholds": [5, 15], "promote_knob": 3},
+    {"name": "tiresias", "thresholds": [8, 16], "promote_knob": 3},
     {"name": "tiresias", "thresholds": [7], "service": "run"},
     {"name": "tiresias-g", "thresholds": [9], "history": [1, 3, 5, 9, 30]}])
 costs = st.fixed_dictionaries({
