@@ -120,9 +120,8 @@ class WholeJobs(SteppedRun):
         """See `SteppedRun`."""
         last = -1
         for lane in self._lanes.values():
-            come = np.flatnonzero(~np.isnan(lane.engine.ledger.rows["waits_since"]))
-            if len(come):
-                last = max(last, lane.typed.numbers[come[-1]])
+            if lane.engine.arrived:
+                last = max(last, lane.typed.numbers[lane.engine.arrived - 1])
         return last + 1
 
     @property

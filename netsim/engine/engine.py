@@ -77,8 +77,8 @@ class Engine:
         GPUs of each job that has started; the most recent ones if it was restarted.
     ledger : Ledger
         When jobs held which GPUs.
-    ended : int
-        Number of jobs that have ended.
+    arrived, ended : int
+        Numbers of jobs that have arrived, which are the first, and that have ended.
     decided_s : float
         Instant of the scheduler's last decision.
     told : callable or None
@@ -114,7 +114,7 @@ class Engine:
         self._fetch = getattr(execution, "fetch", None)
         self.ledger = Ledger(jobs)
         self._accounts = JobAccounts(env, self.ledger, execution, self._options, cluster, jobs)
-        self.ended = 0
+        self.arrived = self.ended = 0
         self.decided_s = env.now
         self.gpus: dict[int, Ints] = Known()
         self.told: Callable[[str, int], None] | None = None
@@ -154,6 +154,7 @@ class Engine:
             self.told(what, job)
 
     def _arrive(self, job: int) -> None:
+        self.arrived += 1
         self._wait(job)
         self._tell("job-arrived", job)
 
