@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,8 @@ class JobData:
         self.migrations = 0
         self.most = np.zeros(setting.system.servers)
         self._there: dict[int, dict[int, float]] = {}  # when it should be: by job, by server
-        self._stored: dict[int, Ints] = {}  # chunks on each server, of jobs that have not ended
+        self._stored: dict[int, dict[int, int]] = {}  # chunks of jobs that go on, by server
+        self._sums = np.zeros((2, setting.system.servers))  # bytes on each, and their rounding
 
     def make_room(self, number: int) -> None:
         """Make room for a job that has been inserted in the setting; it has not arrived."""
@@ -66,13 +67,16 @@ class JobData:
     def on(self, number: int, workers: Ints) -> float:
         """Return when a job's data should be on all servers of workers that it got now."""
         now, there = self._env.now, self._there.get(number, {})
-        return max(now, *(there[each] if each in there else now + self._delay(number, each)
-                          for each in self._chunks_on(number, workers)))
+        servers = list(self._chunks_on(number, workers))
+        return max(now, *map(there.get, servers,
+                             (now + self._delays(number, servers)).tolist()))
 
-    def _delay(self, number: int, server: int) -> float:
+    def _delays(self, number: int, servers: Sequence[int]) -> Floats:
+        """Return the seconds that a job's uploads to some servers take; or to the cloud."""
         setting = self._setting
-        delays = setting.cloud_delay if server == CLOUD else setting.delays[:, server]
-        return float(delays[number])
+        if servers == [CLOUD]:
+            return setting.cloud_delay[number:number + 1]
+        return setting.delays[number, servers]
 
     def _chunks_on(self, number: int, workers: Ints) -> dict[int, int]:
         """Return how many chunks are trained on each server of some workers; or in the cloud."""
@@ -80,8 +84,9 @@ class JobData:
         if not len(workers):
             return {CLOUD: chunks}
         server = self._setting.system.server_of[workers]
-        counts = np.bincount(server, shares(chunks, len(workers)))
-        return {each: int(counts[each]) for each in np.unique(server).tolist()}
+        used, place = np.unique(server, return_inverse=True)
+        counts = np.bincount(place, shares(chunks, len(workers))).astype(np.int64)
+        return dict(zip(used.tolist(), counts.tolist(), strict=True))
 
     def fetch(self, number: int, workers: Ints, there: Callable[[], None]) -> bool:
         """Begin to send a job's data to the servers of workers that it gets now.
@@ -100,15 +105,16 @@ class JobData:
         chunks = self._chunks_on(number, workers)
         new = [each for each in chunks if each not in known]
         self.migrations += bool(new) and bool(known)
-        known |= {each: now + self._delay(number, each) for each in new}
+        known |= zip(new, (now + self._delays(number, new)).tolist(), strict=True)
         self._send(number, workers, {each: chunks[each] for each in new})
         self._store(number, chunks)
         return self._wait(number, chunks, there)
 
     def _send(self, number: int, workers: Ints, chunks: Mapping[int, int]) -> None:
         """Send chunks to servers that are new to a job, for workers that it gets."""
-        for each, count in chunks.items():
-            self.uploads[number] += count * self._delay(number, each)
+        delays = self._delays(number, list(chunks)).tolist()
+        for count, delay in zip(chunks.values(), delays, strict=True):
+            self.uploads[number] += count * delay
 
     def _wait(self, number: int, servers: Iterable[int], there: Callable[[], None]) -> bool:
         """Whether data that a job needs is on its way to servers for a time that is not known."""
@@ -120,11 +126,11 @@ class JobData:
     # --- storage --------------------------------------------------------------------------
 
     def _store(self, number: int, chunks: Mapping[int, int]) -> None:
-        job, system = self._setting.jobs[number], self._setting.system
+        job = self._setting.jobs[number]
         if not job.chunk_bytes:
             return
-        room = self.room(number)
-        held = self._stored.get(number, np.zeros(system.servers, np.int64)).copy()
+        room, stored = self.room(number), self._stored.setdefault(number, {})
+        more: dict[int, int] = {}
         for server, count in chunks.items():
             if server == CLOUD:
                 continue
@@ -132,17 +138,31 @@ class JobData:
                 raise AllocationError(
                     f"job {job.id} gets workers on server {server} for {count} of its chunks, of "
                     f"{job.chunk_bytes:g} bytes; its storage has room for {int(room[server])}")
-            held[server] = max(held[server], count)
-        self._stored[number] = held
+            more[server] = max(count - stored.get(server, 0), 0)
+            stored[server] = max(stored.get(server, 0), count)
+        self._add(number, more)
         self.most = np.maximum(self.most, self._used())
+
+    def _add(self, number: int, chunks: Mapping[int, int], sign: int = 1) -> None:
+        """Add chunks of a job to what is stored; or take them away."""
+        servers = list(chunks)
+        more = np.array(list(chunks.values())) * (sign * self._setting.jobs[number].chunk_bytes)
+        # The rounding of each sum is kept, so that jobs that have ended leave none behind.
+        bytes_, lost = self._sums[:, servers]
+        total = bytes_ + more
+        added = total - bytes_
+        self._sums[:, servers] = total, lost + ((bytes_ - (total - added)) + (more - added))
 
     def _used(self) -> Floats:
         """Return the bytes that are stored on each server."""
-        # Summed again each time, so that rounding errors of ended jobs do not accumulate.
-        used = np.zeros(self._setting.system.servers)
-        for number, chunks in self._stored.items():
-            used += chunks * self._setting.jobs[number].chunk_bytes
-        return used
+        return self._sums[0] + self._sums[1]
+
+    def _held(self, number: int) -> Ints:
+        """Return how many chunks of a job each server stores."""
+        held, stored = np.zeros(self._setting.system.servers, np.int64), self._stored.get(number)
+        if stored:
+            held[list(stored)] = list(stored.values())
+        return held
 
     def room(self, number: int, taken: Floats | float = 0.0) -> Floats:
         """Return how many chunks of a job each server can store, those that it has included.
@@ -156,14 +176,11 @@ class JobData:
         if not (self.limited and size):
             return np.full(system.servers, np.inf)
         free = system.capacity * (1 + _ROUNDING) - self._used() - taken
-        held = self._stored.get(number, np.zeros(system.servers, np.int64))
-        return np.floor(np.maximum(free, 0.0) / size) + held
+        return np.floor(np.maximum(free, 0.0) / size) + self._held(number)
 
     def added(self, number: int, workers: Ints) -> Floats:
         """Return the bytes that each server would store more if a job got workers."""
-        system = self._setting.system
-        held = self._stored.get(number, np.zeros(system.servers, np.int64))
-        found = np.zeros(system.servers)
+        held, found = self._held(number), np.zeros(self._setting.system.servers)
         for server, count in self._chunks_on(number, workers).items():
             found[server] = max(count - int(held[server]), 0)
         return found * self._setting.jobs[number].chunk_bytes
@@ -171,7 +188,8 @@ class JobData:
     def free(self, number: int) -> None:
         """Forget the data of a job that has ended."""
         self._there.pop(number, None)
-        self._stored.pop(number, None)
+        if stored := self._stored.pop(number, None):
+            self._add(number, stored, -1)
 
 
 def shares(chunks: int, workers: int) -> Ints:

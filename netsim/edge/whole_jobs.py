@@ -12,7 +12,7 @@ from netsim.cluster.contention import Contention
 from netsim.edge.ground import EdgeExecution, Ground
 from netsim.edge.job_data import JobData, NearData
 from netsim.edge.schedule import Schedule, Training, begun_by
-from netsim.edge.setting import CLOUD, EdgeSetting, Floats
+from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.stepped_run import SteppedRun
 from netsim.edge.system import Kind
 from netsim.edge.typed_jobs import EdgeContext, TypedJobs
@@ -61,6 +61,9 @@ def check_room(setting: EdgeSetting) -> None:
                     f"job {job.id} has {job.chunks} chunks of {job.chunk_bytes:g} bytes for "
                     f"{spec.ranks} workers of type {job.worker_type!r}, and their servers hold at "
                     f"most {setting.system.capacity.max():g}: storage is too small")
+
+
+_NOBODY, _IN_CLOUD = np.array([], np.int64), np.array([CLOUD])
 
 
 class _Lane(NamedTuple):
@@ -177,12 +180,16 @@ class WholeJobs(SteppedRun):
 
     def _training(self) -> Training:
         """Return the intervals in which jobs have trained; those that go on end at infinity."""
-        rows = sorted(row for lane in self._lanes.values() for segment in
-                      (*lane.engine.ledger.segments, *lane.engine.ledger.open.values())
-                      for row in _rows(lane.typed, segment))
-        job, worker = (np.array([row[k] for row in rows], np.int64) for k in (0, 2))
-        begin, end = (np.array([row[k] for row in rows], np.float64) for k in (1, 3))
-        return Training(job, np.full(len(job), -1), worker, begin, end)
+        rows = [_rows(lane.typed, segment) for lane in self._lanes.values() for segment in
+                (*lane.engine.ledger.segments, *lane.engine.ledger.open.values())]
+        counts = [len(workers) for *_, workers in rows]
+        job = np.repeat(np.array([row[0] for row in rows], np.int64), counts)
+        begin, end = (np.repeat(np.array([row[k] for row in rows], np.float64), counts)
+                      for k in (1, 2))
+        worker = np.concatenate([_NOBODY, *(row[3] for row in rows)])
+        order = np.lexsort((end, worker, begin, job))
+        return Training(job[order], np.full(len(job), -1), worker[order], begin[order],
+                        end[order])
 
     # --- more jobs ------------------------------------------------------------------------
 
@@ -221,13 +228,12 @@ class WholeJobs(SteppedRun):
         return next(waits).stalled()
 
 
-def _rows(typed: TypedJobs, segment: Segment) -> Iterator[tuple[int, float, int, float]]:
-    """Yield the job, begin, worker and end of each interval of training in a segment."""
+def _rows(typed: TypedJobs, segment: Segment) -> tuple[int, float, float, Ints]:
+    """Return the job, begin, end and workers of the training in a segment."""
     run, stop = segment.run, segment.stop
     # A job that was preempted as it began has not trained.
     if np.isnan(run) or (stop - run <= stop * ROUNDING and segment.reason != "finish"):
-        return
-    workers = typed.workers[segment.gpus].tolist() if len(segment.gpus) else [CLOUD]
-    for worker in workers:
-        yield typed.numbers[segment.job], run, worker, np.inf if np.isnan(stop) else stop
-
+        workers = _NOBODY
+    else:
+        workers = typed.workers[segment.gpus] if len(segment.gpus) else _IN_CLOUD
+    return typed.numbers[segment.job], run, np.inf if np.isnan(stop) else stop, workers

@@ -229,8 +229,9 @@ class _SentData(JobData):
 
     def _send(self, number: int, workers: Ints, chunks: Mapping[int, int]) -> None:
         setting, now = self._setting, self._env.now
+        delays = dict(zip(chunks, self._delays(number, list(chunks)).tolist(), strict=True))
         slow = {server: count for server, count in chunks.items()
-                if self._delay(number, server) > 0 and setting.jobs[number].chunk_bytes > 0}
+                if delays[server] > 0 and setting.jobs[number].chunk_bytes > 0}
         super()._send(number, workers, {server: count for server, count in chunks.items()
                                         if server not in slow})
         if not slow:
@@ -239,7 +240,7 @@ class _SentData(JobData):
         server = (setting.system.server_of[workers][every % len(workers)] if len(workers)
                   else np.full(len(every), CLOUD))
         sent = np.isin(server, list(slow))
-        delay = np.array([self._delay(number, each) for each in server[sent].tolist()])
+        delay = np.array([delays[each] for each in server[sent].tolist()])
         upload = self._ground.upload(number, every[sent], server[sent], delay)
         coming = self._coming.setdefault(number, {})
         coming |= {each: _Coming(now, count, upload) for each, count in slow.items()}
