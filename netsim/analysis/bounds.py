@@ -168,7 +168,7 @@ class _Instance:
         loads = [each.demand.loads for each in self._coflows]
         owner = np.repeat(np.arange(len(loads)), [len(rows) for rows in loads])
         rows = np.concatenate(loads)
-        return owner, rows["link"], rows["nbytes"] / self._network.capacity[rows["link"]]
+        return owner, rows["link"], rows["nbytes"] / self._network.usable[rows["link"]]
 
     def _single_link(self) -> float:
         """Return the largest bound of a single link on the sum of finish times."""
@@ -183,7 +183,7 @@ class _Instance:
 
     def _bssi(self) -> float:
         """Return the dual bound; coflows without bytes count with their earliest finish."""
-        table = FlowTable(self._network.capacity, np.zeros(1))
+        table = FlowTable(self._network.usable, np.zeros(1))
         for key, each in enumerate(self._coflows):
             if each.demand.nbytes:
                 table.add(each.demand, 0, 0.0, key)

@@ -76,7 +76,7 @@ def emitted(network: Topology | str | Path, workload: Workload | str | Path, see
     for job, spec in enumerate(workload):
         check_fits(spec, network)
         plan = JobPlan(spec, network, place_randomly(spec, network, seed), workload.seed,
-                       network.capacity)
+                       network.usable)
         whole = _Span(spec.arrival_s, spec.arrival_s, True, True)
         for iteration in range(spec.iterations):
             graph = plan.graph(iteration)

@@ -95,7 +95,7 @@ class FabricProcess:
                  observer: Observer | None = None, source: Source | None = None,
                  completed: Callable[[NDArray[Any], NDArray[Any]], None] | None = None) -> None:
         self.network = network
-        self.table = FlowTable(network.capacity, job_arrivals)
+        self.table = FlowTable(network.usable, job_arrivals)
         self.decisions = 0
         self.running = Running(self._see_jobs)
         self._runs_ahead = self._persistent = False

@@ -87,7 +87,7 @@ class RoutedCoflow:
         src, dst = places[flows.src], places[flows.dst]
         keys = np.asarray(key, np.int64)
         ptr, links = network.routes(src, dst, keys if keys.ndim else keys + np.arange(len(flows)))
-        coflows, rows, hops, loads = bind(src, dst, flows.nbytes, ptr, links, network.capacity,
+        coflows, rows, hops, loads = bind(src, dst, flows.nbytes, ptr, links, network.usable,
                                           np.array([len(src)]))
         for array in (coflows, rows, hops, loads):
             array.setflags(write=False)

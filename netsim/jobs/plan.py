@@ -63,7 +63,7 @@ class JobPlan:
         self.network = network
         self._seed = seed
         self._placed = placed
-        self._most = None if np.array_equal(capacity, network.capacity) else capacity
+        self._most = None if np.array_equal(capacity, network.usable) else capacity
         self._fixed = None if spec.redraw else self._draw()
 
     def graph(self, iteration: int) -> StageGraph:

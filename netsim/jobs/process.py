@@ -407,7 +407,7 @@ class JobProcess:
             if isinstance(left, float):
                 self._compute(stage, left)
             elif (demand := self.graph.demands[stage]) is not None:
-                self._emit(stage, demand.with_left(*left, self.plan.network.capacity))
+                self._emit(stage, demand.with_left(*left, self.plan.network.usable))
             else:  # it sends inside a server now, for which its computation takes longer
                 more_s = self.graph.stages[stage].compute_s - before.stages[stage].compute_s
                 nbytes, of_bytes = left

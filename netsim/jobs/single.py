@@ -126,7 +126,7 @@ class SingleCoflows:
         key = np.arange(stops[-1]) + np.repeat(sent.key - (stops - sent.counts), sent.counts)
         ptr, links = network.routes(sent.src, sent.dst, key)
         rows, flows, hops, loads = bind(sent.src, sent.dst, sent.nbytes, ptr, links,
-                                        network.capacity, stops)
+                                        network.usable, stops)
         for array in (flows, hops, loads):
             array.setflags(write=False)
         rows["job"] = members
@@ -134,7 +134,7 @@ class SingleCoflows:
         rows["weight"] = columns.weight[which]
         rows["deadline"] = valid + columns.deadline_s[which]
         alone = rows["gamma"]
-        if not np.array_equal(self._most, network.capacity):
+        if not np.array_equal(self._most, network.usable):
             alone = bottlenecks(rows, loads, self._most)
         self._lower_bound_s[members] = alone + self._before_s[which]
         return RoutedCoflow(rows, flows, hops, loads, float(rows["total"].sum()),

@@ -6,8 +6,9 @@ from netsim.network.describe import describe_network
 from netsim.network.files import TOPOLOGIES, make_network, read_network, ready_made
 from netsim.network.graph import GraphTopology, from_networkx
 from netsim.network.topology import BigSwitch, Topology, big_switch
+from netsim.network.wire import Packet, Wire
 
-__all__ = ["TOPOLOGIES", "BigSwitch", "GraphTopology", "Topology", "big_switch",
+__all__ = ["TOPOLOGIES", "BigSwitch", "GraphTopology", "Packet", "Topology", "Wire", "big_switch",
            "describe_network", "edge_cloud", "fat_tree", "from_networkx", "leaf_spine",
            "make_network", "rail_pod", "read_network", "ready_made", "ring", "torus"]
 

@@ -40,7 +40,7 @@ class LiveNetwork(Topology):
 
     def __init__(self, network: GraphTopology) -> None:
         super().__init__(network.name, network.hosts, network.capacity, network.link_names,
-                         loopback_uses_ports=network.loopback_uses_ports)
+                         loopback_uses_ports=network.loopback_uses_ports, wire=network.wire)
         self._network = self._others = network
         self._dead = np.zeros(self.links, np.bool_)
 

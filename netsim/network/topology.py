@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.checks import check_name, check_whole, is_whole
 from netsim.errors import InputError
+from netsim.network.wire import Wire
 from netsim.plain import plain, plain_numbers
 from netsim.units import Quantity, parse_rate
 
@@ -41,15 +42,23 @@ class Topology:
     loopback_uses_ports : bool
         Whether a flow from a host to itself crosses the host's own links. If not, such a flow is
         free: it completes when it becomes valid, and its bytes are not counted.
+    wire : Wire, optional
+        Latency, efficiency and packets of the links, and the overhead of stages; by default
+        nothing.
 
     Raises
     ------
     InputError
         If there is no host, a capacity is invalid, or two links have the same name.
+
+    Attributes
+    ----------
+    usable : ndarray of float, shape (links,)
+        What flows can use of the capacity: `capacity` times the efficiency of each link.
     """
 
     def __init__(self, name: str, hosts: int, capacity: ArrayLike, link_names: Sequence[str], *,
-                 loopback_uses_ports: bool = False) -> None:
+                 loopback_uses_ports: bool = False, wire: Wire | None = None) -> None:
         check_name(name, "network: name")
         check_whole(hosts, f"network {name!r}: hosts", 1)
         self.name = name
@@ -70,6 +79,15 @@ class Topology:
                              f"capacity {self.capacity[bad[0]]!r} bytes/s; it must be positive")
         if len(self._link_ids) != len(self.link_names):
             raise InputError(f"network {name!r}: two links have the same name")
+        self.wire = wire or Wire(self.links)
+
+    @cached_property
+    def usable(self) -> NDArray[np.float64]:
+        if (self.wire.efficiency == 1).all():
+            return self.capacity
+        usable = self.capacity * self.wire.efficiency
+        usable.flags.writeable = False
+        return usable
 
     @property
     def links(self) -> int:

@@ -91,7 +91,7 @@ class Fabric:
         self._allocator = make_allocator(allocator)
         self._interval = parse_seconds(observe_interval, "observe_interval")
         self._seed = seed
-        self._recorder = ScriptRecorder(record, self.network.capacity)
+        self._recorder = ScriptRecorder(record, self.network.usable)
         self._process = FabricProcess(
             env, self.network, self._allocator, [], observe_interval=self._interval, check=check,
             observer=self._recorder if self._recorder.watches_fabric else None)
@@ -310,7 +310,8 @@ class Fabric:
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
-        self._set_capacities({self.network.link(link): parse_rate(capacity, "capacity")})
+        number, rate = self.network.link(link), parse_rate(capacity, "capacity")
+        self._set_capacities({number: float(rate * self.network.wire.efficiency[number])})
 
     def fail(self, *, link: str | int | None = None, host: int | None = None) -> None:
         """Fail a link, or a host with all of its links, from now on.
@@ -328,7 +329,7 @@ class Fabric:
 
     def repair(self, *, link: str | int | None = None, host: int | None = None) -> None:
         """Give a link, or all links of a host, the capacity that the network says."""
-        self._set_capacities({each: float(self.network.capacity[each])
+        self._set_capacities({each: float(self.network.usable[each])
                               for each in self._links_of(link, host)})
         if host is not None:
             self._lost.discard(int(host))

@@ -141,9 +141,10 @@ def _resolve(event: FaultEvent | Mapping[str, Any], network: Topology) -> Change
                              + ", ".join(map(str, event))) from None  # type: ignore[arg-type]
     links = ([network.link(event.link)] if event.host is None  # type: ignore[arg-type]
              else network.links_of(event.host).tolist())
-    usual = network.capacity
+    usual = network.usable
     if event.capacity is not None:
-        capacity = dict.fromkeys(links, parse_rate(event.capacity))
+        rate, efficiency = parse_rate(event.capacity), network.wire.efficiency
+        capacity = {link: float(rate * efficiency[link]) for link in links}
     else:
         factor = {"fail": 0.0, "repair": 1.0}.get(event.kind, event.factor)
         capacity = {link: float(usual[link] * factor) for link in links}

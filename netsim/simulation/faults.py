@@ -90,7 +90,7 @@ class Faults:
         self.given = network
         self._changes = changes_of(events, network)
         self.restarts = any(change.restart for change in self._changes)
-        self.most_capacity = network.capacity.copy()
+        self.most_capacity = network.usable.copy()
         for change in self._changes:
             for link, capacity in change.capacity.items():
                 self.most_capacity[link] = max(self.most_capacity[link], capacity)

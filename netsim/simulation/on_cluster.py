@@ -93,7 +93,7 @@ class OnCluster(Clocked):
         self.arrival_s = np.array([job.arrival_s for job in workload])
         self.env = Clock(0.0)
         numbers = CoflowNumbers(workload, emitted=allocator is not None)
-        self.recorder = Recorder(record, len(workload), numbers, cluster.network.capacity,
+        self.recorder = Recorder(record, len(workload), numbers, cluster.network.usable,
                                  beside)
         self._timed: IterationTimeExecution | None = None
         self.fabric: FabricProcess | None = None
@@ -320,7 +320,7 @@ class OnCluster(Clocked):
         """
         jobs, fabric = self.workload.jobs, self._on_fabric
         rings = [] if self._timed is not None else [ring_of(job) for job in jobs]
-        most, usual = self.faults.most_capacity, self.cluster.network.capacity
+        most, usual = self.faults.most_capacity, self.cluster.network.usable
         widened = (np.isfinite(most) & (most > usual)).any()
         if fabric is not None and (None in rings or widened):
             return np.array([fabric.processes[k].lower_bound_s if k in fabric.processes

@@ -69,7 +69,7 @@ class OnNetwork(Clocked):
         self.network = self.faults.network
         self.slowness = factors_of(stragglers, network.hosts)
         self.numbers = CoflowNumbers(workload)
-        self.recorder = Recorder(record, len(workload), self.numbers, network.capacity, beside)
+        self.recorder = Recorder(record, len(workload), self.numbers, network.usable, beside)
         self.arrival_s = np.array(column(workload.jobs, "arrival_s"))
         self.env = Clock(0.0)
         finished = self.recorder.chains_finished

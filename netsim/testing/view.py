@@ -144,7 +144,7 @@ def _table(network: Topology, owner: Sequence[int], valid: Sequence[float],
     """Return a table of coflows, with rows for all jobs."""
     given = {name: values for name, values in per_job.items() if values is not None}
     count = max([max(owner) + 1, *(len(values) for values in given.values())])
-    table = FlowTable(network.capacity, np.zeros(count))
+    table = FlowTable(network.usable, np.zeros(count))
     for job, at, demand in zip(owner, valid, demands, strict=True):
         table.add(demand, job, float(at))
     for name, values in given.items():

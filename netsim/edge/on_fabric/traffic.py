@@ -122,13 +122,13 @@ class EdgeTraffic:
         self._network.codes = codes
         self._tabulate()
         table, first = self.fabric.table, self._network.first
-        table.capacity[first:] = self._network.capacity[first:]
+        table.capacity[first:] = self._network.usable[first:]
 
     def _add(self, codes: Ints, further: bool) -> Ints:
         """Append limits; return their numbers."""
         added = self._network.add_limits(codes)
         self._further = np.concatenate((self._further, np.full(len(codes), further)))
-        self.fabric.table.add_links(self._network.capacity)
+        self.fabric.table.add_links(self._network.usable)
         return added
 
     def _per_chunk(self, name: str) -> Floats:

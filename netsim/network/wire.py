@@ -1,0 +1,172 @@
+"""What links add to bytes on their way: latency, headers of packets, and what is lost of a rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.checks import is_number
+from netsim.errors import InputError
+from netsim.forking import same
+
+__all__ = ["Packet", "Wire"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Relative: a number of packets that is so near a whole one is that one.
+_WHOLE = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A format of packets: each that is begun has a header, however little it carries.
+
+    Parameters
+    ----------
+    payload : float
+        The most bytes that a packet carries.
+    header : float
+        Bytes on the wire besides, gaps and preambles included.
+
+    Raises
+    ------
+    InputError
+        If the payload is not positive and finite, or the header negative or infinite.
+    """
+
+    payload: float
+    header: float
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.payload) and 0 < self.payload < math.inf):
+            raise InputError(f"packet: payload must be positive, in bytes, not {self.payload!r}")
+        if not (is_number(self.header) and 0 <= self.header < math.inf):
+            raise InputError("packet: header must be a number of bytes from 0 on, "
+                             f"not {self.header!r}")
+
+    def wire_bytes(self, nbytes: Floats) -> Floats:
+        """Return the bytes on the wire of messages of some bytes."""
+        packets = nbytes / self.payload
+        whole = np.rint(packets)
+        exact = np.abs(packets - whole) <= _WHOLE * whole
+        return nbytes + self.header * np.where(exact, whole, np.ceil(packets))
+
+
+class Wire:
+    """What the links of a network add to bytes on their way.
+
+    Parameters
+    ----------
+    links : int
+        Number of links.
+    latency : array_like of float, shape (links,) or ()
+        Seconds from one end of each link to the other.
+    efficiency : array_like of float, shape (links,) or ()
+        The part of each link's capacity that flows can use, in (0, 1].
+    packet : Packet, optional
+        The format of packets of the network; without one there are no headers.
+    link_packets : mapping of int to Packet, optional
+        The formats of links that have their own.
+    overhead : float
+        Seconds of software that pass before the first byte of a stage, unless the stage says.
+    link_names : sequence of str, optional
+        For errors.
+
+    Raises
+    ------
+    InputError
+        If a latency or the overhead is negative or not finite, or an efficiency not in (0, 1].
+
+    Attributes
+    ----------
+    ideal : bool
+        Whether it adds nothing at all.
+    timed : bool
+        Whether it has any latency or overhead.
+
+    Examples
+    --------
+    >>> wire = Wire(2, latency=1e-6, packet=Packet(1460, 78))
+    >>> wire.latency_of(np.array([0, 2]), np.array([0, 1]))
+    array([2.e-06])
+    >>> wire.bytes_of(np.array([2920.0]), np.array([0, 2]), np.array([0, 1]))
+    array([3076.])
+    """
+
+    __deepcopy__ = same
+
+    def __init__(self, links: int, latency: ArrayLike = 0.0, efficiency: ArrayLike = 1.0,
+                 packet: Packet | None = None, link_packets: Mapping[int, Packet] | None = None,
+                 overhead: float = 0.0, link_names: tuple[str, ...] = ()) -> None:
+        self.latency = _per_link(latency, links, "latency")
+        self.efficiency = _per_link(efficiency, links, "efficiency")
+        self.packet = packet
+        self.link_packets = dict(link_packets or {})
+        self.overhead = overhead
+        names = link_names or [f"link {link}" for link in range(links)]
+        wrong = ~(np.isfinite(self.latency) & (self.latency >= 0))
+        for link in np.flatnonzero(wrong)[:1].tolist():
+            raise InputError(f"{names[link]}: latency must be finite and not negative, "
+                             f"not {float(self.latency[link])!r} s")
+        for link in np.flatnonzero(~((self.efficiency > 0) & (self.efficiency <= 1)))[:1].tolist():
+            raise InputError(f"{names[link]}: efficiency must be above 0 and at most 1, "
+                             f"not {float(self.efficiency[link])!r}")
+        if not (is_number(overhead) and 0 <= overhead < math.inf):
+            raise InputError(f"overhead must be finite and not negative, not {overhead!r} s")
+        self.timed = bool(self.latency.any()) or overhead > 0
+        self.plain = packet is None and not self.link_packets
+        self.ideal = not self.timed and self.plain and bool((self.efficiency == 1).all())
+
+    def latency_of(self, ptr: Ints, links: Ints) -> Floats:
+        """Return the latency of paths, added up in their order; shape (flows,).
+
+        Parameters
+        ----------
+        ptr, links : ndarray of int
+            The paths, in compressed rows; see `Topology.routes`.
+        """
+        return np.bincount(_owner(ptr), self.latency[links], len(ptr) - 1).astype(np.float64)
+
+    def bytes_of(self, nbytes: Floats, ptr: Ints, links: Ints) -> Floats:
+        """Return the bytes on the wire of flows: the most that formats on their paths make.
+
+        Parameters
+        ----------
+        nbytes : ndarray of float, shape (flows,)
+            Payload.
+        ptr, links : ndarray of int
+            The paths, in compressed rows; flows without one have no packets.
+        """
+        if self.plain:
+            return nbytes
+        most, owner = nbytes.copy(), _owner(ptr)
+        own = np.isin(links, list(self.link_packets))
+        for packet, of_links in ((self.packet, ~own), *(
+                (packet, links == link) for link, packet in self.link_packets.items())):
+            if packet is not None:
+                flows = np.unique(owner[of_links])
+                most[flows] = np.maximum(most[flows], packet.wire_bytes(nbytes[flows]))
+        return most
+
+
+def _owner(ptr: Ints) -> Ints:
+    """Return the flow of each link in compressed rows."""
+    return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+
+
+def _per_link(values: ArrayLike, links: int, what: str) -> Floats:
+    """Return a value per link, read-only."""
+    try:
+        given = np.asarray(values, np.float64)
+    except (ValueError, TypeError):
+        given = np.empty((0, 0))
+    if given.shape not in ((), (links,)):
+        raise InputError(f"{what}: {links} links need one number, or one each, not {values!r}")
+    found = np.full(links, given)
+    found.flags.writeable = False
+    return found
