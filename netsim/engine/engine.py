@@ -172,8 +172,8 @@ class Engine:
     def _start(self, job: int, gpus: Ints) -> None:
         """Give a job its GPUs; it runs as soon as it has restored what it has made before."""
         now, pool = self._env.now, self._pool
-        check_start(self._name, job, gpus, self._jobs, self._cluster, self._pending, pool.free,
-                    bool(pool.lost), self._sizes)
+        check_start(self._name, job, gpus, self._jobs, self._cluster, self._pending,
+                    self._saving, pool.free, bool(pool.lost), self._sizes)
         del self._pending[job]
         pool.take(gpus)
         pool.load[gpus] += self._promise(job)
@@ -494,4 +494,14 @@ class Engine:
         asks = f", though it was asked {_IN_VAIN:,} times in a row" if self._asks_on else ""
         return StalledError(f"stalled at t = {self.decided_s:g} s: scheduler "
                             f"{self._name} starts no job, and nothing else will happen{asks}; "
-                            f"{len(self._pending)} waiting: {waiting}{lost}")
+                            f"{len(self._pending)} waiting: {waiting}{lost}"
+                            f"{self._not_resumed()}")
+
+    def _not_resumed(self) -> str:
+        """Return the part of a message on jobs that were preempted and wait since."""
+        preempted = [job for job in sorted(self._pending) if self.ledger.rows["preemptions"][job]]
+        if not preempted:
+            return ""
+        named = ", ".join(f"job {self._jobs[job].id}" for job in preempted[:5])
+        return (f"; it has preempted {len(preempted)} of them, and a job that was preempted goes "
+                f"on only if it is started again: {named}")
