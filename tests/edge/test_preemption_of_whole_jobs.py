@@ -5,6 +5,7 @@ import pytest
 import netsim
 from netsim import EdgeCloud, EdgeJob
 from netsim.errors import InputError
+from netsim.experiment_file.experiment import Experiment
 from tests.edge.test_on_fabric import MODES
 
 ONE = EdgeCloud([["a"]], ps=1, edge_links=1e9, wan=1e9)
@@ -64,3 +65,20 @@ def test_chunks_have_no_such_accounts():
 def test_what_means_nothing(preemption, scheduler, message):
     with pytest.raises(InputError, match=message):
         run(preemption, scheduler=scheduler)
+
+
+def test_preemption_in_a_file():
+    """What is not given is as for edge-clouds: jobs keep what they have made."""
+    clouds = {"kind": "edge-servers", "servers": 4, "types": 2}
+    jobs = {"format": "edge-jobs", "jobs": 30, "chunks": [2, 5], "span": "1h",
+            "compute": ["0.0001h", "0.05h"]}
+
+    def found(**options):
+        return netsim.run(Experiment(edge_cloud=clouds, workload=jobs, scheduler="srtf", **options))
+
+    paid, free = found(preemption={"restore_s": "20s"}), found()
+    assert paid.run["preemption"]["keep"] == "fraction"
+    assert paid.jobs["lost_gpu_s"].tolist() == [0.0] * 30
+    assert paid.jobs["useful_gpu_s"].tolist() == pytest.approx(free.jobs["useful_gpu_s"].tolist())
+    assert (paid.jobs["preemptions"] > 0).any()
+    assert (paid.jobs["overhead_gpu_s"].sum() - free.jobs["overhead_gpu_s"].sum()) > 0
