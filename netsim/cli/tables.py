@@ -42,8 +42,8 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
         **_queueing(summary), **_at_the_edge(run, summary),
         **_of_coflows(summary),
         "makespan": format_seconds(summary["makespan_s"]),
-        "run": f"{summary['decisions']:,} decisions, {summary['simpy_events']:,} SimPy events, "
-               f"{format_seconds(summary['wall_s'])}",
+        "run": (f"{summary['decisions']:,} decisions, " if summary["decisions"] else "")
+               + f"{summary['simpy_events']:,} SimPy events, {format_seconds(summary['wall_s'])}",
         "results": os.fspath(folder),
     }
     for name, text in lines.items():
@@ -83,6 +83,11 @@ def _queueing(summary: Mapping[str, Any]) -> dict[str, str]:
     if "gpu_utilisation" in summary:
         lines["GPUs"] = (f"{summary['gpu_utilisation']:.1%} in use, "
                          f"{summary['idle_while_waiting']:.1%} idle while a job waits")
+    if summary.get("preemptions") and "useful_gpu_s" in summary:
+        lines["preempted"] = (
+            f"{summary['preemptions']:,.0f} times; of the GPU-seconds held, "
+            f"{summary['useful_gpu_s']:,.5g} useful, {summary['lost_gpu_s']:,.5g} lost, "
+            f"{summary['overhead_gpu_s']:,.5g} to save, move and restore")
     return lines
 
 

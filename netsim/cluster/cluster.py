@@ -17,7 +17,7 @@ from netsim.streams import stream
 from netsim.units import Quantity, parse_rate
 from netsim.workload import JobSpec
 
-__all__ = ["Cluster", "check_size", "draw_gpus", "server_kind"]
+__all__ = ["Cluster", "check_size", "draw_gpus", "has_equal_servers", "server_kind"]
 
 _MOST_GPUS = 10_000_000
 
@@ -202,6 +202,11 @@ def draw_gpus(servers: int, choices: Sequence[int], seed: int = 0) -> list[int]:
         raise InputError("draw_gpus must list at least one number of GPUs")
     rng = stream(seed, "GPUs of servers")
     return [int(numbers[rng.integers(len(numbers))]) for _ in range(servers)]
+
+
+def has_equal_servers(cluster: Cluster) -> bool:
+    """Whether all servers have equally many GPUs."""
+    return bool((cluster.gpus == cluster.gpus[0]).all())
 
 
 def server_kind(cluster: Cluster) -> ServerKind:

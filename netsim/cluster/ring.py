@@ -20,7 +20,7 @@ from netsim.models import ModelStage, ParallelModel
 from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
 from netsim.workload import Flows, JobSpec, Stage
 
-__all__ = ["RingLayout", "model_of", "ring_stages"]
+__all__ = ["RingLayout", "has_model", "model_of", "ring_stages"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +188,16 @@ def _between_servers(ring: RingLayout, nbytes: float) -> Flows:
     return Flows(rank, (rank + 1) % len(rank), np.full(len(rank), nbytes))
 
 
+def has_model(job: JobSpec) -> bool:
+    """Whether `model_of` knows the model of a job: it has one, or is a ring of workers."""
+    return job.model is not None or _pattern_of(job) == "ring-all-reduce"
+
+
+def _pattern_of(job: JobSpec) -> object:
+    """Return the name of a job's pattern, if it has one."""
+    return job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
+
+
 def model_of(job: JobSpec) -> ParallelModel:
     """Return the model that a job trains; a ring of workers is one stage with as many replicas.
 
@@ -198,8 +208,8 @@ def model_of(job: JobSpec) -> ParallelModel:
     """
     if job.model is not None:
         return job.model
-    pattern = job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
-    if pattern != "ring-all-reduce":
+    if not has_model(job):
+        pattern = _pattern_of(job)
         has = "explicit stages" if pattern is None else f"the pattern {pattern!r}"
         raise InputError(f"job {job.id} has {has}: what an iteration takes is known of models, "
                          "and of the pattern 'ring-all-reduce'")

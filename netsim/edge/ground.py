@@ -12,6 +12,7 @@ from netsim.edge.schedule import PSAssignments
 from netsim.edge.setting import EdgeSetting, Floats, Ints
 from netsim.edge.typed_jobs import TypedJobs
 from netsim.engine.by_time import TimedExecution
+from netsim.engine.preemption import whole
 from netsim.errors import StalledError
 from netsim.fabric.clock import Clock
 from netsim.ties import ROUNDING
@@ -38,12 +39,14 @@ class EdgeExecution(TimedExecution):
         super().__init__(env, typed.specs)
         self._typed, self._data = typed, data
         self.begun, self._stopped = np.full((2, len(typed.specs)), np.nan)
+        self._workers = np.zeros(len(typed.specs), np.int64)
 
     def add_job(self, job: int, jobs: Any) -> None:
         """Make place for a job that has not arrived; see `Execution`."""
         super().add_job(job, jobs)
         self.begun, self._stopped = (np.insert(each, job, np.nan)
                                      for each in (self.begun, self._stopped))
+        self._workers = np.insert(self._workers, job, 0)
 
     def seconds(self, job: int, gpus: Ints) -> float:
         """Return how long a job trains on some workers, or in the cloud if there are none."""
@@ -70,8 +73,16 @@ class EdgeExecution(TimedExecution):
         # A job that was preempted as it began has not trained.
         if not self._stopped[job] - self.begun[job] > self._stopped[job] * ROUNDING:
             self.begun[job] = self._env.now
+        self._workers[job] = len(gpus)
         self._tell_end = ended
         self._train(job, gpus, kept)
+
+    def finished(self, job: int) -> float:
+        """Return the part of its training that a job keeps as whole mini-batches."""
+        if (ended := super().finished(job)) >= self._jobs[job].iterations:
+            return ended
+        batches = self._typed.batches(job, self._workers[job])
+        return whole(float(self.progress(job)) * batches) / batches
 
     def _train(self, job: int, gpus: Ints, kept: float) -> None:
         """Train a job from now on, until it is stopped or `_over`."""

@@ -165,6 +165,8 @@ class Schedule:
         The most bytes that each server stored; None if they follow from the chunks, or are unknown.
     counts : mapping
         Further counts of the scheduler, for the summary.
+    accounts : mapping of str to ndarray, shape (jobs,)
+        Columns of what whole jobs held, in worker-seconds, and how long they waited.
     """
 
     start: Floats
@@ -177,6 +179,7 @@ class Schedule:
     held: PSAssignments | None = None
     most_bytes: Floats | None = None
     counts: Mapping[str, float] = field(default_factory=dict)
+    accounts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     __repr__ = brief
 

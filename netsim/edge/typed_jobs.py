@@ -66,6 +66,15 @@ class TypedJobs:
         number = self.numbers[job]
         return self._seconds(number, workers) if workers else float(self.setting.p1[number])
 
+    def batches(self, job: int, workers: int) -> int:
+        """Return how many mini-batches a worker trains, one after the other, at most.
+
+        In the cloud all chunks train at once.
+        """
+        number = self.numbers[job]
+        chunks = int(self.setting.chunks[number])
+        return (-(-chunks // int(workers)) if workers else 1) * self.setting.jobs[number].batches
+
     def sizes(self, job: int) -> range:
         """Return the numbers of workers with which a job can train; 0 stands for the cloud."""
         least = 0 if self.setting.system.cloud else 1

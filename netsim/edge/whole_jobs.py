@@ -18,7 +18,7 @@ from netsim.edge.system import Kind
 from netsim.edge.typed_jobs import EdgeContext, TypedJobs
 from netsim.engine.engine import Engine
 from netsim.engine.ledger import Segment
-from netsim.engine.preemption import Preemption
+from netsim.engine.preemption import Preemption, on_edge
 from netsim.engine.view import check_open, decider_of
 from netsim.errors import InputError, StalledError
 from netsim.fabric.clock import Clock
@@ -79,8 +79,8 @@ class WholeJobs(SteppedRun):
     """A run of whole jobs under a scheduler of clusters, such as SRTF.
 
     Each job gets all its workers at once. It trains when its data is on all their servers, keeps
-    what it has made when it is preempted, and pays nothing for that. Jobs of different types share
-    no workers, so that each type of workers is a cluster with an engine; all have one clock.
+    what `preemption` says when it is preempted, and pays what that says. Jobs of different types
+    share no workers, so that each type of workers is a cluster with an engine; all have one clock.
 
     Parameters
     ----------
@@ -92,6 +92,9 @@ class WholeJobs(SteppedRun):
         Name of the scheduler in errors.
     ground : Ground
         What the jobs run on.
+    preemption : Preemption, optional
+        What jobs keep that are preempted, and what it costs; by default the part of an iteration,
+        and nothing.
 
     Raises
     ------
@@ -99,9 +102,11 @@ class WholeJobs(SteppedRun):
         In a step, if the scheduler makes a mistake.
     """
 
-    def __init__(self, setting: EdgeSetting, scheduler: Any, name: str, ground: Ground) -> None:
+    def __init__(self, setting: EdgeSetting, scheduler: Any, name: str, ground: Ground,
+                 preemption: Preemption | None = None) -> None:
         self._setting, self._scheduler, self._name = setting, scheduler, name
         self._ground, self._env, self._data = ground, ground.env, ground.data
+        self._preemption = on_edge(preemption)
         self._lanes: dict[Kind, _Lane] = {}
         for context in contexts_of(setting):
             self._open(context)
@@ -112,7 +117,7 @@ class WholeJobs(SteppedRun):
         execution = self._ground.execution(typed)
         decider = decider_of(copy.deepcopy(self._scheduler), context)
         engine = Engine(self._env, typed.cluster, typed.specs, decider, execution,
-                        NearData(typed, self._data), self._name, Preemption(keep="fraction"))
+                        NearData(typed, self._data), self._name, self._preemption)
         if not len(typed.workers):
             engine.lose(0)
         self._lanes[self._setting.jobs[typed.numbers[0]].worker_type] = _Lane(
@@ -176,7 +181,26 @@ class WholeJobs(SteppedRun):
             begun_by(self._training(), until), held=self._ground.held(),
             most_bytes=self._data.most.copy(),
             counts={"preempted_workers": preempted_workers, "migrations": self._data.migrations,
-                    "cloud_jobs": int(in_cloud.sum())})
+                    "cloud_jobs": int(in_cloud.sum())},
+            accounts=self._accounts(until))
+
+    def _accounts(self, until: float) -> dict[str, Any]:
+        """Return the columns of what jobs held up to an instant; see `Result.jobs`."""
+        now = until if np.isfinite(until) else float(self._env.now)
+        jobs = len(self._setting.jobs)
+        promotions, waited = np.zeros(jobs, np.int64), np.zeros(jobs)
+        gpu_s = np.zeros((3, jobs))  # held, of progress, and of progress that was lost
+        for lane in self._lanes.values():
+            ledger, numbers = lane.engine.ledger, np.array(lane.typed.numbers)
+            there = np.fmin(ledger.rows["end"], now) - self._setting.arrival[numbers]
+            waited[numbers] = np.maximum(there, 0.0) - ledger.held_s(slice(None), now)
+            for job, count in getattr(lane.decider, "promotions", {}).items():
+                promotions[numbers[job]] = count
+            for each in (*ledger.segments, *ledger.open.values()):
+                gpu_s[:, numbers[each.job]] += len(each.gpus) * _seconds_of(each, now)
+        held, ran, lost = gpu_s
+        return {"promotions": promotions, "waited_s": waited, "held_gpu_s": held,
+                "useful_gpu_s": ran - lost, "lost_gpu_s": lost, "overhead_gpu_s": held - ran}
 
     def _training(self) -> Training:
         """Return the intervals in which jobs have trained; those that go on end at infinity."""
@@ -226,6 +250,14 @@ class WholeJobs(SteppedRun):
         waits = (lane.engine for lane in self._lanes.values()
                  if lane.engine.ended < len(lane.typed.specs))
         return next(waits).stalled()
+
+
+def _seconds_of(segment: Segment, now: float) -> Floats:
+    """Return for how long a job held its workers, made progress, and progress that was lost."""
+    free = now if np.isnan(segment.free) else segment.free
+    stop = now if np.isnan(segment.stop) else segment.stop
+    ran = 0.0 if np.isnan(segment.run) else stop - segment.run
+    return np.array([free - segment.got, ran, segment.lost_s])
 
 
 def _rows(typed: TypedJobs, segment: Segment) -> tuple[int, float, float, Ints]:

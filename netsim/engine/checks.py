@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ def check_form(name: str, answer: Decision | Sequence[Start], now: float) -> Che
     Raises
     ------
     AllocationError
-        If it is none, or the scheduler asks to be woken in the past.
+        If it is none, or the scheduler asks to be woken at what is no instant, or in the past.
     """
     decision = answer if isinstance(answer, Decision) else Decision(answer)
     try:
@@ -61,15 +61,30 @@ def check_form(name: str, answer: Decision | Sequence[Start], now: float) -> Che
         twice = next(job for k, job in enumerate(preempt) if job in preempt[:k])
         raise AllocationError(f"scheduler {name} preempts the job with index {twice} twice in one "
                               "decision")
-    acts = bool(start or preempt)
+    return Checked(start, preempt, _wake_at(name, decision.wake_at, now, bool(start or preempt)))
+
+
+def _wake_at(name: str, given: Any, now: float, acts: bool) -> float:
+    """Return the instant at which a scheduler asks to be woken, after checking it.
+
+    With `acts` the decision changes something, and may be followed by another one at once.
+    """
+    if type(given) is not float and not _is_number(given):
+        raise AllocationError(f"scheduler {name} asks to be woken at {reprlib.repr(given)}; "
+                              "wake_at must be an instant as a number of seconds, or inf for none")
+    if not (given > now or (acts and given == now)):
+        raise AllocationError(f"scheduler {name} asks to be woken at {given!r} s, which is not "
+                              f"after {now!r} s; wake_at must be later, or inf for no instant")
+    return float(given)
+
+
+def _is_number(given: Any) -> bool:
+    """Whether a value is a number, of Python or NumPy; truth values are none."""
     try:
-        late = decision.wake_at > now or (acts and decision.wake_at == now)
-    except TypeError:
-        late = False
-    if not late:
-        raise AllocationError(f"scheduler {name} asks to be woken at {decision.wake_at!r} s, "
-                              f"which is not after {now!r} s")
-    return Checked(start, preempt, float(decision.wake_at))
+        array = np.asarray(given)
+    except ValueError:  # lists of different lengths
+        return False
+    return array.ndim == 0 and array.dtype.kind in "iuf"
 
 
 def check_preemption(name: str, job: int, jobs: Sequence[JobSpec], running: Mapping[int, Ints],
@@ -119,8 +134,9 @@ def check_moved(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec],
 
 
 def check_start(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec], cluster: Cluster,
-                pending: Collection[int], free: NDArray[np.bool_], lost: bool,
-                sizes_of: Callable[[int], Sequence[int]]) -> None:
+                pending: Collection[int], saving: Mapping[int, Saving],
+                free: NDArray[np.bool_], lost: bool, sizes_of: Callable[[int], Sequence[int]]
+                ) -> None:
     """Check that a job waits and that it can have the GPUs.
 
     Parameters
@@ -134,8 +150,10 @@ def check_start(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec], cluste
         If it does not wait, or if it cannot run with that number of GPUs, or they are not free.
     """
     if job not in pending:
-        raise AllocationError(f"scheduler {name} starts the job with index {job}, which is "
-                              "not waiting")
+        known = f", job {jobs[job].id}," if 0 <= job < len(jobs) else ","
+        saves = (f"; it saves its progress until {saving[job].until:g} s" if job in saving else "")
+        raise AllocationError(f"scheduler {name} starts the job with index {job}{known} which is "
+                              f"not waiting{saves}")
     spec, listed, sizes = jobs[job], gpus.tolist(), sizes_of(job)
     if len(listed) not in sizes or len(set(listed)) != len(listed):
         wanted = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else sizes[0]
@@ -148,6 +166,13 @@ def check_start(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec], cluste
         taken = gpus[~free[gpus]].tolist()
         more = ", or of lost servers" if lost else ""
         raise AllocationError(f"scheduler {name} gives job {spec.id} GPUs that are taken"
-                              f"{more}: {taken}")
+                              f"{more}: {taken}{_who_saves(taken, jobs, saving)}")
     if fault := split_replica_error(spec.model, cluster.server_of[gpus]):
         raise AllocationError(f"scheduler {name}, for job {spec.id}: {fault}")
+
+
+def _who_saves(taken: Sequence[int], jobs: Sequence[JobSpec], saving: Mapping[int, Saving]) -> str:
+    """Return the part of a message on the jobs that still save their progress on some GPUs."""
+    held = {job: sorted({*taken}.intersection(each.gpus.tolist())) for job, each in saving.items()}
+    return "".join(f"; job {jobs[job].id} saves its progress on {gpus} until "
+                   f"{saving[job].until:g} s" for job, gpus in held.items() if gpus)

@@ -172,8 +172,8 @@ class Engine:
     def _start(self, job: int, gpus: Ints) -> None:
         """Give a job its GPUs; it runs as soon as it has restored what it has made before."""
         now, pool = self._env.now, self._pool
-        check_start(self._name, job, gpus, self._jobs, self._cluster, self._pending, pool.free,
-                    bool(pool.lost), self._sizes)
+        check_start(self._name, job, gpus, self._jobs, self._cluster, self._pending,
+                    self._saving, pool.free, bool(pool.lost), self._sizes)
         del self._pending[job]
         pool.take(gpus)
         pool.load[gpus] += self._promise(job)
@@ -226,8 +226,8 @@ class Engine:
 
         It is inf if that depends on a network over which its state moves.
         """
-        now, before = self._env.now, self.gpus.get(job)
-        data = now if self._data_on is None else self._data_on(job, gpus)
+        before = self.gpus.get(job)
+        data = self._env.now if self._data_on is None else self._data_on(job, gpus)
         if before is None or not self.ledger.rows["kept"][job]:
             return data
         wait = self._options.restore_s
@@ -237,11 +237,11 @@ class Engine:
                 if self._move is not None:
                     return math.inf
                 wait += nbytes / self._cluster.nic
-        return max(data, self._then(wait))
+        return self._then(wait, data)
 
-    def _then(self, wait: float) -> float:
-        """Return the instant after some time at which jobs may start."""
-        ready = self._env.now + wait
+    def _then(self, wait: float, since: float) -> float:
+        """Return the instant some time after another one at which jobs may start."""
+        ready = since + wait
         return ready if self._next_start is None or not wait else self._next_start(ready)
 
     def _moved(self, segment: Segment) -> None:
@@ -249,7 +249,7 @@ class Engine:
         rows, job = self.ledger.rows, segment.job
         expected, rows["expected"][job] = rows["expected"][job], math.nan
         wait = self._options.restore_s if rows["kept"][job] else 0.0
-        ready = rows["ready"][job] = self._then(wait)
+        ready = rows["ready"][job] = self._then(wait, self._env.now)
         self._run_at(ready, segment)
         if not equal(ready, expected):  # else nothing is new
             self._ask()
@@ -494,4 +494,14 @@ class Engine:
         asks = f", though it was asked {_IN_VAIN:,} times in a row" if self._asks_on else ""
         return StalledError(f"stalled at t = {self.decided_s:g} s: scheduler "
                             f"{self._name} starts no job, and nothing else will happen{asks}; "
-                            f"{len(self._pending)} waiting: {waiting}{lost}")
+                            f"{len(self._pending)} waiting: {waiting}{lost}"
+                            f"{self._not_resumed()}")
+
+    def _not_resumed(self) -> str:
+        """Return the part of a message on jobs that were preempted and wait since."""
+        preempted = [job for job in sorted(self._pending) if self.ledger.rows["preemptions"][job]]
+        if not preempted:
+            return ""
+        named = ", ".join(f"job {self._jobs[job].id}" for job in preempted[:5])
+        return (f"; it has preempted {len(preempted)} of them, and a job that was preempted goes "
+                f"on only if it is started again: {named}")

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.cluster.cluster import Cluster, server_kind
-from netsim.cluster.ring import model_of
-from netsim.errors import InputError
+from netsim.cluster.cluster import Cluster, has_equal_servers, server_kind
+from netsim.cluster.ring import has_model, model_of
 from netsim.models import ParallelModel
 from netsim.models.iteration_time import alpha_min_bound
 from netsim.workload import JobSpec
@@ -35,6 +34,11 @@ def expected_iterations(jobs: Sequence[JobSpec], cluster: Cluster) -> NDArray[np
 
     They are those of its estimate; without one, of a model or a ring the shortest time on the
     servers of the cluster if these are equal; else 0.05 s.
+
+    Raises
+    ------
+    InputError
+        If a replica of a model has more slices than servers have GPUs, so that it cannot run.
     """
     known: dict[ParallelModel, float] = {}
     return np.array([_expected(job, cluster, known) for job in jobs])
@@ -50,10 +54,9 @@ def expected_times(jobs: Sequence[JobSpec], cluster: Cluster) -> NDArray[np.floa
 def _expected(job: JobSpec, cluster: Cluster, known: dict[ParallelModel, float]) -> float:
     if job.estimate_s is not None:
         return job.estimate_s / job.iterations
-    try:
-        model = model_of(job)
-        if model not in known:
-            known[model] = alpha_min_bound(model, server_kind(cluster))
-    except InputError:  # other patterns, servers that differ
+    if not (has_model(job) and has_equal_servers(cluster)):
         return _ESTIMATE_S
+    model = model_of(job)
+    if model not in known:
+        known[model] = alpha_min_bound(model, server_kind(cluster))
     return known[model]

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain_numbers
 from netsim.units import parse_bytes, parse_seconds
 
-__all__ = ["Preemption", "as_preemption", "whole"]
+__all__ = ["Preemption", "as_preemption", "on_edge", "whole"]
 
 _KEEPS = ("iterations", "fraction")
 _ON_FAULT = ("iterations", "checkpoint")
+
+#: Options that mean nothing on an edge-cloud, with the reason.
+_NOT_ON_EDGE = {"state_bytes": "jobs upload their data to the servers that they use, and move "
+                               "nothing else",
+                "on_fault": "no server is lost"}
 
 #: Absolute and relative error of a job's progress, in iterations.
 _ROUNDING, _RELATIVE = 1e-9, 1e-12
@@ -85,3 +90,24 @@ def as_preemption(given: Preemption | Mapping[str, Any] | None) -> Preemption:
         if name not in names:
             raise UnknownNameError("option of preemption", name, names)
     return Preemption(**given)
+
+
+def on_edge(given: Preemption | Mapping[str, Any] | None) -> Preemption:
+    """Make the options of preemption of whole jobs on an edge-cloud.
+
+    By default they keep the part of an iteration, and nothing is paid. An iteration is a mini-batch
+    of each worker.
+
+    Raises
+    ------
+    InputError
+        If an option does not exist, has an invalid value, or means nothing on an edge-cloud.
+    """
+    options = as_preemption(given)
+    default = Preemption()
+    for name, reason in _NOT_ON_EDGE.items():
+        if getattr(options, name) != getattr(default, name):
+            raise InputError(f"preemption: {name} is for jobs on a cluster; on an edge-cloud "
+                             f"{reason}")
+    named = isinstance(given, Preemption) or (given is not None and "keep" in given)
+    return options if named else replace(options, keep="fraction")

@@ -335,6 +335,10 @@ class Experiment(Table):
         """The keyword arguments of `netsim.simulate`, except the allocator."""
         policies: dict[str, Any] = {name: table.given for name, table in self._policies.items()}
         policies["until"] = self.until
+        if self.preemption is not None:
+            # What is not given depends on where jobs run.
+            policies["preemption"] = self.preemption.model_dump(
+                exclude_unset=self.edge_cloud is not None)
         if self.edge_cloud is not None:
             policies |= {"epsilon": self.epsilon}
             if self.transport is not None:
@@ -342,8 +346,6 @@ class Experiment(Table):
         else:
             if self.stragglers:
                 policies["stragglers"] = hosts_of(self.stragglers)
-            if self.preemption is not None:
-                policies["preemption"] = self.preemption.model_dump()
         if self.edge_cloud is not None and not self.shares_links:
             return policies | {"seed": self.seed}
         return policies | {

@@ -49,7 +49,9 @@ class Result:
         with their parts useful_gpu_s (progress that was kept), lost_gpu_s (progress that was not)
         and overhead_gpu_s (saving, moving and restoring). On a `netsim.EdgeCloud`, start_s is the
         first time the job trained, and there are also queue_s, type, chunks, cloud_chunks, zeta (1
-        if all chunks are in the cloud), preemptions and communication_s; of a stopped run, bytes
+        if all chunks are in the cloud), preemptions and communication_s; of whole jobs also
+        promotions, waited_s, and held_gpu_s with its parts, in seconds of workers; of a stopped
+        run, bytes
         and communication_s are those of uploads that had arrived and of exchanges of chunks, or
         whole jobs, that had ended. If jobs restart on the loss of a host: restarts (their number)
         and lost_s (time spent in iterations that had to be repeated); if they restart or are

@@ -22,7 +22,7 @@ PERCENTILES = (50, 95, 99)
 _LOST = ("lost_s", "lost_bytes")
 
 #: Columns of jobs on clusters that the summary adds up.
-_OF_JOBS_ON_GPUS = ("preemptions", "lost_gpu_s", "overhead_gpu_s")
+_OF_JOBS_ON_GPUS = ("preemptions", "useful_gpu_s", "lost_gpu_s", "overhead_gpu_s")
 
 #: Keys of `Result.run` that a summary repeats.
 OF_RUN = ("stopped_at_s", "decisions", "simpy_events", "wall_s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
@@ -91,7 +92,8 @@ class Tiresias(InOrder):
     Raises
     ------
     InputError
-        If the thresholds are not positive and ascending, or another value is invalid.
+        If there is no threshold, or they are not positive and ascending, or another value is
+        invalid.
     """
 
     thresholds: Sequence[Quantity] = (3250.0, 7200.0)
@@ -118,7 +120,7 @@ class Tiresias(InOrder):
 
 
 def _check_service(service: str) -> None:
-    if service not in _SERVICES:
+    if not isinstance(service, str) or service not in _SERVICES:
         raise UnknownNameError("service", service, _SERVICES)
 
 
@@ -130,10 +132,16 @@ def _service(view: ClusterView, jobs: Any, service: str) -> Any:
 
 def _ascending(given: Any) -> tuple[float, ...]:
     """Return thresholds in GPU-seconds, after checking them."""
-    listed = (given,) if isinstance(given, str | int | float) else tuple(given)
+    if isinstance(given, str | int | float):
+        listed: tuple[Any, ...] = (given,)
+    else:
+        listed = tuple(given) if isinstance(given, Sequence | np.ndarray) else ()
+    if not listed:
+        raise InputError("thresholds must list at least one number of GPU-seconds, such as "
+                         f"[3250, 7200] or ['1h', '4h'], not {reprlib.repr(given)}")
     found = tuple(parse_seconds(each, "thresholds", strict=True) for each in listed)
     if any(low >= high for low, high in pairwise(found)):
-        raise InputError(f"thresholds must ascend, unlike {list(listed)!r}")
+        raise InputError(f"thresholds must ascend, unlike {reprlib.repr(list(listed))}")
     return found
 
 

@@ -13,9 +13,10 @@ before it. How decisions follow from an order is the same for all policies:
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from netsim.cluster.context import RunContext
 from netsim.cluster.slices import is_sliced
 from netsim.engine.view import ClusterView, Decision, Start
-from netsim.errors import InputError
+from netsim.errors import AllocationError, InputError
 from netsim.schedulers import kernels
 from netsim.schedulers.tied_queue import TiedQueue
 from netsim.ties import EQUAL
@@ -43,6 +44,7 @@ class Keys(NamedTuple):
     Attributes
     ----------
     level, value, tie : ndarray of float, shape (jobs,); or float
+        Values are finite; levels may also be inf, ties inf and -inf.
     """
 
     level: Floats | float = 0.0
@@ -74,8 +76,8 @@ class After:
         That is in seconds; inf as long as it is not known.
         """
         view, jobs = self.view, self.view.holding
-        for job in self.preempt:
-            jobs = jobs[jobs != job]
+        if self.preempt:
+            jobs = jobs[~np.isin(jobs, self.preempt)]
         ready = [view.ready_on(job, gpus) for job, gpus in self.start]
         return (np.concatenate((jobs, np.array([job for job, _ in self.start], np.int64))),
                 np.concatenate((view.ready(jobs), np.array(ready, np.float64))))
@@ -108,8 +110,9 @@ class Order(Protocol):
 class InOrder:
     """Base of schedulers that give an order of jobs.
 
-    A subclass defines `keys`. If its order changes by itself, or has a state, it also overrides
-    other methods of `Order`, or `order_of`, which returns the order of one run.
+    A subclass defines `keys`; a run ends with an `AllocationError` if these are of another form
+    than `Keys` says. If its order changes by itself, or has a state, it also overrides other
+    methods of `Order`, or `order_of`, which returns the order of one run.
 
     Parameters
     ----------
@@ -160,6 +163,13 @@ class InOrder:
         """See `Order.add_job`."""
 
 
+def _brief(values: NDArray[Any], given: Any) -> str:
+    """Describe what was given in place of numbers."""
+    if values.dtype.kind in "biuf":
+        return f"an array of shape {values.shape}"
+    return reprlib.repr(given)
+
+
 class _Place(NamedTuple):
     """The place of a waiting job in the order, and the GPUs that it needs."""
 
@@ -187,7 +197,7 @@ class InOrderRun:
     """
 
     def __init__(self, policy: InOrder, order: Order, context: RunContext) -> None:
-        self._policy, self._order = policy, order
+        self._policy, self._order, self._name = policy, order, type(policy).__name__
         self._line = _Line()
         self._fresh: list[int] = []
         self._sliced = any(is_sliced(job.model) for job in context.jobs)
@@ -227,16 +237,49 @@ class InOrderRun:
             self._line.remove(job)
         if queued := list(dict.fromkeys([*fresh, *changed])):
             jobs = np.array(queued)
-            shape = np.ones(len(jobs))
-            keys = [each * shape for each in self._order.keys(view, jobs)]
+            keys = self._keys(view, jobs)
             for place in _places(keys, queued, [view.jobs[job].ranks for job in queued]):
                 self._line.add(place)
+
+    def _keys(self, view: ClusterView, jobs: Ints) -> list[Floats]:
+        """Return the keys of jobs as arrays, after checking them."""
+        found = self._order.keys(view, jobs)
+        if not isinstance(found, Keys):
+            raise AllocationError(f"scheduler {self._name}: keys must return Keys(level, value, "
+                                  f"tie), not {reprlib.repr(found)}")
+        return [self._column(view, jobs, field, given)
+                for field, given in zip(Keys._fields, found, strict=True)]
+
+    def _column(self, view: ClusterView, jobs: Ints, field: str, given: Any) -> Floats:
+        """Return a field of the keys of jobs as an array that nobody else has."""
+        try:
+            values = np.asarray(given)
+        except ValueError:  # lists of different lengths
+            values = np.array(None)
+        if values.dtype.kind not in "biuf" or values.shape not in ((), jobs.shape):
+            raise AllocationError(
+                f"scheduler {self._name}: {field} of the keys of {len(jobs)} jobs at {view.now:g} "
+                f"s must be a number, or an array of numbers of shape {jobs.shape}, not "
+                f"{_brief(values, given)}")
+        column = np.empty(len(jobs))
+        column[:] = values
+        # Infinite values would tie with all others; the first level is for jobs that must stay.
+        wrong = (~np.isfinite(column) if field == "value" else
+                 np.isnan(column) | (column == -math.inf) if field == "level" else
+                 np.isnan(column))
+        if wrong.any():
+            place = int(np.flatnonzero(wrong)[0])
+            allowed = {"level": "a number, or inf", "value": "finite",
+                       "tie": "a number, inf or -inf"}
+            raise AllocationError(
+                f"scheduler {self._name}: {field} of the keys of job {view.jobs[jobs[place]].id} "
+                f"must be {allowed[field]}, not {column[place]:g} (at {view.now:g} s)")
+        return column
 
     def holding(self, view: ClusterView) -> tuple[Ints, Ints, list[Floats]]:
         """Return the jobs that hold GPUs, these in number, and the keys; those that stay first."""
         jobs = view.holding
-        shape = np.ones(len(jobs))
-        keys = [each * shape for each in self._order.keys(view, jobs)]
+        keys = self._keys(view, jobs)
         keys[0][view.got(jobs) == view.now] = -math.inf  # nothing is stopped at once
         return jobs, view.accounts.gpus(jobs), keys
 
@@ -275,11 +318,11 @@ class InOrderRun:
         saves = {job for job in preempt if view.saves(job)}
         starts, stay = self._placed(view, preempt, come, saves)
         preempt = [job for job in preempt if job not in stay]
-        started = [job for job, _ in starts]
+        started = {job for job, _ in starts}
         for job in started:
             self._line.remove(job)
-        self._fresh = [job for job in preempt if job not in saves and job not in set(started)]
-        waits = (len(view.pending) > len(started) - sum(job in preempt for job in started)
+        self._fresh = [job for job in preempt if job not in saves and job not in started]
+        waits = (len(view.pending) > len(started.difference(preempt))
                  or view.saving or saves or self._fresh)
         wake_at = math.inf
         if waits:

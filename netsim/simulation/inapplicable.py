@@ -32,7 +32,6 @@ NOT_FOR: Mapping[str, Mapping[str, str]] = {
     "edge-cloud": {
         "cluster": "an edge-cloud has none",
         **dict.fromkeys(("placement", "execution"), _PLACED_BY_SCHEDULERS),
-        "preemption": "on an edge-cloud, jobs keep all that they have made, at no cost",
         "stragglers": "for hosts and servers; on an edge-cloud, jobs say how long training takes"},
     "edge-cloud without links": dict.fromkeys(
         ("network", "events", "allocator", "observe_interval", "compare.allocators",

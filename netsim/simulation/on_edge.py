@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from netsim.edge.stepped_run import AtOnce, SteppedRun
 from netsim.edge.storage import peaks
 from netsim.edge.transport import LinkSettings, TransportKind
 from netsim.edge.whole_jobs import WholeJobs
+from netsim.engine.preemption import Preemption
 from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock
@@ -65,12 +67,16 @@ class OnEdge:
         Used by transports with links.
     recorder : LinkRecorder
         Records what links carry, if that is asked for.
+    preemption : Preemption, optional
+        What whole jobs keep that are preempted, and what it costs.
     """
 
     counts = "jobs"
 
     def __init__(self, setting: EdgeSetting, workload: EdgeWorkload, scheduler: Any,
-                 kind: TransportKind, sharing: LinkSettings, recorder: LinkRecorder) -> None:
+                 kind: TransportKind, sharing: LinkSettings, recorder: LinkRecorder,
+                 preemption: Preemption | None = None) -> None:
+        self._preemption = preemption
         self._setting, self._workload, self._scheduler = setting, workload, scheduler
         self._kind, self._sharing, self._recorder = kind, sharing, recorder
         self._system, self.seed = setting.system, setting.seed
@@ -110,7 +116,8 @@ class OnEdge:
         if not hasattr(self._scheduler, "run"):
             self._moved = self._kind.ground(  # type: ignore[attr-defined]
                 self._setting, self._sharing)
-            return WholeJobs(self._setting, self._scheduler, name, self._moved)
+            return WholeJobs(self._setting, self._scheduler, name, self._moved,
+                             self._preemption)
         found = self._scheduler.run(self._setting)
         if isinstance(found, Schedule):
             return AtOnce(found, name)
@@ -353,6 +360,7 @@ class OnEdge:
             "scheduler": SCHEDULERS.to_dict(self._scheduler), "placement": None,
             "execution": {**moves_by, "name": "edge", "transport": moves_by["name"],
                           "epsilon": float(self._setting.epsilon)},
+            **({} if self._preemption is None else {"preemption": asdict(self._preemption)}),
             "workers": self._system.total, "observe_interval": self._sharing.observe_interval}
 
     def cost(self) -> dict[str, Any]:
@@ -467,7 +475,7 @@ class _Tables:
             type=[str(job.worker_type) for job in specs], chunks=setting.chunks,
             cloud_chunks=schedule.cloud_chunks, zeta=(~at_edge).astype(np.int64),
             uploaded_s=self._uploaded(), preemptions=schedule.preemptions,
-            communication_s=schedule.communication)
+            communication_s=schedule.communication, **schedule.accounts)
 
     def jobs_now(self, now: float) -> pd.DataFrame:
         """Return the table of jobs with their states."""

@@ -285,6 +285,26 @@ def test_the_result_on_disk_is_what_was_said(netsim) -> None:
     assert "stopped" not in said
 
 
+def test_a_cluster_says_what_preemption_cost(netsim, here) -> None:
+    """Two jobs of 4 iterations of 1 s on one GPU, in slices of 2 s, and 1 s to restore.
+
+    Both lose the GPU once, at 2 and 4 s; they end at 1 + 6 = 7 and 2 + 8 = 10 s. By formula nobody
+    decides on rates.
+    """
+    (here / "c.toml").write_text(
+        'execution = "asrpt"\nscheduler = "gandiva-rr:quantum_s=2s"\n'
+        '[cluster]\nservers = 1\ngpus = 1\n[preemption]\nrestore_s = "1s"\n'
+        '[workload]\nformat = "ring-jobs"\nmix = {"1" = 2}\niterations = [4, 4]\n'
+        'compute = ["1s", "1s"]\n')
+    said = netsim("run", "c.toml", "--out", "r").stdout
+    assert ("preempted  2 times; of the GPU-seconds held, 8 useful, 0 lost, 2 to save, move and "
+            "restore\n") in said
+    assert "decisions" not in said
+    assert "SimPy events" in said
+    never = netsim("run", "c.toml", "--set", 'scheduler="fifo"', "--out", "s").stdout
+    assert "preempted" not in never
+
+
 def test_a_run_that_was_stopped_says_so(netsim) -> None:
     """Under Parrot job 1 ends at 116/9 = 12.9 s, and job 0 at 28 s."""
     said = netsim("run", "fig2.toml", "--set", "allocator=parrot", "--set", "until=14s",

@@ -20,9 +20,12 @@ SCHEDULERS = ("srtf", "srsf", "fifo", "sjf", "las:quantum_s=2", "gandiva-rr:quan
               {"name": "tiresias", "thresholds": [3, 9], "service": "run"})
 
 #: What must be the same.
-SAME = {"jobs": ["start_s", "finish_s", "preemptions", "cloud_chunks"],
+SAME = {"jobs": ["start_s", "finish_s", "preemptions", "cloud_chunks", "waited_s",
+                 "held_gpu_s", "useful_gpu_s", "overhead_gpu_s"],
         "training": ["job", "server", "worker", "start_s", "end_s"],
         "ps": ["job", "server", "ps", "start_s", "end_s"], "servers": ["peak_bytes"]}
+#: What preemption costs.
+COSTS = (None, {"restore_s": 0.5}, {"checkpoint_s": 1, "restore_s": 0.25})
 COUNTS = ("preempted_workers", "migrations", "cloud_jobs", "ps_shortages")
 
 
@@ -37,10 +40,10 @@ def instances(draw):
 
 @settings(max_examples=60, deadline=None)
 @given(instances(), st.sampled_from(SCHEDULERS), st.sampled_from(MODES), st.sampled_from([0, 0.5]),
-       st.sampled_from(["maxmin", "sebf", "fifo"]))
+       st.sampled_from(["maxmin", "sebf", "fifo"]), st.sampled_from(COSTS))
 def test_on_wide_links_all_is_as_with_constant_delays(instance, scheduler, mode, epsilon,
-                                                      allocator):
-    options = {"scheduler": scheduler, "epsilon": epsilon}
+                                                      allocator, costs):
+    options = {"scheduler": scheduler, "epsilon": epsilon, "preemption": costs}
     try:
         wanted = netsim.simulate(*instance, **options)
     except NetsimError:

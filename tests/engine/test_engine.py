@@ -399,7 +399,8 @@ def test_who_looks_while_a_server_is_lost_waits_for_its_repair(monkeypatch):
     ([(0, np.array([0]))], "gives job 0 the GPUs .0.; it needs 2"),
     ([(0, np.array([0, 0]))], "gives job 0 the GPUs .0, 0.; it needs 2"),
     ([(1, np.array([0]))], "starts the job with index 1, which is not waiting"),
-    ([(0, np.array([0, 1])), (0, np.array([0, 1]))], "starts the job with index 0, which is not"),
+    ([(0, np.array([0, 1])), (0, np.array([0, 1]))],
+     "starts the job with index 0, job 0, which is not"),
     (Decision(preempt=[1]), "preempts the job with index 1, which holds no GPUs"),
     (Decision(preempt=[-1]), "preempts the job with index -1, which holds no GPUs"),
     (Decision(preempt=[0]), "preempts job 0, which holds no GPUs"),
@@ -426,7 +427,16 @@ def test_schedulers_that_break_the_rules(answer, message):
     ([(0.0, [0, 1])], "must return pairs"), ([([0], [0, 1])], "must return pairs"),
     (Decision(wake_at=-1.0), r"asks to be woken at -1.0 s, which is not after 0"),
     (Decision(wake_at=0.0), "asks to be woken at 0.0 s, which is not after 0"),
-    (Decision(wake_at=float("nan")), "asks to be woken at nan s"),
+    (Decision(wake_at=float("nan")),
+     r"asks to be woken at nan s, which is not after 0.0 s; wake_at must be later, "
+     "or inf for no instant"),
+    (Decision(wake_at=-float("inf")), "asks to be woken at -inf s, which is not after 0.0 s"),
+    (Decision(wake_at="5s"), "asks to be woken at '5s'; wake_at must be an instant as a number of "
+     "seconds, or inf for none"),
+    (Decision(wake_at=None), "asks to be woken at None; wake_at must"),
+    (Decision(wake_at=True), "asks to be woken at True; wake_at must"),
+    (Decision([(0, [0, 1])], wake_at=[1.0, 2.0]),
+     r"asks to be woken at \[1.0, 2.0\]; wake_at must"),
 ])
 def test_answers_that_are_none(answer, message):
     class Wrong:

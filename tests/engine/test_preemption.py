@@ -236,15 +236,18 @@ def test_a_server_is_lost(keep, on_fault, lost_at, whole, part, execution):
 @pytest.mark.parametrize(("at_4", "later", "message"), [
     (((), [0, 0]), {}, "preempts the job with index 0 twice in one decision"),
     (((), [0]), {5: ((), [0])}, "preempts job 5, which saves its progress already, until 6 s"),
-    (((), [0]), {5: ([(1, [0])], ())}, r"gives job 6 GPUs that are taken: \[0\]"),
-    (((), [0]), {5: ([(0, [1])], ())}, "starts the job with index 0, which is not waiting"),
+    (((), [0]), {5: ([(1, [0])], ())},
+     r"gives job 6 GPUs that are taken: \[0\]; job 5 saves its progress on \[0\] until 6 s"),
+    (((), [0]), {5: ([(0, [1])], ())},
+     "starts the job with index 0, job 5, which is not waiting; it saves its progress until 6 s"),
     (([(0, [1])], [0]), {}, "moves job 5, which has to save its progress first, until 6 s"),
-    (([(1, [0])], [0]), {}, r"gives job 6 GPUs that are taken: \[0\]"),
+    (([(1, [0])], [0]), {},
+     r"gives job 6 GPUs that are taken: \[0\]; job 5 saves its progress on \[0\] until 6 s"),
     (((), [1]), {}, "preempts job 6, which holds no GPUs"),
     (((), [2]), {}, "preempts job 7, which holds no GPUs"),  # yet to come
-    (([(2, [1])], ()), {}, "starts the job with index 2, which is not waiting"),
+    (([(2, [1])], ()), {}, "starts the job with index 2, job 7, which is not waiting"),
     (([(1, [1])], ()), {10: ((), [0])}, "preempts job 5, which holds no GPUs"),  # it is done
-    (([(0, [1])], ()), {}, "starts the job with index 0, which is not waiting")])
+    (([(0, [1])], ()), {}, "starts the job with index 0, job 5, which is not waiting$")])
 def test_illegal_decisions(at_4, later, message):
     """Two GPUs; job 5 runs for 10 s, and saves for 2 s; job 6 waits, and job 7 comes at 100 s."""
     jobs = [ring(5, 0, 10, 1), ring(6, 0, 10, 1), ring(7, 100, 1, 1)]
@@ -263,6 +266,16 @@ def test_second_decisions_of_an_instant(second, message):
 
     with pytest.raises(AllocationError, match=rf"scheduler \S*Twice {message}"):
         run([ring(5, 0, 10, 1)], Twice())
+
+
+@pytest.mark.parametrize(("second", "named"), [
+    (((), [0]), r"1 waiting: job 5 \(1 GPUs\); it has preempted 1 of them, .* again: job 5$"),
+    (([(1, [0])], [0]), r"it has preempted 1 of them, .*: job 5$")])
+def test_preempted_and_never_started_again(second, named):
+    """Job 5 runs on the only GPU, and is preempted at 4 s for nobody, or for job 6."""
+    with pytest.raises(StalledError, match=named):
+        run([ring(5, 0, 10, 1), ring(6, 0, 1, 1)] if second[0] else [ring(5, 0, 10, 1)],
+            At({0: ([(0, [0])], ()), 4: second}))
 
 
 def test_moved_to_the_gpus_that_it_had():

@@ -1,9 +1,15 @@
 """Decisions by an order: counting GPUs is the same as trying to place jobs."""
 
+import math
+
+import numpy as np
 import pytest
 
 import netsim
+from netsim.errors import AllocationError, InputError
 from netsim.placements.mapped import MappedPlacement
+from netsim.schedulers.attained import LAS, Tiresias, TiresiasL
+from netsim.schedulers.in_order import After, InOrder, Keys
 
 
 class Trying(MappedPlacement):
@@ -24,3 +30,95 @@ def test_counting_decides_as_placing_does(scheduler):
     counted, tried = (run.gpus.to_dict("list") for run in runs)
     assert counted == tried
     assert runs[0].jobs["preemptions"].sum() > 0
+
+
+# --- orders of one's own --------------------------------------------------------------------------
+
+class Given(InOrder):
+    """An order with the keys that a function returns for the number of jobs."""
+
+    def __init__(self, found):
+        super().__init__()
+        object.__setattr__(self, "found", found)
+
+    def keys(self, view, jobs):
+        return self.found(len(jobs))
+
+
+def run_two(scheduler):
+    jobs = [netsim.JobSpec(id_, pattern="ring-all-reduce", ranks=1, compute_s=1.0)
+            for id_ in (7, 9)]
+    return netsim.simulate(netsim.Cluster(gpus=[1]), jobs, scheduler=scheduler, execution="asrpt")
+
+
+@pytest.mark.parametrize(("found", "message"), [
+    (lambda n: Keys(value=[1.0, math.nan][:n]),
+     "value of the keys of job 9 must be finite, not nan"),
+    (lambda n: Keys(value=math.inf), "value of the keys of job 7 must be finite, not inf"),
+    (lambda n: Keys(level=-math.inf),
+     "level of the keys of job 7 must be a number, or inf, not -inf"),
+    (lambda n: Keys(tie=np.array([math.nan, 0.0])),
+     "tie of the keys of job 7 must be a number, inf"),
+    (lambda n: Keys(value=np.zeros(3)),
+     r"value of the keys of 2 jobs at 0 s must be a number, or an "
+     r"array of numbers of shape \(2,\), not an array of shape \(3,\)"),
+    (lambda n: Keys(level=np.zeros((n, 1))),
+     r"level of the keys .* not an array of shape \(2, 1\)"),
+    (lambda n: Keys(value="first"), "value of the keys of 2 jobs .*, not 'first'"),
+    (lambda n: Keys(tie=[[1.0], [2.0, 3.0]]), "tie of the keys of 2 jobs .*, not "),
+    (lambda n: Keys(tie=None), "tie of the keys of 2 jobs .*, not None"),
+    (np.zeros, r"keys must return Keys\(level, value, tie\), not array"),
+    (lambda n: None, r"keys must return Keys\(level, value, tie\), not None")])
+def test_keys_that_are_none(found, message):
+    with pytest.raises(AllocationError, match=f"scheduler Given: {message}"):
+        run_two(Given(found))
+
+
+def test_keys_of_any_kind_of_number():
+    """Whole numbers, truth values, lists and infinite ties; job 9 comes before job 7."""
+    done = run_two(Given(lambda n: Keys(level=[True, False][:n] if n > 1 else 1, value=1,
+                                        tie=-math.inf)))
+    assert done.jobs["finish_s"].tolist() == [2.0, 1.0]
+
+
+def test_what_holds_gpus_after_many_preemptions():
+    """Of 5 jobs with GPUs two are preempted, and one of these and another one start."""
+    class View:
+        holding = np.array([4, 1, 0, 3, 2])
+
+        def ready(self, jobs):
+            return jobs * 10.0
+
+        def ready_on(self, job, gpus):
+            return 100.0 + job
+
+    jobs, ready = After(View(), [1, 3], [(3, np.array([0])), (6, np.array([1]))], [1]).holding()
+    assert jobs.tolist() == [4, 0, 2, 3, 6]
+    assert ready.tolist() == [40.0, 0.0, 20.0, 103.0, 106.0]
+
+
+@pytest.mark.parametrize("kind", [Tiresias, TiresiasL])
+@pytest.mark.parametrize(("given", "message"), [
+    ([], r"thresholds must list at least one number of GPU-seconds, .* not \[\]"),
+    ({3, 2}, "thresholds must list at least one"), (object(), "thresholds must list at least one"),
+    ({"a": 1}, "thresholds must list at least one"), (["a"], "thresholds 'a' is not a number"),
+    ([None], "thresholds must be a number or a string"), (True, "thresholds must be a number"),
+    ([3, 2], r"thresholds must ascend, unlike \[3, 2\]"), ([3, 3], "thresholds must ascend"),
+    ([0, 2], "thresholds must be"), ([1, math.nan], "thresholds must be")])
+def test_odd_thresholds(kind, given, message):
+    with pytest.raises(InputError, match=message):
+        kind(thresholds=given)
+
+
+def test_no_thresholds():
+    """By default those of Tiresias-L are found in a run; `Tiresias` has some."""
+    assert TiresiasL(thresholds=None).thresholds is None
+    with pytest.raises(InputError, match=r"thresholds must list at least one .* not None"):
+        Tiresias(thresholds=None)
+
+
+@pytest.mark.parametrize("kind", [Tiresias, TiresiasL, LAS])
+@pytest.mark.parametrize("given", [None, 3, "hold", ["held"], np.array(["held", "run"])])
+def test_odd_service(kind, given):
+    with pytest.raises(InputError, match=r"unknown service .*; choose from: held, run"):
+        kind(service=given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +22,9 @@ from netsim.errors import StalledError
 from netsim.fabric.coflow_event import CoflowEvent
 
 __all__ = ["FabricGround"]
+
+#: Error of the mini-batches that a worker has left.
+_ROUNDING = 1e-9
 
 
 class FabricGround(EdgeLinks):
@@ -117,6 +121,12 @@ class FabricGround(EdgeLinks):
             self._note(job, worker)
         self._starting.pop(job, None)
         self._schedule_choice()
+
+    def drop_parts(self, job: int) -> None:
+        """Give up the mini-batches that the workers of a job have begun and not ended."""
+        for worker in self._gangs[job].workers.tolist():
+            left = float(self._traffic.batches[worker])
+            self._training.restart(worker, math.ceil(left * (1 - _ROUNDING) - _ROUNDING))
 
     def end(self, job: int) -> None:
         """Stop a job for good."""
@@ -301,6 +311,14 @@ class _Execution(EdgeExecution):
     def __init__(self, ground: FabricGround, typed: TypedJobs) -> None:
         super().__init__(ground.env, typed, ground.data)
         self._ground = ground
+        self._since_s: dict[int, float] = {}
+        self._had: dict[int, float] = {}
+
+    def add_job(self, job: int, jobs: Any) -> None:
+        """Make place for a job that has not arrived; see `Execution`."""
+        super().add_job(job, jobs)
+        self._since_s, self._had = ({each + (each >= job): value for each, value in known.items()}
+                                    for known in (self._since_s, self._had))
 
     def _train(self, job: int, gpus: Ints, kept: float) -> None:
         number, system = self._typed.numbers[job], self._typed.setting.system
@@ -308,6 +326,7 @@ class _Execution(EdgeExecution):
             super()._train(job, gpus, kept)
             self._ground.train_in_cloud(number)
             return
+        self._since_s[job], self._had[job] = self._env.now, kept
         servers = system.server_of[self._typed.workers[gpus]]
         self._ground.train(number, servers, kept, partial(self._over, job))
 
@@ -325,14 +344,22 @@ class _Execution(EdgeExecution):
         return made if np.ndim(jobs) else float(made[0])
 
     def stop(self, job: int, kept: float, back: bool) -> float:
-        """Stop a job, which keeps all that it has made; see `Execution`."""
+        """Stop a job; see `Execution`.
+
+        What it loses took as long as the same part of all that it made since it was started.
+        """
         number = self._typed.numbers[job]
         if not self._ground.trains(number):
             self._ground.stop(number)
             return super().stop(job, kept, back)
         self._stopped[job] = self._env.now
+        made = float(self.progress(job))
         if self.finished(job) >= self._jobs[job].iterations:
             self._over(job)
-        else:
-            self._ground.stop(number)
-        return 0.0
+            return 0.0
+        self._ground.stop(number)
+        if kept >= made:
+            return 0.0
+        self._ground.drop_parts(number)
+        ran_s, before = self._env.now - self._since_s[job], self._had[job]
+        return ran_s * (made - kept) / (made - before) if made > before else 0.0
