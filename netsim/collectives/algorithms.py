@@ -12,7 +12,8 @@ from netsim.collectives import direct, hierarchical, recursive, rings, trees
 from netsim.collectives.messages import Round, Schedule
 from netsim.errors import InputError, UnknownNameError
 
-__all__ = ["ALGORITHMS", "COLLECTIVES", "Algorithm", "algorithms_of", "schedule"]
+__all__ = ["ALGORITHMS", "COLLECTIVES", "Algorithm", "algorithms_of", "check_algorithm",
+           "schedule"]
 
 @dataclass(frozen=True)
 class Algorithm:
@@ -75,6 +76,10 @@ def _rooted(make: Callable[[int, int, int], list[Round]]) -> Algorithm:
 def _exchange(make: Callable[[int], list[Round]]) -> Algorithm:
     return Algorithm(lambda n, _: [make(n)], _by_rank, ("matrix",), lambda n, _: n)
 
+
+#: The most messages of a collective that arrays hold, whose memory would not do for many more; and
+#: of one that is kept for when it is asked for again.
+_MOST_ROWS, _MOST_CACHED = 20_000_000, 100_000
 
 #: By collective, and then by the name of the algorithm; the first is the default.
 ALGORITHMS: dict[str, dict[str, Algorithm]] = {
@@ -171,23 +176,62 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
     (6, 24, 4)
     """
     check_whole(ranks, f"{collective}: ranks", 1)
-    named = algorithms_of(collective)
-    algorithm = next(iter(named)) if algorithm is None else algorithm
-    if algorithm not in named:
-        raise UnknownNameError(f"algorithm of {collective}", algorithm, tuple(named))
+    algorithm = next(iter(algorithms_of(collective))) if algorithm is None else algorithm
     given = {"chunks": chunks, "root": root, "group": group, "inner": inner, "outer": outer,
              "pairs": None if pairs is None else _frozen_pairs(pairs, f"{collective}: pairs")}
-    usual = {"chunks": 1, "root": 0, "inner": "ring", "outer": "ring"}
+    how = check_algorithm(collective, algorithm, given)
     owner = f"{collective} by {algorithm}"
-    for name, value in given.items():
-        if value != usual.get(name) and name not in named[algorithm].options:
-            takes = ", ".join(option for option in named[algorithm].options if option != "matrix")
-            raise InputError(f"{owner} takes no {name}; it takes: {takes or 'no options'}")
-    _check(owner, named[algorithm].options, ranks, given)
-    if "pairs" in named[algorithm].options and given["pairs"] is None:
+    _check(owner, how.options, ranks, given)
+    if "pairs" in how.options and given["pairs"] is None:
         given["pairs"] = tuple((p, (p + 1) % ranks) for p in range(ranks)) if ranks > 1 else ()
-    return _made(collective, algorithm, ranks, tuple(given.items()),
-                 None if order is None else _frozen_order(order, ranks, f"{owner}: order"))
+    rows = _rows(algorithm, ranks, given)
+    if rows > _MOST_ROWS:
+        raise InputError(f"{ranks:,} ranks would have {rows:,} messages; a collective can have at "
+                         f"most {_MOST_ROWS:,}")
+    make = _made if rows <= _MOST_CACHED else _made.__wrapped__
+    return make(collective, algorithm, ranks, tuple(given.items()),
+                None if order is None else _frozen_order(order, ranks, f"{owner}: order"))
+
+
+def check_algorithm(collective: str, algorithm: str, given: dict[str, Any]) -> Algorithm:
+    """Check the name of an algorithm, and that it takes the options that are not the usual ones.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such collective or algorithm.
+    InputError
+        If the algorithm does not take an option.
+    """
+    named = algorithms_of(collective)
+    if algorithm not in named:
+        raise UnknownNameError(f"algorithm of {collective}", algorithm, tuple(named))
+    usual = {"chunks": 1, "root": 0, "inner": "ring", "outer": "ring"}
+    takes = named[algorithm].options
+    for name, value in given.items():
+        if value != usual.get(name) and name not in takes:
+            listed = ", ".join(option for option in takes if option != "matrix")
+            raise InputError(f"{collective} by {algorithm} takes no {name}; it takes: "
+                             f"{listed or 'no options'}")
+    return named[algorithm]
+
+
+def _rows(algorithm: str, ranks: int, given: dict[str, Any]) -> int:
+    """Return an upper bound of the messages that arrays hold, where steps that are alike are one.
+
+    That is known before any is made.
+    """
+    if given["pairs"] is not None:
+        return len(given["pairs"])
+    if algorithm in ("direct", "pairwise"):
+        return ranks * (ranks - 1)
+    if algorithm == "hierarchical":
+        group: int = given["group"]
+        return ranks * sum(2 * (size - 1 if way == "direct" else 1) for size, way in
+                           ((group, given["inner"]), (ranks // group, given["outer"])))
+    if given["chunks"] > 1:
+        return 4 * ranks * int(given["chunks"])
+    return 2 * ranks * max(ranks.bit_length(), 2)
 
 
 def _check(owner: str, options: Sequence[str], ranks: int, given: dict[str, Any]) -> None:

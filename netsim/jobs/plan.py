@@ -166,8 +166,11 @@ def drawn_stages(spec: JobSpec, rng: np.random.Generator) -> tuple[Stage, ...]:
     """
     assert spec.pattern is not None
     what = f"job {spec.id}: the result of its pattern"
-    stages = check_sequence(make_pattern(spec.pattern).stages(spec.ranks, spec.nbytes, rng),
-                            Stage, what, "Stage")
+    try:
+        drawn = make_pattern(spec.pattern).stages(spec.ranks, spec.nbytes, rng)
+    except InputError as error:
+        raise InputError(f"job {spec.id}: {error}") from error
+    stages = check_sequence(drawn, Stage, what, "Stage")
     if not stages or any(stage.coflow_id is not None for stage in stages):
         raise InputError(f"{what} must be one or more stages without a coflow_id, "
                          f"not {reprlib.repr(stages)}")
