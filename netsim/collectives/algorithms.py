@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
-from netsim.checks import check_whole
+from netsim.checks import check_sequence, check_whole, is_whole
 from netsim.collectives import direct, hierarchical, recursive, rings, trees
 from netsim.collectives.messages import Round, Schedule
 from netsim.errors import InputError, UnknownNameError
 
 __all__ = ["ALGORITHMS", "COLLECTIVES", "Algorithm", "algorithms_of", "check_algorithm",
-           "schedule"]
+           "frozen_pairs", "schedule"]
 
 @dataclass(frozen=True)
 class Algorithm:
@@ -178,7 +180,7 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
     check_whole(ranks, f"{collective}: ranks", 1)
     algorithm = next(iter(algorithms_of(collective))) if algorithm is None else algorithm
     given = {"chunks": chunks, "root": root, "group": group, "inner": inner, "outer": outer,
-             "pairs": None if pairs is None else _frozen_pairs(pairs, f"{collective}: pairs")}
+             "pairs": None if pairs is None else frozen_pairs(pairs, f"{collective}: pairs")}
     how = check_algorithm(collective, algorithm, given)
     owner = f"{collective} by {algorithm}"
     _check(owner, how.options, ranks, given)
@@ -207,12 +209,13 @@ def check_algorithm(collective: str, algorithm: str, given: dict[str, Any]) -> A
     if algorithm not in named:
         raise UnknownNameError(f"algorithm of {collective}", algorithm, tuple(named))
     usual = {"chunks": 1, "root": 0, "inner": "ring", "outer": "ring"}
-    takes = named[algorithm].options
+    takes, owner = named[algorithm].options, f"{collective} by {algorithm}"
     for name, value in given.items():
+        if name in ("chunks", "root", "group") and value is not None:
+            check_whole(value, f"{owner}: {name}", int(name != "root"))
         if value != usual.get(name) and name not in takes:
             listed = ", ".join(option for option in takes if option != "matrix")
-            raise InputError(f"{collective} by {algorithm} takes no {name}; it takes: "
-                             f"{listed or 'no options'}")
+            raise InputError(f"{owner} takes no {name}; it takes: {listed or 'no options'}")
     return named[algorithm]
 
 
@@ -242,15 +245,12 @@ def _check(owner: str, options: Sequence[str], ranks: int, given: dict[str, Any]
     InputError or UnknownNameError
         If one is not possible with this number of ranks.
     """
-    if "chunks" in options:
-        check_whole(given["chunks"], f"{owner}: chunks", 1)
     if "root" in options:
         check_whole(given["root"], f"{owner}: root", 0, ranks - 1)
     if "group" in options:
         if given["group"] is None:
             raise InputError(f"{owner}: give group, the number of ranks that are inside, such as "
                              "the GPUs of a server")
-        check_whole(given["group"], f"{owner}: group", 1)
         if ranks % given["group"]:
             raise InputError(f"{owner}: group must divide the number of ranks, but {ranks} ranks "
                              f"are no whole number of groups of {given['group']}")
@@ -264,27 +264,30 @@ def _check(owner: str, options: Sequence[str], ranks: int, given: dict[str, Any]
             raise InputError(f"{owner}: pair {place} is of position {src} with itself")
 
 
-def _frozen_pairs(pairs: Any, what: str) -> tuple[tuple[int, int], ...]:
+def frozen_pairs(pairs: Any, what: str) -> tuple[tuple[int, int], ...]:
+    """Convert pairs of positions to tuples.
+
+    Raises
+    ------
+    InputError
+        If they are no list of pairs of whole numbers, or there is none.
+    """
     try:
         found = tuple((src, dst) for src, dst in pairs)
     except (TypeError, ValueError):
         found = ()
-    if not found:
+    if not found or not all(map(is_whole, chain.from_iterable(found))):
         raise InputError(f"{what} must be one or more pairs of positions, such as [[0, 1]], not "
-                         f"{pairs!r}")
+                         f"{reprlib.repr(pairs)}")
     return found
 
 
 def _frozen_order(order: Any, ranks: int, what: str) -> tuple[int, ...]:
-    try:
-        found = tuple(order)
-        right = sorted(found) == list(range(ranks)) and bool not in map(type, found)
-    except TypeError:
-        right = False
-    if not right:
+    found = check_sequence(order, int, what, "ranks")
+    if sorted(found) != list(range(ranks)):
         raise InputError(f"{what} must have each of the ranks 0 to {ranks - 1} once, not "
-                         f"{order!r}")
-    return tuple(map(int, found))
+                         f"{reprlib.repr(order)}")
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import check_sequence
 from netsim.collectives import (
     Choice,
     NcclCosts,
@@ -20,6 +21,7 @@ from netsim.collectives import (
     fastest,
     schedule,
 )
+from netsim.collectives.algorithms import frozen_pairs
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.patterns.forms import check_form, stages_of
 from netsim.plain import plain_numbers
@@ -69,6 +71,9 @@ class Collective:
         if self.unit is not None:
             object.__setattr__(self, "unit", parse_bytes(
                 self.unit, f"{self.collective}: unit", strict=True))
+        if self.order is not None:
+            object.__setattr__(self, "order", check_sequence(
+                self.order, int, f"{self.collective}: order", "ranks"))
         rule = _RULES.get(self.algorithm)
         if rule is None:
             check_algorithm(self.collective, self.algorithm, self._options())
@@ -347,6 +352,11 @@ class SendRecv(Collective):
     pairs: Sequence[Sequence[int]] | None = None
 
     collective: ClassVar[str] = "send-recv"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pairs is not None:
+            object.__setattr__(self, "pairs", frozen_pairs(self.pairs, "send-recv: pairs"))
 
     def _options(self) -> dict[str, Any]:
         return {"pairs": self.pairs}
