@@ -1,6 +1,12 @@
 """Collective operations: their messages step by step, their times and their bandwidths."""
 
-from netsim.collectives.algorithms import ALGORITHMS, COLLECTIVES, check_algorithm, schedule
+from netsim.collectives.algorithms import (
+    ALGORITHMS,
+    COLLECTIVES,
+    algorithms_of,
+    check_algorithm,
+    schedule,
+)
 from netsim.collectives.bandwidth import Bandwidths, bandwidths
 from netsim.collectives.choice import Choice, NcclCosts, SwitchCosts, auto, costs_of, fastest
 from netsim.collectives.closed_forms import closed_form_s
@@ -11,8 +17,8 @@ from netsim.collectives.waiting import waits
 from netsim.lazy import loading
 
 __all__ = ["ALGORITHMS", "COLLECTIVES", "Bandwidths", "Choice", "Edges", "Messages", "NcclCosts",
-           "Round", "Schedule", "Sizes", "SwitchCosts", "aggregated_s", "auto", "bandwidths",
-           "check_algorithm", "closed_form_s", "costs_of", "fastest", "overhead_s", "schedule",
-           "split", "stepwise_s", "waits"]
+           "Round", "Schedule", "Sizes", "SwitchCosts", "aggregated_s", "algorithms_of", "auto",
+           "bandwidths", "check_algorithm", "closed_form_s", "costs_of", "fastest", "overhead_s",
+           "schedule", "split", "stepwise_s", "waits"]
 
 __getattr__ = loading(__name__)
