@@ -139,6 +139,15 @@ class Stage:
         for field_name, value in values.items():
             object.__setattr__(self, field_name, value)
 
+    def again(self, name: str, after: tuple[str, ...]) -> Stage:
+        """Return the same stage by another name, after other stages, which are not checked."""
+        other = object.__new__(Stage)
+        for field_name in self.__slots__:
+            object.__setattr__(other, field_name, getattr(self, field_name))
+        object.__setattr__(other, "name", name)
+        object.__setattr__(other, "after", after)
+        return other
+
 
 @plain_numbers
 @dataclass(frozen=True, slots=True, eq=False)

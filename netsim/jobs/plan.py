@@ -77,15 +77,19 @@ class JobPlan:
 
     def _draw(self, *iteration: int) -> StageGraph:
         stages = self._placed(timed_stages(self.spec, self._seed, *iteration))
-        return StageGraph(stages, tuple(map(self._demand, stages)), Dag.of(stages))
+        routed: dict[int, RoutedCoflow] = {}  # by the flows that many stages may share
+        return StageGraph(stages, tuple(self._demand(stage, routed) for stage in stages),
+                          Dag.of(stages))
 
-    def _demand(self, stage: Stage) -> RoutedCoflow | None:
+    def _demand(self, stage: Stage, routed: dict[int, RoutedCoflow]) -> RoutedCoflow | None:
         if stage.flows is None:
             return None
         key = ecmp_key(self.spec.id, stage.name)
         deadline_s = math.inf if stage.deadline_s is None else stage.deadline_s
-        return RoutedCoflow.of(stage.flows, self.network, self.hosts, key=key, weight=stage.weight,
-                               deadline_s=deadline_s)
+        made = RoutedCoflow.of(stage.flows, self.network, self.hosts, key=key, weight=stage.weight,
+                               deadline_s=deadline_s, like=routed.get(id(stage.flows)))
+        routed[id(stage.flows)] = made
+        return made
 
     def lower_bound(self) -> float:
         """Compute the least possible JCT, of the job alone on the network; in seconds.

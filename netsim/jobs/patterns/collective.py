@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -121,9 +122,15 @@ class Collective:
 
     def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
         """Return the stages of the form; see `Pattern.stages`."""
-        made = self.schedule(ranks, nbytes)
-        unit = None if self.unit is None else float(self.unit)
-        return stages_of(made, made.sizes(nbytes, unit), self.form)
+        return _drawn(self, ranks, nbytes)
+
+
+@lru_cache(maxsize=4)
+def _drawn(pattern: Collective, ranks: int, nbytes: float) -> tuple[Stage, ...]:
+    """Make stages; cached, as runs ask how many there are, and then for them."""
+    made = pattern.schedule(ranks, nbytes)
+    unit = None if pattern.unit is None else float(pattern.unit)
+    return stages_of(made, made.sizes(nbytes, unit), pattern.form)
 
 
 @plain_numbers

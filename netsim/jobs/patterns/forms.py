@@ -67,7 +67,8 @@ def stages_of(made: Schedule, sizes: Sizes, form: str) -> tuple[Stage, ...]:
     sent: list[Flows] = []
     for each in made.rounds:
         sent += _flows_of(made, each, sizes, sent[-1] if sent else None)
-    return tuple(Stage(name, flows, after=names[max(k - 1, 0):k])
+    made_of = {id(flows): Stage("", flows) for flows in sent}
+    return tuple(made_of[id(flows)].again(name, tuple(names[max(k - 1, 0):k]))
                  for k, (name, flows) in enumerate(zip(names, sent, strict=True)))
 
 
