@@ -17,13 +17,13 @@ ROOT = Path(__file__).resolve().parent.parent
 GROUND = "errors, units, checks, plug-ins, ..."
 
 #: Layers from the ground up: the first room of each.
-LAYERS = ("models", "fabric", "allocators", "predictors", "edge", "recording", "analysis", "plots",
-          "reproductions")
+LAYERS = ("collectives", "fabric", "allocators", "predictors", "edge", "recording", "analysis",
+          "plots", "reproductions")
 
 #: The rooms of each group, and its colour.
 GROUPS = {
     "ground": ("#d9d9d9", (GROUND,)),
-    "what a run is given": ("#fdd49e", ("models", "workload", "network", "traces")),
+    "what a run is given": ("#fdd49e", ("collectives", "models", "workload", "network", "traces")),
     "fabric, jobs, clusters, edge-clouds": (
         "#a6cee3", ("fabric", "jobs", "cluster", "engine", "edge")),
     "policies": ("#b2df8a", ("allocators", "predictors", "placements", "schedulers")),

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from netsim.simulation.run_events import RunEvent
     from netsim.simulation.simulate import simulate
     from netsim.simulation.simulation import Simulation
+    from netsim.studies.collective_times import collective_times
     from netsim.studies.compare import Comparison, compare
     from netsim.studies.folders import load_comparison
     from netsim.studies.run import run
@@ -130,6 +131,7 @@ _HOME = {
     "netsim.simulation.run_events": ("RunEvent",),
     "netsim.simulation.simulate": ("simulate",),
     "netsim.simulation.simulation": ("Simulation",),
+    "netsim.studies.collective_times": ("collective_times",),
     "netsim.studies.compare": ("Comparison", "compare"),
     "netsim.studies.folders": ("load_comparison",),
     "netsim.studies.run": ("run",),

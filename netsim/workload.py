@@ -86,6 +86,11 @@ class Stage:
     intra_server : bool
         Whether the stage represents traffic inside servers, in parallel with a job's coflows. It
         sends nothing over the network, and is not counted when coflows are numbered.
+    steps : tuple of (ndarray of int, int)
+        The steps of a collective for which the coflow stands, if it has the bytes of several: for
+        each kind of step the flows over which it sends, by their places, and how many steps are of
+        this kind. Empty if the coflow is one step. Its overhead is that of all of them, see
+        `netsim.collectives.overhead_s`.
     """
 
     name: str
@@ -98,6 +103,7 @@ class Stage:
     coflow_id: int | None
     deadline_s: float | None
     intra_server: bool
+    steps: tuple[tuple[NDArray[np.int64], int], ...]
     __repr__ = brief
     __deepcopy__ = same
 
@@ -105,7 +111,8 @@ class Stage:
                  compute_s: Quantity = 0.0, after: Iterable[str] = (),
                  finishes_before: Iterable[str] = (), release_s: Quantity = 0.0,
                  weight: float = 1.0, coflow_id: int | None = None,
-                 deadline_s: Quantity | None = None, *, intra_server: bool = False) -> None:
+                 deadline_s: Quantity | None = None, *, intra_server: bool = False,
+                 steps: tuple[tuple[NDArray[np.int64], int], ...] = ()) -> None:
         owner = f"stage {name!r}"
         if flows is not None and not isinstance(flows, Flows):
             flows = Flows.of(flows)
@@ -126,11 +133,20 @@ class Stage:
                   "weight": weight, "coflow_id": coflow_id,
                   "deadline_s": None if deadline_s is None else parse_seconds(
                       deadline_s, f"{owner}: deadline_s", strict=True),
-                  "intra_server": intra_server}
+                  "intra_server": intra_server, "steps": steps}
         if intra_server and flows is not None:
             raise InputError(f"{owner}: sends flows, which stages inside servers cannot")
         for field_name, value in values.items():
             object.__setattr__(self, field_name, value)
+
+    def again(self, name: str, after: tuple[str, ...]) -> Stage:
+        """Return the same stage by another name, after other stages, which are not checked."""
+        other = object.__new__(Stage)
+        for field_name in self.__slots__:
+            object.__setattr__(other, field_name, getattr(self, field_name))
+        object.__setattr__(other, "name", name)
+        object.__setattr__(other, "after", after)
+        return other
 
 
 @plain_numbers

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 import click
 
 from netsim._version import __version__
+from netsim.cli.collective import collective
 from netsim.cli.compare import compare
 from netsim.cli.data import data
 from netsim.cli.echo import echo
@@ -98,5 +99,5 @@ def main() -> None:
 
 
 for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace, data,
-                predict, map_command):
+                predict, map_command, collective):
     main.add_command(command)

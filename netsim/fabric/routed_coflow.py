@@ -57,7 +57,8 @@ class RoutedCoflow:
 
     @classmethod
     def of(cls, flows: Flows, network: Topology, hosts: ArrayLike | None = None, *,
-           key: ArrayLike = 0, weight: float = 1.0, deadline_s: float = math.inf) -> RoutedCoflow:
+           key: ArrayLike = 0, weight: float = 1.0, deadline_s: float = math.inf,
+           like: RoutedCoflow | None = None) -> RoutedCoflow:
         """Route the flows of a coflow.
 
         Parameters
@@ -74,6 +75,13 @@ class RoutedCoflow:
             The coflow's weight.
         deadline_s : float
             Seconds after its validity by which the coflow is to finish.
+        like : RoutedCoflow, optional
+            One of the same flows between the same hosts, perhaps on other links.
+
+        Returns
+        -------
+        RoutedCoflow
+            `like` itself, if it has the same links, weight and deadline.
 
         Raises
         ------
@@ -87,6 +95,10 @@ class RoutedCoflow:
         src, dst = places[flows.src], places[flows.dst]
         keys = np.asarray(key, np.int64)
         ptr, links = network.routes(src, dst, keys if keys.ndim else keys + np.arange(len(flows)))
+        if (like is not None and (like.weight, like.deadline_s) == (weight, deadline_s)
+                and np.array_equal(like.flows["hops"], np.diff(ptr))
+                and np.array_equal(like.hops["link"], links)):
+            return like
         coflows, rows, hops, loads = bind(src, dst, flows.nbytes, ptr, links, network.usable,
                                           np.array([len(src)]))
         for array in (coflows, rows, hops, loads):

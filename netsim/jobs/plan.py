@@ -77,15 +77,19 @@ class JobPlan:
 
     def _draw(self, *iteration: int) -> StageGraph:
         stages = self._placed(timed_stages(self.spec, self._seed, *iteration))
-        return StageGraph(stages, tuple(map(self._demand, stages)), Dag.of(stages))
+        routed: dict[int, RoutedCoflow] = {}  # by the flows that many stages may share
+        return StageGraph(stages, tuple(self._demand(stage, routed) for stage in stages),
+                          Dag.of(stages))
 
-    def _demand(self, stage: Stage) -> RoutedCoflow | None:
+    def _demand(self, stage: Stage, routed: dict[int, RoutedCoflow]) -> RoutedCoflow | None:
         if stage.flows is None:
             return None
         key = ecmp_key(self.spec.id, stage.name)
         deadline_s = math.inf if stage.deadline_s is None else stage.deadline_s
-        return RoutedCoflow.of(stage.flows, self.network, self.hosts, key=key, weight=stage.weight,
-                               deadline_s=deadline_s)
+        made = RoutedCoflow.of(stage.flows, self.network, self.hosts, key=key, weight=stage.weight,
+                               deadline_s=deadline_s, like=routed.get(id(stage.flows)))
+        routed[id(stage.flows)] = made
+        return made
 
     def lower_bound(self) -> float:
         """Compute the least possible JCT, of the job alone on the network; in seconds.
@@ -166,8 +170,11 @@ def drawn_stages(spec: JobSpec, rng: np.random.Generator) -> tuple[Stage, ...]:
     """
     assert spec.pattern is not None
     what = f"job {spec.id}: the result of its pattern"
-    stages = check_sequence(make_pattern(spec.pattern).stages(spec.ranks, spec.nbytes, rng),
-                            Stage, what, "Stage")
+    try:
+        drawn = make_pattern(spec.pattern).stages(spec.ranks, spec.nbytes, rng)
+    except InputError as error:
+        raise InputError(f"job {spec.id}: {error}") from error
+    stages = check_sequence(drawn, Stage, what, "Stage")
     if not stages or any(stage.coflow_id is not None for stage in stages):
         raise InputError(f"{what} must be one or more stages without a coflow_id, "
                          f"not {reprlib.repr(stages)}")

@@ -81,7 +81,7 @@ class Topology:
             raise InputError(f"network {name!r}: two links have the same name")
         self.wire = wire or Wire(self.links)
 
-    @cached_property
+    @property
     def usable(self) -> NDArray[np.float64]:
         if (self.wire.efficiency == 1).all():
             return self.capacity

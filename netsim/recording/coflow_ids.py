@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.jobs.patterns import model_stages
+from netsim.jobs.patterns import make_pattern, model_stages
 from netsim.jobs.plan import drawn_stages
 from netsim.workload import JobColumns, JobSpec, Stage, Workload, column
 
@@ -126,5 +126,8 @@ def _drawn_count(job: JobSpec, known: dict[Any, int]) -> int:
     pattern: Any = job.pattern
     key = repr(pattern) if isinstance(pattern, str | Mapping) else id(pattern), job.ranks
     if key not in known:
-        known[key] = len(drawn_stages(job, np.random.default_rng(0)))
+        count = len(drawn_stages(job, np.random.default_rng(0)))
+        if not getattr(make_pattern(pattern), "scale_free", True):
+            return count  # of these bytes
+        known[key] = count
     return known[key]

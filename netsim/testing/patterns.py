@@ -36,7 +36,8 @@ def check_pattern(pattern: Any, *, ranks: Iterable[int] = range(1, 10), nbytes: 
     dependencies, and with flows between existing ranks only. It may refuse some numbers of ranks
     with an `InputError`, but not all of them. It must be pure: the stages depend on the number of
     ranks alone, and sizes only on that, on `nbytes` and on draws of the generator. Sizes must be
-    proportional to `nbytes`, unless it declares ``scale_free = False``.
+    proportional to `nbytes`, unless it declares ``scale_free = False``; then the stages may depend
+    on `nbytes` as well.
 
     Parameters
     ----------
@@ -205,14 +206,20 @@ def _in_words(stages: tuple[Stage, ...]) -> str:
 def _stages_vary(trial: _Trial) -> str | None:
     for nbytes, seed, what in ((trial.nbytes, trial.seed + 1, "another seed"),
                                (_BYTES * trial.nbytes, trial.seed, f"{_BYTES:g} times the bytes")):
+        if nbytes != trial.nbytes and not _is_scale_free(trial):
+            continue
         other = trial.drawn(nbytes, seed)
         if _shapes(other) != _shapes(trial.stages):
             return f"with {what} they are {_in_words(other)}, not {_in_words(trial.stages)}"
     return None
 
 
+def _is_scale_free(trial: _Trial) -> bool:
+    return bool(getattr(make_pattern(trial.pattern), "scale_free", True))
+
+
 def _depends_on_unit_of_bytes(trial: _Trial) -> str | None:
-    if not getattr(make_pattern(trial.pattern), "scale_free", True):
+    if not _is_scale_free(trial):
         return None
     other = trial.drawn(_BYTES * trial.nbytes, trial.seed)
     for one, stage in zip(trial.stages, other, strict=True):

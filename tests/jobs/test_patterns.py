@@ -75,7 +75,7 @@ def test_pure(name):
 
 
 @pytest.mark.parametrize(("pattern", "error", "message"), [
-    ("gossip", UnknownNameError, "unknown pattern 'gossip'; choose from: all-to-all, param"),
+    ("gossip", UnknownNameError, "unknown pattern 'gossip'; choose from: all-gather, all-r"),
     ({"name": "ring-all-reduce", "step": 1}, UnknownNameError, "did you mean 'stepwise'"),
     ({"name": "all-to-all", "sizes": "big"}, UnknownNameError, "choose from: split, uniform"),
     ({"name": "parameter-server", "sizes": "x"}, UnknownNameError, "choose from: split, uniform"),

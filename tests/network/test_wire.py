@@ -51,7 +51,8 @@ def test_what_cannot_be_is_refused(options, says):
         Wire(2, link_names=("a", "b"), **options)
 
 
-@pytest.mark.parametrize(("payload", "header"), [(0, 1), (-1, 1), (np.inf, 1), (1, -1), (1, np.nan)])
+@pytest.mark.parametrize(("payload", "header"),
+                         [(0, 1), (-1, 1), (np.inf, 1), (1, -1), (1, np.nan)])
 def test_formats_that_cannot_be_are_refused(payload, header):
     with pytest.raises(InputError, match="packet: "):
         Packet(payload, header)

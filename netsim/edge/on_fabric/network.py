@@ -35,7 +35,7 @@ class PerFlowCapNetwork(Topology):
 
     def __init__(self, network: Topology, limits: int) -> None:
         self._network, self.first = network, network.links
-        super().__init__(network.name, network.hosts, network.capacity, network.link_names)
+        super().__init__(network.name, network.hosts, network.usable, network.link_names)
         self.codes = np.empty(0, np.int64)
         self.add_limits(np.arange(limits))
 

@@ -25,6 +25,9 @@ _ATTEMPTS = 4
 #: Where more links than this prove wrong at once, a guess is not worth correcting.
 _MOST_WRONG = 16
 
+#: How often links of a guess change places, per link, before they are merged: most are in order.
+_MOVES = 8
+
 #: A link that shares flows with one in so many others is taken from the table.
 _CROWDED = 6
 
@@ -73,25 +76,57 @@ def _guess(parts):
     count = 0
     for k in range(row.frozen):
         link = parts.frozen[k]
-        count = _insert(guess, levels, count, link, min(full_at[link], links[link].least))
+        guess[count], levels[count] = link, min(full_at[link], links[link].least)
+        count += 1
         links[link].least = np.inf
         full_at[link] = np.inf
     for k in range(row.joined):
         link = parts.joined[k]
         if links[link].least < np.inf:
-            count = _insert(guess, levels, count, link, links[link].least)
+            guess[count], levels[count] = link, links[link].least
+            count += 1
     _forget_joined(parts)
-    return guess[:count]
+    guess, levels = guess[:count], levels[:count]
+    if not _insert(guess, levels):
+        _merge(guess, levels)
+    return guess
 
 
 @in_place
-def _insert(guess, levels, count, link, level):
-    at = count
-    while at > 0 and levels[at - 1] > level:
-        guess[at], levels[at] = guess[at - 1], levels[at - 1]
-        at -= 1
-    guess[at], levels[at] = link, level
-    return count + 1
+def _insert(guess, levels):
+    """Sort links by their levels, equal ones as they stand; return False if that takes long."""
+    moves = _MOVES * len(guess)
+    for k in range(1, len(guess)):
+        link, level = guess[k], levels[k]
+        at = k
+        while at > 0 and levels[at - 1] > level:
+            guess[at], levels[at] = guess[at - 1], levels[at - 1]
+            at -= 1
+        guess[at], levels[at] = link, level
+        moves -= k - at
+        if moves < 0:
+            return False
+    return True
+
+
+@inlined
+def _merge(guess, levels):
+    """Sort links by their levels, equal ones as they stand, however little they are in order."""
+    guessed, known = np.empty_like(guess), np.empty_like(levels)
+    width = 1
+    while width < len(guess):
+        guessed[:], known[:] = guess, levels
+        for first in range(0, len(guess), 2 * width):
+            middle, stop = min(first + width, len(guess)), min(first + 2 * width, len(guess))
+            one, two = first, middle
+            for at in range(first, stop):
+                if one < middle and (two == stop or known[one] <= known[two]):
+                    guess[at], levels[at] = guessed[one], known[one]
+                    one += 1
+                else:
+                    guess[at], levels[at] = guessed[two], known[two]
+                    two += 1
+        width *= 2
 
 
 @in_place

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from netsim.jobs.patterns.all_to_all import AllToAll
 from netsim.jobs.patterns.base import Pattern
+from netsim.jobs.patterns.collective import (
+    AllGather,
+    AllReduce,
+    AllToAll,
+    Barrier,
+    Broadcast,
+    Collective,
+    Reduce,
+    ReduceScatter,
+    RingAllReduce,
+    SendRecv,
+)
 from netsim.jobs.patterns.mixed import (
     ModelCoflow,
     exchanging_in_turn,
@@ -14,18 +25,25 @@ from netsim.jobs.patterns.mixed import (
     model_stages,
 )
 from netsim.jobs.patterns.parameter_server import ParameterServer
-from netsim.jobs.patterns.ring import RingAllReduce
 from netsim.lazy import loading
 from netsim.plugins import Registry
 
-__all__ = ["PATTERNS", "AllToAll", "ModelCoflow", "ParameterServer", "Pattern", "RingAllReduce",
-           "exchanging_in_turn", "make_pattern", "model_coflows", "model_stages"]
+__all__ = ["PATTERNS", "AllGather", "AllReduce", "AllToAll", "Barrier", "Broadcast", "Collective",
+           "ModelCoflow", "ParameterServer", "Pattern", "Reduce", "ReduceScatter", "RingAllReduce",
+           "SendRecv", "exchanging_in_turn", "make_pattern", "model_coflows", "model_stages"]
 
 PATTERNS = Registry(
     "pattern", {
-        "all-to-all": "netsim.jobs.patterns.all_to_all:AllToAll",
+        "all-gather": "netsim.jobs.patterns.collective:AllGather",
+        "all-reduce": "netsim.jobs.patterns.collective:AllReduce",
+        "all-to-all": "netsim.jobs.patterns.collective:AllToAll",
+        "barrier": "netsim.jobs.patterns.collective:Barrier",
+        "broadcast": "netsim.jobs.patterns.collective:Broadcast",
         "parameter-server": "netsim.jobs.patterns.parameter_server:ParameterServer",
-        "ring-all-reduce": "netsim.jobs.patterns.ring:RingAllReduce",
+        "reduce": "netsim.jobs.patterns.collective:Reduce",
+        "reduce-scatter": "netsim.jobs.patterns.collective:ReduceScatter",
+        "ring-all-reduce": "netsim.jobs.patterns.collective:RingAllReduce",
+        "send-recv": "netsim.jobs.patterns.collective:SendRecv",
     },
     accepts=lambda made: isinstance(made, Pattern),
     refusal="is not a pattern: it has no method stages")

@@ -35,7 +35,8 @@ class Pattern(Protocol):
     def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
         """Return the stages of one iteration, whose number may depend on `ranks` only.
 
-        They have no ``coflow_id``, because they may be drawn more than once.
+        If the pattern says ``scale_free = False``, it may depend on `nbytes` as well. Stages have
+        no ``coflow_id``, because they may be drawn more than once.
 
         Parameters
         ----------

@@ -1,0 +1,304 @@
+"""The algorithms of each collective, by name, with the options that each takes."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+from netsim.checks import check_sequence, check_whole, is_whole
+from netsim.collectives import direct, hierarchical, recursive, rings, trees
+from netsim.collectives.messages import Round, Schedule
+from netsim.errors import InputError, UnknownNameError
+
+__all__ = ["ALGORITHMS", "COLLECTIVES", "Algorithm", "algorithms_of", "check_algorithm",
+           "frozen_pairs", "schedule"]
+
+@dataclass(frozen=True)
+class Algorithm:
+    """How one algorithm of a collective makes its messages.
+
+    Attributes
+    ----------
+    phases : callable
+        Function of the number of ranks and the options that returns the rounds of each phase.
+    cuts : callable
+        Likewise, for `Schedule.cuts`.
+    options : tuple of str
+        The options that it takes.
+    copies : callable
+        Likewise, for `Schedule.copies`.
+    """
+
+    phases: Callable[[int, dict[str, Any]], list[list[Round]]]
+    cuts: Callable[[int, dict[str, Any]], tuple[int, ...]]
+    options: tuple[str, ...] = ()
+    copies: Callable[[int, dict[str, Any]], int] = lambda n, given: 1
+
+
+def _by_rank(n: int, _: dict[str, Any]) -> tuple[int, ...]:
+    return (n,)
+
+
+def _whole(*_: Any) -> tuple[int, ...]:
+    return ()
+
+
+def _chunks(_: int, given: dict[str, Any]) -> tuple[int, ...]:
+    return (given["chunks"],)
+
+
+def _one_phase(make: Callable[[int], list[Round]]) -> Algorithm:
+    """Return an algorithm of one phase, with a block per rank and no options."""
+    return Algorithm(lambda n, _: [make(n)], _by_rank)
+
+
+def _folded(make: Callable[[int], list[Round]], cuts: Callable[..., tuple[int, ...]] = _by_rank
+            ) -> Algorithm:
+    """Return an algorithm with phases of their own for a fold and its reversal."""
+    return Algorithm(lambda n, _: _fold_apart(n, make(n)), cuts)
+
+
+def _fold_apart(n: int, rounds: list[Round]) -> list[list[Round]]:
+    return [rounds] if n.bit_count() == 1 else [rounds[:1], rounds[1:-1], rounds[-1:]]
+
+
+def _survivors(n: int, _: dict[str, Any]) -> tuple[int, ...]:
+    return (1 << (n.bit_length() - 1),)
+
+
+def _rooted(make: Callable[[int, int, int], list[Round]]) -> Algorithm:
+    return Algorithm(lambda n, given: [make(n, given["chunks"], given["root"])], _chunks,
+                     ("chunks", "root"))
+
+
+def _exchange(make: Callable[[int], list[Round]]) -> Algorithm:
+    return Algorithm(lambda n, _: [make(n)], _by_rank, ("matrix",), lambda n, _: n)
+
+
+#: The most messages of a collective that arrays hold, whose memory would not do for many more; and
+#: of one that is kept for when it is asked for again.
+_MOST_ROWS, _MOST_CACHED = 20_000_000, 100_000
+
+#: By collective, and then by the name of the algorithm; the first is the default.
+ALGORITHMS: dict[str, dict[str, Algorithm]] = {
+    "all-reduce": {
+        "ring": _one_phase(lambda n: rings.reduce_scatter(n) + rings.all_gather(n)),
+        "direct": _one_phase(lambda n: direct.reduce_scatter(n) + direct.all_gather(n)),
+        "halving-doubling": _folded(recursive.halving_doubling, _survivors),
+        "tree": Algorithm(lambda n, given: [trees.all_reduce(n, given["chunks"])], _chunks,
+                          ("chunks",)),
+        "double-tree": Algorithm(
+            lambda n, given: [trees.double_all_reduce(n, given["chunks"])],
+            lambda n, given: (2, given["chunks"]), ("chunks",)),
+        "hierarchical": Algorithm(
+            lambda n, given: hierarchical.all_reduce(n, given["group"], given["inner"],
+                                                     given["outer"]),
+            lambda n, given: (given["group"], n // given["group"]),
+            ("group", "inner", "outer"))},
+    "all-gather": {"ring": _one_phase(rings.all_gather),
+                   "direct": _one_phase(direct.all_gather),
+                   "recursive": _folded(recursive.all_gather)},
+    "reduce-scatter": {"ring": _one_phase(rings.reduce_scatter),
+                       "direct": _one_phase(direct.reduce_scatter),
+                       "recursive": _folded(recursive.reduce_scatter)},
+    "broadcast": {"ring": _rooted(lambda n, k, root: rings.chain(n, k, root, False)),
+                  "tree": _rooted(trees.broadcast)},
+    "reduce": {"ring": _rooted(lambda n, k, root: rings.chain(n, k, root, True)),
+               "tree": _rooted(trees.reduce)},
+    "all-to-all": {"direct": _exchange(direct.all_to_all),
+                   "pairwise": _exchange(direct.pairwise)},
+    "send-recv": {"direct": Algorithm(lambda n, given: [direct.send_recv(given["pairs"])], _whole,
+                                      ("pairs",), lambda n, given: len(given["pairs"]))},
+    "barrier": {"dissemination": Algorithm(lambda n, _: [recursive.dissemination(n)], _whole, (),
+                                           lambda n, _: n)},
+}
+
+COLLECTIVES = tuple(ALGORITHMS)
+
+
+def algorithms_of(collective: str) -> dict[str, Algorithm]:
+    """Return the algorithms of a collective.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such collective.
+    """
+    if collective not in ALGORITHMS:
+        raise UnknownNameError("collective", collective, COLLECTIVES)
+    return ALGORITHMS[collective]
+
+
+def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunks: int = 1,
+             root: int = 0, group: int | None = None, inner: str = "ring", outer: str = "ring",
+             order: Sequence[int] | None = None,
+             pairs: Sequence[Sequence[int]] | None = None) -> Schedule:
+    """Make the messages of a collective.
+
+    The bytes S of a collective are counted as nccl-tests do: the buffer of a rank for all-reduce,
+    broadcast and reduce; n times the share of a rank for all-gather and reduce-scatter; what a rank
+    holds, its own block included, for all-to-all; a message for send-recv.
+
+    Parameters
+    ----------
+    collective : str
+        One of `COLLECTIVES`.
+    ranks : int
+        How many, n, at positions 0 to n - 1.
+    algorithm : str, optional
+        One of those of the collective; by default the first in `ALGORITHMS`.
+    chunks : int
+        Into how many chunks trees and chains cut what they send.
+    root : int
+        The position at which a broadcast begins, or a reduction ends.
+    group : int, optional
+        How many consecutive positions are a group of ``hierarchical``; must divide `ranks`.
+    inner, outer : {"ring", "direct"}
+        What ``hierarchical`` does inside groups and across them.
+    order : sequence of int, optional
+        The rank at each position; by default position p is rank p.
+    pairs : sequence of (int, int), optional
+        The positions that send and receive in a send-recv; by default each sends to the next.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such collective or algorithm.
+    InputError
+        If an option is not possible, or the algorithm does not take it.
+
+    Examples
+    --------
+    >>> made = schedule("all-reduce", 4, "ring")
+    >>> made.steps, made.messages_sent, made.pieces
+    (6, 24, 4)
+    """
+    check_whole(ranks, f"{collective}: ranks", 1)
+    algorithm = next(iter(algorithms_of(collective))) if algorithm is None else algorithm
+    given = {"chunks": chunks, "root": root, "group": group, "inner": inner, "outer": outer,
+             "pairs": None if pairs is None else frozen_pairs(pairs, f"{collective}: pairs")}
+    how = check_algorithm(collective, algorithm, given)
+    owner = f"{collective} by {algorithm}"
+    _check(owner, how.options, ranks, given)
+    if "pairs" in how.options and given["pairs"] is None:
+        given["pairs"] = tuple((p, (p + 1) % ranks) for p in range(ranks)) if ranks > 1 else ()
+    rows = _rows(algorithm, ranks, given)
+    if rows > _MOST_ROWS:
+        raise InputError(f"{ranks:,} ranks would have {rows:,} messages; a collective can have at "
+                         f"most {_MOST_ROWS:,}")
+    make = _made if rows <= _MOST_CACHED else _made.__wrapped__
+    return make(collective, algorithm, ranks, tuple(given.items()),
+                None if order is None else _frozen_order(order, ranks, f"{owner}: order"))
+
+
+def check_algorithm(collective: str, algorithm: str, given: dict[str, Any]) -> Algorithm:
+    """Check the name of an algorithm, and that it takes the options that are not the usual ones.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such collective or algorithm.
+    InputError
+        If the algorithm does not take an option.
+    """
+    named = algorithms_of(collective)
+    if algorithm not in named:
+        raise UnknownNameError(f"algorithm of {collective}", algorithm, tuple(named))
+    usual = {"chunks": 1, "root": 0, "inner": "ring", "outer": "ring"}
+    takes, owner = named[algorithm].options, f"{collective} by {algorithm}"
+    for name, value in given.items():
+        if name in ("chunks", "root", "group") and value is not None:
+            check_whole(value, f"{owner}: {name}", int(name != "root"))
+        if value != usual.get(name) and name not in takes:
+            listed = ", ".join(option for option in takes if option != "matrix")
+            raise InputError(f"{owner} takes no {name}; it takes: {listed or 'no options'}")
+    return named[algorithm]
+
+
+def _rows(algorithm: str, ranks: int, given: dict[str, Any]) -> int:
+    """Return an upper bound of the messages that arrays hold, where steps that are alike are one.
+
+    That is known before any is made.
+    """
+    if given["pairs"] is not None:
+        return len(given["pairs"])
+    if algorithm in ("direct", "pairwise"):
+        return ranks * (ranks - 1)
+    if algorithm == "hierarchical":
+        group: int = given["group"]
+        return ranks * sum(2 * (size - 1 if way == "direct" else 1) for size, way in
+                           ((group, given["inner"]), (ranks // group, given["outer"])))
+    if given["chunks"] > 1:
+        return 4 * ranks * int(given["chunks"])
+    return 2 * ranks * max(ranks.bit_length(), 2)
+
+
+def _check(owner: str, options: Sequence[str], ranks: int, given: dict[str, Any]) -> None:
+    """Check the options that an algorithm takes.
+
+    Raises
+    ------
+    InputError or UnknownNameError
+        If one is not possible with this number of ranks.
+    """
+    if "root" in options:
+        check_whole(given["root"], f"{owner}: root", 0, ranks - 1)
+    if "group" in options:
+        if given["group"] is None:
+            raise InputError(f"{owner}: give group, the number of ranks that are inside, such as "
+                             "the GPUs of a server")
+        if ranks % given["group"]:
+            raise InputError(f"{owner}: group must divide the number of ranks, but {ranks} ranks "
+                             f"are no whole number of groups of {given['group']}")
+        for name in ("inner", "outer"):
+            if given[name] not in ("ring", "direct"):
+                raise UnknownNameError(f"{owner}: {name}", given[name], ("ring", "direct"))
+    for place, (src, dst) in enumerate(given["pairs"] or ()):
+        for end in (src, dst):
+            check_whole(end, f"{owner}: pair {place}", 0, ranks - 1)
+        if src == dst:
+            raise InputError(f"{owner}: pair {place} is of position {src} with itself")
+
+
+def frozen_pairs(pairs: Any, what: str) -> tuple[tuple[int, int], ...]:
+    """Convert pairs of positions to tuples.
+
+    Raises
+    ------
+    InputError
+        If they are no list of pairs of whole numbers, or there is none.
+    """
+    try:
+        found = tuple((src, dst) for src, dst in pairs)
+    except (TypeError, ValueError):
+        found = ()
+    if not found or not all(map(is_whole, chain.from_iterable(found))):
+        raise InputError(f"{what} must be one or more pairs of positions, such as [[0, 1]], not "
+                         f"{reprlib.repr(pairs)}")
+    return found
+
+
+def _frozen_order(order: Any, ranks: int, what: str) -> tuple[int, ...]:
+    found = check_sequence(order, int, what, "ranks")
+    if sorted(found) != list(range(ranks)):
+        raise InputError(f"{what} must have each of the ranks 0 to {ranks - 1} once, not "
+                         f"{reprlib.repr(order)}")
+    return found
+
+
+@lru_cache(maxsize=64)
+def _made(collective: str, algorithm: str, ranks: int, options: tuple[tuple[str, Any], ...],
+          order: tuple[int, ...] | None) -> Schedule:
+    """Make a schedule; cached, as jobs ask for the same ones over and over."""
+    how, given = ALGORITHMS[collective][algorithm], dict(options)
+    if ranks == 1:
+        return Schedule(collective, algorithm, 1, (), (), (), 1, order)
+    phases = how.phases(ranks, given)
+    return Schedule(
+        collective, algorithm, ranks, tuple(each for phase in phases for each in phase),
+        tuple(map(len, phases)), how.cuts(ranks, given), how.copies(ranks, given), order,
+        in_turn=algorithm == "pairwise")

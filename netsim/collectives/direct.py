@@ -1,0 +1,50 @@
+"""Direct exchanges: each position sends to the one that needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.collectives.messages import Round, one_step
+
+__all__ = ["all_gather", "all_to_all", "pairwise", "reduce_scatter", "send_recv"]
+
+
+def _others(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return all pairs of positions, those of a position with itself left out."""
+    src, dst = np.divmod(np.arange(n * n), n)
+    apart = src != dst
+    return src[apart], dst[apart]
+
+
+def reduce_scatter(n: int) -> list[Round]:
+    """In one step, i sends block j to j, which adds it."""
+    src, dst = _others(n)
+    return [Round(src, dst, dst, np.ones(len(src), np.int64), n, adds=True)]
+
+
+def all_gather(n: int) -> list[Round]:
+    """In one step, i sends block i to all others."""
+    src, dst = _others(n)
+    return [Round(src, dst, src, np.ones(len(src), np.int64), n)]
+
+
+def all_to_all(n: int) -> list[Round]:
+    """In one step, i sends piece i n + j to j."""
+    src, dst = _others(n)
+    return [Round(src, dst, src * n + dst, np.ones(len(src), np.int64), n * n)]
+
+
+def pairwise(n: int) -> list[Round]:
+    """In step s, i sends its piece for i + s + 1 there."""
+    src, one = np.arange(n), np.ones(n, np.int64)
+    return [Round(src, dst := (src + step) % n, src * n + dst, one, n * n)
+            for step in range(1, n)]
+
+
+def send_recv(pairs: Sequence[tuple[int, int]]) -> list[Round]:
+    """In one step, the first of each pair sends to the second."""
+    src, dst = np.array(pairs, np.int64).T
+    return [one_step(src, dst, np.arange(len(pairs)), 1, len(pairs))]

@@ -1,0 +1,266 @@
+"""The messages of a collective: who sends which pieces to whom, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.collectives.parts import Sizes, split
+
+__all__ = ["Edges", "Messages", "Round", "Schedule", "one_step"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """Steps that are alike: the same messages several times, of pieces that move on.
+
+    Piece k of message m in repetition t is ``base[m] + (first[m] + t shift + k) mod wrap``.
+
+    Attributes
+    ----------
+    src, dst : ndarray of int, shape (messages,)
+        Positions of the sender and the receiver, in order of sender, receiver and pieces.
+    first, count : ndarray of int, shape (messages,)
+        The first piece, and the number of pieces.
+    wrap : int
+        The number of pieces after which they begin at the first again.
+    times : int
+        How many steps there are.
+    shift : int
+        By how many pieces each step is ahead of the one before.
+    base : ndarray of int, shape (messages,), or int
+        Where the pieces begin.
+    adds : ndarray of bool, shape (messages,), or bool
+        Whether the receiver adds what it gets; otherwise it replaces what it has.
+    tree : ndarray of int, shape (messages,), or int
+        The tree to which a message belongs, if there are several.
+    """
+
+    src: Ints
+    dst: Ints
+    first: Ints
+    count: Ints
+    wrap: int
+    times: int = 1
+    shift: int = 0
+    base: Ints | int = 0
+    adds: NDArray[np.bool_] | bool = False
+    tree: Ints | int = 0
+
+    def nbytes(self, sizes: Sizes, repetition: int = 0) -> Floats:
+        """Return the bytes of each message of a step, shape (messages,)."""
+        return sizes.of(self.count, self.first + repetition * self.shift, self.base, self.wrap)
+
+    def pieces(self, message: int, repetition: int) -> list[int]:
+        """Return the pieces of a message, in ascending order."""
+        first = int(self.first[message]) + repetition * self.shift
+        base = int(np.broadcast_to(self.base, self.src.shape)[message])
+        return sorted(base + (first + k) % self.wrap for k in range(int(self.count[message])))
+
+    def alike(self, sizes: Sizes) -> bool:
+        """Whether all steps send the same bytes between the same positions."""
+        return self.times == 1 or not self.shift or sizes.listed is None
+
+
+def one_step(src: Ints, dst: Ints, first: Ints, count: Ints | int, wrap: int,
+             adds: NDArray[np.bool_] | bool = False, tree: Ints | int = 0) -> Round:
+    """Make a round of one step; its messages are sorted."""
+    order = np.lexsort((first, dst, src))
+    whole = np.broadcast_to(count, src.shape)[order]
+    return Round(src[order], dst[order], first[order], whole, wrap,
+                 adds=adds if isinstance(adds, bool) else adds[order],
+                 tree=tree if isinstance(tree, int) else tree[order])
+
+
+class Messages(NamedTuple):
+    """All messages of a collective, in order of step, sender, receiver and pieces.
+
+    Attributes
+    ----------
+    step : ndarray of int, shape (messages,)
+    src, dst : ndarray of int, shape (messages,)
+        Ranks.
+    nbytes : ndarray of float, shape (messages,)
+    pieces : list of list of int
+        The pieces of each message, in ascending order.
+    adds : ndarray of bool, shape (messages,)
+        Whether the receiver adds what it gets.
+    tree : ndarray of int, shape (messages,)
+    """
+
+    step: Ints
+    src: Ints
+    dst: Ints
+    nbytes: Floats
+    pieces: list[list[int]]
+    adds: NDArray[np.bool_]
+    tree: Ints
+
+
+class Edges(NamedTuple):
+    """What a phase sends over each directed edge, in order of sender and receiver.
+
+    Attributes
+    ----------
+    src, dst : ndarray of int, shape (edges,)
+        Ranks.
+    pieces : ndarray of int, shape (edges,)
+        How many pieces are sent over each.
+    steps : tuple of (ndarray of int, int)
+        The steps for which the phase stands: the edges that are used, and in how many steps they
+        are. See `netsim.collectives.overhead_s`.
+    """
+
+    src: Ints
+    dst: Ints
+    pieces: Ints
+    steps: tuple[tuple[Ints, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """The messages of a collective among some ranks, whatever their sizes.
+
+    Attributes
+    ----------
+    collective, algorithm : str
+    ranks : int
+    rounds : tuple of Round
+        The steps, one after the other.
+    phase_lengths : tuple of int
+        The number of rounds of each phase.
+    cuts : tuple of int
+        Into how many parts the data is cut, into how many each part is, and so on.
+    copies : int
+        How often the pieces are there, if each rank has its own.
+    order : tuple of int, optional
+        The rank at each position; position p is rank p if not given.
+    in_turn : bool
+        Whether each rank ends one step before it begins the next, even if no piece asks for it.
+    """
+
+    collective: str
+    algorithm: str
+    ranks: int
+    rounds: tuple[Round, ...]
+    phase_lengths: tuple[int, ...]
+    cuts: tuple[int, ...]
+    copies: int = 1
+    order: tuple[int, ...] | None = None
+    in_turn: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return sum(each.times for each in self.rounds)
+
+    @property
+    def pieces(self) -> int:
+        """Number of pieces into which the data is cut."""
+        return int(np.prod(self.cuts, dtype=np.int64)) * self.copies
+
+    @property
+    def phases(self) -> tuple[int, ...]:
+        """The first step of each phase."""
+        firsts = [0, *accumulate(each.times for each in self.rounds)]
+        return tuple(firsts[k] for k in accumulate((0, *self.phase_lengths[:-1]))
+                     ) if self.rounds else ()
+
+    @property
+    def messages_sent(self) -> int:
+        """Number of messages of all steps."""
+        return sum(each.times * len(each.src) for each in self.rounds)
+
+    def sizes(self, nbytes: float, unit: float | None = None,
+              matrix: Floats | None = None) -> Sizes:
+        """Return the sizes of the pieces.
+
+        Parameters
+        ----------
+        nbytes : float
+            The size of the collective, as `netsim.collectives.schedule` says.
+        unit : float, optional
+            The size of an element, which is not cut, in bytes.
+        matrix : ndarray of float, shape (ranks, ranks), optional
+            Bytes that each position has for each other one, of an all-to-all.
+
+        Raises
+        ------
+        InputError
+            If the unit does not divide the bytes.
+        """
+        if matrix is not None:
+            return Sizes(nbytes, 1, matrix.ravel())
+        if self.collective == "barrier":
+            return Sizes(0.0, 1)
+        if unit is None:
+            return Sizes(nbytes, int(np.prod(self.cuts, dtype=np.int64)))
+        listed = np.array([nbytes])
+        for count in self.cuts:
+            listed = np.concatenate([split(float(part), count, unit) for part in listed])
+        return Sizes(nbytes, len(listed), np.tile(listed, self.copies))
+
+    def at(self, positions: Ints) -> Ints:
+        """Return the ranks at some positions."""
+        return positions if self.order is None else np.array(self.order)[positions]
+
+    def phase_rounds(self) -> Iterator[Sequence[Round]]:
+        """Yield the rounds of each phase."""
+        for begin, end in pairwise(accumulate((0, *self.phase_lengths))):
+            yield self.rounds[begin:end]
+
+    @cached_property
+    def edges(self) -> tuple[Edges, ...]:
+        """What each phase sends over each edge, if pieces are equal."""
+        return tuple(self._edges(rounds) for rounds in self.phase_rounds())
+
+    def _edges(self, rounds: Sequence[Round]) -> Edges:
+        n = self.ranks
+        codes = [each.src * n + each.dst for each in rounds]
+        found = np.unique(np.concatenate(codes))
+        count, steps = np.zeros(len(found), np.int64), []
+        for each, code in zip(rounds, codes, strict=True):
+            place = np.searchsorted(found, code)
+            np.add.at(count, place, each.times * each.count)
+            steps.append((np.unique(place), each.times))
+        src, dst = np.divmod(found, n)
+        return Edges(self.at(src), self.at(dst), count, tuple(steps))
+
+    def phase_bytes(self, phase: int, sizes: Sizes) -> Floats:
+        """Return the bytes that a phase sends over each of its `edges`; shape (edges,)."""
+        if sizes.listed is None:
+            return sizes.of(self.edges[phase].pieces)
+        n, rounds = self.ranks, list(self.phase_rounds())[phase]
+        found = np.unique(np.concatenate([each.src * n + each.dst for each in rounds]))
+        total = np.zeros(len(found))
+        for each in rounds:
+            place = np.searchsorted(found, each.src * n + each.dst)
+            for repetition in range(each.times):
+                np.add.at(total, place, each.nbytes(sizes, repetition))
+        return total
+
+    def messages(self, sizes: Sizes) -> Messages:
+        """List all messages."""
+        rounds = [(each, t) for each in self.rounds for t in range(each.times)]
+        if not rounds:
+            none = np.zeros(0, np.int64)
+            return Messages(none, none, none, np.zeros(0), [], none.astype(bool), none)
+
+        def joined(name: str) -> NDArray[Any]:
+            return np.concatenate([np.broadcast_to(getattr(each, name), each.src.shape)
+                                   for each, _ in rounds])
+
+        step = np.repeat(np.arange(len(rounds)), [len(each.src) for each, _ in rounds])
+        nbytes = np.concatenate([each.nbytes(sizes, t) for each, t in rounds])
+        pieces = [each.pieces(m, t) for each, t in rounds for m in range(len(each.src))]
+        return Messages(step, self.at(joined("src")), self.at(joined("dst")), nbytes, pieces,
+                        joined("adds"), joined("tree"))

@@ -1,0 +1,105 @@
+"""Recursive halving and doubling, and dissemination.
+
+If the number of positions is no power of two, a step before folds the odd ones among the first 2r
+into their neighbours, so that p positions survive, the largest power of two; a step at the end
+gives back to the others what is theirs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.collectives.messages import Round, one_step
+
+__all__ = ["all_gather", "dissemination", "halving_doubling", "reduce_scatter"]
+
+Ints = NDArray[np.int64]
+
+
+class _Survivors(NamedTuple):
+    """The positions among which a power of two exchange, and what they own.
+
+    Survivor v owns the blocks from ``first[v]`` to ``first[v + 1]``.
+    """
+
+    position: Ints
+    first: Ints
+    folded: Ints
+
+
+def _survivors(n: int) -> _Survivors:
+    p = 1 << (n.bit_length() - 1)
+    r = n - p
+    v = np.arange(p)
+    position = np.where(v < r, 2 * v, v + r)
+    return _Survivors(position, np.append(position, n), 2 * np.arange(r))
+
+
+def reduce_scatter(n: int) -> list[Round]:
+    """Position i ends with block i of the sum."""
+    position, first, folded = _survivors(n)
+    whole = np.full(len(folded), n)
+    rounds = _halving(position, first, n)
+    if len(folded):
+        rounds.insert(0, one_step(folded + 1, folded, 0 * folded, whole, n, adds=True))
+        rounds.append(one_step(folded, folded + 1, folded + 1, 1, n))
+    return rounds
+
+
+def all_gather(n: int) -> list[Round]:
+    """Position i begins with block i."""
+    position, first, folded = _survivors(n)
+    rounds = _doubling(position, first, n)
+    if len(folded):
+        rounds.insert(0, one_step(folded + 1, folded, folded + 1, 1, n))
+        rounds.append(one_step(folded, folded + 1, folded + 2, n - 1, n))
+    return rounds
+
+
+def halving_doubling(n: int) -> list[Round]:
+    """All-reduce: reduce-scatter and all-gather among the survivors, each with a part."""
+    position, _, folded = _survivors(n)
+    p = len(position)
+    first = np.arange(p + 1)
+    rounds = [*_halving(position, first, p), *_doubling(position, first, p)]
+    if len(folded):
+        rounds.insert(0, one_step(folded + 1, folded, 0 * folded, p, p, adds=True))
+        rounds.append(one_step(folded, folded + 1, 0 * folded, p, p))
+    return rounds
+
+
+def _halving(position: Ints, first: Ints, wrap: int) -> list[Round]:
+    """At distance h = p/2, p/4, .., 1: v sends what the half of v xor h owns there."""
+    v, rounds = np.arange(len(position)), []
+    h = len(position) // 2
+    while h:
+        partner = v ^ h
+        begin = partner // h * h
+        rounds.append(one_step(position, position[partner], first[begin],
+                               first[begin + h] - first[begin], wrap, adds=True))
+        h //= 2
+    return rounds
+
+
+def _doubling(position: Ints, first: Ints, wrap: int) -> list[Round]:
+    """At distance h = 1, 2, .., p/2: v sends all that the h survivors around it own."""
+    v, rounds = np.arange(len(position)), []
+    h = 1
+    while h < len(position):
+        begin = v // h * h
+        rounds.append(one_step(position, position[v ^ h], first[begin],
+                               first[begin + h] - first[begin], wrap))
+        h *= 2
+    return rounds
+
+
+def dissemination(n: int) -> list[Round]:
+    """Barrier: in step s, i tells i + 2^s of all of whom it knows, the 2^s up to itself."""
+    at, rounds, h = np.arange(n), [], 1
+    while h < n:
+        rounds.append(one_step(at, (at + h) % n, at - h + 1, h, n))
+        h *= 2
+    return rounds

@@ -1,0 +1,113 @@
+"""Times of a collective on an idle switch, counted from its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.collectives.messages import Round, Schedule
+from netsim.collectives.parts import Sizes
+
+__all__ = ["aggregated_s", "overhead_s", "port_bytes", "stepwise_s"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def stepwise_s(schedule: Schedule, sizes: Sizes, rate: float, latency: float = 0.0,
+               overhead: float = 0.0) -> float:
+    """Compute the time of a collective in steps, alone on a switch that does not block.
+
+    A step takes the overhead, then as long as its fullest port sends or receives, and then the
+    latency of a path. With G_s the bytes of the fullest port in step s, and sigma steps:
+
+        T = sigma (latency + overhead) + sum over s of G_s / rate
+
+    Parameters
+    ----------
+    schedule : Schedule
+    sizes : Sizes
+        Those of its pieces.
+    rate : float
+        Of each port, in either direction; bytes per second.
+    latency, overhead : float
+        Of every path, and of every step, in seconds.
+
+    Returns
+    -------
+    float
+        Seconds; 0 for a single rank.
+    """
+    fullest = sum(times * nbytes for nbytes, times in port_bytes(schedule, sizes))
+    return schedule.steps * (latency + overhead) + fullest / rate
+
+
+def aggregated_s(schedule: Schedule, sizes: Sizes, rate: float, latency: float = 0.0,
+                 overhead: float = 0.0) -> float:
+    """Compute the time with one coflow per phase in place of its steps, as `stepwise_s`.
+
+    A phase takes as long as the port that sends or receives most in all of its steps together:
+
+        T = sigma (latency + overhead) + sum over phases of max over ports of (its bytes) / rate
+
+    That is with the rates that end each phase as early as its fullest port allows. Max-min fairness
+    may take longer where flows of a phase have unlike sizes, as in a double tree.
+
+    It is at most that of the steps, as the largest sum is at most the sum of the largest; and equal
+    to it if and only if in each phase one port is the fullest one in every step.
+    """
+    fullest = 0.0
+    for phase, edges in enumerate(schedule.edges):
+        nbytes = schedule.phase_bytes(phase, sizes)
+        fullest += max(float(np.bincount(end, nbytes).max()) for end in (edges.src, edges.dst))
+    return schedule.steps * (latency + overhead) + fullest / rate
+
+
+def port_bytes(schedule: Schedule, sizes: Sizes) -> Iterator[tuple[float, int]]:
+    """Yield the bytes of the fullest port of a step, and for how many steps on end.
+
+    A port is one direction of a position: what it sends, or what it receives.
+    """
+    for each in schedule.rounds:
+        if each.alike(sizes):
+            yield _fullest(each, sizes, 0), each.times
+        else:
+            for repetition in range(each.times):
+                yield _fullest(each, sizes, repetition), 1
+
+
+def _fullest(each: Round, sizes: Sizes, repetition: int) -> float:
+    nbytes = each.nbytes(sizes, repetition)
+    return max(float(np.bincount(end, nbytes).max()) for end in (each.src, each.dst))
+
+
+def overhead_s(steps: Sequence[tuple[Ints, int]], latency: Floats, overhead: float) -> float:
+    """Compute what passes before the first byte of a coflow that stands for several steps.
+
+    With sigma steps of overhead o, of which step s has paths of latency Lambda_s at most:
+
+        o_A = sigma o + sum over s of Lambda_s - max over f of Lambda_f
+
+    so that the coflow, which ends a path's latency after its last byte, includes all of them.
+
+    Parameters
+    ----------
+    steps : sequence of (ndarray of int, int)
+        The flows of each step, and how many steps have these; see `netsim.Stage.steps`.
+    latency : ndarray of float, shape (flows,)
+        Of the path of each flow, in seconds.
+    overhead : float
+        Of a step, in seconds.
+
+    Examples
+    --------
+    Two steps over the first edge and one over the second:
+
+    >>> steps = ((np.array([0]), 2), (np.array([1]), 1))
+    >>> overhead_s(steps, np.array([1.0, 5.0]), overhead=10.0)
+    32.0
+    """
+    longest = sum(times * float(latency[flows].max(initial=0.0)) for flows, times in steps)
+    return sum(times for _, times in steps) * overhead + longest - float(latency.max(initial=0.0))

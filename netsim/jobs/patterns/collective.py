@@ -1,0 +1,411 @@
+"""Collective operations as patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.checks import check_sequence
+from netsim.collectives import (
+    Choice,
+    NcclCosts,
+    Schedule,
+    SwitchCosts,
+    auto,
+    check_algorithm,
+    costs_of,
+    fastest,
+    schedule,
+)
+from netsim.collectives.algorithms import frozen_pairs
+from netsim.errors import InputError, UnknownNameError
+from netsim.jobs.patterns.forms import check_form, stages_of
+from netsim.plain import plain_numbers
+from netsim.units import Quantity, parse_bytes
+from netsim.workload import Flows, Stage
+
+__all__ = ["AllGather", "AllReduce", "AllToAll", "Barrier", "Broadcast", "Collective", "Reduce",
+           "ReduceScatter", "RingAllReduce", "SendRecv"]
+
+#: The rules that choose an algorithm, and what they have to know.
+_RULES: dict[str, tuple[type[NcclCosts | SwitchCosts], Any]] = {
+    "auto": (NcclCosts, auto), "fastest": (SwitchCosts, fastest)}
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class Collective:
+    """A collective operation among all ranks; what its subclasses share.
+
+    Parameters
+    ----------
+    algorithm : str
+        One of the algorithms of the collective; or ``"auto"`` or ``"fastest"``, which choose one by
+        the size and the `costs`.
+    form : {"steps", "messages", "aggregate"}
+        A coflow per step, one after the other; per message, which waits for those that it needs; or
+        per phase, with the bytes of all its steps.
+    unit : quantity, optional
+        The size of an element in bytes, which is not cut; by default parts are equal.
+    order : sequence of int, optional
+        The rank at each position; by default position p is rank p.
+    costs : mapping, optional
+        What ``"auto"`` (`netsim.collectives.NcclCosts`) or ``"fastest"``
+        (`netsim.collectives.SwitchCosts`) knows of the network; needs at least ``rate``.
+    """
+
+    algorithm: str = ""
+    form: str = "steps"
+    unit: Quantity | None = None
+    order: Sequence[int] | None = None
+    costs: Mapping[str, Any] | NcclCosts | SwitchCosts | None = None
+
+    collective: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_form(self.form)
+        if self.unit is not None:
+            object.__setattr__(self, "unit", parse_bytes(
+                self.unit, f"{self.collective}: unit", strict=True))
+        if self.order is not None:
+            object.__setattr__(self, "order", check_sequence(
+                self.order, int, f"{self.collective}: order", "ranks"))
+        rule = _RULES.get(self.algorithm)
+        if rule is None:
+            check_algorithm(self.collective, self.algorithm, self._options())
+            if self.costs is not None:
+                raise InputError(f"{self.collective} by {self.algorithm} takes no costs; "
+                                 f"{' and '.join(_RULES)} do")
+            return
+        what = f"{self.collective}: costs of {self.algorithm}"
+        if self.costs is None:
+            raise InputError(f'{what} are missing; give at least {{"rate": ...}}')
+        object.__setattr__(self, "costs", costs_of(rule[0], self.costs, what))
+
+    def _options(self) -> dict[str, Any]:
+        """Return the options of the algorithm."""
+        return {}
+
+    @property
+    def scale_free(self) -> bool:
+        """Whether sizes are in proportion to the bytes, and all else does not depend on them."""
+        return self.unit is None and self.algorithm not in _RULES
+
+    def choice(self, ranks: int, nbytes: float) -> Choice:
+        """Return the algorithm for some ranks and bytes, and why.
+
+        Raises
+        ------
+        InputError
+            If the costs are not possible with this number of ranks.
+        """
+        if self.algorithm not in _RULES:
+            return Choice(self.algorithm, "", {})
+        chosen: Choice = _RULES[self.algorithm][1](self.collective, ranks, nbytes, self.costs)
+        return chosen
+
+    def schedule(self, ranks: int, nbytes: float) -> Schedule:
+        """Return the messages.
+
+        Raises
+        ------
+        InputError
+            If an option is not possible with this number of ranks.
+        """
+        algorithm = self.choice(ranks, nbytes).algorithm
+        return schedule(self.collective, ranks, algorithm, order=self.order, **self._options())
+
+    def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
+        """Return the stages of the form; see `Pattern.stages`."""
+        return _drawn(self, ranks, nbytes)
+
+
+@lru_cache(maxsize=4)
+def _drawn(pattern: Collective, ranks: int, nbytes: float) -> tuple[Stage, ...]:
+    """Make stages; cached, as runs ask how many there are, and then for them."""
+    made = pattern.schedule(ranks, nbytes)
+    unit = None if pattern.unit is None else float(pattern.unit)
+    return stages_of(made, made.sizes(nbytes, unit), pattern.form)
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class AllReduce(Collective):
+    """All-reduce: all ranks get the sum of the buffers of all, of nbytes each.
+
+    Parameters
+    ----------
+    algorithm : str
+        ``"ring"``, ``"direct"``, ``"halving-doubling"``, ``"tree"``, ``"double-tree"`` or
+        ``"hierarchical"``; or ``"auto"`` or ``"fastest"``.
+    chunks : int
+        Into how many chunks trees cut what they send.
+    group : int, optional
+        How many consecutive ranks are a group of ``"hierarchical"``, such as the GPUs of a server.
+    inner, outer : {"ring", "direct"}
+        What ``"hierarchical"`` does inside groups and across them.
+    form, unit, order, costs
+        See `Collective`.
+    """
+
+    algorithm: str = "ring"
+    chunks: int = 1
+    group: int | None = None
+    inner: str = "ring"
+    outer: str = "ring"
+
+    collective: ClassVar[str] = "all-reduce"
+
+    def _options(self) -> dict[str, Any]:
+        return {"chunks": self.chunks, "group": self.group, "inner": self.inner,
+                "outer": self.outer}
+
+    def schedule(self, ranks: int, nbytes: float) -> Schedule:
+        """Return the messages; see `Collective.schedule`."""
+        if self.algorithm not in _RULES:
+            return super().schedule(ranks, nbytes)
+        algorithm = self.choice(ranks, nbytes).algorithm
+        chunks = self.chunks if algorithm == "double-tree" else 1
+        return schedule(self.collective, ranks, algorithm, order=self.order, chunks=chunks)
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class AllGather(Collective):
+    """All-gather: all ranks get what all have, nbytes in total.
+
+    Parameters
+    ----------
+    algorithm : str
+        ``"ring"``, ``"direct"`` or ``"recursive"``.
+    form, unit, order, costs
+        See `Collective`.
+    """
+
+    algorithm: str = "ring"
+    collective: ClassVar[str] = "all-gather"
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class ReduceScatter(Collective):
+    """Reduce-scatter: each rank gets its share of the sum of the buffers, of nbytes each.
+
+    Parameters
+    ----------
+    algorithm : str
+        ``"ring"``, ``"direct"`` or ``"recursive"``.
+    form, unit, order, costs
+        See `Collective`.
+    """
+
+    algorithm: str = "ring"
+    collective: ClassVar[str] = "reduce-scatter"
+
+
+@dataclass(frozen=True)
+class _Rooted(Collective):
+    """A collective with a root."""
+
+    algorithm: str = "ring"
+    chunks: int = 1
+    root: int = 0
+
+    def _options(self) -> dict[str, Any]:
+        return {"chunks": self.chunks, "root": self.root}
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class Broadcast(_Rooted):
+    """Broadcast: all ranks get the nbytes of the root.
+
+    Parameters
+    ----------
+    algorithm : str
+        ``"ring"`` (a chain) or ``"tree"``.
+    chunks : int
+        Into how many chunks the bytes are cut.
+    root : int
+        The position at which it begins.
+    form, unit, order, costs
+        See `Collective`.
+    """
+
+    collective: ClassVar[str] = "broadcast"
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class Reduce(_Rooted):
+    """Reduce: the root gets the sum of the buffers of all ranks, of nbytes each.
+
+    Parameters
+    ----------
+    algorithm : str
+        ``"ring"`` (a chain) or ``"tree"``.
+    chunks : int
+        Into how many chunks the bytes are cut.
+    root : int
+        The position at which it ends.
+    form, unit, order, costs
+        See `Collective`.
+    """
+
+    collective: ClassVar[str] = "reduce"
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class AllToAll(Collective):
+    """All-to-all: each rank has nbytes, a part for every rank.
+
+    Parameters
+    ----------
+    algorithm : str
+        ``"direct"`` (all at once) or ``"pairwise"`` (one after the other).
+    sizes : {"split", "uniform"}
+        ``"split"``: every rank splits its nbytes evenly over all w ranks, itself included,
+        so that each flow has nbytes/w. ``"uniform"``: flow sizes are uniform in (0, nbytes], of a
+        direct exchange.
+    matrix : sequence of sequence of quantity, optional
+        What each position has for each one, in bytes; `nbytes` then has no meaning. Nothing is
+        sent of its diagonal.
+    form, unit, order, costs
+        See `Collective`.
+    """
+
+    algorithm: str = "direct"
+    sizes: str = "split"
+    matrix: Sequence[Sequence[Quantity]] | None = None
+
+    collective: ClassVar[str] = "all-to-all"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sizes not in ("split", "uniform"):
+            raise UnknownNameError("sizes", self.sizes, ("split", "uniform"))
+        if self.sizes == "uniform" and (self.algorithm != "direct" or self.unit is not None
+                                        or self.matrix is not None or self.form == "messages"):
+            raise InputError('all-to-all: sizes = "uniform" are those of a direct exchange, in '
+                             "steps, without unit and matrix")
+        if self.matrix is not None:
+            if self.unit is not None:
+                raise InputError("all-to-all: give either unit or matrix")
+            object.__setattr__(self, "matrix", _parsed(self.matrix))
+
+    @property
+    def scale_free(self) -> bool:
+        """Whether sizes are in proportion to the bytes, and all else does not depend on them."""
+        return super().scale_free and self.matrix is None
+
+    def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
+        """Return the stages of the form; see `Pattern.stages`."""
+        if self.matrix is None:
+            stages = super().stages(ranks, nbytes, rng)
+            if self.sizes == "split":
+                return stages
+            (stage,) = stages
+            assert stage.flows is not None
+            drawn = nbytes * (1 - rng.random(len(stage.flows)))
+            return (Stage(stage.name, Flows(stage.flows.src, stage.flows.dst, drawn)),)
+        if len(self.matrix) != ranks:
+            raise InputError(f"all-to-all: matrix must have a row for each of the {ranks} ranks, "
+                             f"not {len(self.matrix)}")
+        made, matrix = self.schedule(ranks, nbytes), self.as_array()
+        nbytes = float(matrix.sum(axis=1).max())
+        return stages_of(made, made.sizes(nbytes, matrix=matrix), self.form)
+
+    def as_array(self) -> NDArray[np.float64]:
+        """Return the matrix as an array, in bytes."""
+        return np.array(self.matrix, np.float64)
+
+
+def _parsed(matrix: Any) -> tuple[tuple[float, ...], ...]:
+    """Check that a matrix is square, and parse its sizes."""
+    what = "all-to-all: matrix"
+    try:
+        rows = [tuple(row) for row in matrix]
+    except TypeError:
+        raise InputError(f"{what} must be a list of rows of sizes, not {matrix!r}") from None
+    for k, row in enumerate(rows):
+        if len(row) != len(rows):
+            raise InputError(f"{what}: row {k} has {len(row)} entries; {len(rows)} rows need "
+                             f"{len(rows)}")
+    return tuple(tuple(parse_bytes(size, f"{what}: row {k}, column {j}")
+                       for j, size in enumerate(row)) for k, row in enumerate(rows))
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class SendRecv(Collective):
+    """Send and receive: one message of nbytes from each rank to the next, or of given pairs.
+
+    Parameters
+    ----------
+    pairs : sequence of (int, int), optional
+        The positions that send and receive.
+    algorithm : {"direct"}
+    form, unit, order, costs
+        See `Collective`.
+    """
+
+    algorithm: str = "direct"
+    pairs: Sequence[Sequence[int]] | None = None
+
+    collective: ClassVar[str] = "send-recv"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pairs is not None:
+            object.__setattr__(self, "pairs", frozen_pairs(self.pairs, "send-recv: pairs"))
+
+    def _options(self) -> dict[str, Any]:
+        return {"pairs": self.pairs}
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class Barrier(Collective):
+    """Barrier: no rank goes on before all are there; messages of 0 bytes, whatever nbytes is.
+
+    Parameters
+    ----------
+    algorithm : {"dissemination"}
+    form, unit, order, costs
+        See `Collective`.
+    """
+
+    algorithm: str = "dissemination"
+    collective: ClassVar[str] = "barrier"
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class RingAllReduce:
+    """Ring all-reduce: 2m(w-1)/w bytes over each edge of a ring of w ranks.
+
+    m = nbytes is the size of the gradients. A single rank sends nothing. It is `AllReduce` by
+    ``"ring"``, as one coflow.
+
+    Parameters
+    ----------
+    stepwise : bool
+        Whether to emit 2(w-1) coflows of m/w bytes per edge, one after the other (reduce-scatter,
+        then all-gather), instead of one coflow with their sum.
+    """
+
+    stepwise: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.stepwise, bool):
+            raise InputError(f"stepwise must be true or false, not {self.stepwise!r}")
+
+    def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
+        """Return one stage, or 2(w-1) with `stepwise`; see `Pattern.stages`."""
+        return AllReduce(form="steps" if self.stepwise else "aggregate").stages(ranks, nbytes, rng)

@@ -1,0 +1,179 @@
+"""How long a collective takes on a network, size by size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.checks import check_whole
+from netsim.collectives import NcclCosts, SwitchCosts, algorithms_of, bandwidths
+from netsim.errors import InputError
+from netsim.fabric.allocator import Allocator
+from netsim.jobs.patterns import AllToAll, Collective, SendRecv, make_pattern
+from netsim.network import Topology, read_network
+from netsim.simulation.simulate import simulate
+from netsim.units import Quantity, parse_bytes
+from netsim.workload import JobSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["collective_times", "sizes_between"]
+
+#: The most sizes of a range; more would be a mistake.
+_MOST_SIZES = 1000
+
+
+def collective_times(collective: str, on: Topology | str | Path, ranks: int | None = None,
+                     sizes: Iterable[Quantity] | Quantity | None = None, *,
+                     algorithm: str | None = None, form: str = "steps",
+                     hosts: Sequence[int] | None = None, servers: int | None = None,
+                     costs: Mapping[str, Any] | None = None,
+                     allocator: str | Mapping[str, Any] | Allocator = "maxmin",
+                     **options: Any) -> pd.DataFrame:
+    """Simulate a collective, alone on a network, for several sizes.
+
+    Parameters
+    ----------
+    collective : str
+        ``"all-reduce"``, ``"all-gather"``, ``"reduce-scatter"``, ``"broadcast"``, ``"reduce"``,
+        ``"all-to-all"``, ``"send-recv"`` or ``"barrier"``.
+    on : Topology, str or path
+        The network, or the name or file of one; see `netsim.read_network`.
+    ranks : int, optional
+        How many; by default one per host.
+    sizes : quantity or iterable of quantity, optional
+        In bytes, as nccl-tests count them (see `netsim.collectives.schedule`); by default powers
+        of 2 from 1 KiB to 1 GiB. A barrier, and an all-to-all by a matrix, have one time.
+    algorithm : str, optional
+        Of the pattern of this name, or ``"auto"`` or ``"fastest"``; by default that of the pattern.
+    form : {"steps", "messages", "aggregate"}
+        See `netsim.jobs.patterns.Collective`.
+    hosts : sequence of int, optional
+        The host of each rank; by default rank r is host r.
+    servers : int, optional
+        Over how many servers the ranks are spread, for ``"auto"``; by default each has its own.
+    costs : mapping, optional
+        What ``"auto"`` or ``"fastest"`` knows, in place of what follows from the network: the rate
+        of the slowest port of the hosts.
+    allocator : str, mapping or Allocator
+        As for `netsim.simulate`.
+    **options
+        Other options of the pattern, such as ``chunks`` or ``group``.
+
+    Returns
+    -------
+    DataFrame
+        A row per size: ``bytes``, ``algorithm``, ``time_s``; ``algbw`` and ``busbw`` in bytes per
+        second (NaN where there are none); and ``why``, if a rule has chosen the algorithm.
+
+    Raises
+    ------
+    NetsimError
+        As `netsim.simulate` does, and if an option is not possible.
+
+    Examples
+    --------
+    An all-reduce of n ranks on ports of B takes 2 (n - 1) S/(n B), and its busbw is B:
+
+    >>> import netsim
+    >>> table = netsim.collective_times("all-reduce", netsim.big_switch(8, "80Gbps"), 4, "1GB")
+    >>> table[["bytes", "algorithm", "time_s", "busbw"]]
+              bytes algorithm  time_s         busbw
+    0  1.000000e+09      ring    0.15  1.000000e+10
+    """
+    import pandas as pd
+
+    algorithms_of(collective)
+    network = on if isinstance(on, Topology) else read_network(on)
+    ranks = network.hosts if ranks is None else ranks
+    check_whole(ranks, "ranks", 1)
+    places = _places(network, ranks, hosts)
+    given = {"name": collective, "form": form, **options}
+    if algorithm is not None:
+        given["algorithm"] = algorithm
+    if algorithm in ("auto", "fastest") or costs is not None:
+        given["costs"] = costs if costs is not None else costs_on(
+            network, places, str(algorithm), servers)
+    pattern = make_pattern(given)
+    assert isinstance(pattern, Collective)
+    rows = []
+    for nbytes in _sizes(pattern, sizes):
+        pattern.schedule(ranks, nbytes)  # what is wrong with it is nothing of a job
+        choice = pattern.choice(ranks, nbytes)
+        job = JobSpec(0, pattern=pattern, ranks=ranks, nbytes=nbytes, hosts=places)
+        done = simulate(network, [job], allocator=allocator, record=("jobs",))
+        time_s = float(done.jobs["jct_s"].iloc[0])
+        found = bandwidths(collective, ranks, nbytes, time_s, matrix=_matrix(pattern),
+                           pairs=pattern.pairs if isinstance(pattern, SendRecv) else None)
+        rows.append({"bytes": nbytes, "algorithm": choice.algorithm, "time_s": time_s,
+                     **found._asdict(), **({"why": choice.why} if choice.times_s else {})})
+    return pd.DataFrame(rows)
+
+
+def sizes_between(first: Quantity, last: Quantity, factor: float = 2.0) -> list[float]:
+    """Return sizes from the first to the last one, each `factor` times the one before.
+
+    Raises
+    ------
+    InputError
+        If a size is not positive, the last one is less than the first, the factor is not above 1,
+        or there would be more than 1,000 sizes.
+
+    Examples
+    --------
+    >>> sizes_between("1kB", "1MB", 10)
+    [1000.0, 10000.0, 100000.0, 1000000.0]
+    """
+    low, high = (parse_bytes(size, what, strict=True) for size, what in
+                 ((first, "the first size"), (last, "the last size")))
+    if high < low:
+        raise InputError(f"the last size, {last!r}, must not be less than the first, {first!r}")
+    if not (math.isfinite(factor) and factor > 1):
+        raise InputError(f"the factor between sizes must be finite and above 1, not {factor!r}")
+    count = int(math.log(high / low) / math.log(factor) * (1 + 1e-12) + 1e-9) + 1
+    if count > _MOST_SIZES:
+        raise InputError(f"from {first!r} to {last!r} by a factor of {factor!r} there are "
+                         f"{count:,} sizes; there can be at most {_MOST_SIZES:,}")
+    return [low * factor ** k for k in range(count)]
+
+
+def costs_on(network: Topology, hosts: Sequence[int], algorithm: str, servers: int | None
+             ) -> NcclCosts | SwitchCosts:
+    """Return what a rule knows of a network: the rate of the slowest port of some hosts."""
+    ports = np.unique(np.concatenate([network.links_of(host) for host in hosts]))
+    rate = float(network.capacity[ports].min())
+    if algorithm == "fastest":
+        return SwitchCosts(rate)
+    return NcclCosts(rate, servers=len(hosts) if servers is None else servers)
+
+
+def _places(network: Topology, ranks: int, hosts: Sequence[int] | None) -> list[int]:
+    if hosts is not None:
+        return list(hosts)
+    if ranks > network.hosts:
+        raise InputError(f"{ranks:,} ranks need a host each; network {network.name!r} has "
+                         f"{network.hosts:,}")
+    return list(range(ranks))
+
+
+def _matrix(pattern: Collective) -> NDArray[np.float64] | None:
+    return pattern.as_array() if isinstance(pattern, AllToAll) and pattern.matrix else None
+
+
+def _sizes(pattern: Collective, given: Iterable[Quantity] | Quantity | None) -> list[float]:
+    """Return the sizes to try; one if they have no meaning."""
+    if pattern.collective == "barrier":
+        return [0.0]
+    if (matrix := _matrix(pattern)) is not None:
+        return [float(matrix.sum(axis=1).max())]
+    if given is None:
+        return sizes_between("1KiB", "1GiB")
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        given = [given]
+    return [parse_bytes(size, "size of the collective") for size in given]
