@@ -12,13 +12,13 @@ from netsim.collectives.choice import Choice, NcclCosts, SwitchCosts, auto, cost
 from netsim.collectives.closed_forms import closed_form_s
 from netsim.collectives.messages import Edges, Messages, Round, Schedule
 from netsim.collectives.parts import Sizes, split
-from netsim.collectives.times import aggregated_s, overhead_s, stepwise_s
+from netsim.collectives.times import aggregated_s, stepwise_s
 from netsim.collectives.waiting import waits
 from netsim.lazy import loading
 
 __all__ = ["ALGORITHMS", "COLLECTIVES", "Bandwidths", "Choice", "Edges", "Messages", "NcclCosts",
            "Round", "Schedule", "Sizes", "SwitchCosts", "aggregated_s", "algorithms_of", "auto",
-           "bandwidths", "check_algorithm", "closed_form_s", "costs_of", "fastest", "overhead_s",
+           "bandwidths", "check_algorithm", "closed_form_s", "costs_of", "fastest",
            "schedule", "split", "stepwise_s", "waits"]
 
 __getattr__ = loading(__name__)
