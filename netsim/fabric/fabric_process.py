@@ -108,7 +108,9 @@ class FabricProcess:
         self._check = check
         self._alarm = Alarm(env, self._on_alarm)
         self._take(allocator)
-        self._completed = completed or _ignore
+        self._arrived_by = -math.inf
+        self._tell_completed = completed or _ignore
+        self._completed = self._see_arrivals if network.wire.timed else self._tell_completed
         self._observer = observer
         self._pause = NEVER if observer is None else observer.pause
         self._carries = observer is not None and observer.carries
@@ -372,6 +374,11 @@ class FabricProcess:
         else:
             self._act()
 
+    def _see_arrivals(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
+        """Tell of coflows that nobody has submitted; the run goes on until they have arrived."""
+        self._arrived_by = max(self._arrived_by, float(done["arrives"].max()))
+        self._tell_completed(done, flows)
+
     def _must_admit(self) -> bool:
         """Whether a coflow is valid by now that the event loop does not admit."""
         table = self.table
@@ -453,6 +460,8 @@ class FabricProcess:
         if (at := min(self._next, self._revisit_at)) < math.inf:
             self._due = self._grid.observed(at)
         self._await(self.table.next_arrival)
+        if self._due == math.inf:
+            self._await(self._arrived_by)
         if (at := min(self._due, self._tells_at)) < math.inf:
             self._alarm.set(at)
 

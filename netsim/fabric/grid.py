@@ -8,7 +8,7 @@ from typing import Protocol
 from netsim.fabric.kernels.lines import GRID_SLACK
 from netsim.fabric.kernels.loop import NOTICE_SLACK
 
-__all__ = ["Grid"]
+__all__ = ["Grid", "HasClock"]
 
 
 class HasClock(Protocol):

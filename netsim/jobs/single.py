@@ -40,7 +40,7 @@ class SingleCoflows:
     tell : callable
         Called with the COFLOW rows of completed coflows, and all FLOW rows of their batch.
     at : callable
-        Function that schedules a call at an instant, in seconds; used for coflows without bytes.
+        Function that schedules a call, given the begin and the arrival of a coflow without bytes.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class SingleCoflows:
     def __init__(self, jobs: int, columns: SingleColumns, network: Topology,
                  most_capacity: NDArray[np.float64],
                  tell: Callable[[NDArray[Any], NDArray[Any]], None],
-                 at: Callable[[float, Callable[[], None]], None]) -> None:
+                 at: Callable[[float, float, Callable[[], None]], None]) -> None:
         self.columns = columns
         self.network = network
         self._most = most_capacity
@@ -112,7 +112,8 @@ class SingleCoflows:
         """Schedule the end of a coflow without bytes, which the fabric need not see."""
         row["start"] = row["valid"]
         row["arrives"] = np.maximum(row["valid"], row["arrives"])
-        self._at(float(row["arrives"][0]), partial(self._tell_of, member, row, flows))
+        self._at(float(row["valid"][0]), float(row["arrives"][0]),
+                 partial(self._tell_of, member, row, flows))
 
     def _tell_of(self, member: int, row: NDArray[Any], flows: NDArray[Any]) -> None:
         row["job"] = self.columns.members[member]  # which may have changed since

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from heapq import heappop, heappush
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.grid import HasClock
 from netsim.fabric.records import COFLOW, FLOW
 from netsim.jobs.process import CompletedCoflow, JobProcess
 from netsim.network import Topology
@@ -59,6 +61,9 @@ class Recorder(LinkRecorder):
         event to the next. Decisions are not reported while an allocation is persistent.
     on_wire : bool
         See `LinkRecorder`.
+    clock : HasClock, optional
+        Of the run, in which coflows of chains are complete when their last bytes arrive; without
+        it they are when these are sent.
 
     Attributes
     ----------
@@ -80,10 +85,13 @@ class Recorder(LinkRecorder):
     """
 
     def __init__(self, record: Sequence[str], jobs: int, numbers: CoflowNumbers,
-                 network: Topology, beside: Sequence[str] = (), on_wire: bool = False) -> None:
+                 network: Topology, beside: Sequence[str] = (), on_wire: bool = False,
+                 clock: HasClock | None = None) -> None:
         super().__init__(record, network, beside, on_wire)
-        self.coflows_done = 0
-        self.jobs_done = 0
+        self._clock = clock
+        self._now = -np.inf
+        self._coflows_done = self._jobs_done = 0
+        self._late: list[tuple[float, bool]] = []  # arrivals to come, and whether a job ends then
         self.bytes_of_job = np.zeros(jobs)
         self.wire_bytes_of_job = np.zeros(jobs)
         self.coflows_of_job = np.zeros(jobs, np.int64)
@@ -116,6 +124,24 @@ class Recorder(LinkRecorder):
                            ("coflows_of_job", 0), ("start_s", np.nan), ("finish_s", np.nan)):
             setattr(self, name, np.insert(getattr(self, name), job, none))
 
+    @property
+    def coflows_done(self) -> int:
+        self._see_arrivals()
+        return self._coflows_done - len(self._late)
+
+    @property
+    def jobs_done(self) -> int:
+        self._see_arrivals()
+        return self._jobs_done - sum(ends for _, ends in self._late)
+
+    def _see_arrivals(self) -> float:
+        """Forget what is late no more; return the instant to which that is known."""
+        if self._clock is not None:
+            self._now = max(self._now, self._clock.now)
+        while self._late and self._late[0][0] <= self._now:
+            heappop(self._late)
+        return self._now
+
     def coflows_of(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
         """Return id, job, iteration and stage's number of chains' COFLOW rows; see `ChainLog`."""
         return self._chains.describe(rows)
@@ -129,7 +155,7 @@ class Recorder(LinkRecorder):
 
     def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
         """Record a completed coflow."""
-        self.coflows_done += 1
+        self._coflows_done += 1
         self._ended.append((job.index, done.iteration, tuple(done.stages), done.stage,
                             self._name(done.stages[done.stage]), done.transfer, done.finish))
         self._note(_OF_COFLOW + len(done.transfer.demand.flows))
@@ -161,7 +187,7 @@ class Recorder(LinkRecorder):
 
     def job_finished(self, job: JobProcess) -> None:
         """Record a completed job."""
-        self.jobs_done += 1
+        self._jobs_done += 1
         self.finish_s[job.index] = job.finish_s
         if self.told is not None:
             self.told.job_done(job.index)
@@ -222,9 +248,15 @@ class Recorder(LinkRecorder):
         if self._keeps_flows:
             sent = [flows[first:first + count].tobytes() for first, count
                     in zip(done["flow"].tolist(), done["flows"].tolist(), strict=True)]
-        self.coflows_done += len(done)
+        self._coflows_done += len(done)
         last = done["order"] + 1 == self._numbers.coflows[done["job"]]
-        self.jobs_done += int(np.count_nonzero(last))
+        self._jobs_done += int(np.count_nonzero(last))
+        if self._clock is not None:
+            # The fabric may be ahead of the clock, but never of what anybody asks about.
+            self._now = max(self._now, float(done["last"].max()))
+            late = done["arrives"] > self._see_arrivals()
+            for each in zip(done["arrives"][late].tolist(), last[late].tolist(), strict=True):
+                heappush(self._late, each)
         self._of_chains.append((done, sent))
         if self.told is not None:
             self.told.chains_done(done, last)
@@ -249,6 +281,9 @@ class Recorder(LinkRecorder):
         of_chains, self._of_chains = self._of_chains, []
         if ended:
             self._pack_ended(ended)
+        self._see_arrivals()
+        if self._late:
+            of_chains = self._arrived(of_chains)
         if of_chains:
             self._pack_of_chains(of_chains)
 
@@ -275,6 +310,18 @@ class Recorder(LinkRecorder):
         if self._keeps_coflows:
             sent = [each for _, sent in of_chains for each in sent]
             self._keep(Coflows.of_chains(done, self._chains.describe(done)), sent)
+
+    def _arrived(self, of_chains: Sequence[tuple[NDArray[Any], list[bytes]]]
+                 ) -> list[tuple[NDArray[Any], list[bytes]]]:
+        """Keep back coflows that have not arrived; return the others."""
+        arrived = []
+        for rows, sent in of_chains:
+            late = rows["arrives"] > self._now
+            for which, of in ((late, self._of_chains), (~late, arrived)):
+                if which.any():
+                    of.append((rows[which], [sent[k] for k in np.flatnonzero(which)]
+                               if sent else sent))
+        return arrived
 
     def _keep(self, coflows: Coflows, sent: Sequence[bytes]) -> None:
         """Append coflows and their flows to the tables that are recorded."""

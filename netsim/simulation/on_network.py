@@ -69,10 +69,11 @@ class OnNetwork(Clocked):
         self.network = self.faults.network
         self.slowness = factors_of(stragglers, network.hosts)
         self.numbers = CoflowNumbers(workload)
-        self.recorder = Recorder(record, len(workload), self.numbers, network, beside,
-                                 delays_stages(workload.jobs))
         self.arrival_s = np.array(column(workload.jobs, "arrival_s"))
         self.env = Clock(0.0)
+        self.recorder = Recorder(record, len(workload), self.numbers, network, beside,
+                                 delays_stages(workload.jobs),
+                                 self.env if network.wire.timed else None)
         finished = self.recorder.chains_finished
         single = self._singles(allocator)
         self.singles = SingleCoflows(len(workload), single, network, self.faults.most_capacity,
@@ -109,9 +110,11 @@ class OnNetwork(Clocked):
                                if plain and is_single(job) and not self._is_slow(job)],
                         partial(place_randomly, network=self.network, seed=self.seed))
 
-    def _pass_empty(self, at: float, tell: Callable[[], None]) -> None:
-        """Record a coflow without bytes at the instant at which it begins and ends."""
-        call_at(self.env, at, partial(self._pass_empty_now, tell))
+    def _pass_empty(self, begin: float, arrives: float, tell: Callable[[], None]) -> None:
+        """Record a coflow without bytes when it begins, and has nothing to send."""
+        call_at(self.env, begin, partial(self._pass_empty_now, tell))
+        if arrives > begin:
+            call_at(self.env, arrives)  # for which the run waits
 
     def _pass_empty_now(self, tell: Callable[[], None], _: Any) -> None:
         tell()

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.fabric.clock import Clock, call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.records import WAITED
 from netsim.jobs.process import JobProcess
 from netsim.recording.recorder import Recorder
 from netsim.simulation.run_events import RunEvent
-
-if TYPE_CHECKING:
-    from netsim.fabric.clock import Clock
 
 __all__ = ["Teller"]
 
@@ -96,7 +95,12 @@ class Teller:
 
     def coflow_valid(self, job: JobProcess, stage: int) -> None:
         """Tell of a coflow that a process submits."""
-        self.say("coflow-valid", job.index, coflow=self._recorder.number(job, stage))
+        demand = job.graph.demands[stage]
+        coflow = self._recorder.number(job, stage)
+        if demand is not None and demand.overhead_s:
+            self._say_at(self._env.now + demand.overhead_s, "coflow-valid", job.index, coflow)
+        else:
+            self.say("coflow-valid", job.index, coflow=coflow)
 
     def coflow_done(self, job: JobProcess, stage: int, transfer: CoflowEvent | None) -> None:
         """Tell of a coflow that a process has seen to its end."""
@@ -146,10 +150,21 @@ class Teller:
             self.say("coflow-valid", job, coflow=coflow)
 
     def _say_done(self, rows: NDArray[Any], last: NDArray[np.bool_]) -> None:
-        for (job, coflow), ends in zip(self._which(rows), last.tolist(), strict=True):
-            self.say("coflow-done", job, coflow=coflow)
+        for (job, coflow), at, ends in zip(self._which(rows), rows["arrives"].tolist(),
+                                           last.tolist(), strict=True):
+            self._say_at(at, "coflow-done", job, coflow)
             if ends:
-                self.say("job-done", job)
+                self._say_at(at, "job-done", job)
+
+    def _say_at(self, at: float, kind: str, job: int, coflow: int | None = None) -> None:
+        """Tell of something at an instant, or now if that is over."""
+        if at > self._env.now:
+            call_at(self._env, at, partial(self._say_then, kind, job, coflow))
+        else:
+            self._say_then(kind, job, coflow)
+
+    def _say_then(self, kind: str, job: int, coflow: int | None, *_: Any) -> None:
+        self.say(kind, job, **({} if coflow is None else {"coflow": coflow}))
 
     def _which(self, rows: NDArray[Any]) -> list[tuple[int, int]]:
         """Return the jobs' numbers and the ids of coflows of chains."""
