@@ -314,7 +314,7 @@ class Recorder(LinkRecorder):
     def _arrived(self, of_chains: Sequence[tuple[NDArray[Any], list[bytes]]]
                  ) -> list[tuple[NDArray[Any], list[bytes]]]:
         """Keep back coflows that have not arrived; return the others."""
-        arrived = []
+        arrived: list[tuple[NDArray[Any], list[bytes]]] = []
         for rows, sent in of_chains:
             late = rows["arrives"] > self._now
             for which, of in ((late, self._of_chains), (~late, arrived)):
