@@ -15,7 +15,7 @@ from xml.parsers import expat
 from netsim.errors import TraceError
 from netsim.reading import read_bytes
 
-__all__ = ["Element", "read_xml"]
+__all__ = ["Element", "parse_xml", "read_xml", "xml_bytes"]
 
 #: The deepest nesting.
 _MOST_DEPTH = 1000
@@ -73,7 +73,33 @@ class Element:
 
 
 def read_xml(path: str | Path) -> Element:
-    """Read an XML file.
+    """Read an XML file; see `xml_bytes` and `parse_xml`, which raise the errors."""
+    return parse_xml(xml_bytes(path), Path(path))
+
+
+def xml_bytes(path: str | Path) -> bytes:
+    """Return the bytes of a file.
+
+    Raises
+    ------
+    TraceError
+        If it cannot be read.
+    """
+    try:
+        return read_bytes(path)
+    except (OSError, ValueError) as error:
+        raise TraceError(f"cannot be read: {getattr(error, 'strerror', None) or error}",
+                         path) from error
+
+
+def parse_xml(data: bytes, path: Path) -> Element:
+    """Parse XML.
+
+    Parameters
+    ----------
+    data : bytes
+    path : Path
+        The file, for errors.
 
     Returns
     -------
@@ -83,15 +109,9 @@ def read_xml(path: str | Path) -> Element:
     Raises
     ------
     TraceError
-        If the file cannot be read, is not XML, has a document type or entities, or elements are
-        nested more than 1,000 deep; with the line.
+        If it is not XML, has a document type or entities, or elements are nested more than 1,000
+        deep; with the line.
     """
-    path = Path(path)
-    try:
-        data = read_bytes(path)
-    except (OSError, ValueError) as error:
-        raise TraceError(f"cannot be read: {getattr(error, 'strerror', None) or error}",
-                         path) from error
     parser = expat.ParserCreate()
     roots: list[Element] = []
     around: list[Element] = []

@@ -33,10 +33,10 @@ __all__ = ["RESULT_DATA", "RESULT_PARTS", "code_version", "digest_of_files", "di
 RESULT_PARTS = (
     "_version.py", "text.py", "errors.py", "plain.py", "reading.py", "xml_tree.py", "units.py",
     "checks.py", "streams.py", "ties.py", "brief.py", "columns.py", "lazy.py", "forking.py",
-    "watching.py", "plugins.py", "compiling.py", "atomic.py", "collectives", "models", "workload.py",
-    "network", "results", "fabric", "allocators", "traces", "jobs", "predictors", "cluster",
-    "placements", "engine", "edge", "schedulers", "recording", "simulation", "experiment_file",
-    "studies/run.py", "studies/tasks.py")
+    "watching.py", "plugins.py", "compiling.py", "atomic.py", "collectives", "models",
+    "workload.py", "network", "results", "fabric", "allocators", "traces", "jobs", "predictors",
+    "cluster", "placements", "engine", "edge", "schedulers", "recording", "simulation",
+    "experiment_file", "studies/run.py", "studies/tasks.py")
 
 #: TOML files with numbers that results depend on.
 RESULT_DATA = ("models/catalogue.toml",)
