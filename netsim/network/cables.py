@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from netsim.errors import InputError
+from netsim.network.given import Paths
 from netsim.network.graph import GraphTopology
 from netsim.network.wire import Wire
 
@@ -39,8 +40,8 @@ class Cable(NamedTuple):
 
 
 def cabled(name: str, nodes: Sequence[str], hosts: int, cables: Sequence[Cable], *,
-           routing: str = "ecmp", relay: bool = True, loopback_uses_ports: bool = False
-           ) -> GraphTopology:
+           routing: str = "ecmp", paths: Paths | None = None, relay: bool = True,
+           loopback_uses_ports: bool = False) -> GraphTopology:
     """Make a network of cables.
 
     Parameters
@@ -51,7 +52,7 @@ def cabled(name: str, nodes: Sequence[str], hosts: int, cables: Sequence[Cable],
     hosts : int
     cables : sequence of Cable
         Several between the same nodes are parallel links, ``a->b``, ``a->b#2`` and so on.
-    routing, relay, loopback_uses_ports
+    routing, paths, relay, loopback_uses_ports
         See `from_networkx`.
 
     Raises
@@ -72,7 +73,7 @@ def cabled(name: str, nodes: Sequence[str], hosts: int, cables: Sequence[Cable],
         place = seen[start, end]
         names.append(f"{nodes[start]}->{nodes[end]}" + (f"#{place}" if place > 1 else ""))
     made = GraphTopology(name, nodes, hosts, [row[:2] for row in rows], [row[2] for row in rows],
-                         names, routing=routing, relay=relay,
+                         names, routing=routing, paths=paths, relay=relay,
                          loopback_uses_ports=loopback_uses_ports)
     made.wire = Wire(made.links, np.array([row[3] for row in rows]), link_names=tuple(names))
     return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 from pathlib import Path
 
 from netsim.checks import check_path
@@ -29,7 +30,8 @@ def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
     GPUs per server, NVSwitches, switches and links, and the name of the GPU. The second one lists
     the switches, NVSwitches first. Each further line is a cable, ``src dst rate delay error``, with
     units of ns-3. All other nodes are hosts, in the order of their numbers, and no path leads
-    through one. Nodes are ``host-``, ``switch-`` or ``nvswitch-`` and their number in the file.
+    through one. Hosts on one NVSwitch reach each other by that. Nodes are ``host-``, ``switch-`` or
+    ``nvswitch-`` and their number in the file.
 
     Parameters
     ----------
@@ -60,14 +62,30 @@ def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
     number = {node: k for k, node in enumerate(order)}
     moved = [cable._replace(start=number[cable.start], end=number[cable.end])
              for cable in cables]
+    names = [f"{kinds.get(node, 'host')}-{node}" for node in order]
     try:
-        return cabled(name or path.stem, [f"{kinds.get(node, 'host')}-{node}" for node in order],
-                      len(hosts), moved, routing=routing, relay=False,
+        return cabled(name or path.stem, names, len(hosts), moved, routing=routing, relay=False,
+                      paths=_inside(names, moved) or None,
                       loopback_uses_ports=loopback_uses_ports)
     except TraceError:
         raise
     except InputError as error:
         raise TraceError(str(error), path) from error
+
+
+def _inside(names: Sequence[str], cables: Sequence[Cable]) -> dict[tuple[str, str], list[str]]:
+    """Return the paths between hosts on one NVSwitch, the first of several."""
+    on: dict[str, list[str]] = {}
+    for cable in cables:
+        ends = names[cable.start], names[cable.end]
+        for host, switch in (ends, ends[::-1]):
+            if switch.startswith("nvswitch") and host.startswith("host"):
+                on.setdefault(switch, []).append(host)
+    paths: dict[tuple[str, str], list[str]] = {}
+    for switch, hosts in on.items():
+        for one, other in permutations(dict.fromkeys(hosts), 2):
+            paths.setdefault((one, other), [one, switch, other])
+    return paths
 
 
 def host_numbers(file: str | Path) -> dict[int, int]:
