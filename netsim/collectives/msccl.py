@@ -118,6 +118,8 @@ def _program(data: bytes, path: Path, verify: bool | None) -> Program:
     order = order_of(listing, partner)
     if len(order) <= _MOST_CHECKED if verify is None else verify:
         check_results(listing, order, partner)
+        # Steps that should wait for others, and do not, give other results in another order.
+        check_results(listing, order_of(listing, partner, last_first=True), partner)
     return _scheduled(listing, sent_messages(listing, order, partner))
 
 

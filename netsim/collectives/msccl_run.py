@@ -65,11 +65,13 @@ def matched(listing: Listing) -> dict[Step, Step]:
     return found
 
 
-def order_of(listing: Listing, partner: Mapping[Step, Step]) -> list[Step]:
+def order_of(listing: Listing, partner: Mapping[Step, Step], *, last_first: bool = False
+             ) -> list[Step]:
     """Return all steps in an order in which they can run.
 
     A step waits for the one before it in its thread block, for the one that it names, and, if it
-    receives, for the one that sends.
+    receives, for the one that sends. Of those that can run, the one that could first does, or the
+    one that could last.
 
     Raises
     ------
@@ -87,7 +89,7 @@ def order_of(listing: Listing, partner: Mapping[Step, Step]) -> list[Step]:
     ready = deque(step for step, count in waits.items() if not count)
     found = []
     while ready:
-        step = ready.popleft()
+        step = ready.pop() if last_first else ready.popleft()
         found.append(step)
         for other in onward[step]:
             waits[other] -= 1

@@ -73,7 +73,8 @@ def test_a_fat_tree_in_tiers(written):
     assert names_on(net, 0, 1) == ["host-0->tor-0", "tor-0->host-1"]
     assert latency_s(net, 0, 15) == pytest.approx((2 * 2100 + 90) * 1e-9, rel=1e-12)
     assert latency_s(net, 0, 7) == pytest.approx((2 * 1200 + 40) * 1e-9, rel=1e-12)
-    assert "tor-3->agg-1#2" in net.link_names and "agg-0->core-1#2" in net.link_names
+    assert "tor-3->agg-1#2" in net.link_names
+    assert "agg-0->core-1#2" in net.link_names
     assert (net.capacity == 12.5e9).all()
 
 
@@ -226,7 +227,8 @@ def test_paths_inside_and_between_servers(written):
     assert net.capacity[net.link("nic-1.0->fabric")] == 25e9
     assert net.capacity[net.link("cpu-0.0->cpu-0.1")] == 16e9
     again = netsim.from_networkx(net.to_networkx())
-    assert sorted(again.link_names) == sorted(net.link_names) and again.hosts == 6
+    assert sorted(again.link_names) == sorted(net.link_names)
+    assert again.hosts == 6
 
 
 def test_flows_share_the_nic_of_a_server(written):
@@ -324,7 +326,8 @@ def test_in_descriptions_experiments_and_on_the_command_line(written, tmp_path):
         written(server(), "s.xml"))}, workload={"name": "parrot-fig2"}, allocator="maxmin")
     assert kind.network.built.hosts == 3
     done = CliRunner().invoke(main, ["topo", "show", str(path)])
-    assert done.exit_code == 0 and "switches          8 in 3 layers" in done.output
+    assert done.exit_code == 0
+    assert "switches          8 in 3 layers" in done.output
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert netsim.simulate(path, flows).jobs["finish_s"].iloc[0] > 0
