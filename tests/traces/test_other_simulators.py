@@ -120,7 +120,7 @@ def test_failures_are_events(written):
     done = netsim.simulate(net, workload, allocator="maxmin", events=events)
     assert done.jobs["finish_s"].iloc[0] > 0
     path = written(text.replace("link_id 3", "link_id 4"))
-    with pytest.raises(netsim.TraceError, match=":5: .*no link 4 of tor-1; it has 4"):
+    with pytest.raises(netsim.TraceError, match=r":5: .*no link 4 of tor-1; it has 4"):
         read_htsim_failures(path, net)
     for old, new in (("TOR", "HOST"), ("link_id 3", "link 3"), (" link_id 3", "")):
         with pytest.raises(TraceProblemsError, match=":5:"):
